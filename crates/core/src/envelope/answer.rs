@@ -1,0 +1,99 @@
+//! The `answer` update: one envelope for every kind of await, with a reply at once.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClarificationAnswer, ConfirmationDecision, Extra, ProvidedToolResult, ToolResultsSet, version};
+use crate::{canonical::Digest, ids::AwaitId};
+
+/// An answer to an await.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub await_id: AwaitId,
+    /// Who answers.
+    pub actor: String,
+    pub body: AnswerBody,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum AnswerBody {
+    Clarification {
+        answer: String,
+    },
+    Confirmation {
+        approved: bool,
+        /// The digest of the arguments that were shown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
+    },
+    ToolResults {
+        results: Vec<ProvidedToolResult>,
+    },
+}
+
+impl Answer {
+    pub fn new(await_id: AwaitId, actor: impl Into<String>, body: AnswerBody) -> Self {
+        Self { v: version(), await_id, actor: actor.into(), body, extra: Extra::new() }
+    }
+}
+
+impl From<ClarificationAnswer> for Answer {
+    fn from(signal: ClarificationAnswer) -> Self {
+        Self::new(signal.id, signal.requested_by, AnswerBody::Clarification { answer: signal.answer })
+    }
+}
+
+impl From<ConfirmationDecision> for Answer {
+    fn from(signal: ConfirmationDecision) -> Self {
+        let body = AnswerBody::Confirmation { approved: signal.approved, digest: signal.digest };
+        Self::new(signal.id, signal.requested_by, body)
+    }
+}
+
+impl From<ToolResultsSet> for Answer {
+    fn from(signal: ToolResultsSet) -> Self {
+        Self::new(signal.id, signal.requested_by, AnswerBody::ToolResults { results: signal.results })
+    }
+}
+
+/// What became of an answer. Anything but `Accepted` changed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerStatus {
+    Accepted,
+    /// The same answer was accepted before.
+    Duplicate,
+    /// The await is closed; another answer or the end of the run came first.
+    Stale,
+    /// This run never had such an await.
+    Unknown,
+    /// The answer does not fit the await.
+    Invalid,
+    /// The await's time ran out.
+    Expired,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerReply {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub status: AnswerStatus,
+    /// For people: why, and what to do next.
+    pub message: String,
+}
+
+impl AnswerReply {
+    pub fn new(status: AnswerStatus, message: impl Into<String>) -> Self {
+        Self { v: version(), status, message: message.into() }
+    }
+
+    pub fn accepted(&self) -> bool {
+        self.status == AnswerStatus::Accepted
+    }
+}

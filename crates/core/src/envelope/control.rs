@@ -1,0 +1,124 @@
+//! Signals that steer a run, as the seed's runtime named them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{BlobRef, Bounds, Extra, Labels, RetryHint, ToolError};
+use crate::{
+    canonical::Digest,
+    ids::{AwaitId, CallId, RunId, ToolName},
+    message::Message,
+};
+
+/// Payload of `windlass.pause`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PauseRequest {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    #[serde(skip_serializing_if = "Extra::is_empty")]
+    pub metadata: Extra,
+}
+
+/// Payload of `windlass.resume`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResumeRequest {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Said to the model before it goes on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+}
+
+/// Payload of `windlass.steer`: something the model must hear before its next turn.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SteerRequest {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// Payload of `windlass.provide_clarification`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClarificationAnswer {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    pub id: AwaitId,
+    pub answer: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// Payload of `windlass.provide_confirmation`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfirmationDecision {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    pub id: AwaitId,
+    pub approved: bool,
+    pub requested_by: String,
+    /// The digest of the arguments that were shown. An approval without it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    #[serde(default, skip_serializing_if = "Extra::is_empty")]
+    pub metadata: Extra,
+}
+
+/// Payload of `windlass.provide_tool_results`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultsSet {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    pub id: AwaitId,
+    pub results: Vec<ProvidedToolResult>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// One result from outside: exactly one of `result`, `resultRef` and `error`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvidedToolResult {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<ToolName>,
+    pub tool_call_id: CallId,
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// A body that an edge has put into the store because it is too large to travel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_ref: Option<BlobRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_hint: Option<RetryHint>,
+}

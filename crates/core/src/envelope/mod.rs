@@ -1,0 +1,138 @@
+//! What crosses a boundary of a run: start input, activity input and output, signals, updates, queries and results.
+//!
+//! These types are a promise to histories that live for months. The rules: camelCase JSON; every top-level envelope has
+//! a version `v`; fields are only ever added, as options or with defaults; fields this build does not know are kept in
+//! `extra` and survive a round trip; an override is an `Option`, where absent inherits and a value replaces; a span is a
+//! whole number of milliseconds and its field's name ends in `Ms`.
+//!
+//! Conversations do not travel here. Messages and bodies live in the store; what travels is a [`TranscriptHead`], a
+//! [`BlobRef`] and bodies no larger than the inline limit.
+
+mod answer;
+mod control;
+mod plan;
+mod record;
+mod run;
+mod seed;
+mod tool;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::{
+    answer::{Answer, AnswerBody, AnswerReply, AnswerStatus},
+    control::{
+        ClarificationAnswer, ConfirmationDecision, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,
+        ToolResultsSet,
+    },
+    plan::{
+        AwaitRequest, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, PlannerNote, Question,
+        QuestionOption, RunContext, Termination, ToolRequest,
+    },
+    record::{OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput},
+    run::{
+        GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, RetryPolicy, RunInput,
+        RunOutput, RunStatusView, ToolBudget, Tuning, WorkflowOptions,
+    },
+    seed::from_go_names,
+    tool::{
+        Bounds, CallStatus, FieldIssue, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError, ToolErrorKind,
+        ToolEvent, ToolInput, ToolOutput, ToolTelemetry,
+    },
+};
+use crate::canonical::Digest;
+
+/// The version this build writes.
+pub const VERSION: u32 = 1;
+
+pub(crate) fn version() -> u32 {
+    VERSION
+}
+
+/// Keeps an explicit `null` apart from an absent field: a tool may well return null.
+pub(crate) fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// Fields a build does not know. They are carried along untouched.
+pub type Extra = BTreeMap<String, Value>;
+
+/// String labels attached by callers.
+pub type Labels = BTreeMap<String, String>;
+
+/// Where a conversation stands: how many messages it has and a digest that commits to all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TranscriptHead {
+    pub len: u64,
+    pub digest: Digest,
+}
+
+impl TranscriptHead {
+    /// The head after one more message.
+    #[must_use]
+    pub fn push(self, message: Digest) -> Self {
+        Self { len: self.len + 1, digest: self.digest.chain(message) }
+    }
+}
+
+/// A body in the store, addressed by the digest of its canonical bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobRef {
+    pub digest: Digest,
+    pub bytes: u64,
+}
+
+/// Tokens a model reported.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenUsage {
+    /// Kept in a sum only while all parts agree on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub total_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub reasoning_tokens: u64,
+}
+
+impl TokenUsage {
+    pub fn add(&mut self, other: &Self) {
+        let first = *self == Self::default();
+        if first {
+            self.model.clone_from(&other.model);
+        } else if self.model != other.model {
+            self.model = None;
+        }
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.total_tokens += other.total_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+    }
+}
+
+/// Why a run ended early and was asked for a last, tools-disabled answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinalizeReason {
+    TimeBudget,
+    ToolCap,
+    FailureCap,
+    Loop,
+}
+
+impl FinalizeReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TimeBudget => "time_budget",
+            Self::ToolCap => "tool_cap",
+            Self::FailureCap => "failure_cap",
+            Self::Loop => "loop",
+        }
+    }
+}

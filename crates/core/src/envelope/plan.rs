@@ -1,0 +1,216 @@
+//! The planner boundary: what the plan activity is given and the facts it returns.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    BlobRef, Extra, FinalizeReason, Labels, Outbox, RetryHint, TokenUsage, ToolCallOutput, TranscriptHead, version,
+};
+use crate::{
+    awaits::ExpiryOutcome,
+    canonical::Digest,
+    ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
+    message::Message,
+    time::Millis,
+};
+
+/// Input of the plan activity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanActivityInput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub agent_id: AgentId,
+    pub run_id: RunId,
+    /// Always empty in this runtime: the conversation is read from the store up to `head`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+    pub run_context: RunContext,
+    /// The calls of the turn before this one, in call order; their results are appended before the model is asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_outputs: Vec<ToolCallOutput>,
+    /// Asks for a last answer without tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalize: Option<Termination>,
+    pub turn: u32,
+    pub head: TranscriptHead,
+    pub agent_digest: Digest,
+    /// Messages and events of the workflow that ride along instead of costing a step of their own.
+    #[serde(default, skip_serializing_if = "Outbox::is_empty")]
+    pub outbox: Outbox,
+    /// Tools the policy lets through; `None` offers all of the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_tools: Option<Vec<ToolName>>,
+    pub inline_limit: u64,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// Where a run stands among other runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunContext {
+    pub workspace: WorkspaceId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_agent_id: Option<AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Working time that is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_duration_ms: Option<Millis>,
+}
+
+/// The request for a last answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Termination {
+    pub reason: FinalizeReason,
+    pub message: String,
+}
+
+/// Output of the plan activity: facts, never bodies above the inline limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanActivityOutput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub result: PlanResult,
+    /// Always empty in this runtime: the assistant's message is in the store, `head` includes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transcript: Vec<Message>,
+    #[serde(default)]
+    pub usage: TokenUsage,
+    pub head: TranscriptHead,
+    /// The provider's reason for stopping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// What the model wants next: calls, awaits, or neither, which makes it the final answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanResult {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolRequest>,
+    #[serde(rename = "await", skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<AwaitRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_response: Option<FinalFacts>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<PlannerNote>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_hint: Option<RetryHint>,
+}
+
+/// The final message: inline when it fits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FinalFacts {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    pub message_ref: BlobRef,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannerNote {
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// One call the model asked for, with what the activity found out about its arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolRequest {
+    pub tool_call_id: CallId,
+    pub name: ToolName,
+    /// The coerced, canonical arguments, when they are small enough to travel.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    pub payload_bytes: u64,
+    /// Commits to the coerced arguments; an approval is bound to it.
+    pub payload_digest: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_ref: Option<BlobRef>,
+    /// What the schema says about the arguments; `None` means they are valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<RetryHint>,
+}
+
+/// Something the planner wants from the outside world.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum AwaitRequest {
+    /// A question whose answer becomes a user message.
+    Clarification {
+        question: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing_fields: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restrict_to_tool: Option<ToolName>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        example_input: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clarifying_prompt: Option<String>,
+        /// The answer an expiry with outcome `default` uses.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default_answer: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_in_ms: Option<Millis>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_expiry: Option<ExpiryOutcome>,
+    },
+    /// Structured questions; the answer is the result of a tool call.
+    Questions {
+        tool_call_id: CallId,
+        tool_name: ToolName,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        questions: Vec<Question>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_in_ms: Option<Millis>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_expiry: Option<ExpiryOutcome>,
+    },
+    /// Calls somebody else executes; answered as one exact set.
+    ExternalTools {
+        calls: Vec<ToolRequest>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_in_ms: Option<Millis>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_expiry: Option<ExpiryOutcome>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    pub id: String,
+    pub prompt: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<QuestionOption>,
+    #[serde(default)]
+    pub allow_multiple: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionOption {
+    pub id: String,
+    pub label: String,
+}

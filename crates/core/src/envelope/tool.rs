@@ -1,0 +1,395 @@
+//! The boundary of one tool call.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{BlobRef, Extra, TranscriptHead, version};
+use crate::{
+    canonical::Digest,
+    ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
+    time::Millis,
+};
+
+/// Why a body was left out of an envelope.
+pub const OMITTED_FOR_BUDGET: &str = "workflow_budget";
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    Ok,
+    /// The tool ran and failed, or never could run.
+    Failed,
+    /// A guard, a policy or a person did not let it run.
+    Refused,
+    /// It was stopped because the run ended.
+    Cancelled,
+    /// It may or may not have run; nobody knows.
+    OutcomeUnknown,
+}
+
+/// Input of the tool activity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolInput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub run_id: RunId,
+    pub agent_id: AgentId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset_name: Option<String>,
+    pub tool_name: ToolName,
+    pub tool_call_id: CallId,
+    /// The arguments, when they are small enough to travel.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    pub payload_digest: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_ref: Option<BlobRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<CallId>,
+    pub workspace: WorkspaceId,
+    pub turn: u32,
+    /// How often this call was handed out; a later number fences off an earlier one.
+    pub dispatch: u32,
+    /// Whether a repeat is harmless.
+    pub idempotent: bool,
+    pub agent_digest: Digest,
+    /// The largest body the output may carry.
+    pub inline_limit: u64,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// Output of the tool activity. The body itself is already in the store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolOutput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub status: CallStatus,
+    /// The result, when it is small enough to travel.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    #[serde(default)]
+    pub result_bytes: u64,
+    #[serde(default)]
+    pub result_omitted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_omitted_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_ref: Option<BlobRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_data: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<ToolTelemetry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_hint: Option<RetryHint>,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl ToolOutput {
+    pub fn new(status: CallStatus) -> Self {
+        Self {
+            v: version(),
+            status,
+            payload: None,
+            result_bytes: 0,
+            result_omitted: false,
+            result_omitted_reason: None,
+            result_ref: None,
+            server_data: None,
+            bounds: None,
+            telemetry: None,
+            error: None,
+            retry_hint: None,
+            extra: Extra::new(),
+        }
+    }
+
+    /// A result body: it travels if it fits, otherwise only its reference does.
+    #[must_use]
+    pub fn with_result(mut self, result: Value, stored: BlobRef, inline_limit: u64) -> Self {
+        self.result_bytes = stored.bytes;
+        if stored.bytes <= inline_limit {
+            self.payload = Some(result);
+        } else {
+            self.result_omitted = true;
+            self.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
+            self.result_ref = Some(stored);
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn with_error(mut self, error: ToolError) -> Self {
+        self.error = Some(error);
+        self
+    }
+}
+
+/// The record of one call that travels to the planner and into the transcript.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallOutput {
+    pub name: ToolName,
+    pub tool_call_id: CallId,
+    pub status: CallStatus,
+    /// The arguments, when they are small enough to travel.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    #[serde(default)]
+    pub result_bytes: u64,
+    #[serde(default)]
+    pub result_omitted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_omitted_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_ref: Option<BlobRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_data: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_hint: Option<RetryHint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<ToolTelemetry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_link: Option<RunLink>,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl ToolCallOutput {
+    pub fn from_output(name: ToolName, tool_call_id: CallId, output: ToolOutput) -> Self {
+        Self {
+            name,
+            tool_call_id,
+            status: output.status,
+            payload: None,
+            result: output.payload,
+            result_bytes: output.result_bytes,
+            result_omitted: output.result_omitted,
+            result_omitted_reason: output.result_omitted_reason,
+            result_ref: output.result_ref,
+            server_data: output.server_data,
+            bounds: output.bounds,
+            error: output.error,
+            retry_hint: output.retry_hint,
+            telemetry: output.telemetry,
+            run_link: None,
+            extra: Extra::new(),
+        }
+    }
+
+    /// A call that produced no result of its own.
+    pub fn without_result(name: ToolName, tool_call_id: CallId, status: CallStatus, error: ToolError) -> Self {
+        Self::from_output(name, tool_call_id, ToolOutput::new(status).with_error(error))
+    }
+
+    /// What a person sees in the run's output.
+    pub fn to_event(&self) -> ToolEvent {
+        ToolEvent {
+            name: self.name.clone(),
+            tool_call_id: self.tool_call_id.clone(),
+            result: self.result.clone(),
+            result_bytes: self.result_bytes,
+            result_omitted: self.result_omitted,
+            result_omitted_reason: self.result_omitted_reason.clone(),
+            server_data: self.server_data.clone(),
+            bounds: self.bounds.clone(),
+            error: self.error.clone(),
+            retry_hint: self.retry_hint.clone(),
+            telemetry: self.telemetry.clone(),
+            children_count: 0,
+            run_link: self.run_link.clone(),
+            extra: Extra::new(),
+        }
+    }
+}
+
+/// A tool result as a run reports it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolEvent {
+    pub name: ToolName,
+    pub tool_call_id: CallId,
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    #[serde(default)]
+    pub result_bytes: u64,
+    #[serde(default)]
+    pub result_omitted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_omitted_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_data: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_hint: Option<RetryHint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<ToolTelemetry>,
+    /// How many calls a nested run made.
+    #[serde(default)]
+    pub children_count: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_link: Option<RunLink>,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// The run that answered a call, and the call that started the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunLink {
+    pub run_id: RunId,
+    pub agent_id: AgentId,
+    pub parent_run_id: RunId,
+    pub parent_tool_call_id: CallId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transcript: Option<TranscriptHead>,
+}
+
+/// A failure the model can read. `kind` is for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolError {
+    pub kind: ToolErrorKind,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<ToolError>>,
+}
+
+impl ToolError {
+    /// Longer messages are cut: an error must not become a way to smuggle a body through history.
+    const MAX_MESSAGE: usize = 1024;
+
+    pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > Self::MAX_MESSAGE {
+            let mut end = Self::MAX_MESSAGE;
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
+            message.truncate(end);
+            message.push('…');
+        }
+        Self { kind, message, cause: None }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolErrorKind {
+    /// The arguments do not satisfy the tool's schema.
+    ToolInputInvalid,
+    /// No such tool.
+    ToolUnknown,
+    /// The tool could not be reached.
+    ToolUnavailable,
+    /// The tool ran and said no.
+    ToolFailed,
+    RateLimited,
+    Timeout,
+    /// It may have happened.
+    OutcomeUnknown,
+    PerTurnCap,
+    ToolCap,
+    TimeBudget,
+    LoopDetected,
+    ToolBudgetExceeded,
+    PolicyDenied,
+    /// A person said no.
+    Denied,
+    /// No person answered in time.
+    Expired,
+    Cancelled,
+    Internal,
+}
+
+/// How a result was cut out of a larger one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Bounds {
+    pub returned: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    pub truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refinement_hint: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ToolTelemetry {
+    pub duration_ms: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_used: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Extra::is_empty")]
+    pub extra: Extra,
+}
+
+/// How the model can do better next time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryHint {
+    pub reason: RetryReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolName>,
+    #[serde(default)]
+    pub restrict_to_tool: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_fields: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<FieldIssue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example_input: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_input: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clarifying_question: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryReason {
+    InvalidArguments,
+    MissingFields,
+    MalformedResponse,
+    Timeout,
+    RateLimited,
+    ToolUnavailable,
+}
+
+/// One thing wrong with the arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldIssue {
+    /// JSON pointer.
+    pub field: String,
+    /// The schema keyword that was not satisfied.
+    pub constraint: String,
+    pub message: String,
+}

@@ -1,0 +1,230 @@
+//! The vocabulary of a run's event log.
+//!
+//! Where the agent-runs protocol has a word for something, the log uses it. Writers use [`EventBody`]; readers get an
+//! [`Event`] with its data as JSON, so that a log written by a newer build can still be read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    awaits::AwaitView,
+    canonical::Digest,
+    envelope::{
+        AnswerStatus, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError, ToolErrorKind,
+        ToolTelemetry,
+    },
+    ids::{AgentId, AwaitId, CallId, RunId, SessionId, ToolName, WorkspaceId},
+    run::Phase,
+    time::{Millis, Timestamp},
+};
+
+/// An event on its way into the log. Appending the same key twice is one append.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewEvent {
+    pub key: String,
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+impl NewEvent {
+    pub fn new(key: impl Into<String>, body: EventBody) -> Self {
+        Self { key: key.into(), body }
+    }
+}
+
+/// An entry of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// 1 for the first event of a run, without gaps.
+    pub seq: u64,
+    pub at: Timestamp,
+    pub key: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub data: Value,
+}
+
+impl Event {
+    /// Whether nothing can follow this event.
+    pub fn is_terminal(&self) -> bool {
+        EventBody::TERMINAL.contains(&self.kind.as_str())
+    }
+
+    /// The event as this build understands it.
+    pub fn body(&self) -> Result<EventBody, serde_json::Error> {
+        let mut tagged = self.data.clone();
+        if let Value::Object(fields) = &mut tagged {
+            fields.insert("type".to_owned(), Value::String(self.kind.clone()));
+        }
+        serde_json::from_value(tagged)
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum EventBody {
+    Started {
+        agent_id: AgentId,
+        workspace: WorkspaceId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<SessionId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_run_id: Option<RunId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_tool_call_id: Option<CallId>,
+        model_id: String,
+        #[serde(default, skip_serializing_if = "Labels::is_empty")]
+        labels: Labels,
+        #[serde(default, skip_serializing_if = "Extra::is_empty")]
+        metadata: Extra,
+    },
+    /// Text as the model produces it. Only `assistant_message` is canonical.
+    AssistantDelta { text: String, turn: u32, attempt: u32 },
+    ThinkingDelta { text: String, turn: u32, attempt: u32 },
+    /// The deltas of earlier attempts of this turn are void.
+    TurnRestarted { turn: u32, attempt: u32 },
+    AssistantMessage {
+        text: String,
+        turn: u32,
+        finish_reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<CallSummary>,
+        model: String,
+    },
+    PlannerNote { text: String },
+    Usage { turn: u32, usage: TokenUsage },
+    /// A call begins.
+    ToolCall { tool_use_id: CallId, name: ToolName, input: Option<Value>, digest: Digest, turn: u32 },
+    /// A call somebody else executes.
+    LocalToolCall { tool_use_id: CallId, name: ToolName, args: Option<Value>, await_id: AwaitId },
+    ToolResult {
+        tool_use_id: CallId,
+        name: ToolName,
+        ok: bool,
+        status: CallStatus,
+        /// Absent when it is larger than an event may be; the transcript has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Value>,
+        result_bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ToolError>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_hint: Option<RetryHint>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        telemetry: Option<ToolTelemetry>,
+    },
+    /// A guard or a policy did not let a call run.
+    CallRefused { tool_use_id: CallId, name: ToolName, reason: ToolErrorKind },
+    LoopDetected { consecutive_count: u32, hard_cutoff: bool, tools: Vec<ToolName> },
+    ToolBudgetExceeded { tool: ToolName, max_calls: u32, call_index: u32 },
+    ChildRunLinked { tool_use_id: CallId, name: ToolName, child_run_id: RunId, child_agent_id: AgentId },
+    Phase { phase: Phase },
+    AwaitOpened { item: AwaitView },
+    AwaitClosed {
+        await_id: AwaitId,
+        outcome: AwaitClosure,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        actor: Option<String>,
+    },
+    /// An answer that changed nothing.
+    AnswerRejected { await_id: AwaitId, status: AnswerStatus, message: String, actor: String },
+    /// A signal that could not be read or was not allowed. It changed nothing.
+    SignalRejected { signal: String, message: String },
+    Paused { reason: String, requested_by: String },
+    Resumed { notes: String, requested_by: String },
+    Steered { text: String, requested_by: String },
+    Finalizing { reason: FinalizeReason },
+    /// Terminal: the run answered.
+    Result {
+        text: String,
+        subtype: String,
+        finish_reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        finalized: Option<FinalizeReason>,
+        turns: u32,
+        tool_calls: u32,
+        active_ms: Millis,
+        usage: TokenUsage,
+    },
+    /// Terminal: the run could not go on.
+    Error {
+        code: String,
+        error: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_class: Option<String>,
+        retryable: bool,
+        turns: u32,
+        tool_calls: u32,
+        active_ms: Millis,
+        usage: TokenUsage,
+    },
+    /// Terminal: somebody stopped the run.
+    Cancelled { reason: String, turns: u32, tool_calls: u32, active_ms: Millis, usage: TokenUsage },
+}
+
+impl EventBody {
+    /// The types after which nothing may follow.
+    pub const TERMINAL: [&'static str; 3] = ["result", "error", "cancelled"];
+
+    /// The event's type and its data, as the log stores them.
+    pub fn split(&self) -> Result<(String, Value), serde_json::Error> {
+        let mut data = serde_json::to_value(self)?;
+        let kind = data.as_object_mut().and_then(|fields| fields.remove("type"));
+        let kind = kind.and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
+        Ok((kind, data))
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Result { .. } | Self::Error { .. } | Self::Cancelled { .. })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallSummary {
+    pub id: CallId,
+    pub name: ToolName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+}
+
+/// How an await ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwaitClosure {
+    Answered,
+    Approved,
+    Denied,
+    Expired,
+    /// The run ended first.
+    Abandoned,
+}
+
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_body_splits_into_type_and_data_and_back() {
+        let body = EventBody::AssistantDelta { text: "hi".into(), turn: 1, attempt: 2 };
+        let (kind, data) = body.split().unwrap();
+        assert_eq!((kind.as_str(), &data), ("assistant_delta", &json!({"text": "hi", "turn": 1, "attempt": 2})));
+        let event = Event { seq: 1, at: Timestamp(5), key: "k".into(), kind, data };
+        assert_eq!(event.body().unwrap(), body);
+        assert!(!event.is_terminal());
+    }
+
+    #[test]
+    fn an_event_type_of_a_newer_build_can_be_read_as_data() {
+        let text = r#"{"seq":3,"at":9,"key":"k","type":"hologram","data":{"x":1}}"#;
+        let event: Event = serde_json::from_str(text).unwrap();
+        assert_eq!(event.kind, "hologram");
+        assert!(event.body().is_err());
+    }
+}
