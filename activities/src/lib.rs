@@ -1,1 +1,90 @@
+//! Everything of a run that touches the world, as Temporal activities over the ports (store, models, tools).
+//!
+//! One module per activity. An activity may be repeated at any time: each begins by asking the store what is already
+//! done. Retrying is Temporal's job; an activity only says whether a failure is worth it. What does not live here:
+//! decisions about the run, which are `windlass_core::run`'s.
 
+mod bodies;
+mod catalog;
+mod deltas;
+mod failures;
+mod heartbeat;
+mod open;
+mod plan;
+mod record;
+mod tool;
+
+use std::sync::Arc;
+
+use temporalio_macros::activities;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use windlass_core::envelope::{
+    OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput, SettleOutput,
+    ToolInput, ToolOutput,
+};
+use windlass_models::ModelRegistry;
+use windlass_store::Store;
+use windlass_tools::ToolRegistry;
+use windlass_workflows::contract;
+
+pub use self::catalog::AgentCatalog;
+
+/// The ports behind the activities.
+pub struct RunActivities {
+    store: Arc<dyn Store>,
+    models: ModelRegistry,
+    tools: ToolRegistry,
+    agents: AgentCatalog,
+}
+
+impl std::fmt::Debug for RunActivities {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunActivities").finish_non_exhaustive()
+    }
+}
+
+impl RunActivities {
+    pub fn new(store: Arc<dyn Store>, models: ModelRegistry, tools: ToolRegistry, agents: AgentCatalog) -> Self {
+        Self { store, models, tools, agents }
+    }
+}
+
+#[activities]
+impl RunActivities {
+    #[activity(definition = contract::Open)]
+    pub async fn open(self: Arc<Self>, _ctx: ActivityContext, input: OpenInput) -> Result<OpenOutput, ActivityError> {
+        self.open_run(input.run).await
+    }
+
+    #[activity(definition = contract::Plan)]
+    pub async fn plan(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        input: PlanActivityInput,
+    ) -> Result<PlanActivityOutput, ActivityError> {
+        self.plan_turn(ctx, input).await
+    }
+
+    #[activity(definition = contract::Tool)]
+    pub async fn tool(self: Arc<Self>, ctx: ActivityContext, input: ToolInput) -> Result<ToolOutput, ActivityError> {
+        self.execute_call(ctx, input).await
+    }
+
+    #[activity(definition = contract::Record)]
+    pub async fn record(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: RecordInput,
+    ) -> Result<RecordOutput, ActivityError> {
+        self.record_outbox(input).await
+    }
+
+    #[activity(definition = contract::Settle)]
+    pub async fn settle(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: SettleInput,
+    ) -> Result<SettleOutput, ActivityError> {
+        self.settle_call(input).await
+    }
+}

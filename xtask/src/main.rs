@@ -1,1 +1,83 @@
-fn main(){}
+//! `cargo xtask`: the project's own commands. Run it without arguments for the list.
+
+mod cargo;
+mod deny;
+mod proofs;
+mod steps;
+mod test;
+mod tidy;
+mod tools;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let Some((command, rest)) = arguments.split_first() else {
+        print!("{}", help());
+        return Ok(());
+    };
+    match (command.as_str(), rest) {
+        ("help" | "-h" | "--help", _) => {
+            print!("{}", help());
+            Ok(())
+        }
+        ("test", []) => test::run(),
+        ("tidy", []) => tidy::run(),
+        ("tools", []) => tools::run(),
+        ("deny", []) => deny::run(deny::Advisories::Skip),
+        ("deny", [flag]) if flag == "--advisories" => deny::run(deny::Advisories::Check),
+        _ => match proofs::find(command) {
+            Some(proof) => proof.run(rest),
+            None => bail!("there is no command `{}`; run `cargo xtask` for the list", arguments.join(" ")),
+        },
+    }
+}
+
+fn help() -> String {
+    let fixed = [
+        ("test".to_owned(), "everything a change must pass"),
+        ("tidy".to_owned(), "the rules that no compiler checks"),
+        ("tools".to_owned(), "install the Temporal CLI the integration tests use"),
+        ("deny [--advisories]".to_owned(), "licences, sources and bans of dependencies; advisories need the network"),
+    ];
+    let proofs = proofs::ALL.iter().map(|proof| (proof.usage(), proof.description));
+    let mut text = "usage: cargo xtask <command>\n\n".to_owned();
+    for (usage, description) in fixed.into_iter().chain(proofs) {
+        text.push_str(&format!("  {usage:<22} {description}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_proof() {
+        let help = help();
+        for proof in proofs::ALL {
+            assert!(help.contains(&format!("  {} ", proof.usage())), "{help}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_command_is_refused() {
+        for arguments in [vec!["tets"], vec!["test", "now"], vec!["deny", "--all"]] {
+            let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+            let expected = format!("there is no command `{}`; run `cargo xtask` for the list", arguments.join(" "));
+            assert_eq!(run(&arguments).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -63,6 +63,7 @@ impl Event {
 }
 
 /// What happened.
+#[expect(clippy::large_enum_variant, reason = "short-lived; boxing would only make building one noisier")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum EventBody {
@@ -82,10 +83,21 @@ pub enum EventBody {
         metadata: Extra,
     },
     /// Text as the model produces it. Only `assistant_message` is canonical.
-    AssistantDelta { text: String, turn: u32, attempt: u32 },
-    ThinkingDelta { text: String, turn: u32, attempt: u32 },
+    AssistantDelta {
+        text: String,
+        turn: u32,
+        attempt: u32,
+    },
+    ThinkingDelta {
+        text: String,
+        turn: u32,
+        attempt: u32,
+    },
     /// The deltas of earlier attempts of this turn are void.
-    TurnRestarted { turn: u32, attempt: u32 },
+    TurnRestarted {
+        turn: u32,
+        attempt: u32,
+    },
     AssistantMessage {
         text: String,
         turn: u32,
@@ -94,12 +106,28 @@ pub enum EventBody {
         tool_calls: Vec<CallSummary>,
         model: String,
     },
-    PlannerNote { text: String },
-    Usage { turn: u32, usage: TokenUsage },
+    PlannerNote {
+        text: String,
+    },
+    Usage {
+        turn: u32,
+        usage: TokenUsage,
+    },
     /// A call begins.
-    ToolCall { tool_use_id: CallId, name: ToolName, input: Option<Value>, digest: Digest, turn: u32 },
+    ToolCall {
+        tool_use_id: CallId,
+        name: ToolName,
+        input: Option<Value>,
+        digest: Digest,
+        turn: u32,
+    },
     /// A call somebody else executes.
-    LocalToolCall { tool_use_id: CallId, name: ToolName, args: Option<Value>, await_id: AwaitId },
+    LocalToolCall {
+        tool_use_id: CallId,
+        name: ToolName,
+        args: Option<Value>,
+        await_id: AwaitId,
+    },
     ToolResult {
         tool_use_id: CallId,
         name: ToolName,
@@ -117,12 +145,33 @@ pub enum EventBody {
         telemetry: Option<ToolTelemetry>,
     },
     /// A guard or a policy did not let a call run.
-    CallRefused { tool_use_id: CallId, name: ToolName, reason: ToolErrorKind },
-    LoopDetected { consecutive_count: u32, hard_cutoff: bool, tools: Vec<ToolName> },
-    ToolBudgetExceeded { tool: ToolName, max_calls: u32, call_index: u32 },
-    ChildRunLinked { tool_use_id: CallId, name: ToolName, child_run_id: RunId, child_agent_id: AgentId },
-    Phase { phase: Phase },
-    AwaitOpened { item: AwaitView },
+    CallRefused {
+        tool_use_id: CallId,
+        name: ToolName,
+        reason: ToolErrorKind,
+    },
+    LoopDetected {
+        consecutive_count: u32,
+        hard_cutoff: bool,
+        tools: Vec<ToolName>,
+    },
+    ToolBudgetExceeded {
+        tool: ToolName,
+        max_calls: u32,
+        call_index: u32,
+    },
+    ChildRunLinked {
+        tool_use_id: CallId,
+        name: ToolName,
+        child_run_id: RunId,
+        child_agent_id: AgentId,
+    },
+    Phase {
+        phase: Phase,
+    },
+    AwaitOpened {
+        item: AwaitView,
+    },
     AwaitClosed {
         await_id: AwaitId,
         outcome: AwaitClosure,
@@ -130,13 +179,32 @@ pub enum EventBody {
         actor: Option<String>,
     },
     /// An answer that changed nothing.
-    AnswerRejected { await_id: AwaitId, status: AnswerStatus, message: String, actor: String },
+    AnswerRejected {
+        await_id: AwaitId,
+        status: AnswerStatus,
+        message: String,
+        actor: String,
+    },
     /// A signal that could not be read or was not allowed. It changed nothing.
-    SignalRejected { signal: String, message: String },
-    Paused { reason: String, requested_by: String },
-    Resumed { notes: String, requested_by: String },
-    Steered { text: String, requested_by: String },
-    Finalizing { reason: FinalizeReason },
+    SignalRejected {
+        signal: String,
+        message: String,
+    },
+    Paused {
+        reason: String,
+        requested_by: String,
+    },
+    Resumed {
+        notes: String,
+        requested_by: String,
+    },
+    Steered {
+        text: String,
+        requested_by: String,
+    },
+    Finalizing {
+        reason: FinalizeReason,
+    },
     /// Terminal: the run answered.
     Result {
         text: String,
@@ -162,7 +230,13 @@ pub enum EventBody {
         usage: TokenUsage,
     },
     /// Terminal: somebody stopped the run.
-    Cancelled { reason: String, turns: u32, tool_calls: u32, active_ms: Millis, usage: TokenUsage },
+    Cancelled {
+        reason: String,
+        turns: u32,
+        tool_calls: u32,
+        active_ms: Millis,
+        usage: TokenUsage,
+    },
 }
 
 impl EventBody {
@@ -202,7 +276,6 @@ pub enum AwaitClosure {
     /// The run ended first.
     Abandoned,
 }
-
 
 #[cfg(test)]
 mod tests {

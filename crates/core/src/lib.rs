@@ -1,1 +1,20 @@
+//! The pure domain of Windlass: what a run is and every decision it takes.
+//!
+//! Nothing here performs IO, reads a clock, draws a random number or spawns. A workflow asks these functions what to do
+//! and awaits the answer's consequences; tests ask them without Temporal.
 
+pub mod admission;
+pub mod agent;
+pub mod awaits;
+pub mod canonical;
+pub mod clock;
+pub mod envelope;
+pub mod event;
+pub mod failure;
+pub mod guard;
+pub mod ids;
+pub mod message;
+pub mod policy;
+pub mod run;
+pub mod schema;
+pub mod time;

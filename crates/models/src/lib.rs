@@ -27,6 +27,7 @@ pub struct ModelRequest {
     pub run_id: RunId,
     /// Which model call of the run this is, from 0.
     pub call_index: u32,
+    /// From 1.
     pub attempt: u32,
     /// The id without its scheme: `demo` for `script:demo`.
     pub model: String,

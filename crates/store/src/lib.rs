@@ -10,6 +10,9 @@ mod rows;
 pub mod sqlite;
 mod watch;
 
+#[cfg(test)]
+mod suite;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_core::{
@@ -59,8 +62,12 @@ pub trait Store: Send + Sync + 'static {
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>>;
 
     /// Appends after `head`, unless exactly these messages already stand there. Anything else there is a conflict.
-    async fn append_messages(&self, run: &RunId, head: TranscriptHead, messages: Vec<Message>)
-    -> Result<TranscriptHead>;
+    async fn append_messages(
+        &self,
+        run: &RunId,
+        head: TranscriptHead,
+        messages: Vec<Message>,
+    ) -> Result<TranscriptHead>;
 
     // --- model calls
 

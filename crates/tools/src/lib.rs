@@ -3,7 +3,10 @@
 //! A tool gets its arguments already coerced and checked, an idempotency key and a cancellation token. It never retries
 //! on its own; a failure is a [`ToolFailure`] the model can read.
 
+mod args;
 mod clock;
+#[cfg(test)]
+mod fixtures;
 mod http_get;
 mod notes;
 mod registry;
@@ -19,7 +22,7 @@ use windlass_core::{
 
 pub use self::{
     clock::Clock,
-    http_get::{HttpGet, HttpGetOptions},
+    http_get::{HttpGet, HttpGetError, HttpGetOptions},
     notes::{NotesAdd, NotesSearch},
     registry::ToolRegistry,
 };
@@ -56,7 +59,8 @@ impl ToolSuccess {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolFailure {
     pub error: ToolError,
-    pub hint: Option<RetryHint>,
+    /// Boxed because most failures have none.
+    pub hint: Option<Box<RetryHint>>,
     /// Whether another attempt of an idempotent tool may help.
     pub retryable: bool,
 }
@@ -69,6 +73,12 @@ impl ToolFailure {
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.retryable = true;
+        self
+    }
+
+    #[must_use]
+    pub fn with_hint(mut self, hint: RetryHint) -> Self {
+        self.hint = Some(Box::new(hint));
         self
     }
 }

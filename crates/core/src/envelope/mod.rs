@@ -33,13 +33,13 @@ pub use self::{
     },
     record::{OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput},
     run::{
-        GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, RetryPolicy, RunInput,
+        BudgetCeiling, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, RetryPolicy, RunInput,
         RunOutput, RunStatusView, ToolBudget, Tuning, WorkflowOptions,
     },
     seed::from_go_names,
     tool::{
-        Bounds, CallStatus, FieldIssue, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError, ToolErrorKind,
-        ToolEvent, ToolInput, ToolOutput, ToolTelemetry,
+        Bounds, CallStatus, FieldIssue, OMITTED_FOR_BUDGET, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError,
+        ToolErrorKind, ToolEvent, ToolInput, ToolOutput, ToolTelemetry,
     },
 };
 use crate::canonical::Digest;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunInput, ToolCallOutput, ToolOutput, TranscriptHead, version};
+use super::{BlobRef, RunInput, ToolCallOutput, ToolOutput, TranscriptHead, version};
 use crate::{
     agent::ToolTable,
     canonical::Digest,
@@ -72,6 +72,9 @@ pub struct RecordInput {
     pub outbox: Outbox,
     pub status: RunStatus,
     pub phase: Phase,
+    /// The final message, when it did not travel: the terminal event's text is read from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_ref: Option<BlobRef>,
     /// On the last record of a successful run: the final message joins the session.
     #[serde(default)]
     pub closes_session_turn: bool,

@@ -58,6 +58,9 @@ pub struct RunInput {
     pub policy: Option<PolicyOverrides>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<GuardOverrides>,
+    /// What the parent has left. Whatever the agent or the policy says, this run gets no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ceiling: Option<BudgetCeiling>,
     /// The exact agent definition, by content; without it the worker looks `agentId` up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_digest: Option<Digest>,
@@ -98,6 +101,7 @@ impl RunInput {
             workflow_options: None,
             policy: None,
             guards: None,
+            budget_ceiling: None,
             agent_digest: None,
             model_id: None,
             depth: 0,
@@ -110,6 +114,16 @@ impl RunInput {
     pub fn workspace(&self) -> WorkspaceId {
         self.workspace.clone().unwrap_or_else(|| WorkspaceId::new("default"))
     }
+}
+
+/// The part of a parent's budget that a child may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BudgetCeiling {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_budget_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
 }
 
 /// Engine options of a start.
@@ -214,7 +228,6 @@ pub struct LoopThresholds {
 pub struct ToolBudget {
     pub max_calls: u32,
 }
-
 
 /// How the workflow itself behaves. Part of the input because it decides which commands the workflow issues.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

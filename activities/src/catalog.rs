@@ -1,0 +1,28 @@
+//! Agents by id, for runs that name an agent without saying which version of it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use windlass_core::{agent::AgentDefinition, ids::AgentId};
+
+/// The agent definitions a worker was given.
+#[derive(Debug, Clone, Default)]
+pub struct AgentCatalog {
+    agents: BTreeMap<AgentId, Arc<AgentDefinition>>,
+}
+
+impl AgentCatalog {
+    pub fn get(&self, id: &AgentId) -> Option<&Arc<AgentDefinition>> {
+        self.agents.get(id)
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = &AgentId> {
+        self.agents.keys()
+    }
+}
+
+impl FromIterator<AgentDefinition> for AgentCatalog {
+    fn from_iter<I: IntoIterator<Item = AgentDefinition>>(definitions: I) -> Self {
+        let agents = definitions.into_iter().map(|definition| (definition.id.clone(), Arc::new(definition))).collect();
+        Self { agents }
+    }
+}

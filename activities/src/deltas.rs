@@ -1,0 +1,64 @@
+//! Deltas on their way into the event log. While one append is under way the next ones gather, so a fast model costs
+//! few commits and a slow one shows every word at once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::{sync::mpsc, task::JoinHandle};
+use windlass_core::{
+    event::{EventBody, NewEvent},
+    ids::RunId,
+};
+use windlass_models::{Delta, DeltaSink, ErrorClass, ModelError};
+use windlass_store::{Store, StoreError};
+
+/// How many deltas may wait for the store before the model has to.
+const BACKLOG: usize = 1024;
+
+pub(crate) struct DeltaLog {
+    sender: mpsc::Sender<NewEvent>,
+    writer: JoinHandle<Result<(), StoreError>>,
+    turn: u32,
+    attempt: u32,
+    count: u64,
+}
+
+impl DeltaLog {
+    pub(crate) fn start(store: Arc<dyn Store>, run: RunId, turn: u32, attempt: u32) -> Self {
+        let (sender, mut receiver) = mpsc::channel::<NewEvent>(BACKLOG);
+        let writer = tokio::spawn(async move {
+            let mut batch = Vec::new();
+            while receiver.recv_many(&mut batch, BACKLOG).await > 0 {
+                store.append_events(&run, std::mem::take(&mut batch)).await?;
+            }
+            Ok(())
+        });
+        Self { sender, writer, turn, attempt, count: 0 }
+    }
+
+    /// Waits until every delta is in the log.
+    pub(crate) async fn finish(self) -> Result<(), StoreError> {
+        drop(self.sender);
+        match self.writer.await {
+            Ok(result) => result,
+            // The writer does not panic and is never aborted.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl DeltaSink for DeltaLog {
+    async fn push(&mut self, delta: Delta) -> Result<(), ModelError> {
+        let (turn, attempt) = (self.turn, self.attempt);
+        let body = match delta {
+            Delta::Text(text) => EventBody::AssistantDelta { text, turn, attempt },
+            Delta::Thinking(text) => EventBody::ThinkingDelta { text, turn, attempt },
+        };
+        self.count += 1;
+        let event = NewEvent::new(format!("turn/{turn}/{attempt}/{}", self.count), body);
+        self.sender.send(event).await.map_err(|_| {
+            ModelError::new(ErrorClass::Cancelled, "the run's log takes no more events; the answer is not wanted")
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! `windlass.open`: the agent is found and pinned, the run is created, its transcript is seeded.
+
+use serde_json::Value;
+use temporalio_sdk::activities::ActivityError;
+use windlass_core::{
+    agent::{AgentDefinition, ToolKind, ToolTable},
+    canonical::{self, Digest},
+    envelope::{OpenOutput, RunInput, VERSION},
+    event::{EventBody, NewEvent},
+    message::Message,
+    policy::AgentPolicy,
+};
+use windlass_store::NewRun;
+
+use crate::{RunActivities, failures};
+
+impl RunActivities {
+    pub(crate) async fn open_run(&self, input: RunInput) -> Result<OpenOutput, ActivityError> {
+        let definition = self.completed(self.find(&input).await?)?;
+        let agent_digest = self.pin(&definition).await?;
+        let tools = ToolTable::of(&definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
+        let policy = AgentPolicy { policy: definition.policy.clone(), guards: definition.guards.clone() };
+
+        let new = self.new_messages(&input).await?;
+        let mut messages = Vec::new();
+        if let (Some(session), 0) = (&input.session_id, input.depth) {
+            self.store.ensure_session(&input.workspace(), session).await.map_err(|error| failures::store(&error))?;
+            let conversation = self.store.session_messages(&input.workspace(), session).await;
+            messages = conversation.map_err(|error| failures::store(&error))?;
+        }
+        let new_messages = new.len();
+        messages.extend(new);
+
+        let model_id = input.model_id.clone().unwrap_or_else(|| definition.model.clone());
+        let run = NewRun {
+            id: input.run_id.clone(),
+            workspace: input.workspace(),
+            session: input.session_id.clone(),
+            agent_id: definition.id.clone(),
+            agent_digest,
+            model_id: model_id.clone(),
+            parent: input.parent_run_id.clone(),
+            parent_call: input.parent_tool_call_id.clone(),
+            labels: input.labels.clone(),
+            metadata: input.metadata.clone(),
+            messages,
+            new_messages,
+            started: NewEvent::new(
+                "started",
+                EventBody::Started {
+                    agent_id: definition.id.clone(),
+                    workspace: input.workspace(),
+                    session_id: input.session_id.clone(),
+                    parent_run_id: input.parent_run_id.clone(),
+                    parent_tool_call_id: input.parent_tool_call_id.clone(),
+                    model_id,
+                    labels: input.labels.clone(),
+                    metadata: input.metadata.clone(),
+                },
+            ),
+        };
+        let head = self.store.open_run(run).await.map_err(|error| failures::store(&error))?;
+        Ok(OpenOutput { v: VERSION, agent_digest, policy, tools, head })
+    }
+
+    /// By content if the start says so, else by id from the worker's own agents.
+    async fn find(&self, input: &RunInput) -> Result<AgentDefinition, ActivityError> {
+        if let Some(digest) = input.agent_digest {
+            return self.definition(digest).await;
+        }
+        match self.agents.get(&input.agent_id) {
+            Some(definition) => Ok((**definition).clone()),
+            None => {
+                let known: Vec<&str> = self.agents.ids().map(|id| id.as_str()).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let message = format!(
+                    "no agent `{}`: this worker has {known}; start it with --agents, or start the run from a file",
+                    input.agent_id
+                );
+                Err(failures::permanent("agent_unknown", message))
+            }
+        }
+    }
+
+    /// What a definition leaves unsaid about a built-in tool, the tool itself says.
+    fn completed(&self, mut definition: AgentDefinition) -> Result<AgentDefinition, ActivityError> {
+        for tool in definition.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
+            let Some(builtin) = self.tools.get(&tool.name) else {
+                let message = format!("this worker has no tool `{}`, which agent `{}` uses", tool.name, definition.id);
+                return Err(failures::permanent("tool_missing", message));
+            };
+            let spec = builtin.spec();
+            if tool.description.is_empty() {
+                tool.description = spec.description;
+            }
+            if tool.tags.is_empty() {
+                tool.tags = spec.tags;
+            }
+            tool.input_schema = tool.input_schema.take().or(spec.input_schema);
+            tool.timeout_ms = tool.timeout_ms.or(spec.timeout_ms);
+            tool.idempotent |= spec.idempotent;
+        }
+        for agent in &mut definition.agents {
+            *agent = self.completed(agent.clone())?;
+        }
+        Ok(definition)
+    }
+
+    /// Stores the definition and those of its sub-agents by content.
+    async fn pin(&self, definition: &AgentDefinition) -> Result<Digest, ActivityError> {
+        for agent in &definition.agents {
+            Box::pin(self.pin(agent)).await?;
+        }
+        let body = serde_json::to_value(definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
+        let stored = self.store.put_blob(body).await.map_err(|error| failures::store(&error))?;
+        Ok(stored.digest)
+    }
+
+    async fn new_messages(&self, input: &RunInput) -> Result<Vec<Message>, ActivityError> {
+        let mut messages = input.messages.clone();
+        if let Some(stored) = input.messages_ref {
+            let body = self.body(stored).await?;
+            messages = serde_json::from_value(body)
+                .map_err(|error| failures::permanent("messages", format!("the stored messages: {error}")))?;
+        }
+        let args = match (&input.tool_args, input.tool_args_ref) {
+            (Some(args), _) => Some(args.clone()),
+            (None, Some(stored)) => Some(self.body(stored).await?),
+            (None, None) => None,
+        };
+        messages.extend(args.map(|args| Message::user(spoken(&args))));
+        Ok(messages)
+    }
+}
+
+/// How a tool's arguments are put to the agent behind it: a lone text is said as it is, anything else as JSON.
+fn spoken(args: &Value) -> String {
+    let lone = args.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.values().next());
+    match lone {
+        Some(Value::String(text)) => text.clone(),
+        _ => String::from_utf8_lossy(&canonical::to_bytes(args)).into_owned(),
+    }
+}

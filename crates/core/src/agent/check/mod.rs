@@ -1,0 +1,119 @@
+//! What a definition must hold to beyond its types. Everything that is wrong is reported at once.
+//!
+//! Tools are checked in [`tools`], limits in [`limits`]; this file checks the agent itself and its sub-agents. Reading
+//! files and naming lines is not done here: a [`Problem`] names its place by a JSON pointer.
+
+mod limits;
+mod nearest;
+mod tools;
+
+use std::{collections::BTreeMap, fmt};
+
+pub(super) use self::nearest::nearest;
+use super::AgentDefinition;
+use crate::ids::AgentId;
+
+/// How deep sub-agents may be nested below the agent that a person starts.
+const MAX_DEPTH: usize = 8;
+
+/// One thing that is wrong with a definition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct Problem {
+    /// A JSON pointer into the definition, for example `/tools/2/inputSchema`.
+    pub path: String,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+/// Everything that is wrong with `definition` and its sub-agents; empty when it can run.
+pub fn check(definition: &AgentDefinition) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    check_agent(definition, &Pointer::default(), &mut Vec::new(), &mut problems);
+    problems.0
+}
+
+fn check_agent<'a>(
+    agent: &'a AgentDefinition,
+    at: &Pointer,
+    ancestors: &mut Vec<&'a AgentId>,
+    problems: &mut Problems,
+) {
+    if let Err(error) = AgentId::parse(agent.id.as_str()) {
+        problems.add(&at.field("id"), error);
+    }
+    if ancestors.contains(&&agent.id) {
+        problems.add(
+            &at.field("id"),
+            format!("agent {:?} is nested in itself; give this agent another id", agent.id.as_str()),
+        );
+    }
+    check_model(&agent.model, &at.field("model"), problems);
+    tools::check(agent, at, problems);
+    limits::check(agent, at, problems);
+    check_sub_agents(agent, at, ancestors, problems);
+}
+
+fn check_model(model: &str, at: &Pointer, problems: &mut Problems) {
+    let word = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+    if !model.split_once(':').is_some_and(|(scheme, name)| word(scheme) && word(name)) {
+        problems.add(at, format!("{model:?} is not a model; write scheme:name, for example \"script:demo\""));
+    }
+}
+
+fn check_sub_agents<'a>(
+    agent: &'a AgentDefinition,
+    at: &Pointer,
+    ancestors: &mut Vec<&'a AgentId>,
+    problems: &mut Problems,
+) {
+    ancestors.push(&agent.id);
+    let mut seen = BTreeMap::new();
+    for (index, sub) in agent.agents.iter().enumerate() {
+        let at = at.field("agents").index(index);
+        if let Some(first) = seen.insert(&sub.id, index) {
+            problems.add(
+                &at.field("id"),
+                format!("agent {:?} is already number {} of this list; give it another id", sub.id.as_str(), first + 1),
+            );
+        }
+        if ancestors.len() > MAX_DEPTH {
+            problems.add(&at, format!("agents are nested more than {MAX_DEPTH} deep; move this one further up"));
+        } else {
+            check_agent(sub, &at, ancestors, problems);
+        }
+    }
+    ancestors.pop();
+}
+
+/// The problems found so far.
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn add(&mut self, at: &Pointer, message: impl fmt::Display) {
+        self.0.push(Problem { path: at.0.clone(), message: message.to_string() });
+    }
+}
+
+/// A JSON pointer under construction.
+#[derive(Clone, Default)]
+struct Pointer(String);
+
+impl Pointer {
+    fn field(&self, name: &str) -> Self {
+        Self(format!("{}/{}", self.0, escape(name)))
+    }
+
+    fn index(&self, index: usize) -> Self {
+        Self(format!("{}/{index}", self.0))
+    }
+}
+
+/// A key as RFC 6901 writes it inside a pointer.
+pub(super) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Which fields a definition file may have, and what each may hold.
+//!
+//! The table follows the definition's types field by field; a test holds the two together.
+
+/// What a value may be.
+#[derive(Debug)]
+pub(super) enum Shape {
+    Text,
+    Flag,
+    /// A whole number that fits 32 bits.
+    Count,
+    /// Whole milliseconds.
+    Millis,
+    /// `"30s"`; read as milliseconds.
+    Duration,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    List(&'static Shape),
+    Record(&'static Record),
+    /// Any keys, which belong to whoever wrote the file.
+    Map(&'static Shape),
+    /// `false`, `true`, or the shape.
+    FlagOr(&'static Shape),
+    /// Any JSON, taken as it is.
+    Json,
+}
+
+/// A table or object with known fields.
+#[derive(Debug)]
+pub(super) struct Record(pub(super) &'static [Field]);
+
+#[derive(Debug)]
+pub(super) struct Field {
+    /// As JSON files write it; TOML files write it in snake_case.
+    pub(super) key: &'static str,
+    /// The field of the definition that it fills.
+    pub(super) fills: &'static str,
+    pub(super) shape: Shape,
+    /// For a field that must be there: a value to propose.
+    pub(super) proposal: Option<&'static str>,
+}
+
+const fn required(key: &'static str, shape: Shape, proposal: &'static str) -> Field {
+    Field { key, fills: key, shape, proposal: Some(proposal) }
+}
+
+const fn optional(key: &'static str, shape: Shape) -> Field {
+    Field { key, fills: key, shape, proposal: None }
+}
+
+/// A span under its friendly name.
+const fn friendly(key: &'static str, fills: &'static str, shape: Shape) -> Field {
+    Field { key, fills, shape, proposal: None }
+}
+
+pub(super) static AGENT: Record = Record(&[
+    required("id", Shape::Text, "\"my-agent\""),
+    optional("description", Shape::Text),
+    required("model", Shape::Text, "\"script:demo\""),
+    optional("systemPrompt", Shape::Text),
+    optional("tools", Shape::List(&Shape::Record(&TOOL))),
+    optional("policy", Shape::Record(&POLICY)),
+    optional("guards", Shape::Record(&GUARDS)),
+    optional("agents", Shape::List(&Shape::Record(&AGENT))),
+]);
+
+static TOOL: Record = Record(&[
+    required("name", Shape::Text, "\"notes.add\""),
+    optional("kind", Shape::Choice(&["builtin", "agent", "external"])),
+    optional("description", Shape::Text),
+    optional("inputSchema", Shape::Json),
+    optional("tags", Shape::List(&Shape::Text)),
+    friendly("timeout", "timeoutMs", Shape::Duration),
+    optional("timeoutMs", Shape::Millis),
+    optional("idempotent", Shape::Flag),
+    optional("confirmation", Shape::Record(&CONFIRMATION)),
+    optional("agent", Shape::Text),
+    friendly("expiresIn", "expiresInMs", Shape::Duration),
+    optional("expiresInMs", Shape::Millis),
+    optional("onExpiry", EXPIRY),
+]);
+
+static CONFIRMATION: Record = Record(&[
+    optional("title", Shape::Text),
+    optional("prompt", Shape::Text),
+    friendly("expiresIn", "expiresInMs", Shape::Duration),
+    optional("expiresInMs", Shape::Millis),
+    optional("onExpiry", EXPIRY),
+]);
+
+const EXPIRY: Shape = Shape::Choice(&["deny", "default", "replan", "fail"]);
+
+static POLICY: Record = Record(&[
+    optional("perTurnMaxToolCalls", Shape::Count),
+    optional("restrictToTool", Shape::Text),
+    optional("allowedTags", Shape::List(&Shape::Text)),
+    optional("deniedTags", Shape::List(&Shape::Text)),
+    optional("maxToolCalls", Shape::Count),
+    optional("maxConsecutiveFailedToolCalls", Shape::Count),
+    friendly("timeBudget", "timeBudgetMs", Shape::Duration),
+    optional("timeBudgetMs", Shape::Millis),
+    friendly("planTimeout", "planTimeoutMs", Shape::Duration),
+    optional("planTimeoutMs", Shape::Millis),
+    friendly("toolTimeout", "toolTimeoutMs", Shape::Duration),
+    optional("toolTimeoutMs", Shape::Millis),
+    friendly("perToolTimeout", "perToolTimeoutMs", Shape::Map(&Shape::Duration)),
+    optional("perToolTimeoutMs", Shape::Map(&Shape::Millis)),
+    friendly("finalizerGrace", "finalizerGraceMs", Shape::Duration),
+    optional("finalizerGraceMs", Shape::Millis),
+    optional("interruptsAllowed", Shape::Flag),
+]);
+
+static GUARDS: Record = Record(&[
+    optional("loopDetection", Shape::FlagOr(&Shape::Record(&LOOP_DETECTION))),
+    optional("toolBudgets", Shape::Map(&Shape::Record(&TOOL_BUDGET))),
+]);
+
+static LOOP_DETECTION: Record =
+    Record(&[optional("consecutiveThreshold", Shape::Count), optional("hardCutoffThreshold", Shape::Count)]);
+
+static TOOL_BUDGET: Record = Record(&[required("maxCalls", Shape::Count, "5")]);

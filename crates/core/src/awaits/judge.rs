@@ -1,0 +1,239 @@
+//! Judging an answer. A pure reading of the table: whatever is not accepted changes nothing.
+
+use std::collections::BTreeSet;
+
+use super::{AwaitKind, AwaitTable, AwaitView};
+use crate::{
+    canonical::Digest,
+    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
+    event::AwaitClosure,
+    time::Timestamp,
+};
+
+/// The largest result that may come inline; larger ones go through the store.
+const MAX_INLINE_RESULT: usize = 256 * 1024;
+const MAX_CLARIFICATION: usize = 64 * 1024;
+
+/// An answer that fits an open await.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolution {
+    pub closure: AwaitClosure,
+    /// What identifies this answer if it comes again.
+    pub answer_digest: Digest,
+}
+
+impl AwaitTable {
+    /// Whether this answer closes its await, and why not if it does not.
+    pub fn judge(&self, answer: &Answer, now: Timestamp) -> Result<Resolution, AnswerReply> {
+        let id = &answer.await_id;
+        // An envelope built from JSON always serialises; a zero digest would only make duplicates look stale.
+        let answer_digest = Digest::of(&answer.body).unwrap_or_default();
+        let Some(item) = self.find(id) else {
+            return Err(self.explain_absence(answer, answer_digest));
+        };
+        if item.expires_at.is_some_and(|at| at <= now) {
+            return Err(reply(AnswerStatus::Expired, format!("{id} expired before this answer came")));
+        }
+        let closure = fits(item, answer).map_err(|message| reply(AnswerStatus::Invalid, message))?;
+        Ok(Resolution { closure, answer_digest })
+    }
+
+    fn explain_absence(&self, answer: &Answer, digest: Digest) -> AnswerReply {
+        let id = &answer.await_id;
+        match self.find_closed(id) {
+            Some(closed) if closed.closure == AwaitClosure::Expired => {
+                reply(AnswerStatus::Expired, format!("{id} expired before this answer came"))
+            }
+            Some(closed) if closed.answer == Some(digest) => {
+                reply(AnswerStatus::Duplicate, format!("{id} was already given this answer"))
+            }
+            Some(_) => reply(AnswerStatus::Stale, format!("{id} is closed; list the run's pending awaits")),
+            None if self.was_issued(id) => {
+                reply(AnswerStatus::Stale, format!("{id} is closed; list the run's pending awaits"))
+            }
+            None => reply(AnswerStatus::Unknown, format!("this run has no await {id}; list its pending awaits")),
+        }
+    }
+}
+
+fn reply(status: AnswerStatus, message: String) -> AnswerReply {
+    AnswerReply::new(status, message)
+}
+
+fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
+    match (item.kind, &answer.body) {
+        (AwaitKind::Clarification, AnswerBody::Clarification { answer }) => {
+            if answer.trim().is_empty() {
+                return Err("the answer is empty".to_owned());
+            }
+            if answer.len() > MAX_CLARIFICATION {
+                return Err(format!("the answer is longer than {MAX_CLARIFICATION} bytes"));
+            }
+            Ok(AwaitClosure::Answered)
+        }
+        (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest }) => {
+            if answer.actor.trim().is_empty() {
+                return Err("a decision must say who decides".to_owned());
+            }
+            if !approved {
+                return Ok(AwaitClosure::Denied);
+            }
+            let shown = item.calls.first().map(|call| call.digest);
+            match digest {
+                Some(digest) if Some(*digest) == shown => Ok(AwaitClosure::Approved),
+                Some(_) => {
+                    Err("the digest is not that of the arguments awaiting approval; look at them again".to_owned())
+                }
+                None => Err("an approval must carry the digest of the arguments it approves".to_owned()),
+            }
+        }
+        (AwaitKind::ExternalTools | AwaitKind::Questions, AnswerBody::ToolResults { results }) => {
+            exact_set(item, results)?;
+            Ok(AwaitClosure::Answered)
+        }
+        (kind, _) => Err(format!("{} waits for another kind of answer ({kind:?})", item.id)),
+    }
+}
+
+/// One well-formed result for each awaited call and for no other.
+fn exact_set(item: &AwaitView, results: &[ProvidedToolResult]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for result in results {
+        let id = &result.tool_call_id;
+        let Some(call) = item.calls.iter().find(|call| call.tool_call_id == *id) else {
+            return Err(format!("{} does not wait for call {id}", item.id));
+        };
+        if !seen.insert(id) {
+            return Err(format!("there are two results for call {id}"));
+        }
+        if result.name.as_ref().is_some_and(|name| *name != call.name) {
+            return Err(format!("call {id} is of tool {}", call.name));
+        }
+        let given = [result.result.is_some(), result.result_ref.is_some(), result.error.is_some()];
+        if given.iter().filter(|given| **given).count() != 1 {
+            return Err(format!("call {id} needs exactly one of result, resultRef and error"));
+        }
+        if result.result.as_ref().is_some_and(|value| value.to_string().len() > MAX_INLINE_RESULT) {
+            return Err(format!("the result of call {id} is too large to send; store it and send its resultRef"));
+        }
+    }
+    match item.calls.iter().find(|call| !seen.contains(&call.tool_call_id)) {
+        Some(missing) => Err(format!("the result of call {} is missing", missing.tool_call_id)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        awaits::{AwaitedCall, ExpiryOutcome, NewAwait},
+        time::Millis,
+    };
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn call(id: &str) -> AwaitedCall {
+        AwaitedCall { tool_call_id: id.into(), name: "t".into(), digest: Digest::of_json(&json!(id)), args: None }
+    }
+
+    fn open(table: &mut AwaitTable, kind: AwaitKind, calls: Vec<AwaitedCall>) -> AwaitView {
+        let new = NewAwait {
+            kind,
+            title: None,
+            prompt: String::new(),
+            calls,
+            questions: Vec::new(),
+            expires_in: Some(Millis(100)),
+            on_expiry: ExpiryOutcome::Replan,
+            default_answer: None,
+        };
+        table.open(new, NOW)
+    }
+
+    fn status(table: &AwaitTable, answer: &Answer, now: Timestamp) -> AnswerStatus {
+        table.judge(answer, now).map_or_else(|reply| reply.status, |_| AnswerStatus::Accepted)
+    }
+
+    fn approve(id: &str, actor: &str, digest: Option<Digest>) -> Answer {
+        Answer::new(id.into(), actor, AnswerBody::Confirmation { approved: true, digest })
+    }
+
+    #[test]
+    fn an_approval_needs_an_actor_and_the_digest_that_was_shown() {
+        let mut table = AwaitTable::default();
+        let item = open(&mut table, AwaitKind::Confirmation, vec![call("c1")]);
+        let digest = item.calls[0].digest;
+        let cases = [
+            (approve("await-1", "ann", Some(digest)), AnswerStatus::Accepted),
+            (approve("await-1", " ", Some(digest)), AnswerStatus::Invalid),
+            (approve("await-1", "ann", None), AnswerStatus::Invalid),
+            (approve("await-1", "ann", Some(Digest::of_json(&json!("c2")))), AnswerStatus::Invalid),
+            (
+                Answer::new("await-1".into(), "ann", AnswerBody::Confirmation { approved: false, digest: None }),
+                AnswerStatus::Accepted,
+            ),
+            (
+                Answer::new("await-1".into(), "ann", AnswerBody::Clarification { answer: "yes".into() }),
+                AnswerStatus::Invalid,
+            ),
+        ];
+        for (answer, expected) in cases {
+            assert_eq!(status(&table, &answer, NOW), expected, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn absent_awaits_are_told_apart() {
+        let mut table = AwaitTable::default();
+        let item = open(&mut table, AwaitKind::Confirmation, vec![call("c1")]);
+        let answer = approve("await-1", "ann", Some(item.calls[0].digest));
+        assert_eq!(status(&table, &answer, Timestamp(1_100)), AnswerStatus::Expired);
+        let resolution = table.judge(&answer, NOW).unwrap();
+        table.close(&item.id, resolution.closure, Some(resolution.answer_digest));
+        assert_eq!(status(&table, &answer, NOW), AnswerStatus::Duplicate);
+        let other = Answer::new("await-1".into(), "bob", AnswerBody::Confirmation { approved: false, digest: None });
+        assert_eq!(status(&table, &other, NOW), AnswerStatus::Stale);
+        assert_eq!(status(&table, &approve("await-2", "ann", None), NOW), AnswerStatus::Unknown);
+        assert_eq!(status(&table, &approve("nonsense", "ann", None), NOW), AnswerStatus::Unknown);
+        let second = open(&mut table, AwaitKind::Confirmation, vec![call("c2")]);
+        table.close(&second.id, AwaitClosure::Expired, None);
+        assert_eq!(status(&table, &approve("await-2", "ann", None), NOW), AnswerStatus::Expired);
+    }
+
+    #[test]
+    fn an_await_older_than_memory_is_stale_not_unknown() {
+        let mut table = AwaitTable::default();
+        for _ in 0..100 {
+            let item = open(&mut table, AwaitKind::Clarification, Vec::new());
+            table.close(&item.id, AwaitClosure::Answered, None);
+        }
+        assert_eq!(status(&table, &approve("await-1", "ann", None), NOW), AnswerStatus::Stale);
+        assert_eq!(status(&table, &approve("await-101", "ann", None), NOW), AnswerStatus::Unknown);
+    }
+
+    #[test]
+    fn results_must_be_the_exact_set() {
+        let mut table = AwaitTable::default();
+        open(&mut table, AwaitKind::ExternalTools, vec![call("c1"), call("c2")]);
+        let result = |id: &str| json!({"toolCallId": id, "result": null});
+        let cases = [
+            (json!([result("c2"), result("c1")]), AnswerStatus::Accepted),
+            (json!([result("c1")]), AnswerStatus::Invalid),
+            (json!([result("c1"), result("c2"), result("c2")]), AnswerStatus::Invalid),
+            (json!([result("c1"), result("c2"), result("c3")]), AnswerStatus::Invalid),
+            (json!([result("c1"), {"toolCallId": "c2"}]), AnswerStatus::Invalid),
+            (
+                json!([result("c1"), {"toolCallId": "c2", "result": 1, "error": {"kind": "tool_failed", "message": "x"}}]),
+                AnswerStatus::Invalid,
+            ),
+            (json!([result("c1"), {"toolCallId": "c2", "name": "other", "result": 1}]), AnswerStatus::Invalid),
+        ];
+        for (results, expected) in cases {
+            let body = AnswerBody::ToolResults { results: serde_json::from_value(results.clone()).unwrap() };
+            assert_eq!(status(&table, &Answer::new("await-1".into(), "", body), NOW), expected, "{results}");
+        }
+    }
+}

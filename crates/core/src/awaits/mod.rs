@@ -1,0 +1,74 @@
+//! Awaits: what a run waits for from the outside world, keyed by id and answered in any order.
+
+mod judge;
+mod table;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::{
+    judge::Resolution,
+    table::{AwaitTable, NewAwait},
+};
+use crate::{
+    canonical::Digest,
+    envelope::Question,
+    ids::{AwaitId, CallId, ToolName},
+    time::Timestamp,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwaitKind {
+    Clarification,
+    Questions,
+    ExternalTools,
+    Confirmation,
+}
+
+/// What happens when nobody answers in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpiryOutcome {
+    /// As if it had been refused, but said to have expired.
+    Deny,
+    /// The await's default answer; without one, as `replan`.
+    Default,
+    /// The model is told and plans again.
+    Replan,
+    /// The run fails.
+    Fail,
+}
+
+/// An open await as people and programs see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwaitView {
+    pub id: AwaitId,
+    pub kind: AwaitKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub prompt: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<AwaitedCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    pub opened_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    pub on_expiry: ExpiryOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_answer: Option<String>,
+}
+
+/// A call an await is about. An approval is bound to `digest`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwaitedCall {
+    pub tool_call_id: CallId,
+    pub name: ToolName,
+    pub digest: Digest,
+    /// The arguments, when they are small enough to travel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+}

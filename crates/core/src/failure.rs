@@ -1,0 +1,54 @@
+//! Why a run failed: a stable code for programs, a sentence for people. Each code has a page in `docs/errors`.
+
+use serde::{Deserialize, Serialize};
+
+/// The failure a run ends with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[error("{}: {message}", kind.code())]
+pub struct RunFailure {
+    pub kind: RunFailureKind,
+    pub message: String,
+    /// The provider's class of error, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_class: Option<String>,
+    /// Whether starting the same run again may succeed.
+    #[serde(default)]
+    pub retryable: bool,
+}
+
+impl RunFailure {
+    pub fn new(kind: RunFailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), error_class: None, retryable: false }
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.kind.code()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunFailureKind {
+    ModelFailed,
+    ModelTimedOut,
+    FinalizerFailed,
+    AwaitExpired,
+    OpenFailed,
+    TooDeep,
+    StoreRefused,
+}
+
+impl RunFailureKind {
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::ModelFailed => "RUN0001",
+            Self::ModelTimedOut => "RUN0002",
+            Self::FinalizerFailed => "RUN0003",
+            Self::AwaitExpired => "RUN0004",
+            Self::OpenFailed => "RUN0005",
+            Self::TooDeep => "RUN0006",
+            Self::StoreRefused => "RUN0007",
+        }
+    }
+}

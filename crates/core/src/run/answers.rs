@@ -1,0 +1,161 @@
+//! Answers from outside, and what happens when none comes.
+
+use super::{CallState, Run};
+use crate::{
+    awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait},
+    canonical::Digest,
+    envelope::{
+        Answer, AnswerBody, AnswerReply, AnswerStatus, CallStatus, ProvidedToolResult, ToolCallOutput, ToolError,
+        ToolErrorKind, ToolOutput,
+    },
+    event::{AwaitClosure, EventBody},
+    failure::{RunFailure, RunFailureKind},
+    ids::{AwaitId, ToolName},
+    message::Message,
+    time::Timestamp,
+};
+
+impl Run {
+    /// Takes an answer. Anything but `Accepted` is recorded and changes nothing.
+    pub fn answer(&mut self, answer: Answer, now: Timestamp) -> AnswerReply {
+        let judged = if self.state.outcome.is_some() {
+            Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
+        } else {
+            self.state.awaits.judge(&answer, now)
+        };
+        match judged {
+            Err(reply) => {
+                self.outgoing.event(EventBody::AnswerRejected {
+                    await_id: AwaitId::new(clip(answer.await_id.as_str())),
+                    status: reply.status,
+                    message: reply.message.clone(),
+                    actor: clip(&answer.actor),
+                });
+                reply
+            }
+            Ok(resolution) => {
+                let actor = Some(clip(&answer.actor)).filter(|actor| !actor.is_empty());
+                let closed =
+                    self.close_await(&answer.await_id, resolution.closure, Some(resolution.answer_digest), actor);
+                if let Some(item) = closed {
+                    self.apply(&item, answer, now);
+                }
+                self.settle_if_done(now);
+                AnswerReply::new(AnswerStatus::Accepted, "accepted")
+            }
+        }
+    }
+
+    /// The seed's decisions carry no digest. The await's id stands for exactly one set of arguments, so a decision that
+    /// names the id is bound by it.
+    pub fn digest_shown_by(&self, id: &AwaitId) -> Option<Digest> {
+        let item = self.state.awaits.pending().iter().find(|item| item.id == *id)?;
+        item.calls.first().map(|call| call.digest)
+    }
+
+    fn apply(&mut self, item: &AwaitView, answer: Answer, now: Timestamp) {
+        let actor = answer.actor;
+        match answer.body {
+            AnswerBody::Clarification { answer } => self.state.said.push(Message::user(answer)),
+            AnswerBody::Confirmation { approved: true, .. } => {
+                for call in &item.calls {
+                    self.approve(&call.tool_call_id, now);
+                }
+            }
+            AnswerBody::Confirmation { approved: false, .. } => {
+                let error = ToolError::new(ToolErrorKind::Denied, format!("not executed: {} denied it", clip(&actor)));
+                self.refuse_awaited(item, &error, now);
+            }
+            AnswerBody::ToolResults { results } => {
+                for result in results {
+                    let name = item.calls.iter().find(|call| call.tool_call_id == result.tool_call_id);
+                    if let Some(name) = name.map(|call| call.name.clone()) {
+                        let call = result.tool_call_id.clone();
+                        self.conclude(&call, provided(name, result), true, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody answered in time.
+    pub(super) fn expire(&mut self, id: &AwaitId, now: Timestamp) {
+        let Some(item) = self.close_await(id, AwaitClosure::Expired, None, None) else { return };
+        if item.on_expiry == ExpiryOutcome::Fail {
+            let message = format!("{} ({}) was not answered in time", item.id, clip(&item.prompt));
+            self.fail(RunFailure::new(RunFailureKind::AwaitExpired, message));
+            return;
+        }
+        if item.kind == AwaitKind::Clarification {
+            let default = item.default_answer.clone().filter(|_| item.on_expiry == ExpiryOutcome::Default);
+            let text = default.unwrap_or_else(|| {
+                format!("Nobody answered the question \"{}\" in time. Go on without the answer.", clip(&item.prompt))
+            });
+            self.state.said.push(Message::user(text));
+        } else {
+            let error = ToolError::new(ToolErrorKind::Expired, "not executed: nobody answered in time");
+            self.refuse_awaited(&item, &error, now);
+        }
+        self.settle_if_done(now);
+    }
+
+    fn refuse_awaited(&mut self, item: &AwaitView, error: &ToolError, now: Timestamp) {
+        for call in &item.calls {
+            self.release(&call.tool_call_id);
+            self.conclude_without_result(&call.tool_call_id, CallStatus::Refused, error.clone(), now);
+        }
+    }
+
+    pub(super) fn open_await(&mut self, new: NewAwait, now: Timestamp) -> AwaitId {
+        let item = self.state.awaits.open(new, now);
+        let id = item.id.clone();
+        self.outgoing.event(EventBody::AwaitOpened { item });
+        id
+    }
+
+    pub(super) fn close_await(
+        &mut self,
+        id: &AwaitId,
+        closure: AwaitClosure,
+        answer: Option<Digest>,
+        actor: Option<String>,
+    ) -> Option<AwaitView> {
+        let item = self.state.awaits.close(id, closure, answer)?;
+        self.outgoing.event(EventBody::AwaitClosed { await_id: id.clone(), outcome: closure, actor });
+        Some(item)
+    }
+
+    /// The await that a call waits in, if it waits.
+    pub fn await_of(&self, call: &str) -> Option<&AwaitId> {
+        self.state.batch.iter().find(|slot| slot.request.tool_call_id.as_str() == call).and_then(|slot| {
+            match &slot.state {
+                CallState::Confirming { await_id } | CallState::External { await_id } => Some(await_id),
+                _ => None,
+            }
+        })
+    }
+}
+
+fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
+    let mut output = ToolOutput::new(if result.error.is_some() { CallStatus::Failed } else { CallStatus::Ok });
+    output.bounds = result.bounds;
+    output.retry_hint = result.retry_hint;
+    output.error =
+        result.error.map(|error| ToolError { cause: error.cause, ..ToolError::new(error.kind, error.message) });
+    if let Some(stored) = result.result_ref {
+        output.result_bytes = stored.bytes;
+        output.result_omitted = true;
+        output.result_omitted_reason = Some(crate::envelope::OMITTED_FOR_BUDGET.to_owned());
+        output.result_ref = Some(stored);
+    } else if let Some(value) = result.result {
+        output.result_bytes = value.to_string().len() as u64;
+        output.payload = Some(value);
+    }
+    ToolCallOutput::from_output(name, result.tool_call_id, output)
+}
+
+/// Enough of a caller's text to recognise it; a log entry is not a place for bodies.
+pub(super) fn clip(text: &str) -> String {
+    const MAX: usize = 200;
+    if text.chars().count() <= MAX { text.to_owned() } else { text.chars().take(MAX - 1).chain(['…']).collect() }
+}

@@ -1,0 +1,466 @@
+//! The calls of a turn: begun, lost, finished, and settled together.
+
+use super::{CallSlot, CallState, ChildLease, Run};
+use crate::{
+    agent::{ToolDispatch, ToolEntry},
+    awaits::{AwaitKind, ExpiryOutcome, NewAwait},
+    envelope::{
+        BudgetCeiling, CallStatus, Extra, FinalizeReason, Labels, PolicyOverrides, RunInput, RunLink, RunOutput,
+        SettleOutput, ToolCallOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolRequest, VERSION,
+    },
+    event::EventBody,
+    ids::{AgentId, CallId, RunId, ToolName},
+    message::Message,
+    time::{Millis, Timestamp},
+};
+
+/// How often a call that provably never began is handed out again.
+const MAX_DISPATCHES: u32 = 4;
+
+/// A call to begin now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    Tool(Box<ToolOrder>),
+    Child(Box<ChildOrder>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOrder {
+    pub input: ToolInput,
+    /// For one attempt.
+    pub timeout: Millis,
+    /// For all attempts together; `None` without a time budget.
+    pub deadline: Option<Millis>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildOrder {
+    pub call: CallId,
+    pub input: RunInput,
+}
+
+/// How an activity that returned no output ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallLoss {
+    TimedOut,
+    Cancelled,
+    Failed,
+}
+
+/// What to do about a lost call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LossVerdict {
+    /// It provably never ran: hand it out again.
+    Again,
+    Conclude(Box<ToolOutput>),
+}
+
+/// How a child run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildReport {
+    Finished(Box<RunOutput>),
+    Failed { message: String },
+    Cancelled,
+}
+
+/// Decides about a call whose activity returned nothing, from what the call's journal says.
+pub fn after_loss(loss: CallLoss, settled: SettleOutput, dispatch: u32, time_left: bool) -> LossVerdict {
+    let conclude = |status, kind, message: &str| {
+        LossVerdict::Conclude(Box::new(ToolOutput::new(status).with_error(ToolError::new(kind, message))))
+    };
+    match (settled, loss) {
+        (SettleOutput::Finished { output }, _) => LossVerdict::Conclude(output),
+        (SettleOutput::Unknown, _) => conclude(
+            CallStatus::OutcomeUnknown,
+            ToolErrorKind::OutcomeUnknown,
+            "outcome unknown: the call began but its result was lost; it may or may not have taken effect",
+        ),
+        (SettleOutput::NeverStarted, CallLoss::Cancelled) => {
+            conclude(CallStatus::Cancelled, ToolErrorKind::Cancelled, "not executed: the run was cancelled")
+        }
+        (SettleOutput::NeverStarted, _) if dispatch < MAX_DISPATCHES && time_left => LossVerdict::Again,
+        (SettleOutput::NeverStarted, _) => {
+            conclude(CallStatus::Failed, ToolErrorKind::Timeout, "not executed: no worker began the call in time")
+        }
+    }
+}
+
+impl Run {
+    /// An admitted call joins the batch; it counts from now on.
+    pub(super) fn accept(&mut self, request: ToolRequest, now: Timestamp) {
+        self.state.executed += 1;
+        self.place(request, now);
+    }
+
+    fn place(&mut self, request: ToolRequest, now: Timestamp) {
+        let external = match self.state.tools.get(&request.name).map(|tool| &tool.dispatch) {
+            Some(ToolDispatch::External { expires_in_ms, on_expiry }) => Some((*expires_in_ms, *on_expiry)),
+            _ => None,
+        };
+        let Some((expires_in, on_expiry)) = external else {
+            self.state.batch.push(CallSlot { request, state: CallState::Ready });
+            return;
+        };
+        let new = NewAwait {
+            kind: AwaitKind::ExternalTools,
+            title: None,
+            prompt: format!("Result wanted for {}", request.name),
+            calls: vec![super::planning::awaited(&request)],
+            questions: Vec::new(),
+            expires_in,
+            on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
+            default_answer: None,
+        };
+        self.hand_out(vec![request], new, now);
+    }
+
+    /// Calls somebody outside executes.
+    pub(super) fn hand_out(&mut self, calls: Vec<ToolRequest>, new: NewAwait, now: Timestamp) {
+        let await_id = self.open_await(new, now);
+        for request in calls {
+            self.outgoing.event(EventBody::LocalToolCall {
+                tool_use_id: request.tool_call_id.clone(),
+                name: request.name.clone(),
+                args: request.payload.clone(),
+                await_id: await_id.clone(),
+            });
+            self.state.batch.push(CallSlot { request, state: CallState::External { await_id: await_id.clone() } });
+        }
+    }
+
+    pub(super) fn ask_for_confirmation(&mut self, request: ToolRequest, now: Timestamp) {
+        self.state.executed += 1;
+        let spec = self.state.tools.get(&request.name).and_then(|tool| tool.confirmation.clone()).unwrap_or_default();
+        let prompt = match &spec.prompt {
+            Some(template) => render(template, &request),
+            None => format!("Allow {}?", request.name),
+        };
+        let new = NewAwait {
+            kind: AwaitKind::Confirmation,
+            title: spec.title,
+            prompt,
+            calls: vec![super::planning::awaited(&request)],
+            questions: Vec::new(),
+            expires_in: spec.expires_in_ms,
+            on_expiry: spec.on_expiry.unwrap_or(ExpiryOutcome::Deny),
+            default_answer: None,
+        };
+        let await_id = self.open_await(new, now);
+        self.state.batch.push(CallSlot { request, state: CallState::Confirming { await_id } });
+    }
+
+    /// A person approved: the call may begin, or is handed out if somebody outside executes it.
+    pub(super) fn approve(&mut self, call: &CallId, now: Timestamp) {
+        let Some(index) = self.state.batch.iter().position(|slot| slot.request.tool_call_id == *call) else { return };
+        let request = self.state.batch[index].request.clone();
+        let is_external = self
+            .state
+            .tools
+            .get(&request.name)
+            .is_some_and(|tool| matches!(tool.dispatch, ToolDispatch::External { .. }));
+        if is_external {
+            // Its place in call order is kept while it is handed out.
+            let after = self.state.batch.split_off(index + 1);
+            self.state.batch.pop();
+            self.place(request, now);
+            self.state.batch.extend(after);
+        } else {
+            self.state.batch[index].state = CallState::Ready;
+        }
+    }
+
+    /// A call that was counted will not run after all.
+    pub(super) fn release(&mut self, call: &CallId) {
+        let counted = self
+            .state
+            .slot(call)
+            .is_some_and(|slot| matches!(slot.state, CallState::Ready | CallState::Confirming { .. }));
+        if counted {
+            self.state.executed = self.state.executed.saturating_sub(1);
+        }
+    }
+
+    /// Takes the calls that may begin.
+    pub fn dispatch(&mut self, now: Timestamp) -> Vec<Order> {
+        let ready: Vec<ToolRequest> = self
+            .state
+            .batch
+            .iter()
+            .filter(|slot| matches!(slot.state, CallState::Ready))
+            .map(|slot| slot.request.clone())
+            .collect();
+        let mut children = ready.iter().filter(|request| self.is_child(&request.name)).count();
+        let mut orders = Vec::new();
+        for request in ready {
+            let call = request.tool_call_id.clone();
+            let entry = self.state.tools.get(&request.name).cloned();
+            let (order, child) = match entry {
+                Some(ToolEntry { dispatch: ToolDispatch::Child { agent_id, agent_digest }, .. }) => {
+                    let share = self.state.calls_left().map(|left| left / u32::try_from(children).unwrap_or(1).max(1));
+                    children -= 1;
+                    let lease = ChildLease { lent_calls: share.unwrap_or(0), used_before: self.state.clock.used(now) };
+                    self.state.lent += lease.lent_calls;
+                    let input = self.child_input(&request, &agent_id, agent_digest, share, now);
+                    self.link_child(&request, &input);
+                    (Order::Child(Box::new(ChildOrder { call: call.clone(), input })), Some(lease))
+                }
+                entry => (Order::Tool(Box::new(self.tool_order(&request, entry.as_ref(), now))), None),
+            };
+            if let Some(slot) = self.state.slot(&call) {
+                slot.state = CallState::Running { child };
+            }
+            orders.push(order);
+        }
+        self.state.sync_clock(now);
+        orders
+    }
+
+    fn is_child(&self, name: &ToolName) -> bool {
+        self.state.tools.get(name).is_some_and(|tool| matches!(tool.dispatch, ToolDispatch::Child { .. }))
+    }
+
+    fn tool_order(&self, request: &ToolRequest, entry: Option<&ToolEntry>, now: Timestamp) -> ToolOrder {
+        let remaining = self.state.clock.remaining(self.state.policy.time_budget, now);
+        let timeout = entry
+            .map_or(self.state.policy.tool_timeout_default, |tool| self.state.policy.tool_timeout(&request.name, tool));
+        ToolOrder {
+            timeout: remaining.map_or(timeout, |left| timeout.min(left)),
+            deadline: remaining,
+            input: ToolInput {
+                v: VERSION,
+                run_id: self.input.run_id.clone(),
+                agent_id: self.input.agent_id.clone(),
+                toolset_name: request.name.as_str().rsplit_once('.').map(|(toolset, _)| toolset.to_owned()),
+                tool_name: request.name.clone(),
+                tool_call_id: request.tool_call_id.clone(),
+                payload: request.payload.clone(),
+                payload_digest: request.payload_digest,
+                payload_ref: request.payload_ref,
+                session_id: self.input.session_id.clone(),
+                turn_id: self.input.turn_id.clone(),
+                parent_tool_call_id: self.input.parent_tool_call_id.clone(),
+                workspace: self.input.workspace(),
+                turn: self.state.turn.saturating_sub(1),
+                dispatch: 1,
+                idempotent: entry.is_some_and(|tool| tool.idempotent),
+                agent_digest: self.state.agent_digest,
+                inline_limit: self.tuning.inline_limit(),
+                extra: Extra::new(),
+            },
+        }
+    }
+
+    fn child_input(
+        &self,
+        request: &ToolRequest,
+        agent_id: &AgentId,
+        agent_digest: crate::canonical::Digest,
+        max_tool_calls: Option<u32>,
+        now: Timestamp,
+    ) -> RunInput {
+        let parent = &self.input;
+        let run_id = RunId::new(format!("{}/{}", parent.run_id, request.tool_call_id));
+        let ceiling = BudgetCeiling {
+            time_budget_ms: self.state.clock.remaining(self.state.policy.time_budget, now),
+            max_tool_calls,
+        };
+        let policy = PolicyOverrides {
+            interrupts_allowed: Some(self.state.policy.interrupts_allowed),
+            ..PolicyOverrides::default()
+        };
+        RunInput {
+            workspace: parent.workspace.clone(),
+            session_id: parent.session_id.clone(),
+            turn_id: parent.turn_id.clone(),
+            parent_tool_call_id: Some(request.tool_call_id.clone()),
+            parent_run_id: Some(parent.run_id.clone()),
+            parent_agent_id: Some(parent.agent_id.clone()),
+            tool: Some(request.name.clone()),
+            tool_args: request.payload.clone(),
+            tool_args_ref: request.payload_ref,
+            labels: Labels::clone(&parent.labels),
+            metadata: parent.metadata.clone(),
+            policy: Some(policy),
+            budget_ceiling: Some(ceiling),
+            agent_digest: Some(agent_digest),
+            depth: parent.depth + 1,
+            tuning: parent.tuning.clone(),
+            ..RunInput::new(agent_id.clone(), run_id)
+        }
+    }
+
+    fn link_child(&mut self, request: &ToolRequest, child: &RunInput) {
+        self.outgoing.event(EventBody::ToolCall {
+            tool_use_id: request.tool_call_id.clone(),
+            name: request.name.clone(),
+            input: request.payload.clone(),
+            digest: request.payload_digest,
+            turn: self.state.turn.saturating_sub(1),
+        });
+        self.outgoing.event(EventBody::ChildRunLinked {
+            tool_use_id: request.tool_call_id.clone(),
+            name: request.name.clone(),
+            child_run_id: child.run_id.clone(),
+            child_agent_id: child.agent_id.clone(),
+        });
+    }
+
+    /// A tool activity ended; `recorded` says that its result event is already in the log.
+    pub fn tool_finished(&mut self, call: &CallId, output: ToolOutput, recorded: bool, now: Timestamp) {
+        let Some(name) = self.state.slot(call).map(|slot| slot.request.name.clone()) else { return };
+        let output = ToolCallOutput::from_output(name, call.clone(), output);
+        self.conclude(call, output, !recorded, now);
+        self.settle_if_done(now);
+    }
+
+    /// A child run ended: it returns what it was lent, and its work is charged.
+    pub fn child_finished(&mut self, call: &CallId, report: ChildReport, now: Timestamp) {
+        let Some(slot) = self.state.slot(call) else { return };
+        let name = slot.request.name.clone();
+        let CallState::Running { child: Some(lease) } = slot.state else { return };
+        self.state.lent = self.state.lent.saturating_sub(lease.lent_calls);
+        let output = match report {
+            ChildReport::Finished(child) => {
+                self.state.executed += child.tool_calls;
+                let own = self.state.clock.used(now).saturating_sub(lease.used_before);
+                self.state.clock.charge(child.active_ms.saturating_sub(own));
+                if let Some(usage) = &child.usage {
+                    self.state.usage.add(usage);
+                }
+                self.child_output(name, call, *child)
+            }
+            ChildReport::Failed { message } => {
+                let error = ToolError::new(ToolErrorKind::ToolFailed, format!("the agent could not answer: {message}"));
+                ToolCallOutput::without_result(name, call.clone(), CallStatus::Failed, error)
+            }
+            ChildReport::Cancelled => {
+                let error = ToolError::new(ToolErrorKind::Cancelled, "the agent was cancelled");
+                ToolCallOutput::without_result(name, call.clone(), CallStatus::Cancelled, error)
+            }
+        };
+        self.conclude(call, output, true, now);
+        self.settle_if_done(now);
+    }
+
+    fn child_output(&self, name: ToolName, call: &CallId, child: RunOutput) -> ToolCallOutput {
+        let mut output = ToolOutput::new(CallStatus::Ok);
+        let text = child.final_message.as_ref().map(Message::plain_text);
+        match (text, child.final_ref) {
+            (Some(text), _) => {
+                output.result_bytes = text.len() as u64;
+                output.payload = Some(text.into());
+            }
+            (None, Some(stored)) => {
+                output.result_bytes = stored.bytes;
+                output.result_omitted = true;
+                output.result_omitted_reason = Some(crate::envelope::OMITTED_FOR_BUDGET.to_owned());
+                output.result_ref = Some(stored);
+            }
+            (None, None) => output.payload = Some(serde_json::Value::Null),
+        }
+        let mut output = ToolCallOutput::from_output(name, call.clone(), output);
+        output.run_link = Some(RunLink {
+            run_id: child.run_id,
+            agent_id: child.agent_id,
+            parent_run_id: self.input.run_id.clone(),
+            parent_tool_call_id: call.clone(),
+            transcript: Some(child.transcript),
+        });
+        output
+    }
+
+    pub(super) fn conclude_without_result(
+        &mut self,
+        call: &CallId,
+        status: CallStatus,
+        error: ToolError,
+        now: Timestamp,
+    ) {
+        let Some(name) = self.state.slot(call).map(|slot| slot.request.name.clone()) else { return };
+        let output = ToolCallOutput::without_result(name, call.clone(), status, error);
+        self.conclude(call, output, true, now);
+    }
+
+    /// Gives a call its one result.
+    pub(super) fn conclude(&mut self, call: &CallId, output: ToolCallOutput, announce: bool, now: Timestamp) {
+        let Some(slot) = self.state.slot(call) else { return };
+        if matches!(slot.state, CallState::Done { .. }) {
+            return;
+        }
+        slot.state = CallState::Done { output: Box::new(output.clone()) };
+        if announce {
+            self.outgoing.event(EventBody::ToolResult {
+                tool_use_id: output.tool_call_id.clone(),
+                name: output.name.clone(),
+                ok: output.status == CallStatus::Ok,
+                status: output.status,
+                result: output.result.clone(),
+                result_bytes: output.result_bytes,
+                error: output.error.clone(),
+                retry_hint: output.retry_hint.clone(),
+                telemetry: output.telemetry.clone(),
+            });
+        }
+        self.state.report(output.to_event());
+        self.state.sync_clock(now);
+    }
+
+    /// When the last call of a batch has its result, the batch's consequences follow.
+    pub(super) fn settle_if_done(&mut self, now: Timestamp) {
+        let batch = &self.state.batch;
+        if self.state.settled
+            || batch.is_empty()
+            || !batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. }))
+        {
+            return;
+        }
+        self.state.settled = true;
+        for output in self.state.batch_results() {
+            match counts(&output) {
+                Some(true) => self.state.failure_streak += 1,
+                Some(false) => self.state.failure_streak = 0,
+                None => {}
+            }
+        }
+        let cap = self.state.policy.max_consecutive_failed_tool_calls;
+        let overflowed = self
+            .state
+            .batch_results()
+            .iter()
+            .any(|output| output.error.as_ref().is_some_and(|error| error.kind == ToolErrorKind::ToolCap));
+        if overflowed {
+            self.finalize(FinalizeReason::ToolCap, now);
+        } else if cap.is_some_and(|cap| self.state.failure_streak >= cap) {
+            self.finalize(FinalizeReason::FailureCap, now);
+        }
+    }
+
+    pub(super) fn take_results(&mut self) -> Vec<ToolCallOutput> {
+        let results = self.state.batch_results();
+        self.state.batch.clear();
+        self.state.settled = false;
+        results
+    }
+}
+
+/// Whether a result is a failure (`Some(true)`), a success (`Some(false)`), or says nothing about the model's luck.
+fn counts(output: &ToolCallOutput) -> Option<bool> {
+    match output.status {
+        CallStatus::Ok => Some(false),
+        CallStatus::Failed | CallStatus::OutcomeUnknown => Some(true),
+        CallStatus::Cancelled => None,
+        CallStatus::Refused => {
+            let kind = output.error.as_ref().map(|error| error.kind);
+            matches!(kind, Some(ToolErrorKind::ToolInputInvalid | ToolErrorKind::ToolUnknown)).then_some(true)
+        }
+    }
+}
+
+/// Fills `{name}` with the call's top-level arguments; what did not travel is left as it stands.
+fn render(template: &str, request: &ToolRequest) -> String {
+    let Some(serde_json::Value::Object(args)) = &request.payload else { return template.to_owned() };
+    args.iter().fold(template.to_owned(), |text, (name, value)| {
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        text.replace(&format!("{{{name}}}"), &shown)
+    })
+}

@@ -1,0 +1,106 @@
+//! Pause, resume, steer, cancel: what operators do to a run.
+
+use super::{Outcome, Pause, Run, answers::clip};
+use crate::{
+    envelope::{CallStatus, PauseRequest, ResumeRequest, SteerRequest, ToolError, ToolErrorKind},
+    event::EventBody,
+    failure::RunFailure,
+    ids::RunId,
+    message::{Message, Role},
+    time::Timestamp,
+};
+
+/// The longest text an operator may put into the conversation at once.
+const MAX_STEER: usize = 64 * 1024;
+
+impl Run {
+    /// No new work begins until a resume. What runs may end.
+    pub fn pause(&mut self, request: PauseRequest, now: Timestamp) {
+        if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
+            return self.reject_signal("pause", &why);
+        }
+        if self.state.pause.is_some() {
+            return self.reject_signal("pause", "the run is paused already");
+        }
+        let (reason, requested_by) = (clip(&request.reason), clip(&request.requested_by));
+        self.outgoing.event(EventBody::Paused { reason: reason.clone(), requested_by: requested_by.clone() });
+        self.state.pause = Some(Pause { reason, requested_by, since: now });
+    }
+
+    pub fn resume_from_pause(&mut self, request: ResumeRequest) {
+        if let Err(why) = self.addressed_to_me(request.run_id.as_ref()) {
+            return self.reject_signal("resume", &why);
+        }
+        if self.state.pause.is_none() {
+            return self.reject_signal("resume", "the run is not paused");
+        }
+        if request
+            .messages
+            .iter()
+            .any(|message| message.role == Role::Assistant || message.plain_text().len() > MAX_STEER)
+        {
+            return self.reject_signal("resume", "its messages must be short user or system texts");
+        }
+        self.state.pause = None;
+        self.state
+            .said
+            .extend(request.messages.into_iter().map(|message| Message::text(message.role, message.plain_text())));
+        let (notes, requested_by) = (clip(&request.notes), clip(&request.requested_by));
+        self.outgoing.event(EventBody::Resumed { notes, requested_by });
+    }
+
+    /// Something the model must hear before its next turn.
+    pub fn steer(&mut self, request: SteerRequest) {
+        if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
+            return self.reject_signal("steer", &why);
+        }
+        if request.text.trim().is_empty() || request.text.len() > MAX_STEER {
+            return self.reject_signal("steer", "its text must be 1 to 65536 bytes long");
+        }
+        self.outgoing
+            .event(EventBody::Steered { text: clip(&request.text), requested_by: clip(&request.requested_by) });
+        self.state.said.push(Message::user(request.text));
+    }
+
+    /// Records a signal that changed nothing.
+    pub fn reject_signal(&mut self, signal: &str, why: &str) {
+        self.outgoing.event(EventBody::SignalRejected { signal: signal.to_owned(), message: clip(why) });
+    }
+
+    /// Somebody stopped the run. What has not begun will not begin; what runs is being cancelled and reports.
+    pub fn cancel(&mut self, reason: &str, now: Timestamp) {
+        if self.state.outcome.is_some() {
+            return;
+        }
+        self.state.outcome = Some(Outcome::Cancelled { reason: clip(reason) });
+        let error = ToolError::new(ToolErrorKind::Cancelled, "not executed: the run was cancelled");
+        self.refuse_unstarted(&error, CallStatus::Cancelled, now);
+    }
+
+    /// The run cannot go on.
+    pub fn fail(&mut self, failure: RunFailure) {
+        if self.state.outcome.is_none() {
+            self.state.outcome = Some(Outcome::Failed { failure });
+        }
+    }
+
+    fn may_interrupt(&self, addressee: Option<&RunId>) -> Result<(), String> {
+        self.addressed_to_me(addressee)?;
+        if self.state.policy.interrupts_allowed {
+            Ok(())
+        } else {
+            Err("this run's policy allows no interrupts".to_owned())
+        }
+    }
+
+    /// Whether a signal that names a run names this one.
+    pub fn addressed_to_me(&self, addressee: Option<&RunId>) -> Result<(), String> {
+        match addressee {
+            Some(run) if !run.is_empty() && *run != self.input.run_id => {
+                Err(format!("it is addressed to run {}", clip(run.as_str())))
+            }
+            _ if self.state.outcome.is_some() => Err("the run has ended".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}

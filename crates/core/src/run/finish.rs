@@ -1,0 +1,154 @@
+//! How a run ends: the last things to write, and what it returns.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Run, RunStatus};
+use crate::{
+    envelope::{
+        CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, RecordInput, RunOutput, ToolError, ToolErrorKind,
+        TranscriptHead, VERSION,
+    },
+    event::EventBody,
+    failure::RunFailure,
+    message::Message,
+    time::Timestamp,
+};
+
+/// How the run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Outcome {
+    Completed { finalized: Option<FinalizeReason> },
+    Failed { failure: RunFailure },
+    Cancelled { reason: String },
+}
+
+impl Outcome {
+    pub fn status(&self) -> RunStatus {
+        match self {
+            Self::Completed { .. } => RunStatus::Completed,
+            Self::Failed { .. } => RunStatus::Failed,
+            Self::Cancelled { .. } => RunStatus::Cancelled,
+        }
+    }
+}
+
+/// The end of a run: what to write, then what to return.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parting {
+    pub record: RecordInput,
+    pub outcome: Outcome,
+    pub output: RunOutput,
+}
+
+impl Run {
+    /// What `record` is to write now, between turns.
+    pub fn record_input(&mut self) -> RecordInput {
+        let outbox = self.outgoing.take();
+        self.record_of(outbox)
+    }
+
+    /// The store's transcript as of the last record.
+    pub fn recorded(&mut self, head: TranscriptHead) {
+        self.state.head = head;
+    }
+
+    fn record_of(&self, outbox: Outbox) -> RecordInput {
+        RecordInput {
+            v: VERSION,
+            run_id: self.input.run_id.clone(),
+            head: self.state.head,
+            outbox,
+            status: self.status(),
+            phase: self.phase(),
+            final_ref: None,
+            closes_session_turn: false,
+        }
+    }
+
+    /// Ends the run: every open call gets its result, and the terminal event goes last.
+    pub fn part(&mut self, now: Timestamp) -> Parting {
+        let outcome = self.state.outcome.clone().unwrap_or(Outcome::Completed { finalized: None });
+        let error = ToolError::new(ToolErrorKind::Cancelled, "not executed: the run has ended");
+        self.refuse_unstarted(&error, CallStatus::Cancelled, now);
+        self.state.clock.stop(now);
+        let output = self.output(&outcome, now);
+        self.outgoing.event(self.terminal_event(&outcome, now));
+
+        let results = self.take_results();
+        let said = std::mem::take(&mut self.state.said);
+        let mut outbox = self.outgoing.take();
+        if !results.is_empty() {
+            outbox.messages.push(OutboxMessage::ToolResults { results });
+        }
+        outbox.messages.extend(said.into_iter().map(|message| OutboxMessage::Message { message }));
+
+        let mut record = self.record_of(outbox);
+        let completed = matches!(outcome, Outcome::Completed { .. });
+        record.final_ref = output.final_ref.filter(|_| completed && output.final_message.is_none());
+        record.closes_session_turn = completed && self.input.depth == 0 && self.input.session_id.is_some();
+        Parting { record, outcome, output }
+    }
+
+    fn output(&self, outcome: &Outcome, now: Timestamp) -> RunOutput {
+        let answer = self.state.last_answer.clone();
+        let finalized = match outcome {
+            Outcome::Completed { finalized } => *finalized,
+            _ => None,
+        };
+        RunOutput {
+            v: VERSION,
+            agent_id: self.input.agent_id.clone(),
+            run_id: self.input.run_id.clone(),
+            final_message: answer.as_ref().and_then(|answer| answer.message.clone()),
+            final_ref: answer.as_ref().map(|answer| answer.message_ref),
+            final_tool_result: None,
+            tool_events: self.state.reported.iter().cloned().collect(),
+            notes: self.state.notes.clone(),
+            usage: Some(self.state.usage.clone()),
+            finish_reason: self.state.finish_reason.clone(),
+            finalized,
+            turns: self.state.turn,
+            tool_calls: self.state.executed,
+            active_ms: self.state.clock.used(now),
+            transcript: self.state.head,
+            extra: Extra::new(),
+        }
+    }
+
+    fn terminal_event(&self, outcome: &Outcome, now: Timestamp) -> EventBody {
+        let (turns, tool_calls, active_ms) = (self.state.turn, self.state.executed, self.state.clock.used(now));
+        let usage = self.state.usage.clone();
+        match outcome {
+            Outcome::Completed { finalized } => EventBody::Result {
+                text: self
+                    .state
+                    .last_answer
+                    .as_ref()
+                    .and_then(|answer| answer.message.as_ref())
+                    .map(Message::plain_text)
+                    .unwrap_or_default(),
+                subtype: "success".to_owned(),
+                finish_reason: self.state.finish_reason.clone(),
+                finalized: *finalized,
+                turns,
+                tool_calls,
+                active_ms,
+                usage,
+            },
+            Outcome::Failed { failure } => EventBody::Error {
+                code: failure.code().to_owned(),
+                error: failure.message.clone(),
+                error_class: failure.error_class.clone(),
+                retryable: failure.retryable,
+                turns,
+                tool_calls,
+                active_ms,
+                usage,
+            },
+            Outcome::Cancelled { reason } => {
+                EventBody::Cancelled { reason: reason.clone(), turns, tool_calls, active_ms, usage }
+            }
+        }
+    }
+}

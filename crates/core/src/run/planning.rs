@@ -1,0 +1,340 @@
+//! Asking the model, and what follows from its answer.
+
+use super::{CallSlot, CallState, Outcome, Run};
+use crate::{
+    admission::{self, Circumstances, Verdict},
+    awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
+    canonical::Digest,
+    envelope::{
+        AwaitRequest, CallStatus, Extra, FinalizeReason, OutboxMessage, PlanActivityInput, PlanActivityOutput,
+        PlanResult, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind, ToolRequest, VERSION,
+    },
+    event::EventBody,
+    failure::{RunFailure, RunFailureKind},
+    ids::{CallId, ToolName},
+    message::Message,
+    time::{Millis, Timestamp},
+};
+
+/// A plan to execute: the activity's input and how long it may take in all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOrder {
+    pub input: PlanActivityInput,
+    /// For one attempt.
+    pub timeout: Millis,
+    /// For all attempts together; `None` without a time budget.
+    pub deadline: Option<Millis>,
+    pub summary: String,
+}
+
+/// A plan that will not be retried any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanFailure {
+    pub timed_out: bool,
+    pub message: String,
+    pub error_class: Option<String>,
+    pub retryable: bool,
+}
+
+impl Run {
+    /// Begins a turn: the results of the batch and what people said go along.
+    pub fn begin_plan(&mut self, now: Timestamp) -> PlanOrder {
+        let tool_outputs = self.take_results();
+        let said = std::mem::take(&mut self.state.said);
+        let mut outbox = self.outgoing.take();
+        outbox.messages = said.into_iter().map(|message| OutboxMessage::Message { message }).collect();
+        self.state.planning = true;
+        self.state.sync_clock(now);
+
+        let remaining = self.state.clock.remaining(self.state.policy.time_budget, now);
+        let finalize = self.state.finalize.map(|reason| Termination { reason, message: farewell(reason) });
+        let (timeout, deadline) = match (&finalize, remaining) {
+            (Some(_), _) => (self.state.policy.finalizer_grace, Some(self.state.policy.finalizer_grace)),
+            (None, Some(left)) => (self.state.policy.plan_timeout.min(left), Some(left)),
+            (None, None) => (self.state.policy.plan_timeout, None),
+        };
+        let turn = self.state.turn;
+        let summary = match &finalize {
+            Some(end) => format!("turn {turn}: last answer ({})", end.reason.as_str()),
+            None => format!("turn {turn}: ask the model"),
+        };
+        let input = PlanActivityInput {
+            v: VERSION,
+            agent_id: self.input.agent_id.clone(),
+            run_id: self.input.run_id.clone(),
+            messages: Vec::new(),
+            run_context: self.context(remaining),
+            tool_outputs,
+            finalize,
+            turn,
+            head: self.state.head,
+            agent_digest: self.state.agent_digest,
+            outbox,
+            offered_tools: self.offered_tools(),
+            inline_limit: self.tuning.inline_limit(),
+            extra: Extra::new(),
+        };
+        PlanOrder { input, timeout, deadline, summary }
+    }
+
+    /// The model answered.
+    pub fn plan_succeeded(&mut self, output: PlanActivityOutput, now: Timestamp) {
+        self.state.planning = false;
+        self.state.turn += 1;
+        self.state.head = output.head;
+        self.state.usage.add(&output.usage);
+        self.state.finish_reason = output.finish_reason;
+        self.state.sync_clock(now);
+        let PlanResult { tool_calls, awaits, final_response, notes, .. } = output.result;
+        self.state.notes = notes;
+        if self.state.outcome.is_some() {
+            // Cancelled meanwhile: the message stands, its calls must not stay open.
+            let error = ToolError::new(ToolErrorKind::Cancelled, "not executed: the run was cancelled");
+            self.refuse_all(tool_calls, awaits, CallStatus::Cancelled, &error, now);
+            return;
+        }
+        if let Some(reason) = self.state.finalize {
+            let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: no tool may be called any more");
+            self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
+            self.state.last_answer = final_response;
+            self.state.outcome = Some(Outcome::Completed { finalized: Some(reason) });
+            return;
+        }
+        if tool_calls.is_empty() && awaits.is_empty() {
+            self.state.last_answer = final_response;
+            self.state.outcome = Some(Outcome::Completed { finalized: None });
+            return;
+        }
+        self.admit(tool_calls, now);
+        for request in awaits {
+            self.open_planned_await(request, now);
+        }
+        self.settle_if_done(now);
+    }
+
+    /// The model did not answer, for good.
+    pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
+        self.state.planning = false;
+        self.state.sync_clock(now);
+        if self.state.outcome.is_some() {
+            return;
+        }
+        if self.state.finalize.is_none() && failure.timed_out && self.state.out_of_time(now) {
+            self.finalize(FinalizeReason::TimeBudget, now);
+            return;
+        }
+        let kind = match (self.state.finalize, failure.timed_out) {
+            (Some(_), _) => RunFailureKind::FinalizerFailed,
+            (None, true) => RunFailureKind::ModelTimedOut,
+            (None, false) => RunFailureKind::ModelFailed,
+        };
+        self.fail(RunFailure {
+            kind,
+            message: failure.message,
+            error_class: failure.error_class,
+            retryable: failure.retryable,
+        });
+    }
+
+    fn context(&self, remaining: Option<Millis>) -> RunContext {
+        RunContext {
+            workspace: self.input.workspace(),
+            session_id: self.input.session_id.clone(),
+            turn_id: self.input.turn_id.clone(),
+            parent_tool_call_id: self.input.parent_tool_call_id.clone(),
+            parent_run_id: self.input.parent_run_id.clone(),
+            parent_agent_id: self.input.parent_agent_id.clone(),
+            tool: self.input.tool.clone(),
+            model_id: self.input.model_id.clone(),
+            labels: self.input.labels.clone(),
+            max_duration_ms: remaining,
+        }
+    }
+
+    /// What the model is offered is what admission would let through.
+    fn offered_tools(&self) -> Option<Vec<ToolName>> {
+        let allowed = |(name, tool): (&ToolName, _)| self.state.policy.allows(name, tool).is_ok().then(|| name.clone());
+        let offered: Vec<ToolName> = self.state.tools.iter().filter_map(allowed).collect();
+        (offered.len() < self.state.tools.iter().count()).then_some(offered)
+    }
+
+    fn admit(&mut self, calls: Vec<ToolRequest>, now: Timestamp) {
+        if calls.is_empty() {
+            return;
+        }
+        let state = &mut self.state;
+        let run = Circumstances {
+            policy: &state.policy,
+            tools: &state.tools,
+            calls_left: state.policy.max_tool_calls.map(|max| max.saturating_sub(state.executed + state.lent)),
+            out_of_time: state.clock.remaining(state.policy.time_budget, now) == Some(Millis::ZERO),
+        };
+        let admission = admission::admit(&run, &mut state.loops, &mut state.budgets, &calls);
+        for (request, verdict) in calls.into_iter().zip(admission.verdicts) {
+            match verdict {
+                Verdict::Run => self.accept(request, now),
+                Verdict::Confirm => self.ask_for_confirmation(request, now),
+                Verdict::Refuse(refusal) => self.refuse(request, refusal, now),
+            }
+        }
+        if let Some(notice) = admission.loop_notice {
+            let (consecutive_count, hard_cutoff) = (notice.count, notice.hard);
+            self.outgoing.event(EventBody::LoopDetected { consecutive_count, hard_cutoff, tools: notice.tools });
+            if !hard_cutoff {
+                let mut nudge = Message::user(NUDGE);
+                nudge.meta.insert(NUDGE_MARK.to_owned(), true.into());
+                self.state.said.push(nudge);
+            }
+        }
+        if let Some(reason) = admission.finalize {
+            self.finalize_after_batch(reason, now);
+        }
+    }
+
+    /// A cap that fired on part of a batch lets the admitted part run first.
+    fn finalize_after_batch(&mut self, reason: FinalizeReason, now: Timestamp) {
+        if self.state.batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. })) {
+            self.finalize(reason, now);
+        }
+    }
+
+    fn refuse(&mut self, request: ToolRequest, refusal: admission::Refusal, now: Timestamp) {
+        let (call, name) = (request.tool_call_id.clone(), request.name.clone());
+        self.outgoing.event(EventBody::CallRefused {
+            tool_use_id: call.clone(),
+            name: name.clone(),
+            reason: refusal.kind,
+        });
+        let error = ToolError::new(refusal.kind, refusal.message);
+        let mut output = ToolCallOutput::without_result(name.clone(), call, CallStatus::Refused, error);
+        output.retry_hint = refusal.hint.map(|hint| *hint);
+        self.push_done(request, output, now);
+        if let Some(exceeded) = refusal.budget {
+            let (max_calls, call_index) = (exceeded.max_calls, exceeded.call_index);
+            self.outgoing.event(EventBody::ToolBudgetExceeded { tool: name, max_calls, call_index });
+        }
+    }
+
+    fn refuse_all(
+        &mut self,
+        calls: Vec<ToolRequest>,
+        awaits: Vec<AwaitRequest>,
+        status: CallStatus,
+        error: &ToolError,
+        now: Timestamp,
+    ) {
+        for request in calls.into_iter().chain(awaits.into_iter().flat_map(awaited_calls)) {
+            let (name, call) = (request.name.clone(), request.tool_call_id.clone());
+            let output = ToolCallOutput::without_result(name, call, status, error.clone());
+            self.push_done(request, output, now);
+        }
+    }
+
+    fn push_done(&mut self, request: ToolRequest, output: ToolCallOutput, now: Timestamp) {
+        let call = request.tool_call_id.clone();
+        self.state.batch.push(CallSlot { request, state: CallState::Ready });
+        self.conclude(&call, output, true, now);
+    }
+
+    fn open_planned_await(&mut self, request: AwaitRequest, now: Timestamp) {
+        match request {
+            AwaitRequest::Clarification {
+                question,
+                default_answer,
+                expires_in_ms,
+                on_expiry,
+                clarifying_prompt,
+                ..
+            } => {
+                self.open_await(
+                    NewAwait {
+                        kind: AwaitKind::Clarification,
+                        title: clarifying_prompt,
+                        prompt: question,
+                        calls: Vec::new(),
+                        questions: Vec::new(),
+                        expires_in: expires_in_ms,
+                        on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
+                        default_answer,
+                    },
+                    now,
+                );
+            }
+            AwaitRequest::Questions { title, questions, expires_in_ms, on_expiry, tool_call_id, tool_name } => {
+                let prompt = questions.iter().map(|question| question.prompt.as_str()).collect::<Vec<_>>().join("\n");
+                let request = question_call(tool_call_id, tool_name);
+                let new = NewAwait {
+                    kind: AwaitKind::Questions,
+                    title,
+                    prompt,
+                    calls: vec![awaited(&request)],
+                    questions,
+                    expires_in: expires_in_ms,
+                    on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
+                    default_answer: None,
+                };
+                self.hand_out(vec![request], new, now);
+            }
+            AwaitRequest::ExternalTools { calls, expires_in_ms, on_expiry } => {
+                let names = calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", ");
+                let new = NewAwait {
+                    kind: AwaitKind::ExternalTools,
+                    title: None,
+                    prompt: format!("Results wanted for {names}"),
+                    calls: calls.iter().map(awaited).collect(),
+                    questions: Vec::new(),
+                    expires_in: expires_in_ms,
+                    on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
+                    default_answer: None,
+                };
+                self.hand_out(calls, new, now);
+            }
+        }
+    }
+}
+
+/// What the model hears when it repeats itself.
+const NUDGE: &str = "You have made the same tool calls several times in a row. They will not be executed again. \
+                     Use the results you have, try something different, or answer now.";
+
+/// Marks the nudge in a message's `meta`, so that it can be told from what people say.
+pub const NUDGE_MARK: &str = "loopNudge";
+
+fn farewell(reason: FinalizeReason) -> String {
+    let why = match reason {
+        FinalizeReason::TimeBudget => "The time for this task is used up.",
+        FinalizeReason::ToolCap => "The number of tool calls for this task is used up.",
+        FinalizeReason::FailureCap => "Too many tool calls in a row have failed.",
+        FinalizeReason::Loop => "The same tool calls were made again and again.",
+    };
+    format!("{why} Give your best final answer now, from what you know. No tool can be called any more.")
+}
+
+pub(super) fn awaited(request: &ToolRequest) -> AwaitedCall {
+    AwaitedCall {
+        tool_call_id: request.tool_call_id.clone(),
+        name: request.name.clone(),
+        digest: request.payload_digest,
+        args: request.payload.clone(),
+    }
+}
+
+fn question_call(tool_call_id: CallId, name: ToolName) -> ToolRequest {
+    ToolRequest {
+        tool_call_id,
+        name,
+        payload: None,
+        payload_bytes: 0,
+        payload_digest: Digest::ZERO,
+        payload_ref: None,
+        invalid: None,
+    }
+}
+
+fn awaited_calls(request: AwaitRequest) -> Vec<ToolRequest> {
+    match request {
+        AwaitRequest::Clarification { .. } => Vec::new(),
+        AwaitRequest::Questions { tool_call_id, tool_name, .. } => vec![question_call(tool_call_id, tool_name)],
+        AwaitRequest::ExternalTools { calls, .. } => calls,
+    }
+}

@@ -1,0 +1,176 @@
+//! What a run knows. It stays small however long the run is: nothing in it grows with the number of turns.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::Outcome;
+use crate::{
+    agent::ToolTable,
+    awaits::AwaitTable,
+    canonical::Digest,
+    clock::ActiveClock,
+    envelope::{
+        FinalFacts, FinalizeReason, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent, ToolRequest, TranscriptHead,
+    },
+    guard::{BudgetGuard, LoopGuard},
+    ids::{AwaitId, CallId},
+    message::Message,
+    policy::Policy,
+    time::{Millis, Timestamp},
+};
+
+/// How many of the last tool results a run reports in its output.
+const REPORTED_EVENTS: usize = 16;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunState {
+    pub policy: Policy,
+    pub tools: ToolTable,
+    pub agent_digest: Digest,
+    /// How many plans are done; also the number of the next one.
+    pub turn: u32,
+    pub head: TranscriptHead,
+    pub clock: ActiveClock,
+    /// A plan is in flight.
+    pub planning: bool,
+    /// Calls admitted for execution, by this run and its finished children.
+    pub executed: u32,
+    /// Calls lent to children that are still running.
+    pub lent: u32,
+    pub failure_streak: u32,
+    pub loops: LoopGuard,
+    pub budgets: BudgetGuard,
+    pub awaits: AwaitTable,
+    /// The calls of the current turn, in call order.
+    pub batch: Vec<CallSlot>,
+    /// The consequences of the batch were drawn.
+    pub settled: bool,
+    /// What people said since the last plan; it follows the results of the batch.
+    pub said: Vec<Message>,
+    pub pause: Option<Pause>,
+    pub finalize: Option<FinalizeReason>,
+    pub usage: TokenUsage,
+    pub last_answer: Option<FinalFacts>,
+    pub finish_reason: Option<String>,
+    pub notes: Vec<PlannerNote>,
+    pub reported: VecDeque<ToolEvent>,
+    pub outcome: Option<Outcome>,
+}
+
+/// One call of the current turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallSlot {
+    pub request: ToolRequest,
+    pub state: CallState,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum CallState {
+    /// Waits for a person's approval.
+    Confirming {
+        await_id: AwaitId,
+    },
+    /// Somebody outside executes it.
+    External {
+        await_id: AwaitId,
+    },
+    /// May begin.
+    Ready,
+    Running {
+        child: Option<ChildLease>,
+    },
+    Done {
+        output: Box<ToolCallOutput>,
+    },
+}
+
+/// What a running child was given, to be settled when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildLease {
+    pub lent_calls: u32,
+    /// The parent's own working time when the child began.
+    pub used_before: Millis,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pause {
+    pub reason: String,
+    pub requested_by: String,
+    pub since: Timestamp,
+}
+
+impl RunState {
+    pub(super) fn new(policy: Policy, tools: ToolTable, agent_digest: Digest, head: TranscriptHead) -> Self {
+        Self {
+            policy,
+            tools,
+            agent_digest,
+            turn: 0,
+            head,
+            clock: ActiveClock::default(),
+            planning: false,
+            executed: 0,
+            lent: 0,
+            failure_streak: 0,
+            loops: LoopGuard::default(),
+            budgets: BudgetGuard::default(),
+            awaits: AwaitTable::default(),
+            batch: Vec::new(),
+            settled: false,
+            said: Vec::new(),
+            pause: None,
+            finalize: None,
+            usage: TokenUsage::default(),
+            last_answer: None,
+            finish_reason: None,
+            notes: Vec::new(),
+            reported: VecDeque::new(),
+            outcome: None,
+        }
+    }
+
+    /// Whether anything is in flight on the run's behalf.
+    pub fn is_working(&self) -> bool {
+        self.planning || self.batch.iter().any(|slot| matches!(slot.state, CallState::Running { .. }))
+    }
+
+    /// The clock runs exactly while this worker's activities work; a child has a clock of its own.
+    pub(super) fn sync_clock(&mut self, now: Timestamp) {
+        let tools_run = self.batch.iter().any(|slot| matches!(slot.state, CallState::Running { child: None }));
+        if self.planning || tools_run { self.clock.start(now) } else { self.clock.stop(now) }
+    }
+
+    pub fn calls_left(&self) -> Option<u32> {
+        self.policy.max_tool_calls.map(|max| max.saturating_sub(self.executed + self.lent))
+    }
+
+    pub fn out_of_time(&self, now: Timestamp) -> bool {
+        self.clock.remaining(self.policy.time_budget, now) == Some(Millis::ZERO)
+    }
+
+    pub(super) fn slot(&mut self, call: &CallId) -> Option<&mut CallSlot> {
+        self.batch.iter_mut().find(|slot| slot.request.tool_call_id == *call)
+    }
+
+    /// The results of a settled batch, in call order.
+    pub(super) fn batch_results(&self) -> Vec<ToolCallOutput> {
+        let outputs = self.batch.iter().filter_map(|slot| match &slot.state {
+            CallState::Done { output } => Some((**output).clone()),
+            _ => None,
+        });
+        outputs.collect()
+    }
+
+    pub(super) fn report(&mut self, event: ToolEvent) {
+        if self.reported.len() == REPORTED_EVENTS {
+            self.reported.pop_front();
+        }
+        self.reported.push_back(event);
+    }
+}

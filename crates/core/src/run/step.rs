@@ -1,0 +1,97 @@
+//! What a run does next.
+
+use super::{CallState, Run, RunState};
+use crate::{
+    envelope::{CallStatus, FinalizeReason, ToolError, ToolErrorKind},
+    event::{AwaitClosure, EventBody},
+    time::Timestamp,
+};
+
+/// One step of the run's loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Ask the model.
+    Plan,
+    /// Begin the calls that may begin.
+    Dispatch,
+    /// Wait for a call to end, an answer, an expiry or a resume.
+    Wait,
+    /// Hand over to a fresh history.
+    ContinueAsNew,
+    /// The outcome is decided.
+    Finish,
+}
+
+impl Run {
+    /// The next step. `history_events` is how long the history has become.
+    pub fn next(&self, history_events: u32) -> Step {
+        let state = &self.state;
+        if state.outcome.is_some() {
+            return if state.is_working() { Step::Wait } else { Step::Finish };
+        }
+        if !state.is_working() && history_events >= self.tuning.continue_as_new_events() {
+            return Step::ContinueAsNew;
+        }
+        let paused = state.pause.is_some();
+        let any = |wanted: fn(&CallState) -> bool| state.batch.iter().any(|slot| wanted(&slot.state));
+        if any(|call| matches!(call, CallState::Ready)) && !paused {
+            return Step::Dispatch;
+        }
+        if state.is_working() || !state.awaits.is_empty() || paused {
+            return Step::Wait;
+        }
+        Step::Plan
+    }
+
+    /// When the run must look again even if nothing happens.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.state.awaits.next_expiry()
+    }
+
+    /// Lets time act: awaits expire, and a used-up budget turns the run to its finaliser.
+    pub fn tick(&mut self, now: Timestamp) {
+        if self.state.outcome.is_some() {
+            return;
+        }
+        for id in self.state.awaits.overdue(now) {
+            self.expire(&id, now);
+        }
+        if self.state.finalize.is_none() && self.state.out_of_time(now) {
+            self.finalize(FinalizeReason::TimeBudget, now);
+        }
+    }
+
+    /// Turns the run to its finaliser. What has not begun will not begin; what runs may end.
+    pub(super) fn finalize(&mut self, reason: FinalizeReason, now: Timestamp) {
+        if self.state.finalize.is_some() || self.state.outcome.is_some() {
+            return;
+        }
+        self.state.finalize = Some(reason);
+        self.outgoing.event(EventBody::Finalizing { reason });
+        let (kind, why) = match reason {
+            FinalizeReason::TimeBudget => (ToolErrorKind::TimeBudget, "the run's time budget is used up"),
+            FinalizeReason::ToolCap => (ToolErrorKind::ToolCap, "the run has used all its tool calls"),
+            FinalizeReason::FailureCap => (ToolErrorKind::Cancelled, "too many calls in a row have failed"),
+            FinalizeReason::Loop => (ToolErrorKind::LoopDetected, "the run repeats itself"),
+        };
+        self.refuse_unstarted(&ToolError::new(kind, format!("not executed: {why}")), CallStatus::Refused, now);
+    }
+
+    /// Closes every await and gives every call that has not begun its result.
+    pub(super) fn refuse_unstarted(&mut self, error: &ToolError, status: CallStatus, now: Timestamp) {
+        let pending: Vec<_> = self.state.awaits.pending().iter().map(|item| item.id.clone()).collect();
+        for id in pending {
+            self.close_await(&id, AwaitClosure::Abandoned, None, None);
+        }
+        let unstarted = |state: &RunState| -> Vec<_> {
+            let open = state.batch.iter().filter(|slot| {
+                matches!(slot.state, CallState::Ready | CallState::Confirming { .. } | CallState::External { .. })
+            });
+            open.map(|slot| slot.request.tool_call_id.clone()).collect()
+        };
+        for call in unstarted(&self.state) {
+            self.release(&call);
+            self.conclude_without_result(&call, status, error.clone(), now);
+        }
+    }
+}

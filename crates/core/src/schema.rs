@@ -1,0 +1,160 @@
+//! Tool arguments against a tool's schema: gentle coercion first, then a full JSON Schema check.
+//!
+//! Models write `"5"` for 5 and `"yes"` for true. A top-level value is coerced only where the schema wants another type
+//! and the conversion loses nothing; whatever is then still wrong becomes a hint the model can act on.
+
+use serde_json::{Map, Number, Value};
+
+use crate::envelope::{FieldIssue, RetryHint, RetryReason};
+
+/// The largest number of problems reported for one call.
+const MAX_ISSUES: usize = 16;
+
+/// The arguments to use, or what is wrong with them.
+pub fn coerce_and_validate(schema: &Value, args: Value) -> Result<Value, Box<RetryHint>> {
+    let args = match args {
+        Value::Null => Value::Object(Map::new()),
+        Value::String(text) => match serde_json::from_str::<Value>(&text) {
+            Ok(parsed @ Value::Object(_)) => parsed,
+            _ => Value::String(text),
+        },
+        other => other,
+    };
+    let args = coerce_properties(schema, args);
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        // A definition is checked before it is stored, so this is a definition of another build.
+        Err(problem) => {
+            return Err(Box::new(invalid(vec![FieldIssue {
+                field: String::new(),
+                constraint: "schema".to_owned(),
+                message: format!("the tool's schema cannot be used: {problem}"),
+            }])));
+        }
+    };
+    let issues: Vec<FieldIssue> = validator
+        .iter_errors(&args)
+        .take(MAX_ISSUES)
+        .map(|error| FieldIssue {
+            field: error.instance_path().to_string(),
+            constraint: error.kind().keyword().to_owned(),
+            message: shorten(error.to_string()),
+        })
+        .collect();
+    if issues.is_empty() { Ok(args) } else { Err(Box::new(invalid(issues))) }
+}
+
+fn invalid(issues: Vec<FieldIssue>) -> RetryHint {
+    let missing = issues.iter().filter(|issue| issue.constraint == "required").map(|issue| issue.message.clone());
+    let missing_fields: Vec<String> = missing.collect();
+    let reason = if missing_fields.is_empty() { RetryReason::InvalidArguments } else { RetryReason::MissingFields };
+    RetryHint {
+        reason,
+        tool: None,
+        restrict_to_tool: false,
+        missing_fields,
+        issues,
+        example_input: None,
+        prior_input: None,
+        clarifying_question: None,
+        message: None,
+    }
+}
+
+fn shorten(text: String) -> String {
+    if text.chars().count() <= 200 { text } else { text.chars().take(199).chain(['…']).collect() }
+}
+
+fn coerce_properties(schema: &Value, args: Value) -> Value {
+    let (Value::Object(mut fields), Some(properties)) = (args.clone(), schema["properties"].as_object()) else {
+        return args;
+    };
+    for (name, property) in properties {
+        if let Some(value) = fields.get_mut(name)
+            && let Some(wanted) = property["type"].as_str()
+            && let Some(coerced) = coerce(wanted, value)
+        {
+            *value = coerced;
+        }
+    }
+    Value::Object(fields)
+}
+
+/// The value as the wanted type, or `None` to leave it as it is.
+fn coerce(wanted: &str, value: &Value) -> Option<Value> {
+    match (wanted, value) {
+        ("boolean", Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Some(Value::Bool(true)),
+            "false" | "no" | "off" | "0" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        ("integer", Value::String(text)) => text.trim().parse::<i64>().ok().map(Value::from),
+        ("integer", Value::Number(number)) => {
+            let float = number.as_f64().filter(|float| !number.is_i64() && !number.is_u64() && float.fract() == 0.0)?;
+            (float.abs() < 9e15).then(|| Value::from(float as i64))
+        }
+        ("number", Value::String(text)) => {
+            let text = text.trim();
+            let integer = text.parse::<i64>().ok().map(Value::from);
+            integer.or_else(|| text.parse::<f64>().ok().and_then(Number::from_f64).map(Value::Number))
+        }
+        ("string", Value::Number(number)) => Some(Value::String(number.to_string())),
+        ("string", Value::Bool(flag)) => Some(Value::String(flag.to_string())),
+        ("array", Value::String(text)) => serde_json::from_str(text).ok().filter(Value::is_array),
+        ("object", Value::String(text)) => serde_json::from_str(text).ok().filter(Value::is_object),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "count": {"type": "integer", "minimum": 1},
+                "ratio": {"type": "number"},
+                "name": {"type": "string"},
+                "deep": {"type": "boolean"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "opts": {"type": "object"}
+            },
+            "required": ["name"],
+            "additionalProperties": false
+        })
+    }
+
+    #[test]
+    fn what_a_model_meant_is_what_the_tool_gets() {
+        let args = json!({"count": "5", "ratio": "0.5", "name": 7, "deep": "Yes", "tags": "[\"a\"]", "opts": "{}"});
+        assert_eq!(
+            coerce_and_validate(&schema(), args).unwrap(),
+            json!({"count": 5, "ratio": 0.5, "name": "7", "deep": true, "tags": ["a"], "opts": {}})
+        );
+        assert_eq!(coerce_and_validate(&schema(), json!("{\"name\":\"x\"}")).unwrap(), json!({"name": "x"}));
+        assert_eq!(coerce_and_validate(&schema(), json!({"name": "x", "count": 3.0})).unwrap()["count"], json!(3));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_explained() {
+        let hint = coerce_and_validate(&schema(), json!({"count": 0, "other": 1})).unwrap_err();
+        assert_eq!(hint.reason, RetryReason::MissingFields);
+        let mut constraints: Vec<&str> = hint.issues.iter().map(|issue| issue.constraint.as_str()).collect();
+        constraints.sort_unstable();
+        assert_eq!(constraints, ["additionalProperties", "minimum", "required"]);
+        let hint = coerce_and_validate(&schema(), json!({"name": "x", "deep": "perhaps"})).unwrap_err();
+        assert_eq!((hint.reason, hint.issues[0].field.as_str()), (RetryReason::InvalidArguments, "/deep"));
+    }
+
+    #[test]
+    fn nothing_is_coerced_that_would_lose_something() {
+        let args = json!({"name": "x", "count": "5.5"});
+        assert!(coerce_and_validate(&schema(), args).is_err());
+        let args = json!({"name": null});
+        assert!(coerce_and_validate(&schema(), args).is_err());
+    }
+}

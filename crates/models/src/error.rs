@@ -1,0 +1,162 @@
+//! Why a model did not answer, in the words of the agent-runs protocol.
+//!
+//! What does not live here: retrying. An adapter says whether another attempt may help; the plan activity's retry policy
+//! makes it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    RateLimit,
+    Overloaded,
+    /// The provider failed.
+    Server,
+    /// The conversation is larger than the model can read.
+    ContextWindow,
+    /// The answer was cut off.
+    Truncation,
+    InvalidRequest,
+    Auth,
+    /// The provider took too long.
+    Timeout,
+    /// A tool on the caller's side took too long.
+    LocalTimeout,
+    /// Something between here and the provider took too long.
+    UpstreamDeadline,
+    Unknown,
+    /// Nobody wants the answer any more.
+    Cancelled,
+}
+
+impl ErrorClass {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit",
+            Self::Overloaded => "overloaded",
+            Self::Server => "server",
+            Self::ContextWindow => "context_window",
+            Self::Truncation => "truncation",
+            Self::InvalidRequest => "invalid_request",
+            Self::Auth => "auth",
+            Self::Timeout => "timeout",
+            Self::LocalTimeout => "local_timeout",
+            Self::UpstreamDeadline => "upstream_deadline",
+            Self::Unknown => "unknown",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the same question may well be answered a little later.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::RateLimit | Self::Overloaded | Self::Server | Self::Timeout | Self::UpstreamDeadline => true,
+            Self::ContextWindow
+            | Self::Truncation
+            | Self::InvalidRequest
+            | Self::Auth
+            | Self::LocalTimeout
+            | Self::Unknown
+            | Self::Cancelled => false,
+        }
+    }
+}
+
+/// A model call that failed. The message may be shown to anybody: it never quotes prompts, answers or credentials.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub class: ErrorClass,
+    pub message: String,
+    pub retryable: bool,
+    /// How long the provider asked us to stay away.
+    pub retry_after: Option<Duration>,
+    /// The provider's HTTP status.
+    pub api_status: Option<u16>,
+}
+
+impl ModelError {
+    /// Retryable if failures of this class usually pass.
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), retryable: class.is_transient(), retry_after: None, api_status: None }
+    }
+
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::InvalidRequest, message)
+    }
+
+    pub fn cancelled() -> Self {
+        Self::new(ErrorClass::Cancelled, "the model call was cancelled before it was answered")
+    }
+
+    #[must_use]
+    pub fn with_retryable(mut self, retryable: bool) -> Self {
+        self.retryable = retryable;
+        self
+    }
+
+    #[must_use]
+    pub fn with_retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = Some(delay);
+        self
+    }
+
+    #[must_use]
+    pub fn with_api_status(mut self, status: u16) -> Self {
+        self.api_status = Some(status);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_class_has_one_name_for_programs_and_for_json() {
+        let names = [
+            "rate_limit",
+            "overloaded",
+            "server",
+            "context_window",
+            "truncation",
+            "invalid_request",
+            "auth",
+            "timeout",
+            "local_timeout",
+            "upstream_deadline",
+            "unknown",
+            "cancelled",
+        ];
+        for name in names {
+            let class: ErrorClass = serde_json::from_value(json!(name)).unwrap();
+            assert_eq!((class.as_str(), json!(class)), (name, json!(name)));
+        }
+        assert!(serde_json::from_value::<ErrorClass>(json!("gremlins")).is_err());
+    }
+
+    #[test]
+    fn the_class_decides_on_retrying_unless_the_provider_knows_better() {
+        let busy = ModelError::new(ErrorClass::Overloaded, "busy")
+            .with_retry_after(Duration::from_secs(3))
+            .with_api_status(529);
+        assert_eq!(
+            busy,
+            ModelError {
+                class: ErrorClass::Overloaded,
+                message: "busy".into(),
+                retryable: true,
+                retry_after: Some(Duration::from_secs(3)),
+                api_status: Some(529),
+            }
+        );
+        assert!(!busy.with_retryable(false).retryable);
+        assert!(!ModelError::invalid_request("no such field").retryable);
+        assert!(!ModelError::cancelled().retryable);
+    }
+}

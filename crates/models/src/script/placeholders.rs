@@ -1,0 +1,214 @@
+//! Placeholders in a script's text, filled in from what the model was asked.
+//!
+//! One pass: what is filled in is not looked at again, and a placeholder nobody knows stays as it is written.
+
+use serde_json::Value;
+use windlass_core::{
+    ids::CallId,
+    message::{Message, Part, Role},
+    run::NUDGE_MARK,
+};
+
+use crate::ModelRequest;
+
+/// Fills in the placeholders of one request.
+#[derive(Debug)]
+pub(super) struct Placeholders<'a> {
+    request: &'a ModelRequest,
+    tool_results: Vec<String>,
+}
+
+impl<'a> Placeholders<'a> {
+    pub(super) fn new(request: &'a ModelRequest) -> Self {
+        Self { request, tool_results: tool_results(&request.messages) }
+    }
+
+    pub(super) fn fill(&self, text: &str) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find("{{") {
+            let (before, candidate) = rest.split_at(start);
+            filled.push_str(before);
+            let value = candidate.find("}}").and_then(|end| Some((self.value(&candidate[2..end])?, end + 2)));
+            match value {
+                Some((value, end)) => {
+                    filled.push_str(&value);
+                    rest = &candidate[end..];
+                }
+                None => {
+                    filled.push('{');
+                    rest = &candidate[1..];
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let users = || self.request.messages.iter().filter(|message| is_from_user(message));
+        Some(match name {
+            "last_tool_result" => self.tool_results.last().cloned().unwrap_or_default(),
+            "all_tool_results" => self.tool_results.join("|"),
+            "last_user" => users().next_back().map(Message::plain_text).unwrap_or_default(),
+            "first_user" => users().next().map(Message::plain_text).unwrap_or_default(),
+            "user_count" => users().count().to_string(),
+            "assistant_count" => self.assistant_count().to_string(),
+            "system" => self.request.system.clone(),
+            "tools" => self.tool_names(),
+            "nudged" => if self.request.messages.iter().any(is_nudge) { "yes" } else { "no" }.to_owned(),
+            _ => self.tool_description(name.strip_prefix("tool_desc:")?),
+        })
+    }
+
+    fn assistant_count(&self) -> usize {
+        self.request.messages.iter().filter(|message| message.role == Role::Assistant).count()
+    }
+
+    fn tool_names(&self) -> String {
+        let mut names: Vec<&str> = self.request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        names.sort_unstable();
+        names.join(",")
+    }
+
+    fn tool_description(&self, name: &str) -> String {
+        let tool = self.request.tools.iter().find(|tool| tool.name.as_str() == name);
+        tool.map(|tool| tool.description.clone()).unwrap_or_default()
+    }
+}
+
+fn is_nudge(message: &Message) -> bool {
+    message.meta.get(NUDGE_MARK) == Some(&Value::Bool(true))
+}
+
+/// A user message also carries tool results to the model; those alone do not make it the user's.
+fn is_from_user(message: &Message) -> bool {
+    let says_something = |part: &Part| !matches!(part, Part::ToolResult { .. } | Part::CacheCheckpoint);
+    message.role == Role::User && !is_nudge(message) && message.parts.iter().any(says_something)
+}
+
+/// All results in the order of their calls, whatever the order they came in.
+fn tool_results(messages: &[Message]) -> Vec<String> {
+    let mut calls: Vec<(&CallId, Option<String>)> = Vec::new();
+    for part in messages.iter().flat_map(|message| &message.parts) {
+        match part {
+            Part::ToolUse { id, .. } => calls.push((id, None)),
+            Part::ToolResult { tool_use_id, content, is_error } => {
+                let result = render(content, *is_error);
+                match calls.iter_mut().find(|(id, result)| *id == tool_use_id && result.is_none()) {
+                    Some((_, slot)) => *slot = Some(result),
+                    None => calls.push((tool_use_id, Some(result))),
+                }
+            }
+            _ => {}
+        }
+    }
+    calls.into_iter().filter_map(|(_, result)| result).collect()
+}
+
+fn render(content: &Value, is_error: bool) -> String {
+    let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+    if is_error { format!("ERROR: {text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{ToolDeclaration, script::fixtures::request};
+
+    fn declaration(name: &str, description: &str) -> ToolDeclaration {
+        ToolDeclaration { name: name.into(), description: description.into(), input_schema: json!({}) }
+    }
+
+    fn calls(ids: &[&str]) -> Message {
+        let parts = ids.iter().map(|id| Part::ToolUse { id: (*id).into(), name: "t".into(), input: json!({}) });
+        Message::new(Role::Assistant, parts.collect())
+    }
+
+    fn results(results: &[(&str, Value, bool)]) -> Message {
+        let part = |(id, content, is_error): &(&str, Value, bool)| Part::ToolResult {
+            tool_use_id: (*id).into(),
+            content: content.clone(),
+            is_error: *is_error,
+        };
+        Message::new(Role::User, results.iter().map(part).collect())
+    }
+
+    fn nudge() -> Message {
+        let mut message = Message::user("Change your strategy.");
+        message.meta.insert(NUDGE_MARK.to_owned(), json!(true));
+        message
+    }
+
+    fn fill(messages: Vec<Message>, text: &str) -> String {
+        let mut request = request(messages);
+        request.system = "Be brief.".into();
+        request.tools = vec![declaration("search", "Finds things."), declaration("clock", "Tells the time.")];
+        Placeholders::new(&request).fill(text)
+    }
+
+    #[test]
+    fn tool_results_come_in_call_order_and_as_they_are() {
+        let messages = vec![
+            Message::user("go"),
+            calls(&["a", "b", "c"]),
+            results(&[("c", json!({"n": [1, 2]}), false), ("a", json!("plain \"text\""), false)]),
+            results(&[("b", json!("too slow"), true)]),
+            calls(&["d", "pending"]),
+            results(&[("d", json!({"kind": "timeout"}), true)]),
+        ];
+        assert_eq!(
+            fill(messages.clone(), "{{all_tool_results}}"),
+            r#"plain "text"|ERROR: too slow|{"n":[1,2]}|ERROR: {"kind":"timeout"}"#
+        );
+        assert_eq!(fill(messages, "{{last_tool_result}}"), r#"ERROR: {"kind":"timeout"}"#);
+        assert_eq!(fill(vec![], "[{{all_tool_results}}{{last_tool_result}}]"), "[]");
+    }
+
+    #[test]
+    fn an_id_used_again_keeps_both_results() {
+        let messages =
+            vec![calls(&["a"]), results(&[("a", json!(1), false)]), calls(&["a"]), results(&[("a", json!(2), false)])];
+        assert_eq!(fill(messages, "{{all_tool_results}}"), "1|2");
+    }
+
+    #[test]
+    fn user_messages_are_what_the_user_said() {
+        let messages = vec![
+            Message::text(Role::System, "rules"),
+            Message::user("first"),
+            calls(&["a"]),
+            results(&[("a", json!("result"), false)]),
+            Message::user("second"),
+            nudge(),
+            Message::assistant("hm"),
+        ];
+        let text = "{{first_user}} {{last_user}} {{user_count}} {{assistant_count}}";
+        assert_eq!(fill(messages, text), "first second 2 2");
+        assert_eq!(fill(vec![], text), "  0 0");
+    }
+
+    #[test]
+    fn the_offered_tools_and_the_system_prompt_can_be_quoted() {
+        assert_eq!(
+            fill(vec![], "{{system}} {{tools}} {{tool_desc:clock}} [{{tool_desc:hammer}}]"),
+            "Be brief. clock,search Tells the time. []"
+        );
+    }
+
+    #[test]
+    fn a_nudge_is_noticed() {
+        assert_eq!(fill(vec![Message::user("x")], "{{nudged}}"), "no");
+        assert_eq!(fill(vec![Message::user("x"), nudge()], "{{nudged}}"), "yes");
+    }
+
+    #[test]
+    fn filling_in_happens_once_and_leaves_the_unknown_alone() {
+        let messages = vec![Message::user("{{system}}")];
+        assert_eq!(fill(messages.clone(), "{{last_user}}"), "{{system}}");
+        assert_eq!(fill(messages.clone(), "{{wat}} {{{user_count}}} {{ {{user_count"), "{{wat}} {1} {{ {{user_count");
+        assert_eq!(fill(messages, "é{{user_count}}é"), "é1é");
+    }
+}

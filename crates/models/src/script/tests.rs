@@ -1,0 +1,351 @@
+//! How scripts are played.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use windlass_core::{
+    canonical::Digest,
+    envelope::{AwaitRequest, Question, QuestionOption, TokenUsage, ToolRequest},
+    message::{Message, Part, Role},
+    time::Millis,
+};
+
+use super::{
+    ScriptErrorKind, ScriptModel,
+    fixtures::{Closed, Recorder, request},
+};
+use crate::{Delta, ErrorClass, Model, ModelError, ModelRequest, ModelResponse, RequestedCall, ToolChoice};
+
+fn script(script: &Value) -> ScriptModel {
+    ScriptModel::from_json(&json!({"s": script}).to_string()).unwrap()
+}
+
+async fn play(model: &ScriptModel, request: ModelRequest) -> Result<ModelResponse, ModelError> {
+    model.respond(request, &mut Recorder::new()).await
+}
+
+async fn play_turn(turn: Value) -> ModelResponse {
+    play(&script(&json!({"turns": [turn]})), request(vec![])).await.unwrap()
+}
+
+fn call(index: u32, messages: Vec<Message>) -> ModelRequest {
+    ModelRequest { call_index: index, ..request(messages) }
+}
+
+#[tokio::test]
+async fn a_turn_becomes_a_whole_answer() {
+    let model = script(&json!({"turns": [{}, {
+        "text": "Hello {{last_user}}",
+        "thinking": "hmm",
+        "tool_calls": [{"name": "clock"}, {"name": "notes.add", "args": {"key": "k"}}],
+        "usage": {"inputTokens": 10, "outputTokens": 4, "reasoningTokens": 3, "cacheReadTokens": 2, "cacheWriteTokens": 1},
+    }]}));
+    let mut sink = Recorder::new();
+    let response = model.respond(call(1, vec![Message::user("Ada")]), &mut sink).await.unwrap();
+    assert_eq!(
+        response,
+        ModelResponse {
+            text: "Hello Ada".into(),
+            thinking: Some("hmm".into()),
+            tool_calls: vec![
+                RequestedCall { id: Some("call_1_0".into()), name: "clock".into(), args: json!({}) },
+                RequestedCall { id: Some("call_1_1".into()), name: "notes.add".into(), args: json!({"key": "k"}) },
+            ],
+            awaits: vec![],
+            notes: vec![],
+            stop: "tool_use".into(),
+            usage: TokenUsage {
+                model: Some("script:s".into()),
+                input_tokens: 10,
+                output_tokens: 4,
+                total_tokens: 14,
+                cache_read_tokens: 2,
+                cache_write_tokens: 1,
+                reasoning_tokens: 3,
+            },
+        }
+    );
+    let deltas: Vec<Delta> = sink.deltas.into_iter().map(|(_, delta)| delta).collect();
+    assert_eq!(deltas, [Delta::Thinking("hmm".into()), Delta::Text("Hello Ada".into())]);
+}
+
+#[tokio::test]
+async fn awaits_get_the_ids_and_digests_their_author_left_out() {
+    let response = play_turn(json!({
+        "tool_calls": [{"name": "clock"}],
+        "await": [
+            {"kind": "external_tools", "calls": [{"name": "pay", "args": {"eur": 5}}, {"name": "ship"}], "expires_in_ms": 60000},
+            {"kind": "questions", "tool_name": "survey", "title": "T", "questions": [
+                {"id": "q", "prompt": "Which?", "options": [{"id": "a", "label": "A"}], "allow_multiple": true},
+            ]},
+            {"kind": "clarification", "question": "Where to?"},
+        ],
+    }))
+    .await;
+    let external = |id: &str, name: &str, args: Value| ToolRequest {
+        tool_call_id: id.into(),
+        name: name.into(),
+        payload_bytes: args.to_string().len() as u64,
+        payload_digest: Digest::of_json(&args),
+        payload: Some(args),
+        payload_ref: None,
+        invalid: None,
+    };
+    let question = Question {
+        id: "q".into(),
+        prompt: "Which?".into(),
+        options: vec![QuestionOption { id: "a".into(), label: "A".into() }],
+        allow_multiple: true,
+    };
+    assert_eq!(response.tool_calls[0].id, Some("call_0_0".into()));
+    assert_eq!(
+        response.awaits,
+        vec![
+            AwaitRequest::ExternalTools {
+                calls: vec![external("call_0_1", "pay", json!({"eur": 5})), external("call_0_2", "ship", json!({}))],
+                expires_in_ms: Some(Millis(60000)),
+                on_expiry: None,
+            },
+            AwaitRequest::Questions {
+                tool_call_id: "call_0_3".into(),
+                tool_name: "survey".into(),
+                title: Some("T".into()),
+                questions: vec![question],
+                expires_in_ms: None,
+                on_expiry: None,
+            },
+            AwaitRequest::Clarification {
+                question: "Where to?".into(),
+                missing_fields: vec![],
+                restrict_to_tool: None,
+                example_input: None,
+                clarifying_prompt: None,
+                default_answer: None,
+                expires_in_ms: None,
+                on_expiry: None,
+            },
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_turn_stops_for_the_reason_it_gives_or_the_obvious_one() {
+    let clarification = json!({"kind": "clarification", "question": "?"});
+    let external = json!({"kind": "external_tools", "calls": [{"name": "pay"}]});
+    assert_eq!(play_turn(json!({"text": "hi"})).await.stop, "end_turn");
+    assert_eq!(play_turn(json!({"tool_calls": [{"name": "clock"}]})).await.stop, "tool_use");
+    assert_eq!(play_turn(json!({"await": clarification})).await.stop, "end_turn");
+    assert_eq!(play_turn(json!({"await": external})).await.stop, "tool_use");
+    assert_eq!(play_turn(json!({"text": "hi", "stop": "max_tokens"})).await.stop, "max_tokens");
+}
+
+#[tokio::test]
+async fn the_call_index_picks_the_turn_and_the_end_is_an_error_unless_it_repeats() {
+    let ending = script(&json!({"turns": [{"text": "a"}, {"text": "b"}]}));
+    assert_eq!(play(&ending, call(1, vec![])).await.unwrap().text, "b");
+    assert_eq!(
+        play(&ending, call(2, vec![])).await.unwrap_err(),
+        ModelError::invalid_request("script `s` has no turn 2: it ends after 2; add a turn or set `repeat_last`")
+    );
+
+    let endless = script(&json!({"turns": [{"text": "a"}, {"text": "b"}], "repeat_last": true}));
+    assert_eq!(play(&endless, call(700, vec![])).await.unwrap().text, "b");
+    let empty = script(&json!({"turns": [], "repeat_last": true}));
+    assert_eq!(play(&empty, call(0, vec![])).await.unwrap_err().class, ErrorClass::InvalidRequest);
+}
+
+#[tokio::test]
+async fn a_script_that_does_not_exist_names_those_that_do() {
+    let missing = ModelRequest { model: "nope".into(), ..request(vec![]) };
+    assert_eq!(
+        play(&script(&json!({"turns": []})), missing).await.unwrap_err(),
+        ModelError::invalid_request("there is no script `nope`; there are: s")
+    );
+}
+
+#[tokio::test]
+async fn without_tools_the_script_finalizes() {
+    let last = || ModelRequest { tool_choice: ToolChoice::None, ..call(9, vec![Message::user("go")]) };
+    let own = script(&json!({"turns": [{"tool_calls": [{"name": "clock"}]}], "finalize": "Enough of {{last_user}}."}));
+    assert_eq!(
+        play(&own, last()).await.unwrap(),
+        ModelResponse {
+            text: "Enough of go.".into(),
+            thinking: None,
+            tool_calls: vec![],
+            awaits: vec![],
+            notes: vec![],
+            stop: "end_turn".into(),
+            usage: TokenUsage {
+                model: Some("script:s".into()),
+                input_tokens: 1,
+                output_tokens: 4,
+                total_tokens: 5,
+                ..TokenUsage::default()
+            },
+        }
+    );
+    assert_eq!(play(&script(&json!({"turns": []})), last()).await.unwrap().text, "Stopped.");
+}
+
+#[tokio::test]
+async fn usage_is_estimated_from_what_was_read_and_written() {
+    let model = script(
+        &json!({"turns": [{"deltas": ["12", "345"], "thinking": "678", "tool_calls": [{"name": "t", "args": [1]}]}]}),
+    );
+    let conversation = vec![
+        Message::user("äöü"),
+        Message::new(Role::Assistant, vec![Part::ToolUse { id: "a".into(), name: "t".into(), input: json!({"a": 1}) }]),
+        Message::new(
+            Role::User,
+            vec![Part::ToolResult { tool_use_id: "a".into(), content: json!("ok"), is_error: false }],
+        ),
+    ];
+    let request = ModelRequest { system: "Be.".into(), ..request(conversation) };
+    // Read: `Be.` `äöü` `{"a":1}` `"ok"`; written: `678` `12345` `[1]`.
+    assert_eq!(
+        play(&model, request).await.unwrap().usage,
+        TokenUsage {
+            model: Some("script:s".into()),
+            input_tokens: 5,
+            output_tokens: 3,
+            total_tokens: 8,
+            ..TokenUsage::default()
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_failing_turn_fails_as_often_as_it_says_and_then_answers() {
+    let failure = json!({"error": "busy", "errorClass": "overloaded", "apiStatus": 529, "times": 2});
+    let model = script(&json!({"turns": [{"text": "at last", "error": failure}]}));
+    let attempt = |attempt| ModelRequest { attempt, ..request(vec![]) };
+    let busy = ModelError::new(ErrorClass::Overloaded, "busy").with_api_status(529);
+    assert_eq!(play(&model, attempt(1)).await.unwrap_err(), busy);
+    assert_eq!(play(&model, attempt(2)).await.unwrap_err(), busy);
+    assert_eq!(play(&model, attempt(3)).await.unwrap().text, "at last");
+}
+
+#[tokio::test]
+async fn a_failure_without_a_count_is_final_and_may_overrule_its_class() {
+    let model = |retryable: bool, class: &str| {
+        script(&json!({"turns": [{"error": {"error": "no", "errorClass": class, "retryable": retryable}}]}))
+    };
+    let attempt = ModelRequest { attempt: 50, ..request(vec![]) };
+    let error = play(&model(true, "auth"), attempt.clone()).await.unwrap_err();
+    assert_eq!(error, ModelError::new(ErrorClass::Auth, "no").with_retryable(true));
+    let error = play(&model(false, "server"), attempt).await.unwrap_err();
+    assert_eq!(error, ModelError::new(ErrorClass::Server, "no").with_retryable(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_takes_the_time_it_says() {
+    let model = script(&json!({"turns": [{"deltas": ["a", "b", "c"], "delay_ms": 5000, "delta_delay_ms": 300}]}));
+    let mut sink = Recorder::new();
+    let response = model.respond(request(vec![]), &mut sink).await.unwrap();
+    assert_eq!(response.text, "abc");
+    let text = |at, text: &str| (at, Delta::Text(text.into()));
+    assert_eq!(sink.deltas, [text(5000, "a"), text(5300, "b"), text(5600, "c")]);
+}
+
+#[tokio::test]
+async fn cancelling_ends_the_wait_for_the_first_word() {
+    let model = script(&json!({"turns": [{"text": "never", "delay_ms": 86_400_000}]}));
+    let request = request(vec![]);
+    let cancel = request.cancel.clone();
+    let mut sink = Recorder::new();
+    let (answer, ()) = tokio::join!(model.respond(request, &mut sink), async { cancel.cancel() });
+    assert_eq!(answer.unwrap_err(), ModelError::cancelled());
+    assert_eq!(sink.deltas, []);
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_stream_between_two_deltas() {
+    for delta_delay_ms in [0, 86_400_000] {
+        let model = script(&json!({"turns": [{"deltas": ["a", "b", "c"], "delta_delay_ms": delta_delay_ms}]}));
+        let request = request(vec![]);
+        let mut sink = Recorder::new();
+        sink.cancel_after = Some((1, request.cancel.clone()));
+        assert_eq!(model.respond(request, &mut sink).await.unwrap_err(), ModelError::cancelled());
+        assert_eq!(sink.deltas.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_fails_ends_the_call() {
+    let model = script(&json!({"turns": [{"text": "hi"}]}));
+    let error = model.respond(request(vec![]), &mut Closed).await.unwrap_err();
+    assert_eq!(error, ModelError::new(ErrorClass::Server, "the log is closed"));
+}
+
+#[tokio::test]
+async fn scripts_are_read_from_a_file() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(br#"{"s": {"turns": [{"text": "from a file"}]}}"#).unwrap();
+    let model = ScriptModel::from_file(file.path()).unwrap();
+    assert_eq!(play(&model, request(vec![])).await.unwrap().text, "from a file");
+
+    let gone = file.path().with_extension("gone");
+    assert_eq!(ScriptModel::from_file(&gone).unwrap_err().kind, ScriptErrorKind::Unreadable);
+}
+
+mod demos {
+    //! The built-in scripts tell the stories they promise.
+
+    use super::*;
+
+    fn ask(name: &str, index: u32, messages: Vec<Message>) -> ModelRequest {
+        ModelRequest { model: name.into(), ..call(index, messages) }
+    }
+
+    fn result(id: &str, content: &str) -> Message {
+        let part = Part::ToolResult { tool_use_id: id.into(), content: json!(content), is_error: false };
+        Message::new(Role::User, vec![part])
+    }
+
+    #[tokio::test]
+    async fn echo_repeats_the_user_forever() {
+        let model = ScriptModel::demos().unwrap();
+        let answer = play(&model, ask("echo", 4, vec![Message::user("hello")])).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.usage.model.as_deref()), ("You said: hello", Some("script:echo")));
+    }
+
+    #[tokio::test]
+    async fn tools_reads_the_clock_and_reports() {
+        let model = ScriptModel::demos().unwrap();
+        let first = play(&model, ask("tools", 0, vec![])).await.unwrap();
+        assert_eq!(first.tool_calls[0].name, "clock".into());
+        let second = play(&model, ask("tools", 1, vec![result("call_0_0", "noon")])).await.unwrap();
+        assert_eq!((second.text.as_str(), second.stop.as_str()), ("The clock says: noon", "end_turn"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn demo_looks_asks_writes_consults_and_reports() {
+        let model = ScriptModel::demos().unwrap();
+        let mut story = Vec::new();
+        for index in 0..5 {
+            let messages = vec![Message::user("the team"), result("call_0_0", "a"), result("call_0_1", "b")];
+            let answer = play(&model, ask("demo", index, messages)).await.unwrap();
+            let calls: Vec<String> = answer.tool_calls.iter().map(|call| call.name.to_string()).collect();
+            story.push((calls.join(" "), answer.awaits.len(), answer.stop, answer.text));
+        }
+        let step =
+            |calls: &str, awaits, stop: &str, text: &str| (calls.to_owned(), awaits, stop.to_owned(), text.to_owned());
+        assert_eq!(
+            story,
+            [
+                step("notes.search clock", 0, "tool_use", "Let me see what I know already and what time it is."),
+                step("", 1, "end_turn", "One thing only you can tell me."),
+                step(
+                    "notes.add",
+                    0,
+                    "tool_use",
+                    "So it is for: the team. I will keep that as a note, if you approve it."
+                ),
+                step("reviewer", 0, "tool_use", "A second pair of eyes cannot hurt."),
+                step("", 0, "end_turn", "Done. This is what the steps gave: a|b"),
+            ]
+        );
+        assert_eq!(model.names().collect::<Vec<_>>(), ["demo", "echo", "reviewer", "tools"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Why a store said no.
+//!
+//! Programs look at [`StoreError::kind`] and [`StoreError::retryable`], documentation and logs at [`StoreError::code`],
+//! people at the message. Codes are stable: they are never reused and never change their meaning.
+
+use std::path::PathBuf;
+
+use windlass_core::{
+    envelope::TranscriptHead,
+    ids::{CallId, RunId, SessionId, WorkspaceId},
+};
+
+/// What a caller can tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// What the call is about does not exist.
+    NotFound,
+    /// Something else already stands where the call wants to write.
+    Conflict,
+    /// The run has its terminal event.
+    Closed,
+    /// The session has ended.
+    Ended,
+    /// What is stored is not what was written.
+    Corrupt,
+    /// The database cannot be reached or is too busy.
+    Unavailable,
+    /// The call itself makes no sense.
+    Invalid,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    #[error("run {run} is not in the store; open it before writing to it")]
+    RunNotFound { run: RunId },
+
+    #[error("run {run} already exists with another {field}; start the new run under an id of its own")]
+    RunExists { run: RunId, field: &'static str },
+
+    #[error(
+        "the transcript of run {run} does not continue from head {}/{}: {problem}; read the run's head and start from there",
+        head.len, head.digest.short()
+    )]
+    TranscriptConflict { run: RunId, head: TranscriptHead, problem: &'static str },
+
+    #[error("run {run} already has an event with key {key:?} and another body; give the new event a key of its own")]
+    EventConflict { run: RunId, key: String },
+
+    #[error("call {call} of run {run} is already finished with another outcome; claim it again to read that outcome")]
+    CallConflict { run: RunId, call: CallId },
+
+    #[error("run {run} is closed, event {key:?} comes after its terminal event; stop writing to this run")]
+    RunClosed { run: RunId, key: String },
+
+    #[error("session {session} of workspace {workspace} has ended; start a new session")]
+    SessionEnded { workspace: WorkspaceId, session: SessionId },
+
+    #[error("stored data is damaged: {detail}; stop writing and restore the database from a backup")]
+    Corrupt { detail: String },
+
+    #[error("the store could not {action}: {detail}; try again, a repeat is safe")]
+    Unavailable { action: &'static str, detail: String },
+
+    #[error(
+        "{} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build",
+        path.display()
+    )]
+    NewerSchema { path: PathBuf, found: usize, supported: usize },
+
+    #[error("{argument} is not valid: {problem}")]
+    InvalidArgument { argument: &'static str, problem: String },
+
+    #[error("call {call} of run {run} is finished without having been claimed; claim it before executing it")]
+    CallNotClaimed { run: RunId, call: CallId },
+
+    #[error("the database refused a statement: {detail}; its schema was changed by hand or this build has a defect")]
+    Refused { detail: String },
+}
+
+impl StoreError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::RunNotFound { .. } => ErrorKind::NotFound,
+            Self::RunExists { .. }
+            | Self::TranscriptConflict { .. }
+            | Self::EventConflict { .. }
+            | Self::CallConflict { .. } => ErrorKind::Conflict,
+            Self::RunClosed { .. } => ErrorKind::Closed,
+            Self::SessionEnded { .. } => ErrorKind::Ended,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::NewerSchema { .. }
+            | Self::InvalidArgument { .. }
+            | Self::CallNotClaimed { .. }
+            | Self::Refused { .. } => ErrorKind::Invalid,
+        }
+    }
+
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::RunNotFound { .. } => "STO0001",
+            Self::RunExists { .. } => "STO0002",
+            Self::TranscriptConflict { .. } => "STO0003",
+            Self::EventConflict { .. } => "STO0004",
+            Self::CallConflict { .. } => "STO0005",
+            Self::RunClosed { .. } => "STO0006",
+            Self::SessionEnded { .. } => "STO0007",
+            Self::Corrupt { .. } => "STO0008",
+            Self::Unavailable { .. } => "STO0009",
+            Self::NewerSchema { .. } => "STO0010",
+            Self::InvalidArgument { .. } => "STO0011",
+            Self::CallNotClaimed { .. } => "STO0012",
+            Self::Refused { .. } => "STO0013",
+        }
+    }
+
+    /// Whether the same call may succeed later. Every write is idempotent, so a repeat is always safe.
+    pub fn retryable(&self) -> bool {
+        self.kind() == ErrorKind::Unavailable
+    }
+}

@@ -1,0 +1,175 @@
+//! The journal of tool calls: who may execute a call, and what became of it.
+//!
+//! A row moves `released → started → finished`, or `started → unknown` when its executor went silent. Only a released
+//! call can be dispatched again; an unknown one never is, because the model has been told so.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use windlass_core::{
+    canonical::Digest,
+    envelope::ToolOutput,
+    ids::{CallId, RunId},
+};
+
+use super::{
+    blobs::{self, Body},
+    columns::{Hex, Json},
+    events::{self, Entry},
+    runs,
+    writer::Tx,
+};
+use crate::{CallClaim, CallSettlement, Result, StoreError};
+
+/// A finished call on its way into the journal.
+pub(super) struct Outcome {
+    pub(super) run: RunId,
+    pub(super) call: CallId,
+    pub(super) dispatch: u32,
+    pub(super) output: ToolOutput,
+    pub(super) body: Option<Body>,
+    pub(super) event: Entry,
+}
+
+pub(super) fn claim(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
+    let Some(row) = find(tx.sql, run, call)? else {
+        insert(tx.sql, run, call, dispatch, "started")?;
+        return Ok(CallClaim::Execute { again: false });
+    };
+    let begun = match row.state {
+        State::Finished { output, .. } => return Ok(CallClaim::Finished(Box::new(output))),
+        State::Unknown => return Ok(CallClaim::Fenced),
+        State::Started | State::Released if row.dispatch > dispatch => return Ok(CallClaim::Fenced),
+        State::Released if row.dispatch == dispatch => return Ok(CallClaim::Fenced),
+        State::Started if !idempotent => return Ok(CallClaim::Unknown),
+        State::Started => true,
+        State::Released => false,
+    };
+    update(tx.sql, run, call, dispatch, "started")?;
+    Ok(CallClaim::Execute { again: begun })
+}
+
+pub(super) fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
+    let Some(row) = find(tx.sql, run, call)? else {
+        insert(tx.sql, run, call, dispatch, "released")?;
+        return Ok(CallSettlement::NeverStarted);
+    };
+    match row.state {
+        State::Finished { output, .. } => Ok(CallSettlement::Finished(Box::new(output))),
+        State::Released => {
+            if row.dispatch < dispatch {
+                update(tx.sql, run, call, dispatch, "released")?;
+            }
+            Ok(CallSettlement::NeverStarted)
+        }
+        State::Started => {
+            // A settlement that was overtaken by a later dispatch must not disturb that dispatch's executor.
+            if row.dispatch <= dispatch {
+                update(tx.sql, run, call, dispatch, "unknown")?;
+            }
+            Ok(CallSettlement::Unknown)
+        }
+        State::Unknown => Ok(CallSettlement::Unknown),
+    }
+}
+
+pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
+    let Outcome { run, call, dispatch, output, .. } = outcome;
+    let unclaimed = || StoreError::CallNotClaimed { run: run.clone(), call: call.clone() };
+    let row = find(tx.sql, run, call)?.ok_or_else(unclaimed)?;
+    let result = store_body(tx.sql, outcome)?;
+    match row.state {
+        State::Finished { output: first, result: first_result } => {
+            // Compared as what is stored, because 1.0 comes back as 1.
+            let same = Body::of(&first)?.digest == Body::of(output)?.digest && first_result == result;
+            same.then_some(()).ok_or_else(|| StoreError::CallConflict { run: run.clone(), call: call.clone() })
+        }
+        State::Released => Err(unclaimed()),
+        State::Started if row.dispatch == *dispatch => {
+            tx.sql
+                .prepare_cached(
+                    "UPDATE tool_calls SET state = 'finished', output = ?3, result = ?4
+                     WHERE run_id = ?1 AND call_id = ?2",
+                )?
+                .execute(params![run.as_str(), call.as_str(), Json(output), result.map(Hex)])?;
+            events::append(tx, run, std::slice::from_ref(&outcome.event))?;
+            Ok(())
+        }
+        State::Started if row.dispatch < *dispatch => Err(unclaimed()),
+        // Too late to be the call's outcome; kept for whoever has to find out what happened.
+        State::Started | State::Unknown => {
+            tx.sql
+                .prepare_cached(
+                    "UPDATE tool_calls SET late_output = coalesce(late_output, ?3) WHERE run_id = ?1 AND call_id = ?2",
+                )?
+                .execute(params![run.as_str(), call.as_str(), Json(output)])?;
+            Ok(())
+        }
+    }
+}
+
+/// Makes sure that the body an outcome refers to is in the store.
+fn store_body(sql: &Connection, outcome: &Outcome) -> Result<Option<Digest>> {
+    let invalid = |problem: &str| StoreError::InvalidArgument { argument: "resultRef", problem: problem.to_owned() };
+    match (&outcome.body, outcome.output.result_ref) {
+        (Some(body), Some(reference)) if body.reference() != reference => {
+            Err(invalid("it does not refer to the body that came with it; build it from that body"))
+        }
+        (Some(body), _) => {
+            blobs::put(sql, body)?;
+            Ok(Some(body.digest))
+        }
+        (None, Some(reference)) if blobs::exists(sql, reference.digest)? => Ok(Some(reference.digest)),
+        (None, Some(_)) => Err(invalid("no such body is stored; send the body along")),
+        (None, None) => Ok(None),
+    }
+}
+
+struct CallRow {
+    dispatch: u32,
+    state: State,
+}
+
+enum State {
+    /// An executor has it.
+    Started,
+    Finished {
+        output: ToolOutput,
+        result: Option<Digest>,
+    },
+    /// It was given back before anybody began; a later dispatch may take it.
+    Released,
+    /// It began and nobody knows how it ended.
+    Unknown,
+}
+
+fn find(sql: &Connection, run: &RunId, call: &CallId) -> Result<Option<CallRow>> {
+    let row = sql
+        .prepare_cached("SELECT dispatch, state, output, result FROM tool_calls WHERE run_id = ?1 AND call_id = ?2")?
+        .query_row([run.as_str(), call.as_str()], |row| {
+            let state = match row.get_ref(1)?.as_str()? {
+                "started" => State::Started,
+                "released" => State::Released,
+                "unknown" => State::Unknown,
+                // The table admits only one other word.
+                _ => State::Finished {
+                    output: row.get::<_, Json<_>>(2)?.0,
+                    result: row.get::<_, Option<Hex>>(3)?.map(|Hex(digest)| digest),
+                },
+            };
+            Ok(CallRow { dispatch: row.get(0)?, state })
+        })
+        .optional()?;
+    Ok(row)
+}
+
+fn insert(sql: &Connection, run: &RunId, call: &CallId, dispatch: u32, state: &str) -> Result<()> {
+    runs::require(sql, run)?;
+    sql.prepare_cached("INSERT INTO tool_calls (run_id, call_id, dispatch, state) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![run.as_str(), call.as_str(), dispatch, state])?;
+    Ok(())
+}
+
+fn update(sql: &Connection, run: &RunId, call: &CallId, dispatch: u32, state: &str) -> Result<()> {
+    sql.prepare_cached("UPDATE tool_calls SET dispatch = ?3, state = ?4 WHERE run_id = ?1 AND call_id = ?2")?
+        .execute(params![run.as_str(), call.as_str(), dispatch, state])?;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! How values of the domain are written into columns and read back.
+
+use rusqlite::{
+    ToSql,
+    types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use windlass_core::{
+    canonical::{self, Digest},
+    time::Timestamp,
+};
+
+/// SQLite has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Uint(pub(super) u64);
+
+impl ToSql for Uint {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(i64::try_from(self.0).unwrap_or(i64::MAX).into())
+    }
+}
+
+impl FromSql for Uint {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let number = value.as_i64()?;
+        u64::try_from(number).map(Self).map_err(|_| FromSqlError::OutOfRange(number))
+    }
+}
+
+impl From<Timestamp> for Uint {
+    fn from(at: Timestamp) -> Self {
+        Self(at.0)
+    }
+}
+
+impl From<Uint> for Timestamp {
+    fn from(at: Uint) -> Self {
+        Self(at.0)
+    }
+}
+
+/// A digest as hex, so that a person with a database shell can follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hex(pub(super) Digest);
+
+impl ToSql for Hex {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.to_string().into())
+    }
+}
+
+impl FromSql for Hex {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let text = value.as_str()?;
+        Digest::parse(text).map(Self).ok_or_else(|| FromSqlError::Other(format!("{text:?} is not a digest").into()))
+    }
+}
+
+/// A value as canonical JSON.
+#[derive(Debug)]
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: Serialize> ToSql for Json<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let value = serde_json::to_value(&self.0).map_err(unwritable)?;
+        Ok(canonical_text(&value).into())
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Json<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        serde_json::from_str(value.as_str()?).map(Self).map_err(FromSqlError::other)
+    }
+}
+
+/// An enum without data as the bare word it serialises to.
+#[derive(Debug)]
+pub(super) struct Word<T>(pub(super) T);
+
+impl<T: Serialize> ToSql for Word<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match serde_json::to_value(&self.0).map_err(unwritable)? {
+            Value::String(word) => Ok(word.into()),
+            other => Err(unwritable(format!("{other} is not a word"))),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Word<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        serde_json::from_value(Value::String(value.as_str()?.to_owned())).map(Self).map_err(FromSqlError::other)
+    }
+}
+
+pub(super) fn canonical_text(value: &Value) -> String {
+    // Canonical JSON is UTF-8 by construction, so nothing is ever replaced here.
+    String::from_utf8_lossy(&canonical::to_bytes(value)).into_owned()
+}
+
+fn unwritable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(error.into())
+}

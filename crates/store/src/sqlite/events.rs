@@ -1,0 +1,112 @@
+//! The append-only log of a run.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use windlass_core::{
+    event::{Event, EventBody, NewEvent},
+    ids::RunId,
+    time::Timestamp,
+};
+
+use super::{
+    columns::{Json, Uint, canonical_text},
+    writer::Tx,
+};
+use crate::{Result, StoreError};
+
+/// An event as the log stores it.
+pub(super) struct Entry {
+    key: String,
+    kind: String,
+    data: String,
+}
+
+impl Entry {
+    pub(super) fn of(event: &NewEvent) -> Result<Self> {
+        let (kind, data) = event.body.split().map_err(|error| StoreError::InvalidArgument {
+            argument: "an event",
+            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
+        })?;
+        Ok(Self { key: event.key.clone(), kind, data: canonical_text(&data) })
+    }
+
+    pub(super) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {
+        events.iter().map(Self::of).collect()
+    }
+
+    fn is_terminal(&self) -> bool {
+        EventBody::TERMINAL.contains(&self.kind.as_str())
+    }
+}
+
+/// Where the log stands after an append, and whether the append brought anything new.
+pub(super) struct Appended {
+    pub(super) last_seq: u64,
+    pub(super) news: bool,
+}
+
+/// Appends the entries whose keys are new and closes the run with its terminal one.
+pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<Appended> {
+    let (before, mut closed_at) = state(tx.sql, run)?;
+    let mut last_seq = before;
+    for entry in entries {
+        if stands(tx.sql, run, entry)? {
+            continue;
+        }
+        if closed_at.is_some() {
+            return Err(StoreError::RunClosed { run: run.clone(), key: entry.key.clone() });
+        }
+        last_seq += 1;
+        tx.sql
+            .prepare_cached("INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .execute(params![run.as_str(), Uint(last_seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
+        closed_at = entry.is_terminal().then_some(tx.now);
+    }
+    let news = last_seq > before;
+    if news {
+        tx.sql
+            .prepare_cached("UPDATE runs SET last_seq = ?2, updated_at = ?3, closed_at = ?4 WHERE id = ?1")?
+            .execute(params![run.as_str(), Uint(last_seq), Uint::from(tx.now), closed_at.map(Uint::from)])?;
+        tx.log_reaches(run, last_seq);
+    }
+    Ok(Appended { last_seq, news })
+}
+
+pub(super) fn list(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
+    let mut events = sql.prepare_cached(
+        "SELECT seq, at, key, type, data FROM events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+    )?;
+    let events = events.query_map(params![run.as_str(), Uint(after), limit], |row| {
+        Ok(Event {
+            seq: row.get::<_, Uint>(0)?.0,
+            at: row.get::<_, Uint>(1)?.into(),
+            key: row.get(2)?,
+            kind: row.get(3)?,
+            data: row.get::<_, Json<_>>(4)?.0,
+        })
+    })?;
+    Ok(events.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The newest `seq` and whether the log is closed.
+fn state(sql: &Connection, run: &RunId) -> Result<(u64, Option<Timestamp>)> {
+    sql.prepare_cached("SELECT last_seq, closed_at FROM runs WHERE id = ?1")?
+        .query_row([run.as_str()], |row| {
+            let closed_at = row.get::<_, Option<Uint>>(1)?.map(Timestamp::from);
+            Ok((row.get::<_, Uint>(0)?.0, closed_at))
+        })
+        .optional()?
+        .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
+}
+
+/// Whether exactly this entry is already in the log.
+fn stands(sql: &Connection, run: &RunId, entry: &Entry) -> Result<bool> {
+    let same = sql
+        .prepare_cached("SELECT type = ?3 AND data = ?4 FROM events WHERE run_id = ?1 AND key = ?2")?
+        .query_row(params![run.as_str(), entry.key, entry.kind, entry.data], |row| row.get(0))
+        .optional()?;
+    match same {
+        Some(false) => Err(StoreError::EventConflict { run: run.clone(), key: entry.key.clone() }),
+        Some(true) => Ok(true),
+        None => Ok(false),
+    }
+}

@@ -1,0 +1,37 @@
+//! Notes of a workspace, by key.
+
+use rusqlite::{Connection, params};
+use windlass_core::ids::WorkspaceId;
+
+use super::{
+    columns::{Json, Uint},
+    writer::Tx,
+};
+use crate::{NoteRow, Result};
+
+pub(super) fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: String, text: String) -> Result<NoteRow> {
+    let folded = format!("{key}\n{text}").to_lowercase();
+    tx.sql
+        .prepare_cached(
+            "INSERT INTO notes (workspace, key, text, folded, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (workspace, key)
+             DO UPDATE SET text = excluded.text, folded = excluded.folded, updated_at = excluded.updated_at",
+        )?
+        .execute(params![workspace.as_str(), key, text, folded, Uint::from(tx.now)])?;
+    Ok(NoteRow { key, text, updated_at: tx.now })
+}
+
+/// The notes that contain every word of the query in their key or text, the newest first.
+pub(super) fn search(sql: &Connection, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
+    let query = query.to_lowercase();
+    let words: Vec<&str> = query.split_whitespace().collect();
+    let mut notes = sql.prepare_cached(
+        "SELECT key, text, updated_at FROM notes
+         WHERE workspace = ?1 AND NOT EXISTS (SELECT 1 FROM json_each(?2) AS word WHERE instr(folded, word.value) = 0)
+         ORDER BY updated_at DESC, key LIMIT ?3",
+    )?;
+    let notes = notes.query_map(params![workspace.as_str(), Json(words), limit], |row| {
+        Ok(NoteRow { key: row.get(0)?, text: row.get(1)?, updated_at: row.get::<_, Uint>(2)?.into() })
+    })?;
+    Ok(notes.collect::<rusqlite::Result<_>>()?)
+}

@@ -1,0 +1,157 @@
+//! The trait, method by method: encode on the caller's thread, then hand a closure to the writer or to a reader.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_core::{
+    canonical::Digest,
+    envelope::{BlobRef, TranscriptHead},
+    event::{Event, NewEvent},
+    ids::{CallId, RunId, SessionId, WorkspaceId},
+    message::Message,
+};
+
+use super::{
+    SqliteStore,
+    blobs::{self, Body},
+    calls::{self, Outcome},
+    events::{self, Entry},
+    notes,
+    plans::{self, Response},
+    record::{self, Batch},
+    runs::{self, Opening},
+    sessions, transcript,
+};
+use crate::{
+    CallClaim, CallSettlement, EventWatch, FinishedCall, JournalledPlan, NewRun, NoteRow, PlanCommit, RecordBatch,
+    Result, RunFilter, RunPage, RunRow, SessionRow, Store,
+};
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.writer.write(move |tx| sessions::ensure(tx, &workspace, &session)).await
+    }
+
+    async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.readers.read(move |sql| sessions::messages(sql, &workspace, &session)).await
+    }
+
+    async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
+        let opening = Opening::of(run)?;
+        self.parts.writer.write(move |tx| runs::open(tx, &opening)).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
+        let run = run.clone();
+        self.parts.readers.read(move |sql| runs::get(sql, &run)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
+        self.parts.readers.read(move |sql| runs::list(sql, &filter)).await
+    }
+
+    async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
+        let run = run.clone();
+        self.parts.readers.read(move |sql| transcript::load(sql, &run, head)).await
+    }
+
+    async fn append_messages(
+        &self,
+        run: &RunId,
+        head: TranscriptHead,
+        messages: Vec<Message>,
+    ) -> Result<TranscriptHead> {
+        let (run, messages) = (run.clone(), Body::all_of(&messages)?);
+        self.parts.writer.write(move |tx| Ok(transcript::append(tx, &run, head, &messages)?.head)).await
+    }
+
+    async fn journalled_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+        let run = run.clone();
+        self.parts.readers.read(move |sql| plans::find(sql, &run, turn)).await
+    }
+
+    async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
+        let response = Response {
+            message: Body::of(&commit.message)?,
+            events: Entry::all_of(&commit.events)?,
+            run: commit.run,
+            turn: commit.turn,
+            head: commit.head,
+            output: commit.output,
+        };
+        self.parts.writer.write(move |tx| plans::commit(tx, response)).await
+    }
+
+    async fn claim_call(&self, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
+        let (run, call) = (run.clone(), call.clone());
+        self.parts.writer.write(move |tx| calls::claim(tx, &run, &call, dispatch, idempotent)).await
+    }
+
+    async fn finish_call(&self, call: FinishedCall) -> Result<()> {
+        let outcome = Outcome {
+            body: call.body.as_ref().map(Body::of).transpose()?,
+            event: Entry::of(&call.event)?,
+            run: call.run,
+            call: call.call,
+            dispatch: call.dispatch,
+            output: call.output,
+        };
+        self.parts.writer.write(move |tx| calls::finish(tx, &outcome)).await
+    }
+
+    async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
+        let (run, call) = (run.clone(), call.clone());
+        self.parts.writer.write(move |tx| calls::settle(tx, &run, &call, dispatch)).await
+    }
+
+    async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
+        let batch = Batch {
+            messages: Body::all_of(&batch.messages)?,
+            events: Entry::all_of(&batch.events)?,
+            run: batch.run,
+            head: batch.head,
+            status: batch.status,
+            phase: batch.phase,
+            closes_session_turn: batch.closes_session_turn,
+        };
+        self.parts.writer.write(move |tx| record::record(tx, &batch)).await
+    }
+
+    async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
+        let (run, entries) = (run.clone(), Entry::all_of(&events)?);
+        self.parts.writer.write(move |tx| Ok(events::append(tx, &run, &entries)?.last_seq)).await
+    }
+
+    async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
+        let run = run.clone();
+        self.parts.readers.read(move |sql| events::list(sql, &run, after, limit)).await
+    }
+
+    fn watch(&self, run: &RunId) -> EventWatch {
+        self.parts.watchers.watch(run)
+    }
+
+    async fn put_blob(&self, body: Value) -> Result<BlobRef> {
+        let body = Body::of(&body)?;
+        let reference = body.reference();
+        self.parts.writer.write(move |tx| blobs::put(tx.sql, &body)).await?;
+        Ok(reference)
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
+        let digest = *digest;
+        self.parts.readers.read(move |sql| blobs::get(sql, digest)).await
+    }
+
+    async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+        let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
+        self.parts.writer.write(move |tx| notes::put(tx, &workspace, key, text)).await
+    }
+
+    async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
+        let (workspace, query) = (workspace.clone(), query.to_owned());
+        self.parts.readers.read(move |sql| notes::search(sql, &workspace, &query, limit)).await
+    }
+}

@@ -1,0 +1,127 @@
+//! The file: created, reopened, shared, and left behind by a process that died.
+
+use std::{path::Path, sync::Arc, thread};
+
+use tempfile::TempDir;
+
+use super::{
+    super::{Durability, Options},
+    file, open,
+};
+use crate::{
+    ErrorKind, Store,
+    sqlite::SqliteStore,
+    suite::{new_run, note, run_id},
+};
+
+/// Opens a run and appends to it; returns everything a reader can see.
+async fn fill(store: &SqliteStore) -> String {
+    store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
+    for key in ["a", "b", "c"] {
+        store.append_events(&run_id(), vec![note(key, "x")]).await.unwrap();
+    }
+    contents(store).await
+}
+
+async fn contents(store: &SqliteStore) -> String {
+    let row = store.run(&run_id()).await.unwrap().unwrap();
+    let transcript = store.transcript(&run_id(), row.head).await.unwrap();
+    format!("{row:?} {transcript:?} {:?}", store.events(&run_id(), 0, u32::MAX).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_reopened_store_has_everything() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("made/on/the/way/windlass.db");
+    for durability in [Durability::Full, Durability::Relaxed] {
+        let path = path.with_extension(format!("{durability:?}"));
+        let store = SqliteStore::open(Options { durability, ..Options::new(&path) }).unwrap();
+        let before = fill(&store).await;
+        drop(store);
+        assert_eq!(contents(&open(&path)).await, before);
+    }
+}
+
+#[tokio::test]
+async fn acknowledged_writes_survive_a_store_that_is_never_closed() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    let before = fill(&store).await;
+    std::mem::forget(store);
+    assert_eq!(contents(&open(&file(&directory))).await, before);
+}
+
+#[tokio::test]
+async fn the_files_of_a_killed_process_hold_every_acknowledged_write() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    let before = fill(&store).await;
+    // What a kill leaves: the database and its log as they are on disk at this moment, and no shared memory.
+    let wreck = TempDir::new().unwrap();
+    for name in ["windlass.db", "windlass.db-wal"] {
+        std::fs::copy(directory.path().join(name), wreck.path().join(name)).unwrap();
+    }
+    assert_eq!(contents(&open(&file(&wreck))).await, before);
+}
+
+#[tokio::test]
+async fn two_stores_on_one_file_share_one_log() {
+    const APPENDS: u64 = 50;
+    let directory = TempDir::new().unwrap();
+    let stores = [Arc::new(open(&file(&directory))), Arc::new(open(&file(&directory)))];
+    stores[0].open_run(new_run(&run_id(), &["hello"])).await.unwrap();
+    let writers: Vec<_> = (0..2 * APPENDS)
+        .map(|index| {
+            let store = Arc::clone(&stores[index as usize % 2]);
+            tokio::spawn(async move { store.append_events(&run_id(), vec![note(&index.to_string(), "x")]).await })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap().unwrap();
+    }
+    for store in stores {
+        let seqs: Vec<u64> =
+            store.events(&run_id(), 0, u32::MAX).await.unwrap().into_iter().map(|event| event.seq).collect();
+        assert_eq!(seqs, (1..=2 * APPENDS + 1).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn processes_may_open_a_new_file_at_the_same_time() {
+    let directory = TempDir::new().unwrap();
+    let path = file(&directory);
+    thread::scope(|scope| {
+        let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| SqliteStore::open(Options::new(&path)))).collect();
+        for opener in openers {
+            opener.join().unwrap().unwrap();
+        }
+    });
+}
+
+fn refusal(path: &Path) -> (ErrorKind, String) {
+    let error = SqliteStore::open(Options::new(path)).unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[test]
+fn a_file_of_a_newer_build_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let path = file(&directory);
+    drop(open(&path));
+    let sql = rusqlite::Connection::open(&path).unwrap();
+    sql.pragma_update(None, "user_version", 7).unwrap();
+    let message = format!(
+        "{} was written by a newer build: its schema is version 7 and this build knows up to 1; upgrade this build",
+        path.display()
+    );
+    assert_eq!(refusal(&path), (ErrorKind::Invalid, message));
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let path = file(&directory);
+    std::fs::write(&path, "notes about windlasses, kept in a text file by mistake").unwrap();
+    let message = "stored data is damaged: file is not a database; stop writing and restore the database from a backup";
+    assert_eq!(refusal(&path), (ErrorKind::Corrupt, message.to_owned()));
+}

@@ -1,0 +1,119 @@
+//! What stands in the tables: sharing, damage, and facts that no method of the trait returns.
+
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+use windlass_core::{
+    canonical::Digest,
+    envelope::{CallStatus, ToolOutput},
+    ids::{CallId, RunId},
+    message::Message,
+};
+
+use super::{file, open};
+use crate::{
+    ErrorKind, FinishedCall, Store, StoreError,
+    suite::{code, new_run, note, run_id, session, workspace},
+};
+
+/// A shell on the store's database.
+fn shell(directory: &TempDir) -> Connection {
+    Connection::open(file(directory)).unwrap()
+}
+
+fn count(directory: &TempDir, table: &str) -> i64 {
+    shell(directory).query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn runs_that_share_a_conversation_share_its_bodies() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    let conversation = ["one", "two", "three"];
+    for run in ["a", "b", "c"] {
+        store.open_run(new_run(&RunId::new(run), &conversation)).await.unwrap();
+    }
+    assert_eq!((count(&directory, "transcript"), count(&directory, "blobs")), (9, 3));
+}
+
+#[tokio::test]
+async fn an_ended_session_takes_no_more_runs() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    let mut first = new_run(&run_id(), &["hello"]);
+    first.session = Some(session());
+    let head = store.open_run(first.clone()).await.unwrap();
+    shell(&directory).execute("UPDATE sessions SET ended_at = 5", []).unwrap();
+
+    let ended = store.ensure_session(&workspace(), &session()).await.unwrap_err();
+    assert_eq!((ended.kind(), ended.code()), (ErrorKind::Ended, "STO0007"));
+    let mut second = first.clone();
+    second.id = RunId::new("run-2");
+    assert_eq!(code(store.open_run(second).await), "STO0007");
+    assert_eq!(store.run(&RunId::new("run-2")).await.unwrap(), None);
+    // The run that was accepted before is not disturbed.
+    assert_eq!(store.open_run(first).await.unwrap(), head);
+}
+
+#[tokio::test]
+async fn a_late_outcome_is_kept_for_people() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
+    let call = CallId::new("c");
+    store.claim_call(&run_id(), &call, 1, false).await.unwrap();
+    store.settle_call(&run_id(), &call, 1).await.unwrap();
+    for outcome in [CallStatus::Ok, CallStatus::Failed] {
+        let late = FinishedCall {
+            run: run_id(),
+            call: call.clone(),
+            dispatch: 1,
+            output: ToolOutput::new(outcome),
+            body: None,
+            event: note("result/c", "late"),
+        };
+        store.finish_call(late).await.unwrap();
+    }
+    let row: (String, Option<String>, String) = shell(&directory)
+        .query_row("SELECT state, output, late_output FROM tool_calls", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .unwrap();
+    let first = json!({"resultBytes": 0, "resultOmitted": false, "status": "ok", "v": 1}).to_string();
+    assert_eq!(row, ("unknown".to_owned(), None, first));
+}
+
+#[tokio::test]
+async fn damage_is_noticed_when_it_is_read() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    let head = store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
+    let digest = Digest::of(&Message::user("hello")).unwrap();
+
+    let other = serde_json::to_vec(&Message::user("goodbye")).unwrap();
+    shell(&directory).execute("UPDATE blobs SET body = ?1", [other]).unwrap();
+    let damaged = [store.blob(&digest).await.map(drop), store.transcript(&run_id(), head).await.map(drop)];
+    assert_eq!(damaged.map(code), ["STO0008"; 2]);
+
+    shell(&directory).execute("UPDATE runs SET status = 'dreaming'", []).unwrap();
+    assert_eq!(code(store.run(&run_id()).await), "STO0008");
+    shell(&directory).execute("UPDATE events SET data = '{'", []).unwrap();
+    assert_eq!(code(store.events(&run_id(), 0, 1).await), "STO0008");
+
+    shell(&directory).execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM blobs").unwrap();
+    assert_eq!(
+        store.transcript(&run_id(), head).await.unwrap_err().to_string(),
+        "stored data is damaged: the messages of run run-1 do not add up to their head; \
+         stop writing and restore the database from a backup"
+    );
+}
+
+#[tokio::test]
+async fn a_schema_changed_by_hand_is_no_reason_to_retry() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    shell(&directory).execute_batch("DROP TABLE notes").unwrap();
+    let error = store.put_note(&workspace(), "a", "b").await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+    assert_eq!((error.kind(), error.retryable()), (ErrorKind::Invalid, false));
+}

@@ -1,0 +1,88 @@
+//! The messages of a run, in order, each with the digest of the head right after it.
+//!
+//! A chain digest commits to every message before it, so one comparison tells whether two transcripts agree.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use windlass_core::{envelope::TranscriptHead, ids::RunId, message::Message};
+
+use super::{
+    blobs::{self, Body},
+    columns::{Hex, Uint},
+    runs,
+    writer::Tx,
+};
+use crate::{Result, StoreError};
+
+/// The head after an append, and whether the append brought anything new.
+pub(super) struct Appended {
+    pub(super) head: TranscriptHead,
+    pub(super) news: bool,
+}
+
+/// Makes `messages` stand right after `head`. Those that already do are left alone.
+pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, head: TranscriptHead, messages: &[Body]) -> Result<Appended> {
+    runs::require(tx.sql, run)?;
+    let conflict = |problem| StoreError::TranscriptConflict { run: run.clone(), head, problem };
+    match head_at(tx.sql, run, head.len)? {
+        Some(stored) if stored == head => {}
+        Some(_) => return Err(conflict("other messages stand before it")),
+        None => return Err(conflict("the transcript is shorter")),
+    }
+    let (mut at, mut news) = (head, false);
+    for message in messages {
+        let next = at.push(message.digest);
+        match head_at(tx.sql, run, next.len)? {
+            Some(stored) if stored == next => {}
+            Some(_) => return Err(conflict("another message stands after it")),
+            None => {
+                insert(tx.sql, run, at.len, message, next)?;
+                news = true;
+            }
+        }
+        at = next;
+    }
+    if news {
+        tx.sql
+            .prepare_cached("UPDATE runs SET head_len = ?2, head_digest = ?3, updated_at = ?4 WHERE id = ?1")?
+            .execute(params![run.as_str(), Uint(at.len), Hex(at.digest), Uint::from(tx.now)])?;
+    }
+    Ok(Appended { head: at, news })
+}
+
+/// The head of the first `len` messages, if there are that many.
+pub(super) fn head_at(sql: &Connection, run: &RunId, len: u64) -> Result<Option<TranscriptHead>> {
+    let Some(last) = len.checked_sub(1) else { return Ok(Some(TranscriptHead::default())) };
+    let chain = sql
+        .prepare_cached("SELECT chain FROM transcript WHERE run_id = ?1 AND idx = ?2")?
+        .query_row(params![run.as_str(), Uint(last)], |row| row.get::<_, Hex>(0))
+        .optional()?;
+    Ok(chain.map(|Hex(digest)| TranscriptHead { len, digest }))
+}
+
+pub(super) fn load(sql: &Connection, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
+    runs::require(sql, run)?;
+    if head_at(sql, run, head.len)? != Some(head) {
+        return Err(StoreError::TranscriptConflict { run: run.clone(), head, problem: "it is not one of its heads" });
+    }
+    let mut rows = sql.prepare_cached(
+        "SELECT digest, body FROM transcript JOIN blobs USING (digest) WHERE run_id = ?1 AND idx < ?2 ORDER BY idx",
+    )?;
+    let mut rows = rows.query(params![run.as_str(), Uint(head.len)])?;
+    let (mut messages, mut at) = (Vec::new(), TranscriptHead::default());
+    while let Some(row) = rows.next()? {
+        let (digest, message) = blobs::from_row(row)?;
+        messages.push(message);
+        at = at.push(digest);
+    }
+    if at != head {
+        return Err(StoreError::Corrupt { detail: format!("the messages of run {run} do not add up to their head") });
+    }
+    Ok(messages)
+}
+
+fn insert(sql: &Connection, run: &RunId, idx: u64, message: &Body, next: TranscriptHead) -> Result<()> {
+    blobs::put(sql, message)?;
+    sql.prepare_cached("INSERT INTO transcript (run_id, idx, digest, chain) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![run.as_str(), Uint(idx), Hex(message.digest), Hex(next.digest)])?;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! What every adapter must do, written against the trait alone.
+//!
+//! An adapter's tests call `store_suite!` with a function that opens a [`Bench`]; every case becomes a test of its own.
+
+pub(crate) mod blobs;
+pub(crate) mod calls;
+pub(crate) mod events;
+pub(crate) mod notes;
+pub(crate) mod plans;
+pub(crate) mod record;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod transcript;
+pub(crate) mod watch;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use windlass_core::{
+    canonical::Digest,
+    envelope::{Extra, Labels, TokenUsage, TranscriptHead},
+    event::{Event, EventBody, NewEvent},
+    ids::{AgentId, RunId, SessionId, WorkspaceId},
+    message::Message,
+    run::{Phase, RunStatus},
+    time::{Millis, Timestamp},
+};
+
+use crate::{NewRun, RecordBatch, Result, Store, StoreError};
+
+/// An empty store with a clock that stands still until a test moves it.
+pub(crate) struct Bench {
+    pub(crate) store: Arc<dyn Store>,
+    /// Opens the same database once more, as another process would.
+    pub(crate) another: Box<dyn Fn() -> Arc<dyn Store> + Send + Sync>,
+    pub(crate) clock: Arc<AtomicU64>,
+}
+
+impl Bench {
+    pub(crate) fn at(&self, millis: u64) -> Timestamp {
+        self.clock.store(millis, Ordering::SeqCst);
+        Timestamp(millis)
+    }
+
+    /// Opens a run that asks "hello".
+    pub(crate) async fn open(&self, run: &RunId) -> TranscriptHead {
+        self.store.open_run(new_run(run, &["hello"])).await.unwrap()
+    }
+
+    pub(crate) async fn log(&self, run: &RunId) -> Vec<Event> {
+        self.store.events(run, 0, u32::MAX).await.unwrap()
+    }
+
+    pub(crate) async fn keys(&self, run: &RunId) -> Vec<(u64, String)> {
+        self.log(run).await.into_iter().map(|event| (event.seq, event.key)).collect()
+    }
+}
+
+pub(crate) fn run_id() -> RunId {
+    RunId::new("run-1")
+}
+
+pub(crate) fn workspace() -> WorkspaceId {
+    WorkspaceId::new("acme")
+}
+
+pub(crate) fn session() -> SessionId {
+    SessionId::new("chat")
+}
+
+/// A run outside any session whose messages are all new.
+pub(crate) fn new_run(run: &RunId, questions: &[&str]) -> NewRun {
+    NewRun {
+        id: run.clone(),
+        workspace: workspace(),
+        session: None,
+        agent_id: AgentId::new("clerk"),
+        agent_digest: Digest::of_bytes(b"clerk"),
+        model_id: "script:demo".to_owned(),
+        parent: None,
+        parent_call: None,
+        labels: Labels::from([("team".to_owned(), "ops".to_owned())]),
+        metadata: Extra::new(),
+        messages: questions.iter().copied().map(Message::user).collect(),
+        new_messages: questions.len(),
+        started: started(),
+    }
+}
+
+pub(crate) fn started() -> NewEvent {
+    let body = EventBody::Started {
+        agent_id: AgentId::new("clerk"),
+        workspace: workspace(),
+        session_id: None,
+        parent_run_id: None,
+        parent_tool_call_id: None,
+        model_id: "script:demo".to_owned(),
+        labels: Labels::new(),
+        metadata: Extra::new(),
+    };
+    NewEvent::new("started", body)
+}
+
+pub(crate) fn note(key: &str, text: &str) -> NewEvent {
+    NewEvent::new(key, EventBody::PlannerNote { text: text.to_owned() })
+}
+
+pub(crate) fn cancelled(key: &str) -> NewEvent {
+    let body = EventBody::Cancelled {
+        reason: "enough".to_owned(),
+        turns: 1,
+        tool_calls: 0,
+        active_ms: Millis(5),
+        usage: TokenUsage::default(),
+    };
+    NewEvent::new(key, body)
+}
+
+/// A record that changes nothing but what a test adds to it.
+pub(crate) fn batch(run: &RunId, head: TranscriptHead) -> RecordBatch {
+    RecordBatch {
+        run: run.clone(),
+        head,
+        messages: Vec::new(),
+        events: Vec::new(),
+        status: RunStatus::Running,
+        phase: Phase::Planning,
+        closes_session_turn: false,
+    }
+}
+
+/// The head of a transcript with exactly these messages.
+pub(crate) fn head_of(messages: &[Message]) -> TranscriptHead {
+    messages.iter().fold(TranscriptHead::default(), |head, message| head.push(Digest::of(message).unwrap()))
+}
+
+pub(crate) fn code<T: std::fmt::Debug>(refused: Result<T>) -> &'static str {
+    StoreError::code(&refused.unwrap_err())
+}
+
+/// Makes a test of every case for one adapter.
+macro_rules! store_suite {
+    ($bench:path) => {
+        store_suite! { $bench;
+            blobs: a_body_is_addressed_by_its_canonical_bytes;
+            calls: a_claim_is_granted_once_per_dispatch,
+                a_settlement_fences_off_what_never_began,
+                an_executor_that_went_silent_leaves_an_unknown_outcome,
+                overtaken_attempts_change_nothing,
+                finishing_stores_the_output_its_body_and_its_event,
+                finishing_twice_is_finishing_once,
+                a_late_outcome_is_no_event,
+                a_body_must_match_its_reference,
+                a_call_needs_a_claim_and_a_run;
+            events: seq_counts_new_keys_from_one,
+                a_known_key_with_another_body_is_refused_whole,
+                nothing_new_follows_the_terminal_event,
+                a_batch_cannot_go_on_after_its_terminal_event,
+                concurrent_writers_leave_no_gap,
+                a_log_is_read_in_pages,
+                a_log_needs_a_run;
+            notes: a_note_is_replaced_by_its_key,
+                a_search_wants_every_word;
+            plans: a_response_is_journalled_with_its_message_and_events,
+                a_repeat_returns_the_first_response,
+                a_refused_response_leaves_nothing_behind;
+            record: a_batch_changes_transcript_log_and_row_together,
+                a_terminal_event_closes_the_run,
+                a_late_repeat_does_not_turn_the_row_back,
+                a_refused_batch_leaves_nothing_behind;
+            runs: a_run_opens_with_its_messages_and_its_started_event,
+                opening_again_returns_the_first_head,
+                opening_again_as_something_else_is_refused,
+                the_preview_is_the_start_of_the_first_new_question,
+                a_child_is_listed_with_its_parent,
+                lists_go_from_new_to_old_in_pages,
+                filters_narrow_a_list_together,
+                a_cursor_must_come_from_a_page,
+                more_new_messages_than_messages_are_refused;
+            sessions: a_session_is_created_once,
+                a_successful_run_leaves_question_and_answer,
+                the_next_run_starts_from_the_conversation,
+                closing_the_turn_twice_adds_once,
+                runs_that_end_otherwise_leave_nothing;
+            transcript: messages_are_appended_after_the_head,
+                a_repeat_at_an_older_head_is_harmless,
+                a_longer_repeat_adds_what_is_missing,
+                another_message_in_the_same_place_is_refused,
+                a_head_that_is_not_the_transcripts_is_refused,
+                an_older_head_reads_the_older_transcript;
+            watch: an_append_wakes_the_watcher,
+                an_append_before_the_wait_is_not_missed,
+                other_writes_of_a_run_wake_too,
+                writes_of_another_process_wake_too;
+        }
+    };
+    ($bench:path; $($concern:ident: $($case:ident),+;)+) => {
+        $(
+            mod $concern {
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $case() {
+                        $crate::suite::$concern::$case($bench()).await;
+                    }
+                )+
+            }
+        )+
+    };
+}
+pub(crate) use store_suite;

@@ -1,0 +1,175 @@
+//! Opening, reading and listing runs.
+
+use windlass_core::{
+    canonical::Digest,
+    envelope::TranscriptHead,
+    ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
+    message::Message,
+    run::{Phase, RunStatus},
+};
+
+use super::{Bench, batch, code, head_of, new_run, run_id, session, started, workspace};
+use crate::{RunFilter, RunRow};
+
+pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: Bench) {
+    let (run, opened_at) = (run_id(), bench.at(10));
+    let new = new_run(&run, &["hello", "there"]);
+    let head = bench.store.open_run(new.clone()).await.unwrap();
+    assert_eq!(head, head_of(&new.messages));
+    assert_eq!(bench.store.transcript(&run, head).await.unwrap(), new.messages);
+    let log = bench.log(&run).await;
+    assert_eq!(log.len(), 1);
+    assert_eq!((log[0].seq, log[0].at, log[0].body().unwrap()), (1, opened_at, started().body));
+    assert_eq!(
+        bench.store.run(&run).await.unwrap(),
+        Some(RunRow {
+            id: run,
+            workspace: workspace(),
+            session: None,
+            agent_id: AgentId::new("clerk"),
+            agent_digest: Digest::of_bytes(b"clerk"),
+            model_id: "script:demo".to_owned(),
+            parent: None,
+            parent_call: None,
+            children: Vec::new(),
+            labels: new.labels,
+            metadata: new.metadata,
+            status: RunStatus::Running,
+            phase: Phase::Planning,
+            input_preview: "hello".to_owned(),
+            created_at: opened_at,
+            updated_at: opened_at,
+            closed_at: None,
+            head,
+            last_seq: 1,
+        })
+    );
+}
+
+pub(crate) async fn opening_again_returns_the_first_head(bench: Bench) {
+    let run = run_id();
+    let opened = bench.open(&run).await;
+    let grown = bench.store.append_messages(&run, opened, vec![Message::assistant("hi")]).await.unwrap();
+    bench.at(99);
+    // The conversation the second attempt starts from may have grown; the first attempt's stands.
+    assert_eq!(bench.store.open_run(new_run(&run, &["something else"])).await.unwrap(), opened);
+    let row = bench.store.run(&run).await.unwrap().unwrap();
+    assert_eq!((row.head, row.last_seq, row.created_at), (grown, 1, row.updated_at));
+
+    let empty = RunId::new("empty");
+    assert_eq!(bench.store.open_run(new_run(&empty, &[])).await.unwrap(), TranscriptHead::default());
+    assert_eq!(bench.store.open_run(new_run(&empty, &["late"])).await.unwrap(), TranscriptHead::default());
+}
+
+pub(crate) async fn opening_again_as_something_else_is_refused(bench: Bench) {
+    let run = run_id();
+    bench.open(&run).await;
+    let mut other_agent = new_run(&run, &["hello"]);
+    other_agent.agent_id = AgentId::new("cook");
+    let mut other_workspace = new_run(&run, &["hello"]);
+    other_workspace.workspace = WorkspaceId::new("rival");
+    let mut other_session = new_run(&run, &["hello"]);
+    other_session.session = Some(session());
+    for other in [other_agent, other_workspace, other_session] {
+        assert_eq!(code(bench.store.open_run(other).await), "STO0002");
+    }
+}
+
+pub(crate) async fn the_preview_is_the_start_of_the_first_new_question(bench: Bench) {
+    let run = run_id();
+    let mut new = new_run(&run, &[]);
+    new.messages = vec![
+        Message::user("old question"),
+        Message::assistant("old answer"),
+        Message::assistant("not a question"),
+        Message::user("é".repeat(200)),
+        Message::user("second"),
+    ];
+    new.new_messages = 3;
+    bench.store.open_run(new).await.unwrap();
+    assert_eq!(bench.store.run(&run).await.unwrap().unwrap().input_preview, "é".repeat(120));
+}
+
+pub(crate) async fn a_child_is_listed_with_its_parent(bench: Bench) {
+    let parent = run_id();
+    bench.open(&parent).await;
+    let children = [RunId::new("z-child"), RunId::new("a-child")];
+    for (at, child) in (10..).zip(&children) {
+        bench.at(at);
+        let mut new = new_run(child, &["sub-task"]);
+        new.parent = Some(parent.clone());
+        new.parent_call = Some(CallId::new("call-1"));
+        bench.store.open_run(new).await.unwrap();
+    }
+    assert_eq!(bench.store.run(&parent).await.unwrap().unwrap().children, children);
+    let page = bench.store.runs(RunFilter { parent: Some(parent.clone()), ..RunFilter::default() }).await.unwrap();
+    let links: Vec<_> = page.runs.into_iter().map(|row| (row.id, row.parent, row.parent_call)).collect();
+    let link = |child: &RunId| (child.clone(), Some(parent.clone()), Some(CallId::new("call-1")));
+    assert_eq!(links, [link(&children[1]), link(&children[0])]);
+}
+
+pub(crate) async fn lists_go_from_new_to_old_in_pages(bench: Bench) {
+    // Two runs share a moment: the id decides.
+    for (at, id) in [(10, "a"), (20, "b"), (20, "c.with.dots"), (30, "d"), (40, "e")] {
+        bench.at(at);
+        bench.open(&RunId::new(id)).await;
+    }
+    let mut pages = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = bench.store.runs(RunFilter { cursor, limit: 2, ..RunFilter::default() }).await.unwrap();
+        pages.push(page.runs.into_iter().map(|row| row.id.to_string()).collect::<Vec<_>>());
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec!["e", "d"], vec!["c.with.dots", "b"], vec!["a"]]);
+    let exact = bench.store.runs(RunFilter { limit: 5, ..RunFilter::default() }).await.unwrap();
+    assert_eq!((exact.runs.len(), exact.next), (5, None));
+    assert_eq!(bench.store.runs(RunFilter::default()).await.unwrap().runs.len(), 5);
+}
+
+pub(crate) async fn filters_narrow_a_list_together(bench: Bench) {
+    let mut rival = new_run(&RunId::new("rival"), &["q"]);
+    rival.workspace = WorkspaceId::new("rival");
+    rival.session = Some(session());
+    let mut chat = new_run(&RunId::new("chat"), &["q"]);
+    chat.session = Some(session());
+    let mut cook = new_run(&RunId::new("cook"), &["q"]);
+    cook.agent_id = AgentId::new("cook");
+    for (at, new) in (10..).zip([rival, chat, cook]) {
+        bench.at(at);
+        bench.store.open_run(new).await.unwrap();
+    }
+    let head = bench.store.run(&RunId::new("cook")).await.unwrap().unwrap().head;
+    let mut paused = batch(&RunId::new("cook"), head);
+    paused.status = RunStatus::Paused;
+    bench.store.record(paused).await.unwrap();
+
+    let ids = async |filter| {
+        let page = bench.store.runs(filter).await.unwrap();
+        page.runs.into_iter().map(|row| row.id.to_string()).collect::<Vec<_>>()
+    };
+    let all = RunFilter::default;
+    assert_eq!(ids(RunFilter { workspace: Some(workspace()), ..all() }).await, ["cook", "chat"]);
+    assert_eq!(ids(RunFilter { session: Some(session()), ..all() }).await, ["chat", "rival"]);
+    assert_eq!(ids(RunFilter { session: Some(session()), workspace: Some(workspace()), ..all() }).await, ["chat"]);
+    assert_eq!(ids(RunFilter { agent_id: Some(AgentId::new("clerk")), ..all() }).await, ["chat", "rival"]);
+    assert_eq!(ids(RunFilter { status: Some(RunStatus::Paused), ..all() }).await, ["cook"]);
+    assert_eq!(ids(RunFilter { session: Some(SessionId::new("none")), ..all() }).await, Vec::<String>::new());
+}
+
+pub(crate) async fn a_cursor_must_come_from_a_page(bench: Bench) {
+    for cursor in ["", "run-1", "x.run-1"] {
+        let filter = RunFilter { cursor: Some(cursor.to_owned()), ..RunFilter::default() };
+        assert_eq!(code(bench.store.runs(filter).await), "STO0011");
+    }
+}
+
+pub(crate) async fn more_new_messages_than_messages_are_refused(bench: Bench) {
+    let mut new = new_run(&run_id(), &["hello"]);
+    new.new_messages = 2;
+    assert_eq!(code(bench.store.open_run(new).await), "STO0011");
+    assert_eq!(bench.store.run(&run_id()).await.unwrap(), None);
+}

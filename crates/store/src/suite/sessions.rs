@@ -1,0 +1,96 @@
+//! Conversations that outlive their runs.
+
+use serde_json::json;
+use windlass_core::{
+    envelope::TranscriptHead,
+    ids::{CallId, RunId, ToolName, WorkspaceId},
+    message::{Message, Part, Role},
+    run::RunStatus,
+};
+
+use super::{Bench, batch, cancelled, head_of, new_run, session, workspace};
+use crate::{NewRun, RecordBatch, SessionRow};
+
+/// The next run of the session: it starts from the conversation so far.
+async fn next_run(bench: &Bench, id: &str, question: &str) -> NewRun {
+    let mut new = new_run(&RunId::new(id), &[]);
+    new.session = Some(session());
+    new.messages = bench.store.session_messages(&workspace(), &session()).await.unwrap();
+    new.messages.push(Message::user(question));
+    new.new_messages = 1;
+    new
+}
+
+/// What a run adds to its transcript when it uses a tool before it answers.
+fn work(answer: &str) -> Vec<Message> {
+    let (id, name) = (CallId::new("c1"), ToolName::new("look"));
+    vec![
+        Message::new(Role::Assistant, vec![Part::ToolUse { id: id.clone(), name, input: json!({}) }]),
+        Message::new(Role::User, vec![Part::ToolResult { tool_use_id: id, content: json!("seen"), is_error: false }]),
+        Message::assistant(answer),
+    ]
+}
+
+fn last_batch(id: &str, head: TranscriptHead, messages: Vec<Message>) -> RecordBatch {
+    RecordBatch { messages, status: RunStatus::Completed, closes_session_turn: true, ..batch(&RunId::new(id), head) }
+}
+
+async fn conversation(bench: &Bench) -> Vec<Message> {
+    bench.store.session_messages(&workspace(), &session()).await.unwrap()
+}
+
+pub(crate) async fn a_session_is_created_once(bench: Bench) {
+    let created_at = bench.at(10);
+    let row = SessionRow { workspace: workspace(), id: session(), created_at, ended_at: None };
+    assert_eq!(bench.store.ensure_session(&workspace(), &session()).await.unwrap(), row);
+    bench.at(20);
+    assert_eq!(bench.store.ensure_session(&workspace(), &session()).await.unwrap(), row);
+    assert_eq!(conversation(&bench).await, []);
+    // The same name in another workspace is another session.
+    let elsewhere = bench.store.ensure_session(&WorkspaceId::new("rival"), &session()).await.unwrap();
+    assert_eq!(elsewhere.created_at, bench.at(20));
+}
+
+pub(crate) async fn a_successful_run_leaves_question_and_answer(bench: Bench) {
+    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    assert_eq!(conversation(&bench).await, []);
+    bench.store.record(last_batch("one", head, work("a door"))).await.unwrap();
+    assert_eq!(conversation(&bench).await, [Message::user("what is there?"), Message::assistant("a door")]);
+    assert_eq!(bench.store.session_messages(&WorkspaceId::new("rival"), &session()).await.unwrap(), []);
+}
+
+pub(crate) async fn the_next_run_starts_from_the_conversation(bench: Bench) {
+    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    bench.store.record(last_batch("one", head, work("a door"))).await.unwrap();
+    let head = bench.store.open_run(next_run(&bench, "two", "what colour?").await).await.unwrap();
+    let so_far = [Message::user("what is there?"), Message::assistant("a door"), Message::user("what colour?")];
+    assert_eq!(head, head_of(&so_far));
+    assert_eq!(bench.store.transcript(&RunId::new("two"), head).await.unwrap(), so_far);
+    bench.store.record(last_batch("two", head, vec![Message::assistant("green")])).await.unwrap();
+    assert_eq!(conversation(&bench).await, [so_far.as_slice(), &[Message::assistant("green")]].concat());
+}
+
+pub(crate) async fn closing_the_turn_twice_adds_once(bench: Bench) {
+    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    let last = last_batch("one", head, work("a door"));
+    let closed = bench.store.record(last.clone()).await.unwrap();
+    assert_eq!(bench.store.record(last).await.unwrap(), closed);
+    bench.store.record(last_batch("one", closed, vec![Message::assistant("one more thing")])).await.unwrap();
+    assert_eq!(conversation(&bench).await, [Message::user("what is there?"), Message::assistant("a door")]);
+}
+
+pub(crate) async fn runs_that_end_otherwise_leave_nothing(bench: Bench) {
+    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    let failed = RecordBatch {
+        events: vec![cancelled("end")],
+        closes_session_turn: false,
+        ..last_batch("one", head, work("a door"))
+    };
+    bench.store.record(failed).await.unwrap();
+    assert_eq!(conversation(&bench).await, []);
+
+    let alone = RunId::new("alone");
+    let head = bench.open(&alone).await;
+    bench.store.record(last_batch("alone", head, work("a door"))).await.unwrap();
+    assert_eq!(conversation(&bench).await, []);
+}

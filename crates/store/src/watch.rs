@@ -1,0 +1,204 @@
+//! Waking whoever waits for a run's next event.
+//!
+//! The registry knows the newest `seq` of every watched run that anybody told it about. Who tells it, and how news of
+//! another process arrives, is up to the adapter. A wake-up is a hint: the log itself is the truth.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::watch;
+use windlass_core::ids::RunId;
+
+/// Waits for a run's next event. Watch first, then read the log: nothing falls in between.
+#[derive(Debug)]
+pub struct EventWatch {
+    run: RunId,
+    newest: watch::Receiver<u64>,
+    registry: Arc<Watchers>,
+}
+
+impl EventWatch {
+    /// Returns when the run may have new events since the watch began or this last returned. Also returns once the store
+    /// is closed, so that the next read can say so.
+    pub async fn changed(&mut self) {
+        // An error means that the registry is closed, which is one of the two reasons to return.
+        let _ = self.newest.changed().await;
+    }
+}
+
+impl Drop for EventWatch {
+    fn drop(&mut self) {
+        self.registry.leave(&self.run);
+    }
+}
+
+/// Which runs are watched, by how many, and how far their watchers know the log.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    runs: HashMap<RunId, Watched>,
+    /// Counts arrivals, so that a poller notices newcomers without comparing lists.
+    arrivals: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    newest: watch::Sender<u64>,
+    watchers: usize,
+}
+
+impl Watchers {
+    pub(crate) fn watch(self: &Arc<Self>, run: &RunId) -> EventWatch {
+        let mut state = self.state();
+        let newest = if state.closed {
+            // Its sender is gone at once, which makes `changed` return.
+            watch::channel(0).1
+        } else {
+            state.arrivals += 1;
+            let watched =
+                state.runs.entry(run.clone()).or_insert_with(|| Watched { newest: watch::Sender::new(0), watchers: 0 });
+            watched.watchers += 1;
+            watched.newest.subscribe()
+        };
+        drop(state);
+        self.changed.notify_all();
+        EventWatch { run: run.clone(), newest, registry: Arc::clone(self) }
+    }
+
+    /// Tells a run's watchers that its log reaches `seq`. News they already have wakes nobody.
+    pub(crate) fn reached(&self, run: &RunId, seq: u64) {
+        if let Some(watched) = self.state().runs.get(run) {
+            watched.newest.send_if_modified(|newest| {
+                let news = seq > *newest;
+                *newest = seq.max(*newest);
+                news
+            });
+        }
+    }
+
+    /// Ends all watches.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.runs.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn watched(&self) -> Vec<RunId> {
+        self.state().runs.keys().cloned().collect()
+    }
+
+    /// Blocks until it is time to look for news: at once for a newcomer, otherwise after `interval`, and not at all while
+    /// nobody watches. Returns the number of arrivals so far, or `None` once the registry is closed.
+    pub(crate) fn next_look(&self, known_arrivals: u64, interval: Duration) -> Option<u64> {
+        let state = self.state();
+        let state = self
+            .changed
+            .wait_while(state, |state| state.runs.is_empty() && !state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(state, interval, |state| state.arrivals == known_arrivals && !state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        (!state.closed).then_some(state.arrivals)
+    }
+
+    fn leave(&self, run: &RunId) {
+        let mut state = self.state();
+        if let Some(watched) = state.runs.get_mut(run) {
+            watched.watchers -= 1;
+            if watched.watchers == 0 {
+                state.runs.remove(run);
+            }
+        }
+    }
+
+    /// A panic elsewhere leaves the map whole: every change to it is a single step.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    fn registry() -> Arc<Watchers> {
+        Arc::new(Watchers::default())
+    }
+
+    fn woken(watch: &mut EventWatch) -> bool {
+        let woken = watch.newest.has_changed().unwrap();
+        watch.newest.mark_unchanged();
+        woken
+    }
+
+    #[test]
+    fn only_news_of_the_own_run_wakes() {
+        let (watchers, run) = (registry(), RunId::new("a"));
+        let mut watch = watchers.watch(&run);
+        watchers.reached(&RunId::new("b"), 1);
+        assert!(!woken(&mut watch));
+        watchers.reached(&run, 2);
+        assert!(woken(&mut watch));
+        watchers.reached(&run, 2);
+        watchers.reached(&run, 1);
+        assert!(!woken(&mut watch));
+    }
+
+    #[test]
+    fn the_last_watcher_to_leave_takes_the_entry_with_it() {
+        let (watchers, run) = (registry(), RunId::new("a"));
+        let (first, second) = (watchers.watch(&run), watchers.watch(&run));
+        drop(first);
+        assert_eq!(watchers.watched(), [run]);
+        drop(second);
+        assert_eq!(watchers.watched(), []);
+    }
+
+    #[tokio::test]
+    async fn closing_ends_every_watch_old_and_new() {
+        let (watchers, run) = (registry(), RunId::new("a"));
+        let mut before = watchers.watch(&run);
+        watchers.close();
+        before.changed().await;
+        watchers.watch(&run).changed().await;
+        assert_eq!(watchers.next_look(0, NEVER), None);
+    }
+
+    #[test]
+    fn a_poller_sleeps_until_somebody_watches_and_looks_at_newcomers_at_once() {
+        let watchers = registry();
+        let poller = std::thread::spawn({
+            let watchers = Arc::clone(&watchers);
+            move || {
+                let mut looks = Vec::new();
+                let mut arrivals = 0;
+                while let Some(now) = watchers.next_look(arrivals, NEVER) {
+                    looks.push(now);
+                    arrivals = now;
+                    if now == 1 {
+                        watchers.watch(&RunId::new("b"));
+                    } else {
+                        watchers.close();
+                    }
+                }
+                looks
+            }
+        });
+        let _watch = watchers.watch(&RunId::new("a"));
+        assert_eq!(poller.join().unwrap(), [1, 2]);
+    }
+}

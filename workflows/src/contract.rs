@@ -1,0 +1,49 @@
+//! The activities a run calls: their names, inputs and outputs. `windlass-activities` implements them and the compiler
+//! checks it against this file. A name is a promise to histories; it never changes.
+
+use temporalio_common::ActivityDefinition;
+use windlass_core::envelope::{
+    OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput, SettleOutput,
+    ToolInput, ToolOutput,
+};
+
+/// The workflow type of a run.
+pub const RUN_WORKFLOW: &str = "windlass.run";
+
+macro_rules! activity {
+    ($(#[$doc:meta])* $marker:ident = $name:literal: $input:ty => $output:ty) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $marker;
+
+        impl ActivityDefinition for $marker {
+            type Input = $input;
+            type Output = $output;
+
+            fn name(&self) -> &str {
+                $name
+            }
+        }
+    };
+}
+
+activity!(
+    /// Finds the agent, creates the run in the store and seeds its transcript.
+    Open = "windlass.open": OpenInput => OpenOutput
+);
+activity!(
+    /// Asks the model for the next turn.
+    Plan = "windlass.plan": PlanActivityInput => PlanActivityOutput
+);
+activity!(
+    /// Executes one tool call.
+    Tool = "windlass.tool": ToolInput => ToolOutput
+);
+activity!(
+    /// Writes what the workflow caused.
+    Record = "windlass.record": RecordInput => RecordOutput
+);
+activity!(
+    /// Finds out what became of a call whose executor went silent.
+    Settle = "windlass.settle": SettleInput => SettleOutput
+);

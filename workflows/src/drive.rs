@@ -1,0 +1,208 @@
+//! The run loop. It asks the core what to do next, does it, and reports back; nothing is decided here.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use temporalio_workflow::{
+    CancellableFuture, ContinueAsNewOptions, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
+    WorkflowContext, WorkflowResult, WorkflowTermination, common::error::ApplicationFailure, workflows::select,
+};
+use windlass_core::{
+    envelope::RunOutput,
+    failure::RunFailure,
+    run::{Order, Outcome, Run, RunStatus, Step},
+    time::Timestamp,
+};
+
+use crate::{
+    attributes, execute,
+    in_flight::{CallEnd, InFlight},
+    run::{RunWorkflow, Stage},
+};
+
+type Context = WorkflowContext<RunWorkflow>;
+
+pub(crate) async fn drive(ctx: &mut Context) -> WorkflowResult<RunOutput> {
+    open(ctx).await?;
+    let mut calls = InFlight::default();
+    let mut shown = RunStatus::Running;
+    loop {
+        notice_cancellation(ctx);
+        let history = ctx.history_length();
+        let step = with_run(ctx, |run, now| {
+            run.tick(now);
+            run.next(history)
+        });
+        show_status(ctx, &mut shown);
+        match step {
+            Step::Plan => plan(ctx).await,
+            Step::Dispatch => dispatch(ctx, &mut calls),
+            Step::Wait => wait(ctx, &mut calls).await,
+            Step::ContinueAsNew => continue_as_new(ctx).await?,
+            Step::Finish => return finish(ctx).await,
+        }
+    }
+}
+
+/// The run's agent becomes known, unless the run continued as new and knows it already.
+async fn open(ctx: &Context) -> Result<(), WorkflowTermination> {
+    let input = ctx.state(|workflow| match &workflow.stage {
+        Stage::Opening { input, .. } => Some((**input).clone()),
+        Stage::Open(_) => None,
+    });
+    let Some(input) = input else { return Ok(()) };
+    if ctx.search_attributes().get(&attributes::STATUS).is_none() {
+        ctx.upsert_search_attributes(attributes::at_start(&input));
+    }
+    let opened = execute::open(ctx, input.clone()).await.and_then(|opened| Run::open(input, opened));
+    let run = opened.map_err(|failure| failed(&failure))?;
+    ctx.state_mut(|workflow| {
+        workflow.now = timestamp(ctx.workflow_time());
+        workflow.opened_as(run);
+    });
+    Ok(())
+}
+
+async fn plan(ctx: &Context) {
+    let order = with_run(ctx, |run, now| run.begin_plan(now));
+    let planned = execute::plan(ctx, order).await;
+    notice_cancellation(ctx);
+    with_run(ctx, |run, now| match planned {
+        Ok(output) => run.plan_succeeded(output, now),
+        Err(failure) => run.plan_failed(failure, now),
+    });
+}
+
+fn dispatch(ctx: &Context, calls: &mut InFlight) {
+    for order in with_run(ctx, |run, now| run.dispatch(now)) {
+        match order {
+            Order::Tool(order) => calls.push(execute::tool(ctx.clone(), *order, calls.token())),
+            Order::Child(order) => calls.push(execute::child(ctx.clone(), *order, calls.token())),
+        }
+    }
+}
+
+/// Waits until a call ends, somebody says something, an await expires or the run is cancelled.
+async fn wait(ctx: &Context, calls: &mut InFlight) {
+    if record(ctx).await {
+        return;
+    }
+    let (ended, deadline, seen) =
+        with_run_and_revision(ctx, |run, revision| (run.state().outcome.clone(), run.next_deadline(), revision));
+    if let Some(outcome) = ended {
+        // The outcome is decided: what still runs is stopped and reports.
+        calls.cancel(outcome.status().as_str());
+        return report(ctx, calls.next().await);
+    }
+    let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
+    let mut spoken =
+        std::pin::pin!(ctx.wait_condition_with_options(move |workflow| workflow.revision != seen, detached));
+    let mut cancelled = std::pin::pin!(ctx.cancelled());
+    let mut call = std::pin::pin!(futures_util::FutureExt::fuse(calls.next()));
+    let Some(deadline) = deadline else {
+        select! {
+            end = call => report(ctx, end),
+            _ = spoken => {}
+            _ = cancelled => {}
+        }
+        return;
+    };
+    let left = deadline.since(timestamp(ctx.workflow_time()));
+    let mut timer = ctx.timer(TimerOptions::builder(left.as_duration()).summary("await expires".to_owned()).build());
+    select! {
+        end = call => { timer.cancel(); report(ctx, end) }
+        _ = spoken => timer.cancel(),
+        _ = cancelled => {}
+        _ = timer => {}
+    }
+}
+
+fn report(ctx: &Context, end: CallEnd) {
+    with_run(ctx, |run, now| match end {
+        CallEnd::Tool { call, output, recorded } => run.tool_finished(&call, *output, recorded, now),
+        CallEnd::Child { call, report } => run.child_finished(&call, report, now),
+    });
+}
+
+/// Writes what the run caused so far; says whether there was anything.
+async fn record(ctx: &Context) -> bool {
+    let Some(input) = with_run(ctx, |run, _| (!run.outgoing().is_empty()).then(|| run.record_input())) else {
+        return false;
+    };
+    if let Err(failure) = execute::record(ctx, input).await {
+        with_run(ctx, |run, _| run.fail(failure));
+    }
+    true
+}
+
+async fn continue_as_new(ctx: &Context) -> Result<(), WorkflowTermination> {
+    let handlers = ctx.clone();
+    let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
+    // Nothing that a handler accepted may be lost, and a cancellation is noticed by the next execution.
+    ctx.wait_condition_with_options(move |_| handlers.all_handlers_finished(), detached).await.ok();
+    let next = with_run(ctx, |run, _| run.continue_as_new());
+    let options = ContinueAsNewOptions::builder().search_attributes(ctx.search_attributes()).build();
+    ctx.continue_as_new(next, options).map(|_| ())
+}
+
+async fn finish(ctx: &Context) -> WorkflowResult<RunOutput> {
+    let parting = with_run(ctx, |run, now| run.part(now));
+    if let Err(failure) = execute::record(ctx, parting.record).await {
+        return Err(failed(&failure));
+    }
+    match parting.outcome {
+        Outcome::Completed { .. } => Ok(parting.output),
+        Outcome::Failed { failure } => Err(failed(&failure)),
+        Outcome::Cancelled { reason } => Err(WorkflowTermination::cancelled_with_details(reason)),
+    }
+}
+
+fn failed(failure: &RunFailure) -> WorkflowTermination {
+    ApplicationFailure::builder(failure.clone())
+        .type_name(failure.code().to_owned())
+        .non_retryable(!failure.retryable)
+        .build()
+        .into()
+}
+
+fn notice_cancellation(ctx: &Context) {
+    let token = ctx.cancellation_token();
+    if token.is_cancelled() {
+        let reason = token.reason().filter(|reason| !reason.is_empty());
+        let reason = reason.unwrap_or_else(|| "cancelled".to_owned());
+        with_run(ctx, |run, now| run.cancel(&reason, now));
+    }
+}
+
+/// Keeps lists and the UI truthful. Only changes that matter to an operator cost a history event.
+fn show_status(ctx: &Context, shown: &mut RunStatus) {
+    let (status, phase, turn) = with_run(ctx, |run, _| (run.status(), run.phase(), run.state().turn));
+    ctx.set_current_details(format!("{} · {} · turn {turn}", status.as_str(), phase.as_str()));
+    if status != *shown {
+        *shown = status;
+        ctx.upsert_search_attributes([
+            attributes::STATUS.value_set(status.as_str().to_owned()),
+            attributes::PHASE.value_set(phase.as_str().to_owned()),
+        ]);
+    }
+}
+
+pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
+    let since_epoch = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn with_run<R>(ctx: &Context, act: impl FnOnce(&mut Run, Timestamp) -> R) -> R {
+    let now = timestamp(ctx.workflow_time());
+    ctx.state_mut(|workflow| {
+        workflow.now = now;
+        match &mut workflow.stage {
+            Stage::Open(run) => act(run, now),
+            Stage::Opening { .. } => unreachable!("the loop begins once the run is open"),
+        }
+    })
+}
+
+fn with_run_and_revision<R>(ctx: &Context, read: impl FnOnce(&mut Run, u64) -> R) -> R {
+    let revision = ctx.state(|workflow| workflow.revision);
+    with_run(ctx, |run, _| read(run, revision))
+}

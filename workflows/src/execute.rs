@@ -1,0 +1,205 @@
+//! Carrying out the core's orders: activities, local activities and child workflows with their options.
+
+use std::time::Duration;
+
+use temporalio_common::error::IncomingError;
+use temporalio_workflow::{
+    ActivityCancellationType, ActivityCloseTimeouts, ActivityExecutionError, ActivityOptions, ChildWorkflowOptions,
+    LocalActivityOptions, ParentClosePolicy, RetryPolicy, WorkflowCancellationToken, WorkflowContext,
+    WorkflowIdReusePolicy,
+};
+use windlass_core::{
+    envelope::{OpenInput, OpenOutput, PlanActivityOutput, RecordInput, RunInput, SettleInput, SettleOutput, VERSION},
+    failure::{RunFailure, RunFailureKind},
+    run::{CallLoss, ChildOrder, ChildReport, LossVerdict, PlanFailure, PlanOrder, ToolOrder, after_loss},
+    time::Millis,
+};
+
+use crate::{
+    attributes,
+    contract::{Open, Plan, Record, Settle, Tool},
+    drive::timestamp,
+    in_flight::CallEnd,
+    run::{RunWorkflow, Stage},
+};
+
+type Context = WorkflowContext<RunWorkflow>;
+
+/// How often an idempotent tool is tried.
+const IDEMPOTENT_ATTEMPTS: u32 = 5;
+/// A store that is down is waited for; it does not cost the run its life.
+const STORE_PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, RunFailure> {
+    let input = OpenInput { v: VERSION, run };
+    let opened = ctx.execute_local_activity(Open, input, bookkeeping("open the run")).await;
+    opened.map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
+}
+
+pub(crate) async fn record(ctx: &Context, input: RecordInput) -> Result<(), RunFailure> {
+    let recorded = ctx.execute_local_activity(Record, input, bookkeeping("record")).await;
+    let recorded = recorded.map_err(|error| RunFailure::new(RunFailureKind::StoreRefused, reason(&error).message))?;
+    ctx.state_mut(|workflow| {
+        if let Stage::Open(run) = &mut workflow.stage {
+            run.recorded(recorded.head);
+        }
+    });
+    Ok(())
+}
+
+pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivityOutput, PlanFailure> {
+    let (attempts, interval, heartbeat) =
+        tuning(ctx, |tuning| (tuning.plan_max_attempts(), tuning.plan_retry_interval(), tuning.heartbeat_timeout()));
+    let retry = RetryPolicy::builder()
+        .initial_interval(interval.as_duration())
+        .backoff_coefficient(2.0)
+        .maximum_interval(Duration::from_secs(60))
+        .maximum_attempts(attempts)
+        .build();
+    let options = ActivityOptions::with_close_timeouts(close_timeouts(order.timeout, order.deadline))
+        .heartbeat_timeout(heartbeat.as_duration())
+        .retry_policy(retry)
+        .summary(order.summary)
+        .build();
+    let planned = ctx.execute_activity(Plan, order.input, options).await;
+    planned.map_err(|error| {
+        let Reason { message, error_class, retryable, timed_out, .. } = reason(&error);
+        PlanFailure { timed_out, message, error_class, retryable }
+    })
+}
+
+/// Executes one call. An activity that returns nothing is not the last word: the call's journal is.
+pub(crate) async fn tool(ctx: Context, order: ToolOrder, token: WorkflowCancellationToken) -> CallEnd {
+    let ToolOrder { mut input, timeout, deadline } = order;
+    let call = input.tool_call_id.clone();
+    let heartbeat = tuning(&ctx, |tuning| tuning.heartbeat_timeout());
+    let ends_at = deadline.map(|left| timestamp(ctx.workflow_time()).after(left));
+    loop {
+        let now = timestamp(ctx.workflow_time());
+        let left = ends_at.map(|at| at.since(now));
+        let options = ActivityOptions::with_close_timeouts(close_timeouts(timeout, left))
+            .activity_id(format!("{call}#{}", input.dispatch))
+            .heartbeat_timeout(heartbeat.as_duration())
+            .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+            .cancellation_token(token.clone())
+            .retry_policy(
+                RetryPolicy::builder()
+                    .initial_interval(Duration::from_millis(500))
+                    .maximum_interval(Duration::from_secs(30))
+                    .maximum_attempts(if input.idempotent { IDEMPOTENT_ATTEMPTS } else { 1 })
+                    .build(),
+            )
+            .summary(input.tool_name.to_string())
+            .build();
+        let error = match ctx.execute_activity(Tool, input.clone(), options).await {
+            Ok(output) => return CallEnd::Tool { call, output: Box::new(output), recorded: true },
+            Err(error) => error,
+        };
+        let loss = match &error {
+            ActivityExecutionError::Cancelled(_) => CallLoss::Cancelled,
+            _ if error.as_timeout().is_some() => CallLoss::TimedOut,
+            _ => CallLoss::Failed,
+        };
+        let settled = settle(&ctx, &input).await;
+        let recorded = matches!(settled, SettleOutput::Finished { .. });
+        let time_left = ends_at.is_none_or(|at| timestamp(ctx.workflow_time()) < at) && !token.is_cancelled();
+        match after_loss(loss, settled, input.dispatch, time_left) {
+            LossVerdict::Conclude(output) => return CallEnd::Tool { call, output, recorded },
+            LossVerdict::Again => input.dispatch += 1,
+        }
+    }
+}
+
+async fn settle(ctx: &Context, input: &windlass_core::envelope::ToolInput) -> SettleOutput {
+    let input = SettleInput {
+        v: VERSION,
+        run_id: input.run_id.clone(),
+        tool_call_id: input.tool_call_id.clone(),
+        dispatch: input.dispatch,
+        inline_limit: input.inline_limit,
+    };
+    // Without a journal to ask, nobody knows.
+    ctx.execute_local_activity(Settle, input, bookkeeping("settle a lost call")).await.unwrap_or(SettleOutput::Unknown)
+}
+
+/// Runs an agent as a child workflow.
+pub(crate) async fn child(ctx: Context, order: ChildOrder, token: WorkflowCancellationToken) -> CallEnd {
+    let ChildOrder { call, input } = order;
+    let options = ChildWorkflowOptions::builder()
+        .workflow_id(input.run_id.to_string())
+        .parent_close_policy(ParentClosePolicy::RequestCancel)
+        .id_reuse_policy(WorkflowIdReusePolicy::RejectDuplicate)
+        .cancellation_token(token)
+        .static_summary(format!("{} for {}", input.agent_id, ctx.workflow_id()))
+        .search_attributes(attributes::of_start(&input))
+        .build();
+    let report = match ctx.start_child_workflow(RunWorkflow::run, input, options).await {
+        Err(error) if error.as_cancelled().is_some() => ChildReport::Cancelled,
+        Err(error) => ChildReport::Failed { message: error.to_string() },
+        Ok(child) => match child.result().await {
+            Ok(output) => ChildReport::Finished(Box::new(output)),
+            Err(error) if error.as_cancelled().is_some() => ChildReport::Cancelled,
+            Err(error) => ChildReport::Failed { message: describe(error.reason()) },
+        },
+    };
+    CallEnd::Child { call, report }
+}
+
+fn tuning<R>(ctx: &Context, read: impl FnOnce(&windlass_core::envelope::Tuning) -> R) -> R {
+    ctx.state(|workflow| match &workflow.stage {
+        Stage::Open(run) => read(run.tuning()),
+        Stage::Opening { input, .. } => read(&input.tuning.clone().unwrap_or_default()),
+    })
+}
+
+fn close_timeouts(attempt: Millis, overall: Option<Millis>) -> ActivityCloseTimeouts {
+    // A zero timeout means "none" to the server; the budget check before dispatch makes this the last moment.
+    let at_least = |span: Millis| span.max(Millis(1)).as_duration();
+    match overall {
+        Some(overall) => ActivityCloseTimeouts::ScheduleAndStartToClose {
+            schedule_to_close: at_least(overall),
+            start_to_close: at_least(attempt),
+        },
+        None => ActivityCloseTimeouts::StartToClose(at_least(attempt)),
+    }
+}
+
+/// Bookkeeping goes on while the run is being cancelled, so its token is its own.
+fn bookkeeping(summary: &str) -> LocalActivityOptions {
+    LocalActivityOptions::builder()
+        .start_to_close_timeout(Duration::from_secs(60))
+        .schedule_to_close_timeout(STORE_PATIENCE)
+        .retry_policy(
+            RetryPolicy::builder()
+                .initial_interval(Duration::from_millis(100))
+                .maximum_interval(Duration::from_secs(30))
+                .build(),
+        )
+        .cancellation_token(WorkflowCancellationToken::new())
+        .summary(summary.to_owned())
+        .build()
+}
+
+struct Reason {
+    message: String,
+    error_class: Option<String>,
+    retryable: bool,
+    timed_out: bool,
+}
+
+/// The error under the SDK's wrappers: an activity's own words, or what the server says.
+fn reason(error: &ActivityExecutionError) -> Reason {
+    let timed_out = error.as_timeout().is_some();
+    let (error_class, retryable) = match error.reason() {
+        Some(IncomingError::Application(failure)) => {
+            (failure.type_name().map(str::to_owned), !failure.is_non_retryable())
+        }
+        _ => (None, timed_out),
+    };
+    let message = if timed_out { "it took too long".to_owned() } else { describe(error.reason()) };
+    Reason { message, error_class, retryable, timed_out }
+}
+
+fn describe(error: Option<&IncomingError>) -> String {
+    error.map_or_else(|| "no reason was given".to_owned(), |error| error.failure().message.clone())
+}

@@ -1,0 +1,41 @@
+//! Signals: their names, and reading their payloads without ever failing the workflow.
+//!
+//! A payload the SDK cannot decode would fail the workflow task for ever, so handlers take raw payloads and decode here.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use temporalio_common::data_converters::RawValue;
+use windlass_core::envelope::from_go_names;
+
+pub const PAUSE: &str = "windlass.pause";
+pub const RESUME: &str = "windlass.resume";
+pub const CLARIFICATION: &str = "windlass.provide_clarification";
+pub const TOOL_RESULTS: &str = "windlass.provide_tool_results";
+pub const CONFIRMATION: &str = "windlass.provide_confirmation";
+pub const STEER: &str = "windlass.steer";
+
+/// The update that answers an await and replies at once.
+pub const ANSWER: &str = "windlass.answer";
+pub const STATUS: &str = "windlass.status";
+pub const AWAITS: &str = "windlass.awaits";
+
+/// Which field names a signal uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// camelCase.
+    Own,
+    /// The seed's Go field names; camelCase passes too.
+    Seed,
+}
+
+/// A signal's payload as `T`; the error is for the event log.
+pub(crate) fn decode<T: DeserializeOwned>(raw: &RawValue, dialect: Dialect) -> Result<T, String> {
+    let bytes = raw.payloads.first().map_or(&b"{}"[..], |payload| &payload.data);
+    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("its payload is not JSON ({error})"))?;
+    let value = match dialect {
+        Dialect::Own => value,
+        Dialect::Seed => from_go_names(value),
+    };
+    serde_json::from_value(value).map_err(|error| format!("its payload does not fit: {error}"))
+}

@@ -1,0 +1,142 @@
+//! The longer proofs: filters on the integration binary whose size is set from outside.
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    cargo::{cargo, run},
+    test::integration,
+};
+
+/// One command that runs a part of the integration tests at a chosen size.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    command: &'static str,
+    pub(crate) description: &'static str,
+    /// Which tests.
+    filter: &'static str,
+    /// The variable those tests read.
+    variable: &'static str,
+    size: Size,
+    /// Unit tests with the same purpose, run first with `PROPTEST_CASES`.
+    unit_filter: Option<&'static str>,
+}
+
+/// What the variable is set to.
+#[derive(Debug)]
+enum Size {
+    /// The option that names it, and its value when the option is absent.
+    Option(&'static str, u64),
+    /// Always this.
+    Fixed(u64),
+}
+
+pub(crate) const ALL: &[Proof] = &[
+    Proof {
+        command: "props",
+        description: "the invariants of a run under random scripts, answers and crashes",
+        filter: "proofs::invariants",
+        variable: "WINDLASS_PROP_CASES",
+        size: Size::Option("--cases", 1000),
+        unit_filter: Some("invariants"),
+    },
+    Proof {
+        command: "chaos",
+        description: "workers killed at random while runs are under way",
+        filter: "proofs::chaos",
+        variable: "WINDLASS_CHAOS_RUNS",
+        size: Size::Option("--runs", 50),
+        unit_filter: None,
+    },
+    Proof {
+        command: "flat",
+        description: "history bytes per turn do not grow with the conversation",
+        filter: "proofs::flat_history",
+        variable: "WINDLASS_FLAT_TURNS",
+        size: Size::Option("--turns", 1000),
+        unit_filter: None,
+    },
+    Proof {
+        command: "parked",
+        description: "runs that wait for a long time cost nothing and lose nothing",
+        filter: "proofs::long_wait",
+        variable: "WINDLASS_PARKED_RUNS",
+        size: Size::Option("--runs", 1000),
+        unit_filter: None,
+    },
+    Proof {
+        command: "record-histories",
+        description: "record the histories that later versions must replay",
+        filter: "replay::",
+        variable: "WINDLASS_RECORD_HISTORIES",
+        size: Size::Fixed(1),
+        unit_filter: None,
+    },
+];
+
+pub(crate) fn find(command: &str) -> Option<&'static Proof> {
+    ALL.iter().find(|proof| proof.command == command)
+}
+
+impl Proof {
+    pub(crate) fn usage(&self) -> String {
+        match self.size {
+            Size::Option(option, _) => format!("{} [{option} N]", self.command),
+            Size::Fixed(_) => self.command.to_owned(),
+        }
+    }
+
+    pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
+        let size = self.parse(arguments)?.to_string();
+        if let Some(filter) = self.unit_filter {
+            let mut unit = cargo(&["test", "-p", "windlass-core", "--lib", "--", filter, "--nocapture"]);
+            run(unit.env("PROPTEST_CASES", &size))?;
+        }
+        run(&mut cargo(&["build", "-p", "windlass"]))?;
+        let mut proof = integration(&["--", self.filter, "--nocapture", "--test-threads", "1"])?;
+        run(proof.env(self.variable, &size))
+    }
+
+    fn parse(&self, arguments: &[String]) -> Result<u64> {
+        match (&self.size, arguments) {
+            (Size::Option(_, size) | Size::Fixed(size), []) => Ok(*size),
+            (Size::Option(option, _), [given, number]) if given == option => number
+                .parse()
+                .ok()
+                .filter(|number| *number > 0)
+                .with_context(|| format!("{option} {number}: write a whole number above zero")),
+            _ => bail!("usage: cargo xtask {}", self.usage()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_come_from_the_option_or_the_table() {
+        let cases: [(&str, &[&str], Result<u64, &str>); 8] = [
+            ("props", &[], Ok(1000)),
+            ("props", &["--cases", "20"], Ok(20)),
+            ("record-histories", &[], Ok(1)),
+            ("props", &["--cases"], Err("usage: cargo xtask props [--cases N]")),
+            ("props", &["--runs", "20"], Err("usage: cargo xtask props [--cases N]")),
+            ("props", &["--cases", "0"], Err("--cases 0: write a whole number above zero")),
+            ("chaos", &["--runs", "many"], Err("--runs many: write a whole number above zero")),
+            ("record-histories", &["--runs", "1"], Err("usage: cargo xtask record-histories")),
+        ];
+        for (command, arguments, expected) in cases {
+            let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+            let parsed = find(command).unwrap().parse(&arguments).map_err(|error| error.to_string());
+            assert_eq!(parsed, expected.map_err(str::to_owned), "{command} {arguments:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_told_apart() {
+        assert_eq!(find("test").map(Proof::usage), None);
+        for proof in ALL {
+            assert_eq!(ALL.iter().filter(|other| other.command == proof.command).count(), 1, "{proof:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `cargo xtask test`: everything a change must pass, cheapest first.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{
+    cargo::{cargo, run as run_command, windlass},
+    steps::Steps,
+    tidy, tools,
+};
+
+pub(crate) fn run() -> Result<()> {
+    let mut steps = Steps::default();
+    let cargo_step =
+        |steps: &mut Steps, name, arguments: &[&str]| steps.step(name, || run_command(&mut cargo(arguments)));
+
+    cargo_step(&mut steps, "format", &["fmt", "--all", "--check"])?;
+    cargo_step(&mut steps, "clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    steps.step("tidy", tidy::run)?;
+    steps.step("temporal cli", tools::run)?;
+    cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins"])?;
+    cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
+    steps.step("integration tests", || run_command(&mut integration(&[])?))?;
+    cargo_step(&mut steps, "doc tests", &["test", "--workspace", "--doc"])?;
+
+    println!("{}", steps.summary());
+    Ok(())
+}
+
+/// The integration binary with what it needs: the Temporal CLI and the built `windlass`.
+pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
+    let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
+    command.args(arguments).env("WINDLASS_TEMPORAL_CLI", tools::temporal_cli()?).env("WINDLASS_BIN", windlass());
+    Ok(command)
+}
