@@ -1,1 +1,4 @@
-fn main(){}
+//! The integration tests: runs on a real Temporal server, with a real store. One binary, a folder per concern.
+
+mod runs;
+mod support;

@@ -1,1 +1,8 @@
+//! The one binary and composition root: it knows every crate and wires them together.
+//!
+//! The library half exists so that the awaiting of SDK futures is compiled once, and so that tests can run a worker in
+//! process.
 
+pub mod ops;
+pub mod temporal;
+pub mod worker;

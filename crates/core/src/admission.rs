@@ -22,7 +22,6 @@ pub struct Circumstances<'a> {
 }
 
 /// What became of one call.
-#[expect(clippy::large_enum_variant, reason = "a handful per turn, matched at once")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Run,

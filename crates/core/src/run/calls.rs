@@ -456,11 +456,28 @@ fn counts(output: &ToolCallOutput) -> Option<bool> {
     }
 }
 
-/// Fills `{name}` with the call's top-level arguments; what did not travel is left as it stands.
+/// Fills `{name}` with the call's top-level arguments. One pass: what an argument says is never taken for a placeholder,
+/// or a person could be shown something other than what they approve.
 fn render(template: &str, request: &ToolRequest) -> String {
-    let Some(serde_json::Value::Object(args)) = &request.payload else { return template.to_owned() };
-    args.iter().fold(template.to_owned(), |text, (name, value)| {
-        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        text.replace(&format!("{{{name}}}"), &shown)
-    })
+    let args = request.payload.as_ref().and_then(serde_json::Value::as_object);
+    let shown = |name: &str| {
+        let value = args.and_then(|args| args.get(name))?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        match after.split_once('}').and_then(|(name, after)| Some((shown(name)?, after))) {
+            Some((value, after)) => {
+                text.push_str(&value);
+                rest = after;
+            }
+            None => {
+                text.push('{');
+                rest = after;
+            }
+        }
+    }
+    text + rest
 }

@@ -35,7 +35,7 @@ pub(super) fn claim(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32, idem
         return Ok(CallClaim::Execute { again: false });
     };
     let begun = match row.state {
-        State::Finished { output, .. } => return Ok(CallClaim::Finished(Box::new(output))),
+        State::Finished { output, .. } => return Ok(CallClaim::Finished(output)),
         State::Unknown => return Ok(CallClaim::Fenced),
         State::Started | State::Released if row.dispatch > dispatch => return Ok(CallClaim::Fenced),
         State::Released if row.dispatch == dispatch => return Ok(CallClaim::Fenced),
@@ -53,7 +53,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> 
         return Ok(CallSettlement::NeverStarted);
     };
     match row.state {
-        State::Finished { output, .. } => Ok(CallSettlement::Finished(Box::new(output))),
+        State::Finished { output, .. } => Ok(CallSettlement::Finished(output)),
         State::Released => {
             if row.dispatch < dispatch {
                 update(tx.sql, run, call, dispatch, "released")?;
@@ -132,7 +132,7 @@ enum State {
     /// An executor has it.
     Started,
     Finished {
-        output: ToolOutput,
+        output: Box<ToolOutput>,
         result: Option<Digest>,
     },
     /// It was given back before anybody began; a later dispatch may take it.

@@ -1,7 +1,7 @@
 //! The embedded adapter: one SQLite file, shared by every process on the machine that opens it.
 //!
 //! Writes go through one thread that commits them in groups; reads run beside it on snapshots. This module opens and
-//! closes the store, [`store`] maps the trait onto the modules, and each of those owns its tables' SQL.
+//! closes the store, `store` maps the trait onto the modules, and each of those owns its tables' SQL.
 
 mod blobs;
 mod calls;

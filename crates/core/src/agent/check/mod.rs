@@ -11,10 +11,7 @@ use std::{collections::BTreeMap, fmt};
 
 pub(super) use self::nearest::nearest;
 use super::AgentDefinition;
-use crate::ids::AgentId;
-
-/// How deep sub-agents may be nested below the agent that a person starts.
-const MAX_DEPTH: usize = 8;
+use crate::{ids::AgentId, run::MAX_DEPTH};
 
 /// One thing that is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +74,7 @@ fn check_sub_agents<'a>(
                 format!("agent {:?} is already number {} of this list; give it another id", sub.id.as_str(), first + 1),
             );
         }
-        if ancestors.len() > MAX_DEPTH {
+        if ancestors.len() > MAX_DEPTH as usize {
             problems.add(&at, format!("agents are nested more than {MAX_DEPTH} deep; move this one further up"));
         } else {
             check_agent(sub, &at, ancestors, problems);

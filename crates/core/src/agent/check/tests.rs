@@ -160,6 +160,13 @@ fn names_and_fields_of_tools() {
             tool(json!({"kind": "external", "expiresInMs": 0})),
             vec![("/tools/0/expiresInMs", "this must be longer than zero")],
         ),
+        (
+            tool(json!({"kind": "external", "onExpiry": "fail", "confirmation": {"onExpiry": "deny"}})),
+            vec![
+                ("/tools/0/onExpiry", "this never expires; say when with expires_in, or remove this"),
+                ("/tools/0/confirmation/onExpiry", "this never expires; say when with expires_in, or remove this"),
+            ],
+        ),
     ]);
 }
 

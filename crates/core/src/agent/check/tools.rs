@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::{Pointer, Problems, escape, limits::check_span, nearest};
 use crate::{
     agent::{AgentDefinition, ConfirmationSpec, ToolKind, ToolSpec},
+    awaits::ExpiryOutcome,
     ids::ToolName,
+    time::Millis,
 };
 
 pub(super) fn check(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
@@ -38,10 +40,9 @@ fn check_tool(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: 
     check_schema(tool, &at.field("inputSchema"), problems);
     check_tags(&tool.tags, &at.field("tags"), problems);
     check_span(tool.timeout_ms, &at.field("timeoutMs"), problems);
-    check_span(tool.expires_in_ms, &at.field("expiresInMs"), problems);
     if let Some(confirmation) = &tool.confirmation {
         let at = at.field("confirmation");
-        check_span(confirmation.expires_in_ms, &at.field("expiresInMs"), problems);
+        check_expiry(confirmation.expires_in_ms, confirmation.on_expiry, &at, problems);
         check_prompt(confirmation, &tool.schema(), &at.field("prompt"), problems);
     }
 }
@@ -77,6 +78,7 @@ fn check_waiting_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
                 "a tool of kind external has no timeout, it is waited for; say how long with expires_in",
             );
         }
+        check_expiry(tool.expires_in_ms, tool.on_expiry, at, problems);
         return;
     }
     let given = [("expiresInMs", tool.expires_in_ms.is_some()), ("onExpiry", tool.on_expiry.is_some())];
@@ -85,6 +87,13 @@ fn check_waiting_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
             &at.field(field),
             "only a tool of kind external is waited for; remove this or set the kind to \"external\"",
         );
+    }
+}
+
+fn check_expiry(expires_in: Option<Millis>, on_expiry: Option<ExpiryOutcome>, at: &Pointer, problems: &mut Problems) {
+    check_span(expires_in, &at.field("expiresInMs"), problems);
+    if on_expiry.is_some() && expires_in.is_none() {
+        problems.add(&at.field("onExpiry"), "this never expires; say when with expires_in, or remove this");
     }
 }
 

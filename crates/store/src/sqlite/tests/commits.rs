@@ -1,6 +1,9 @@
 //! The writer: groups, savepoints and what happens when a commit fails.
 
-use std::sync::{Arc, mpsc};
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -89,6 +92,20 @@ async fn what_queues_up_shares_one_commit() {
     // One commit for the gate itself and one for everything behind it.
     assert_eq!((after.commits - before.commits, after.writes - before.writes), (2, APPENDS as u64 + 1));
     assert_eq!(store.events(&run_id(), 0, u32::MAX).await.unwrap().len(), APPENDS + 1);
+}
+
+#[tokio::test]
+async fn an_acknowledged_append_has_already_woken_its_watchers() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
+    let mut watch = store.watch(&run_id());
+    // The poller looks at newcomers once and finds the `started` event.
+    watch.changed().await;
+    store.append_events(&run_id(), vec![note("a", "x")]).await.unwrap();
+    tokio::time::timeout(Duration::ZERO, watch.changed()).await.expect("woken before the answer");
+    store.append_events(&run_id(), vec![note("a", "x")]).await.unwrap();
+    tokio::time::timeout(Duration::ZERO, watch.changed()).await.expect_err("a repeat is no news");
 }
 
 #[tokio::test]

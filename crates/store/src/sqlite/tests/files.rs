@@ -43,6 +43,19 @@ async fn a_reopened_store_has_everything() {
 }
 
 #[tokio::test]
+async fn commits_are_synced_as_the_options_say() {
+    let directory = TempDir::new().unwrap();
+    for (durability, synchronous) in [(Durability::Full, 2), (Durability::Relaxed, 1)] {
+        let store = SqliteStore::open(Options { durability, ..Options::new(file(&directory)) }).unwrap();
+        let settings = store.parts.writer.write(|tx| {
+            let setting = |name| tx.sql.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
+            Ok([setting("synchronous")?, setting("journal_mode")?, setting("foreign_keys")?])
+        });
+        assert_eq!(settings.await.unwrap(), [synchronous.into(), "wal".to_owned().into(), 1.into()]);
+    }
+}
+
+#[tokio::test]
 async fn acknowledged_writes_survive_a_store_that_is_never_closed() {
     let directory = TempDir::new().unwrap();
     let store = open(&file(&directory));

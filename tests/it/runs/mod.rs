@@ -1,0 +1,3 @@
+//! What a run does, end to end.
+
+mod basics;

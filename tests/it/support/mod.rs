@@ -1,0 +1,13 @@
+//! What the tests stand on: a Temporal server, a store, a worker, scripted models and tools that can be watched.
+
+pub(crate) mod agents;
+pub(crate) mod server;
+pub(crate) mod tools;
+pub(crate) mod world;
+
+pub(crate) use self::{agents::*, world::World};
+
+/// A multi-threaded runtime per test: activities and workflows must really run at the same time.
+pub(crate) fn block_on<F: Future>(test: F) -> F::Output {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap().block_on(test)
+}

@@ -1,0 +1,133 @@
+//! Tools that tests can watch and hold up.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+use windlass_core::{
+    agent::{ToolKind, ToolSpec},
+    envelope::ToolErrorKind,
+    ids::{CallId, ToolName},
+};
+use windlass_tools::{CallContext, Tool, ToolFailure, ToolSuccess};
+
+/// What a watched tool saw.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) tool: String,
+    pub(crate) call: CallId,
+    pub(crate) args: Value,
+    pub(crate) attempt: u32,
+}
+
+/// The test's view of its tools.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watch {
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Watch {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.seen().into_iter().map(|seen| seen.tool).collect()
+    }
+
+    pub(crate) fn count(&self, tool: &str) -> usize {
+        self.names().iter().filter(|name| *name == tool).count()
+    }
+
+    fn record(&self, tool: &str, context: &CallContext, args: &Value) {
+        let seen =
+            Seen { tool: tool.to_owned(), call: context.call_id.clone(), args: args.clone(), attempt: context.attempt };
+        self.seen.lock().unwrap().push(seen);
+    }
+}
+
+/// Returns its arguments, or `{"bytes": n}` times a letter.
+pub(crate) struct Echo(pub(crate) Watch);
+
+/// Fails; `{"times": n}` fails only for the first n attempts and says so as retryable.
+pub(crate) struct Fail(pub(crate) Watch);
+
+/// Reports that it began, then waits for a permit or for its cancellation.
+pub(crate) struct Gate {
+    pub(crate) watch: Watch,
+    pub(crate) begun: mpsc::UnboundedSender<CallId>,
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+fn spec(name: &str, idempotent: bool, tags: &[&str]) -> ToolSpec {
+    let mut spec = ToolSpec::new(ToolName::new(name), ToolKind::Builtin);
+    spec.idempotent = idempotent;
+    spec.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    spec
+}
+
+#[async_trait]
+impl Tool for Echo {
+    fn spec(&self) -> ToolSpec {
+        spec("echo", true, &["read"])
+    }
+
+    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
+        self.0.record("echo", &context, &args);
+        let result = match args["bytes"].as_u64() {
+            Some(bytes) => json!("x".repeat(usize::try_from(bytes).unwrap())),
+            None => args,
+        };
+        Ok(ToolSuccess::new(result))
+    }
+}
+
+#[async_trait]
+impl Tool for Fail {
+    fn spec(&self) -> ToolSpec {
+        spec("fail", true, &["read"])
+    }
+
+    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
+        self.0.record("fail", &context, &args);
+        match args["times"].as_u64() {
+            Some(times) if u64::from(context.attempt) > times => Ok(ToolSuccess::new(json!("at last"))),
+            Some(_) => Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, "not yet").retryable()),
+            None => Err(ToolFailure::new(ToolErrorKind::ToolFailed, "it is broken")),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Gate {
+    fn spec(&self) -> ToolSpec {
+        spec("gate", false, &["write"])
+    }
+
+    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
+        self.watch.record("gate", &context, &args);
+        self.begun.send(context.call_id.clone()).ok();
+        tokio::select! {
+            permit = self.permits.acquire() => {
+                permit.unwrap().forget();
+                Ok(ToolSuccess::new(json!("through")))
+            }
+            () = context.cancel.cancelled() => {
+                Err(ToolFailure::new(ToolErrorKind::Cancelled, "stopped at the gate"))
+            }
+        }
+    }
+}
+
+/// Counts how often each key occurs.
+pub(crate) fn tally<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut tally = BTreeMap::new();
+    for item in items {
+        *tally.entry(item).or_default() += 1;
+    }
+    tally
+}

@@ -1,0 +1,249 @@
+//! One test's world: its own store and task queue on the shared server, with a worker in this process.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use temporalio_client::Client;
+use tokio::{
+    sync::{Mutex as AsyncMutex, Semaphore, mpsc},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    ops::{RunEnd, RunOps, StartRun},
+    temporal::{Connect, connect},
+    worker::{Ports, RunWorkerOptions, WorkerError, WorkerService},
+};
+use windlass_activities::AgentCatalog;
+use windlass_core::{
+    agent::AgentDefinition,
+    awaits::AwaitView,
+    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, RunOutput, Tuning},
+    event::{Event, EventBody},
+    ids::{CallId, RunId, WorkspaceId},
+    message::Message,
+    time::Millis,
+};
+use windlass_models::{ModelRegistry, script::ScriptModel};
+use windlass_store::{Store, sqlite::SqliteStore};
+use windlass_tools::ToolRegistry;
+
+use super::{
+    server,
+    tools::{Echo, Fail, Gate, Watch},
+};
+
+/// Nothing a test waits for takes this long unless it is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    pub(crate) ops: RunOps,
+    pub(crate) watch: Watch,
+    /// Lets calls of the `gate` tool through.
+    pub(crate) permits: Arc<Semaphore>,
+    begun: AsyncMutex<mpsc::UnboundedReceiver<CallId>>,
+    ports: Ports,
+    pub(crate) options: RunWorkerOptions,
+    client: Client,
+    worker: Mutex<Option<RunningWorker>>,
+    pub(crate) dir: TempDir,
+}
+
+struct RunningWorker {
+    stop: CancellationToken,
+    done: JoinHandle<Result<(), WorkerError>>,
+}
+
+impl World {
+    /// A world whose models are these scripts, with its worker running.
+    pub(crate) async fn new(scripts: Value) -> Self {
+        let world = Self::without_worker(scripts).await;
+        world.start_worker();
+        world
+    }
+
+    pub(crate) async fn without_worker(scripts: Value) -> Self {
+        let dir = TempDir::new().unwrap();
+        let store: Arc<dyn Store> = Arc::new(open_store(dir.path()));
+        let client = client().await;
+        let watch = Watch::default();
+        let permits = Arc::new(Semaphore::new(0));
+        let (begun_sender, begun) = mpsc::unbounded_channel();
+        let tools = ToolRegistry::new().with(Echo(watch.clone())).with(Fail(watch.clone())).with(Gate {
+            watch: watch.clone(),
+            begun: begun_sender,
+            permits: permits.clone(),
+        });
+        let model = ScriptModel::from_json(&scripts.to_string()).unwrap();
+        let models = ModelRegistry::new().with("script", Arc::new(model));
+        let options = RunWorkerOptions {
+            task_queue: format!("it-{}", uuid::Uuid::now_v7().simple()),
+            grace: Duration::from_secs(5),
+            ..RunWorkerOptions::default()
+        };
+        let ops = RunOps::new(client.clone(), store.clone(), options.task_queue.clone(), WorkspaceId::new("test"));
+        let ports = Ports { store, models, tools, agents: AgentCatalog::default() };
+        let (begun, worker) = (AsyncMutex::new(begun), Mutex::new(None));
+        Self { ops, watch, permits, begun, ports, options, client, worker, dir }
+    }
+
+    pub(crate) fn start_worker(&self) {
+        let service = WorkerService::new(self.client.clone(), self.ports.clone(), &self.options).unwrap();
+        let stop = CancellationToken::new();
+        let done = tokio::spawn(service.run(stop.clone()));
+        *self.worker.lock().unwrap() = Some(RunningWorker { stop, done });
+    }
+
+    pub(crate) async fn stop_worker(&self) {
+        let worker = self.worker.lock().unwrap().take().expect("a worker runs");
+        worker.stop.cancel();
+        worker.done.await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn start(&self, agent: AgentDefinition, prompt: &str) -> RunId {
+        self.start_with(agent, prompt, |_| {}).await
+    }
+
+    /// Starts a run after the test has changed how.
+    pub(crate) async fn start_with(
+        &self,
+        agent: AgentDefinition,
+        prompt: &str,
+        change: impl FnOnce(&mut StartRun),
+    ) -> RunId {
+        let mut start = StartRun::new(agent, prompt);
+        start.tuning = Some(Tuning {
+            heartbeat_timeout_ms: Some(Millis::from_secs(5)),
+            plan_retry_interval_ms: Some(Millis(50)),
+            ..Tuning::default()
+        });
+        change(&mut start);
+        self.ops.start(start).await.unwrap()
+    }
+
+    pub(crate) async fn result(&self, run: &RunId) -> Result<RunOutput, RunEnd> {
+        within("the run's end", self.ops.result(run)).await
+    }
+
+    /// Starts a run and waits for its answer.
+    pub(crate) async fn answer_of(&self, agent: AgentDefinition, prompt: &str) -> (RunId, RunOutput) {
+        let run = self.start(agent, prompt).await;
+        let output = self.result(&run).await.unwrap();
+        (run, output)
+    }
+
+    pub(crate) async fn events(&self, run: &RunId) -> Vec<Event> {
+        self.ops.store().events(run, 0, 100_000).await.unwrap()
+    }
+
+    /// The bodies of a run's events, as this build reads them.
+    pub(crate) async fn bodies(&self, run: &RunId) -> Vec<EventBody> {
+        self.events(run).await.iter().map(|event| event.body().unwrap()).collect()
+    }
+
+    pub(crate) async fn kinds(&self, run: &RunId) -> Vec<String> {
+        self.events(run).await.into_iter().map(|event| event.kind).collect()
+    }
+
+    /// Waits for the first event that fits, from the log.
+    pub(crate) async fn event(&self, run: &RunId, fits: impl Fn(&EventBody) -> bool) -> EventBody {
+        within("an event", async {
+            let mut watch = self.ops.store().watch(run);
+            loop {
+                let bodies = self.bodies(run).await;
+                if let Some(body) = bodies.into_iter().find(|body| fits(body)) {
+                    return body;
+                }
+                watch.changed().await;
+            }
+        })
+        .await
+    }
+
+    /// Waits until the run has opened its n-th await, from 1.
+    pub(crate) async fn opened(&self, run: &RunId, n: usize) -> AwaitView {
+        within("an await", async {
+            let mut watch = self.ops.store().watch(run);
+            loop {
+                let opened = self.bodies(run).await.into_iter().filter_map(|body| match body {
+                    EventBody::AwaitOpened { item } => Some(item),
+                    _ => None,
+                });
+                if let Some(item) = opened.into_iter().nth(n - 1) {
+                    return item;
+                }
+                watch.changed().await;
+            }
+        })
+        .await
+    }
+
+    /// Waits until a call of the `gate` tool has begun.
+    pub(crate) async fn gate_begun(&self) -> CallId {
+        within("the gate", async { self.begun.lock().await.recv().await.unwrap() }).await
+    }
+
+    pub(crate) async fn reply(&self, run: &RunId, item: &AwaitView, body: AnswerBody) -> AnswerReply {
+        within("a reply", self.ops.answer(run, &Answer::new(item.id.clone(), "ann", body))).await.unwrap()
+    }
+
+    /// Answers and expects it to be taken.
+    pub(crate) async fn give(&self, run: &RunId, item: &AwaitView, body: AnswerBody) {
+        assert_eq!(self.reply(run, item, body).await.status, AnswerStatus::Accepted);
+    }
+
+    pub(crate) async fn approve(&self, run: &RunId, item: &AwaitView) {
+        let digest = Some(item.calls[0].digest);
+        self.give(run, item, AnswerBody::Confirmation { approved: true, digest }).await;
+    }
+
+    /// The conversation as the store has it.
+    pub(crate) async fn transcript(&self, run: &RunId) -> Vec<Message> {
+        let row = self.ops.store().run(run).await.unwrap().unwrap();
+        self.ops.store().transcript(run, row.head).await.unwrap()
+    }
+}
+
+/// Fails the test, saying what it waited for, instead of hanging.
+pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("{what} did not come within {PATIENCE:?}"),
+    }
+}
+
+pub(crate) fn open_store(dir: &Path) -> SqliteStore {
+    let options = windlass_store::sqlite::Options::new(dir.join("windlass.db"));
+    SqliteStore::open(options).unwrap()
+}
+
+pub(crate) async fn client() -> Client {
+    let options = Connect {
+        address: server::shared().address.clone(),
+        namespace: "default".to_owned(),
+        tls: None,
+        api_key: None,
+        identity: "it".to_owned(),
+    };
+    // The port answers before the namespace is there.
+    within("the server", async {
+        loop {
+            if let Ok(client) = connect(&options).await {
+                return client;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+/// Several scripts by name.
+pub(crate) fn scripts<const N: usize>(scripts: [(&str, Value); N]) -> Value {
+    json!(scripts.into_iter().collect::<BTreeMap<_, _>>())
+}

@@ -1,0 +1,121 @@
+//! Operating runs: start, look, steer, answer, cancel. Straight over Temporal and the store.
+
+mod error;
+mod start;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use temporalio_client::{Client, WorkflowHandle, errors::WorkflowGetResultError};
+use temporalio_common::{data_converters::RawValue, error::IncomingError};
+use temporalio_protos::temporal::api::common::v1::Payload;
+use windlass_core::{
+    awaits::AwaitView,
+    canonical,
+    envelope::{Answer, AnswerReply, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
+    ids::{RunId, WorkspaceId},
+};
+use windlass_store::Store;
+use windlass_workflows::RunWorkflow;
+
+pub use self::{
+    error::{OpsError, RunEnd},
+    start::StartRun,
+};
+
+/// A cheap handle to everything an operator does.
+#[derive(Clone)]
+pub struct RunOps {
+    client: Client,
+    store: Arc<dyn Store>,
+    task_queue: String,
+    workspace: WorkspaceId,
+}
+
+impl RunOps {
+    pub fn new(client: Client, store: Arc<dyn Store>, task_queue: impl Into<String>, workspace: WorkspaceId) -> Self {
+        Self { client, store, task_queue: task_queue.into(), workspace }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn workspace(&self) -> &WorkspaceId {
+        &self.workspace
+    }
+
+    /// By workflow id only: a run continues as new and its handle must follow.
+    fn handle(&self, run: &RunId) -> WorkflowHandle<Client, RunWorkflow> {
+        self.client.get_workflow_handle::<RunWorkflow>(run.to_string())
+    }
+
+    /// The run's state as its workflow sees it; `None` while it is only starting.
+    pub async fn status(&self, run: &RunId) -> Result<Option<RunStatusView>, OpsError> {
+        let answered = self.handle(run).query(RunWorkflow::status, (), Default::default()).await;
+        answered.map_err(|error| OpsError::query(run, &error))
+    }
+
+    /// What the run waits for.
+    pub async fn awaits(&self, run: &RunId) -> Result<Vec<AwaitView>, OpsError> {
+        let answered = self.handle(run).query(RunWorkflow::awaits, (), Default::default()).await;
+        answered.map_err(|error| OpsError::query(run, &error))
+    }
+
+    /// Answers an await and waits for the run's reply.
+    pub async fn answer(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, OpsError> {
+        let updated = self.handle(run).execute_update(RunWorkflow::answer, payload(answer), Default::default()).await;
+        updated.map_err(|error| OpsError::update(run, &error))
+    }
+
+    pub async fn pause(&self, run: &RunId, request: &PauseRequest) -> Result<(), OpsError> {
+        let sent = self.handle(run).signal(RunWorkflow::pause, payload(request), Default::default()).await;
+        sent.map_err(|error| OpsError::interaction(run, &error))
+    }
+
+    pub async fn resume(&self, run: &RunId, request: &ResumeRequest) -> Result<(), OpsError> {
+        let sent = self.handle(run).signal(RunWorkflow::resume, payload(request), Default::default()).await;
+        sent.map_err(|error| OpsError::interaction(run, &error))
+    }
+
+    pub async fn steer(&self, run: &RunId, request: &SteerRequest) -> Result<(), OpsError> {
+        let sent = self.handle(run).signal(RunWorkflow::steer, payload(request), Default::default()).await;
+        sent.map_err(|error| OpsError::interaction(run, &error))
+    }
+
+    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<(), OpsError> {
+        let options = temporalio_client::WorkflowCancelOptions::builder().reason(reason.to_owned()).build();
+        self.handle(run).cancel(options).await.map_err(|error| OpsError::interaction(run, &error))
+    }
+
+    /// Waits for the end of the run, however often it continues as new.
+    pub async fn result(&self, run: &RunId) -> Result<RunOutput, RunEnd> {
+        match self.handle(run).get_result(Default::default()).await {
+            Ok(output) => Ok(output),
+            Err(WorkflowGetResultError::Failed(error)) => Err(RunEnd::Failed {
+                code: match &*error {
+                    IncomingError::Application(failure) => failure.type_name().unwrap_or_default().to_owned(),
+                    _ => String::new(),
+                },
+                message: error.failure().message.clone(),
+            }),
+            Err(WorkflowGetResultError::Cancelled { .. }) => Err(RunEnd::Cancelled),
+            Err(WorkflowGetResultError::Terminated { .. }) => Err(RunEnd::Terminated),
+            Err(error) => Err(RunEnd::Unknown { message: error.to_string() }),
+        }
+    }
+}
+
+/// Any envelope as a raw JSON payload.
+fn payload<T: Serialize>(value: &T) -> RawValue {
+    RawValue::new(vec![Payload {
+        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
+        // Envelopes are built from JSON types only.
+        data: canonical::bytes_of(value).unwrap_or_default(),
+        ..Payload::default()
+    }])
+}

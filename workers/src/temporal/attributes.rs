@@ -1,0 +1,54 @@
+//! The search attributes of runs must be known to the namespace before the first run; unknown ones would fail every
+//! workflow task.
+
+use std::collections::HashMap;
+
+use temporalio_client::{Client, NamespacedClient, tonic::IntoRequest};
+use temporalio_protos::temporal::api::{
+    enums::v1::IndexedValueType,
+    operatorservice::v1::{AddSearchAttributesRequest, ListSearchAttributesRequest},
+};
+use windlass_workflows::attributes::NAMES;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttributesError {
+    #[error(
+        "OPS0004: the search attributes of runs cannot be registered in namespace {namespace} ({reason}); register \
+         {} as Keyword there", NAMES.join(", ")
+    )]
+    Refused { namespace: String, reason: String },
+    #[error("OPS0004: search attribute {name} exists in namespace {namespace} with another type; it must be Keyword")]
+    WrongType { namespace: String, name: String },
+}
+
+/// Registers what is missing.
+pub async fn ensure_search_attributes(client: &Client) -> Result<(), AttributesError> {
+    let namespace = client.namespace();
+    let refused = |reason: &str| AttributesError::Refused { namespace: namespace.clone(), reason: reason.to_owned() };
+    let mut operator = client.connection().operator_service();
+    let list = ListSearchAttributesRequest { namespace: namespace.clone() };
+    let known = operator.list_search_attributes(list.into_request()).await;
+    let known = known.map_err(|status| refused(status.message()))?.into_inner().custom_attributes;
+    let keyword = i32::from(IndexedValueType::Keyword);
+    let mut missing = HashMap::new();
+    for name in NAMES {
+        match known.get(name) {
+            Some(kind) if *kind == keyword => {}
+            Some(_) => return Err(AttributesError::WrongType { namespace, name: name.to_owned() }),
+            None => {
+                missing.insert(name.to_owned(), keyword);
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let add = AddSearchAttributesRequest { search_attributes: missing, namespace: namespace.clone() };
+    match operator.add_search_attributes(add.into_request()).await {
+        Ok(_) => Ok(()),
+        // Another worker was faster.
+        Err(status) if status.code() == temporalio_client::tonic::Code::AlreadyExists => Ok(()),
+        Err(status) => Err(refused(status.message())),
+    }
+}

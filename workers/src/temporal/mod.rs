@@ -1,0 +1,11 @@
+//! Reaching a Temporal server: how to connect, what goes over the wire, and what the server must know about runs.
+
+mod attributes;
+mod codec;
+mod connect;
+
+pub use self::{
+    attributes::{AttributesError, ensure_search_attributes},
+    codec::CanonicalJson,
+    connect::{Connect, ConnectError, TlsFiles, connect},
+};

@@ -1,0 +1,130 @@
+//! The worker: it polls a task queue and executes runs and their activities.
+
+use std::{sync::Arc, time::Duration};
+
+use temporalio_client::Client;
+use temporalio_common::worker::{VersioningBehavior, WorkerDeploymentOptions, WorkerDeploymentVersion};
+use temporalio_sdk::{Runtime, Worker, WorkerOptions};
+use tokio_util::sync::CancellationToken;
+use windlass_activities::{AgentCatalog, RunActivities};
+use windlass_models::ModelRegistry;
+use windlass_store::Store;
+use windlass_tools::ToolRegistry;
+use windlass_workflows::RunWorkflow;
+
+/// How a worker behaves.
+#[derive(Debug, Clone)]
+pub struct RunWorkerOptions {
+    pub task_queue: String,
+    /// Runs kept in memory; others are replayed when something happens to them.
+    pub max_cached_runs: usize,
+    /// How long activities may go on after a shutdown was asked for.
+    pub grace: Duration,
+    /// With a version, runs stay on the build that started them until they continue as new.
+    pub deployment: Option<Deployment>,
+}
+
+/// A named, versioned set of workers.
+#[derive(Debug, Clone)]
+pub struct Deployment {
+    pub name: String,
+    pub build_id: String,
+}
+
+impl Default for RunWorkerOptions {
+    fn default() -> Self {
+        Self {
+            task_queue: "windlass".to_owned(),
+            max_cached_runs: 1000,
+            grace: Duration::from_secs(10),
+            deployment: None,
+        }
+    }
+}
+
+/// What the worker's activities reach.
+#[derive(Clone)]
+pub struct Ports {
+    pub store: Arc<dyn Store>,
+    pub models: ModelRegistry,
+    pub tools: ToolRegistry,
+    pub agents: AgentCatalog,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    #[error("OPS0005: the worker cannot start: {0}")]
+    Start(String),
+    #[error("OPS0006: the worker stopped: {0}; start it again, runs go on where they were")]
+    Stopped(String),
+}
+
+/// A worker ready to run.
+pub struct WorkerService {
+    worker: Worker,
+    task_queue: String,
+}
+
+impl WorkerService {
+    pub fn new(client: Client, ports: Ports, options: &RunWorkerOptions) -> Result<Self, WorkerError> {
+        let start = |error: &dyn std::fmt::Display| WorkerError::Start(error.to_string());
+        let runtime = Runtime::from_current_tokio(Default::default()).map_err(|error| start(&error))?;
+        let activities = RunActivities::new(ports.store, ports.models, ports.tools, ports.agents);
+        let worker_options = WorkerOptions::new(options.task_queue.clone())
+            .register_activities(activities)
+            .register_workflow::<RunWorkflow>()
+            .map_err(|error| start(&error))?
+            .max_cached_workflows(options.max_cached_runs)
+            .graceful_shutdown_period(options.grace)
+            // A cancellation or a lost lease must reach an activity within its heartbeat timeout.
+            .max_heartbeat_throttle_interval(Duration::from_secs(5))
+            .default_heartbeat_throttle_interval(Duration::from_secs(5))
+            .maybe_deployment_options(options.deployment.as_ref().map(versioning))
+            .build();
+        let worker = Worker::new(&runtime, client, worker_options).map_err(|error| start(&error))?;
+        Ok(Self { worker, task_queue: options.task_queue.clone() })
+    }
+
+    /// Polls until the token fires, then lets activities end within the grace. The workflow side is not `Send`, so it
+    /// gets a thread of its own.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), WorkerError> {
+        let Self { mut worker, task_queue } = self;
+        let stop = worker.shutdown_handle();
+        let handle = tokio::runtime::Handle::current();
+        let (ended, end) = tokio::sync::oneshot::channel();
+        std::thread::Builder::new()
+            .name("windlass-runs".to_owned())
+            .spawn(move || {
+                let result = handle.block_on(worker.run());
+                ended.send(result.map_err(|error| error.to_string())).ok();
+            })
+            .map_err(|error| WorkerError::Start(error.to_string()))?;
+        tracing::info!(%task_queue, "worker is polling");
+        let mut end = std::pin::pin!(end);
+        let ended = tokio::select! {
+            ended = &mut end => ended,
+            () = shutdown.cancelled() => {
+                tracing::info!("worker is shutting down");
+                stop();
+                end.await
+            }
+        };
+        match ended {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(WorkerError::Stopped(error)),
+            Err(_) => Err(WorkerError::Stopped("its thread ended".to_owned())),
+        }
+    }
+}
+
+fn versioning(deployment: &Deployment) -> WorkerDeploymentOptions {
+    let version = WorkerDeploymentVersion::builder()
+        .deployment_name(deployment.name.clone())
+        .build_id(deployment.build_id.clone())
+        .build();
+    WorkerDeploymentOptions::new(version)
+        .use_worker_versioning(true)
+        .default_versioning_behavior(VersioningBehavior::Pinned)
+        .build()
+}
