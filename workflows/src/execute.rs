@@ -196,7 +196,13 @@ fn reason(error: &ActivityExecutionError) -> Reason {
         }
         _ => (None, timed_out),
     };
-    let message = if timed_out { "it took too long".to_owned() } else { describe(error.reason()) };
+    // A local activity's failure comes without a wrapper.
+    let own = error.reason().map(IncomingError::failure).or(error.failure());
+    let message = match own {
+        _ if timed_out => "it took too long".to_owned(),
+        Some(failure) => failure.message.clone(),
+        None => error.to_string(),
+    };
     Reason { message, error_class, retryable, timed_out }
 }
 

@@ -191,7 +191,7 @@ macro_rules! store_suite {
                 a_head_that_is_not_the_transcripts_is_refused,
                 an_older_head_reads_the_older_transcript;
             watch: an_append_wakes_the_watcher,
-                an_append_before_the_wait_is_not_missed,
+                a_watcher_that_waits_is_woken,
                 other_writes_of_a_run_wake_too,
                 writes_of_another_process_wake_too;
         }

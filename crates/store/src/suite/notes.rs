@@ -10,7 +10,8 @@ pub(crate) async fn a_note_is_replaced_by_its_key(bench: Bench) {
     let updated_at = bench.at(20);
     let replaced = bench.store.put_note(&workspace(), "door", "is blue").await.unwrap();
     assert_eq!(replaced, NoteRow { key: "door".into(), text: "is blue".into(), updated_at });
-    assert_eq!(bench.store.notes(&workspace(), "", 10).await.unwrap(), [replaced]);
+    assert_eq!(bench.store.notes(&workspace(), "blue", 10).await.unwrap(), [replaced]);
+    assert_eq!(bench.store.notes(&workspace(), "green", 10).await.unwrap(), []);
     assert_eq!(bench.store.notes(&WorkspaceId::new("other"), "", 10).await.unwrap(), []);
 }
 

@@ -1,6 +1,10 @@
 //! The file: created, reopened, shared, and left behind by a process that died.
 
-use std::{path::Path, sync::Arc, thread};
+use std::{
+    path::Path,
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use tempfile::TempDir;
 
@@ -101,14 +105,21 @@ async fn two_stores_on_one_file_share_one_log() {
 
 #[test]
 fn processes_may_open_a_new_file_at_the_same_time() {
-    let directory = TempDir::new().unwrap();
-    let path = file(&directory);
-    thread::scope(|scope| {
-        let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| SqliteStore::open(Options::new(&path)))).collect();
-        for opener in openers {
-            opener.join().unwrap().unwrap();
-        }
-    });
+    // The collision is a matter of microseconds, so it gets many chances.
+    for _ in 0..40 {
+        let directory = TempDir::new().unwrap();
+        let (path, start) = (file(&directory), Barrier::new(8));
+        thread::scope(|scope| {
+            let open = || {
+                start.wait();
+                SqliteStore::open(Options::new(&path))
+            };
+            let openers: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            for opener in openers {
+                opener.join().unwrap().unwrap();
+            }
+        });
+    }
 }
 
 fn refusal(path: &Path) -> (ErrorKind, String) {

@@ -1,0 +1,66 @@
+//! Failures of the model, of the worker, and what is not paid for twice.
+
+use serde_json::json;
+use windlass::ops::RunEnd;
+use windlass_core::{envelope::AnswerBody, event::EventBody, message::Message};
+
+use crate::support::{World, agent, block_on, calls, says, script, world::scripts};
+
+#[test]
+fn a_turn_that_fails_is_asked_again_and_says_so() {
+    block_on(async {
+        let turn = json!({"text": "fine", "error": {"error": "busy", "errorClass": "overloaded", "retryable": true, "times": 2}});
+        let world = World::new(scripts([("flaky", script(&[turn]))])).await;
+        let (run, output) = world.answer_of(agent("flaky", json!([])), "go").await;
+        assert_eq!(output.final_message, Some(Message::assistant("fine")));
+        let restarts: Vec<u32> = world
+            .bodies(&run)
+            .await
+            .into_iter()
+            .filter_map(|body| match body {
+                EventBody::TurnRestarted { turn: 0, attempt } => Some(attempt),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(restarts, [2, 3]);
+    });
+}
+
+#[test]
+fn a_model_that_refuses_fails_the_run_with_its_class() {
+    block_on(async {
+        let turn = json!({"error": {"error": "no credit", "errorClass": "auth", "retryable": false}});
+        let world = World::new(scripts([("broke", script(&[turn]))])).await;
+        let run = world.start(agent("broke", json!([])), "go").await;
+        let end = world.result(&run).await.unwrap_err();
+        assert!(
+            matches!(&end, RunEnd::Failed { code, message } if code == "RUN0001" && message.contains("no credit")),
+            "{end:?}"
+        );
+        let last = world.bodies(&run).await.pop().unwrap();
+        assert!(matches!(last, EventBody::Error { error_class: Some(class), retryable: false, .. } if class == "auth"));
+    });
+}
+
+#[test]
+fn a_run_survives_its_worker_and_the_next_one_goes_on() {
+    block_on(async {
+        let turns = [
+            calls(&[("echo", json!({"n": 1}))]),
+            json!({"await": {"kind": "clarification", "question": "city?"}}),
+            says("{{first_user}} {{last_user}} {{last_tool_result}}"),
+        ];
+        let world = World::new(scripts([("survivor", script(&turns))])).await;
+        let run = world.start(agent("survivor", json!([{"name": "echo"}])), "go").await;
+        let item = world.opened(&run, 1).await;
+        world.stop_worker().await;
+        world.start_worker();
+        world.give(&run, &item, AnswerBody::Clarification { answer: "Oslo".into() }).await;
+        let output = world.result(&run).await.unwrap();
+        assert_eq!(output.final_message, Some(Message::assistant("go Oslo {\"n\":1}")));
+        assert_eq!(world.watch.count("echo"), 1);
+        let turns =
+            world.bodies(&run).await.into_iter().filter(|body| matches!(body, EventBody::AssistantMessage { .. }));
+        assert_eq!(turns.count(), 3, "no turn was asked for twice");
+    });
+}
