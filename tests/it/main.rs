@@ -1,4 +1,5 @@
 //! The integration tests: runs on a real Temporal server, with a real store. One binary, a folder per concern.
 
+mod proofs;
 mod runs;
 mod support;

@@ -4,5 +4,6 @@
 //! process.
 
 pub mod ops;
+pub mod render;
 pub mod temporal;
 pub mod worker;

@@ -12,6 +12,8 @@ use windlass_store::Store;
 use windlass_tools::ToolRegistry;
 use windlass_workflows::RunWorkflow;
 
+use crate::temporal::{Connect, connect};
+
 /// How a worker behaves.
 #[derive(Debug, Clone)]
 pub struct RunWorkerOptions {
@@ -116,6 +118,24 @@ impl WorkerService {
             Err(_) => Err(WorkerError::Stopped("its thread ended".to_owned())),
         }
     }
+}
+
+/// Connects, runs a worker until the token fires and returns. Not async: whoever calls it does not compile the SDK's
+/// futures again.
+pub fn run_blocking(
+    connection: &Connect,
+    ports: Ports,
+    options: &RunWorkerOptions,
+    shutdown: CancellationToken,
+) -> Result<(), WorkerError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| WorkerError::Start(error.to_string()))?;
+    runtime.block_on(async {
+        let client = connect(connection).await.map_err(|error| WorkerError::Start(error.to_string()))?;
+        WorkerService::new(client, ports, options)?.run(shutdown).await
+    })
 }
 
 fn versioning(deployment: &Deployment) -> WorkerDeploymentOptions {

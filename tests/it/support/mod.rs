@@ -1,6 +1,8 @@
 //! What the tests stand on: a Temporal server, a store, a worker, scripted models and tools that can be watched.
 
 pub(crate) mod agents;
+pub(crate) mod checks;
+pub(crate) mod process;
 pub(crate) mod server;
 pub(crate) mod tools;
 pub(crate) mod world;

@@ -6,6 +6,7 @@
 mod awaits;
 mod event_line;
 mod event_view;
+mod hint;
 mod paint;
 mod run;
 mod table;
@@ -14,9 +15,10 @@ mod time;
 mod wrap;
 
 pub use self::{
-    awaits::{Hint, approval, await_lines, how_to_answer, summary as await_summary},
-    event_line::{event_line, summary as event_summary},
+    awaits::{await_lines, await_summary, how_to_answer},
+    event_line::{event_line, event_summary},
     event_view::{EventView, Show},
+    hint::Hint,
     paint::Paint,
     run::{Details, details, run_table},
     table::Table,

@@ -1,0 +1,54 @@
+//! A worker process for tests that kill it. Its tools and its model write to a ledger file what they do and when, so
+//! that a test can tell afterwards what happened once, twice or not at all.
+//!
+//! Arguments: address, task queue, data directory, scripts file, ledger file, how many runs to cache.
+
+mod ledger;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    temporal::Connect,
+    worker::{Deployment, Ports, RunWorkerOptions, run_blocking},
+};
+use windlass_activities::AgentCatalog;
+use windlass_models::{ModelRegistry, script::ScriptModel};
+use windlass_store::sqlite::{Options, SqliteStore};
+use windlass_tools::ToolRegistry;
+
+use self::ledger::{Ledger, LedgerTool, LoggedModel};
+
+fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [address, task_queue, data_dir, scripts, ledger, cached] = &args[..] else {
+        anyhow::bail!("six arguments are expected");
+    };
+    let ledger = Arc::new(Ledger::open(ledger)?);
+    let scripts = ScriptModel::from_file(&PathBuf::from(scripts)).context("scripts")?;
+    let store = Arc::new(SqliteStore::open(Options::new(PathBuf::from(data_dir).join("windlass.db")))?);
+    let ports = Ports {
+        store,
+        models: ModelRegistry::new().with("script", Arc::new(LoggedModel { ledger: ledger.clone(), scripts })),
+        tools: ToolRegistry::new()
+            .with(LedgerTool { name: "once", idempotent: false, ledger: ledger.clone() })
+            .with(LedgerTool { name: "again", idempotent: true, ledger }),
+        agents: AgentCatalog::default(),
+    };
+    let options = RunWorkerOptions {
+        task_queue: task_queue.clone(),
+        max_cached_runs: cached.parse()?,
+        grace: Duration::from_secs(2),
+        deployment: std::env::var("IT_BUILD_ID").ok().map(|build_id| Deployment { name: task_queue.clone(), build_id }),
+    };
+    let connection = Connect {
+        address: address.clone(),
+        namespace: "default".to_owned(),
+        tls: None,
+        api_key: None,
+        identity: format!("it-worker-{}", std::process::id()),
+    };
+    run_blocking(&connection, ports, &options, CancellationToken::new())?;
+    Ok(())
+}

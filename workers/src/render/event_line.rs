@@ -1,0 +1,167 @@
+//! One line per event, for `runs events`.
+
+use serde_json::Value;
+use windlass_core::{
+    envelope::ToolError,
+    event::{AwaitClosure, Event, EventBody},
+};
+
+use super::{Paint, await_summary, duration, json_line, moment, one_line};
+
+const TEXT: usize = 160;
+
+/// `seq  time  type  what`.
+pub fn event_line(event: &Event, paint: Paint) -> String {
+    let (seq, at, kind) = (format!("{:>5}", event.seq), moment(event.at), format!("{:<18}", one_line(&event.kind, 40)));
+    format!("{seq}  {}  {}  {}", paint.dim(&at), paint.bold(&kind), event_summary(event)).trim_end().to_owned()
+}
+
+/// What an event says, without its type.
+pub fn event_summary(event: &Event) -> String {
+    match event.body() {
+        Ok(body) => said(&body),
+        Err(_) => json_line(&event.data, TEXT),
+    }
+}
+
+fn said(body: &EventBody) -> String {
+    let text = |text: &str| one_line(text, TEXT);
+    match body {
+        EventBody::Started { agent_id, model_id, parent_run_id, .. } => {
+            let below = parent_run_id.as_ref().map(|parent| format!(" below {parent}")).unwrap_or_default();
+            format!("agent {agent_id} on {}{below}", text(model_id))
+        }
+        EventBody::AssistantDelta { text: piece, turn, attempt } | EventBody::ThinkingDelta { text: piece, turn, attempt } => {
+            format!("[{turn}.{attempt}] {}", json_line(&Value::String(piece.clone()), TEXT))
+        }
+        EventBody::TurnRestarted { turn, attempt } => format!("turn {turn}, attempt {attempt}; earlier deltas are void"),
+        EventBody::AssistantMessage { text: message, tool_calls, .. } => {
+            let calls: Vec<&str> = tool_calls.iter().map(|call| call.name.as_str()).collect();
+            let calls = if calls.is_empty() { String::new() } else { format!(" → {}", text(&calls.join(", "))) };
+            format!("{}{calls}", text(message))
+        }
+        EventBody::PlannerNote { text: note } => text(note),
+        EventBody::Usage { turn, usage } => {
+            format!("turn {turn}: {} in, {} out", usage.input_tokens, usage.output_tokens)
+        }
+        EventBody::ToolCall { tool_use_id, name, input, .. } => {
+            format!("{tool_use_id} {name}{}", arguments(input.as_ref()))
+        }
+        EventBody::LocalToolCall { tool_use_id, name, args, await_id } => {
+            format!("{tool_use_id} {name}{} (in {await_id})", arguments(args.as_ref()))
+        }
+        EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
+            let time = telemetry.as_ref().map(|facts| format!(" {}", duration(facts.duration_ms))).unwrap_or_default();
+            let mark = if *ok { "ok" } else { "not ok" };
+            format!("{tool_use_id} {name} {mark}{time}: {}", outcome(result.as_ref(), *result_bytes, error.as_ref()))
+        }
+        EventBody::CallRefused { tool_use_id, name, reason } => format!("{tool_use_id} {name}: {}", word(reason)),
+        EventBody::LoopDetected { consecutive_count, hard_cutoff, .. } => {
+            format!("{consecutive_count} times the same{}", if *hard_cutoff { ", stopping" } else { "" })
+        }
+        EventBody::ToolBudgetExceeded { tool, max_calls, call_index } => {
+            format!("{tool}: call {call_index}, {max_calls} allowed")
+        }
+        EventBody::ChildRunLinked { tool_use_id, child_run_id, child_agent_id, .. } => {
+            format!("{tool_use_id} → {child_run_id} (agent {child_agent_id})")
+        }
+        EventBody::Phase { phase } => phase.as_str().to_owned(),
+        EventBody::AwaitOpened { item } => format!("{} {}: {}", item.id, word(&item.kind), await_summary(item)),
+        EventBody::AwaitClosed { await_id, outcome, actor } => format!("{await_id} {}", closed(*outcome, actor.as_deref())),
+        EventBody::AnswerRejected { await_id, status, message, actor } => {
+            format!("{await_id} by {}: {}: {}", text(actor), word(status), text(message))
+        }
+        EventBody::SignalRejected { signal, message } => format!("{}: {}", text(signal), text(message)),
+        EventBody::Paused { reason, requested_by } => by(reason, requested_by),
+        EventBody::Resumed { notes, requested_by } => by(notes, requested_by),
+        EventBody::Steered { text, requested_by } => by(text, requested_by),
+        EventBody::Finalizing { reason } => reason.as_str().to_owned(),
+        EventBody::Result { text: answer, .. } => text(answer),
+        EventBody::Error { code, error, .. } => format!("{code}: {}", text(error)),
+        EventBody::Cancelled { reason, .. } => text(reason),
+    }
+}
+
+fn arguments(args: Option<&Value>) -> String {
+    args.map(|args| format!(" {}", json_line(args, TEXT))).unwrap_or_default()
+}
+
+/// A result, or why there is none.
+pub(super) fn outcome(result: Option<&Value>, bytes: u64, error: Option<&ToolError>) -> String {
+    match (error, result) {
+        (Some(error), _) => format!("{}: {}", word(&error.kind), one_line(&error.message, TEXT)),
+        (None, Some(result)) => json_line(result, TEXT),
+        (None, None) => format!("{bytes} bytes"),
+    }
+}
+
+pub(super) fn closed(outcome: AwaitClosure, actor: Option<&str>) -> String {
+    let actor = actor.map(|actor| format!(" by {}", one_line(actor, 80))).unwrap_or_default();
+    format!("{}{actor}", word(&outcome))
+}
+
+fn by(text: &str, who: &str) -> String {
+    match (one_line(text, TEXT), one_line(who, 80)) {
+        (text, who) if who.is_empty() => text,
+        (text, who) if text.is_empty() => format!("by {who}"),
+        (text, who) => format!("{text} (by {who})"),
+    }
+}
+
+/// The name a value has in JSON, with spaces.
+pub(super) fn word<T: serde::Serialize>(value: &T) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_core::time::Timestamp;
+
+    use super::*;
+
+    fn line(kind: &str, data: Value) -> String {
+        let event = Event { seq: 7, at: Timestamp(1_769_850_300_250), key: "k".into(), kind: kind.into(), data };
+        let line = event_line(&event, Paint::PLAIN);
+        line.strip_prefix("    7  2026-01-31T09:05:00.250Z  ").unwrap().to_owned()
+    }
+
+    #[test]
+    fn events_are_lines() {
+        let digest = "0".repeat(64);
+        let cases = [
+            (
+                line("started", json!({"agentId": "demo", "workspace": "w", "modelId": "script:demo", "parentRunId": "run-0"})),
+                "started             agent demo on script:demo below run-0",
+            ),
+            (
+                line("assistant_delta", json!({"text": " a\nb", "turn": 0, "attempt": 2})),
+                r#"assistant_delta     [0.2] " a\nb""#,
+            ),
+            (
+                line("tool_call", json!({"toolUseId": "c", "name": "clock", "input": {"a": 1}, "digest": digest, "turn": 0})),
+                r#"tool_call           c clock {"a":1}"#,
+            ),
+            (
+                line("tool_result", json!({"toolUseId": "c", "name": "clock", "ok": true, "status": "ok", "result": 5,
+                    "resultBytes": 1, "telemetry": {"durationMs": 12}})),
+                "tool_result         c clock ok 12ms: 5",
+            ),
+            (
+                line("tool_result", json!({"toolUseId": "c", "name": "clock", "ok": false, "status": "refused",
+                    "resultBytes": 0, "error": {"kind": "tool_cap", "message": "no more"}})),
+                "tool_result         c clock not ok: tool cap: no more",
+            ),
+            (
+                line("await_closed", json!({"awaitId": "await-1", "outcome": "approved", "actor": "ann"})),
+                "await_closed        await-1 approved by ann",
+            ),
+            (line("paused", json!({"reason": "lunch", "requestedBy": "ann"})), "paused              lunch (by ann)"),
+            (line("hologram", json!({"x": "\u{9b}"})), "hologram            {\"x\":\"�\"}"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(line, expected);
+        }
+    }
+}
