@@ -65,7 +65,9 @@ impl RunActivities {
 
     /// By content if the start says so, else by id from the worker's own agents.
     async fn find(&self, input: &RunInput) -> Result<AgentDefinition, ActivityError> {
-        if let Some(digest) = input.agent_digest {
+        // A repeat must find what the first attempt pinned, even if the worker's agents changed in between.
+        let opened = self.store.run(&input.run_id).await.map_err(|error| failures::store(&error))?;
+        if let Some(digest) = opened.map(|run| run.agent_digest).or(input.agent_digest) {
             return self.definition(digest).await;
         }
         match self.agents.get(&input.agent_id) {

@@ -22,7 +22,7 @@ pub struct RunWorkerOptions {
     pub max_cached_runs: usize,
     /// How long activities may go on after a shutdown was asked for.
     pub grace: Duration,
-    /// With a version, runs stay on the build that started them until they continue as new.
+    /// With a version, the server routes runs to the current build; a run that waits moves to it when it wakes.
     pub deployment: Option<Deployment>,
 }
 
@@ -145,6 +145,6 @@ fn versioning(deployment: &Deployment) -> WorkerDeploymentOptions {
         .build();
     WorkerDeploymentOptions::new(version)
         .use_worker_versioning(true)
-        .default_versioning_behavior(VersioningBehavior::Pinned)
+        .default_versioning_behavior(VersioningBehavior::AutoUpgrade)
         .build()
 }

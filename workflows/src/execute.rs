@@ -37,7 +37,8 @@ pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, Run
 }
 
 pub(crate) async fn record(ctx: &Context, input: RecordInput) -> Result<(), RunFailure> {
-    let recorded = ctx.execute_local_activity(Record, input, bookkeeping("record")).await;
+    let written = input.outbox.events.iter().map(|event| event.body.kind()).collect::<Vec<_>>().join(", ");
+    let recorded = ctx.execute_local_activity(Record, input, bookkeeping(&format!("record {written}"))).await;
     let recorded = recorded.map_err(|error| RunFailure::new(RunFailureKind::StoreRefused, reason(&error).message))?;
     ctx.state_mut(|workflow| {
         if let Stage::Open(run) = &mut workflow.stage {

@@ -14,7 +14,6 @@ use crate::{
         ToolTelemetry,
     },
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, ToolName, WorkspaceId},
-    run::Phase,
     time::{Millis, Timestamp},
 };
 
@@ -166,9 +165,6 @@ pub enum EventBody {
         child_run_id: RunId,
         child_agent_id: AgentId,
     },
-    Phase {
-        phase: Phase,
-    },
     AwaitOpened {
         item: AwaitView,
     },
@@ -244,11 +240,43 @@ impl EventBody {
     pub const TERMINAL: [&'static str; 3] = ["result", "error", "cancelled"];
 
     /// The event's type and its data, as the log stores them.
-    pub fn split(&self) -> Result<(String, Value), serde_json::Error> {
+    pub fn split(&self) -> Result<(&'static str, Value), serde_json::Error> {
         let mut data = serde_json::to_value(self)?;
-        let kind = data.as_object_mut().and_then(|fields| fields.remove("type"));
-        let kind = kind.and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-        Ok((kind, data))
+        if let Some(fields) = data.as_object_mut() {
+            fields.remove("type");
+        }
+        Ok((self.kind(), data))
+    }
+
+    /// The event's type as the log names it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "started",
+            Self::AssistantDelta { .. } => "assistant_delta",
+            Self::ThinkingDelta { .. } => "thinking_delta",
+            Self::TurnRestarted { .. } => "turn_restarted",
+            Self::AssistantMessage { .. } => "assistant_message",
+            Self::PlannerNote { .. } => "planner_note",
+            Self::Usage { .. } => "usage",
+            Self::ToolCall { .. } => "tool_call",
+            Self::LocalToolCall { .. } => "local_tool_call",
+            Self::ToolResult { .. } => "tool_result",
+            Self::CallRefused { .. } => "call_refused",
+            Self::LoopDetected { .. } => "loop_detected",
+            Self::ToolBudgetExceeded { .. } => "tool_budget_exceeded",
+            Self::ChildRunLinked { .. } => "child_run_linked",
+            Self::AwaitOpened { .. } => "await_opened",
+            Self::AwaitClosed { .. } => "await_closed",
+            Self::AnswerRejected { .. } => "answer_rejected",
+            Self::SignalRejected { .. } => "signal_rejected",
+            Self::Paused { .. } => "paused",
+            Self::Resumed { .. } => "resumed",
+            Self::Steered { .. } => "steered",
+            Self::Finalizing { .. } => "finalizing",
+            Self::Result { .. } => "result",
+            Self::Error { .. } => "error",
+            Self::Cancelled { .. } => "cancelled",
+        }
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -287,8 +315,8 @@ mod tests {
     fn a_body_splits_into_type_and_data_and_back() {
         let body = EventBody::AssistantDelta { text: "hi".into(), turn: 1, attempt: 2 };
         let (kind, data) = body.split().unwrap();
-        assert_eq!((kind.as_str(), &data), ("assistant_delta", &json!({"text": "hi", "turn": 1, "attempt": 2})));
-        let event = Event { seq: 1, at: Timestamp(5), key: "k".into(), kind, data };
+        assert_eq!((kind, &data), ("assistant_delta", &json!({"text": "hi", "turn": 1, "attempt": 2})));
+        let event = Event { seq: 1, at: Timestamp(5), key: "k".into(), kind: kind.to_owned(), data };
         assert_eq!(event.body().unwrap(), body);
         assert!(!event.is_terminal());
     }

@@ -2,6 +2,7 @@
 //! scaled by an environment variable, and prints what it measured.
 
 mod chaos;
+mod flat_history;
 
 /// A size from the environment, or the short form's.
 fn scale(variable: &str, short: usize) -> usize {

@@ -2,9 +2,13 @@
 
 use serde_json::json;
 use windlass::ops::RunEnd;
-use windlass_core::{envelope::AnswerBody, event::EventBody, message::Message};
+use windlass_core::{
+    envelope::{AnswerBody, SteerRequest},
+    event::EventBody,
+    message::Message,
+};
 
-use crate::support::{World, agent, block_on, calls, says, script, world::scripts};
+use crate::support::{World, agent, block_on, calls, checks, says, script, world::scripts};
 
 #[test]
 fn a_turn_that_fails_is_asked_again_and_says_so() {
@@ -62,5 +66,30 @@ fn a_run_survives_its_worker_and_the_next_one_goes_on() {
         let turns =
             world.bodies(&run).await.into_iter().filter(|body| matches!(body, EventBody::AssistantMessage { .. }));
         assert_eq!(turns.count(), 3, "no turn was asked for twice");
+    });
+}
+
+#[test]
+fn a_turn_that_fails_for_good_loses_neither_results_nor_what_people_said() {
+    block_on(async {
+        let failing =
+            json!({"delay_ms": 700, "error": {"error": "busy", "errorClass": "overloaded", "retryable": true}});
+        let turns = [calls(&[("echo", json!({"n": 1}))]), failing];
+        let world = World::new(scripts([("doomed", script(&turns))])).await;
+        let run = world
+            .start_with(agent("doomed", json!([{"name": "echo"}])), "go", |start| {
+                start.tuning.as_mut().unwrap().plan_max_attempts = Some(2);
+            })
+            .await;
+        // The turn's first attempt has written the result; the steer comes while the second is under way.
+        world.event(&run, |body| matches!(body, EventBody::TurnRestarted { .. })).await;
+        let steer = SteerRequest { text: "hurry".into(), ..SteerRequest::default() };
+        world.ops.steer(&run, &steer).await.unwrap();
+        let end = world.result(&run).await.unwrap_err();
+        assert!(matches!(&end, RunEnd::Failed { code, .. } if code == "RUN0001"), "{end:?}");
+        let transcript = world.transcript(&run).await;
+        checks::every_call_has_one_result(&transcript);
+        assert_eq!(transcript.last(), Some(&Message::user("hurry")));
+        checks::log_is_gapless_with_one_terminal_event_at_its_end(&world.events(&run).await);
     });
 }

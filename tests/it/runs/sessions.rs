@@ -12,7 +12,7 @@ fn a_session_remembers_what_successful_runs_said() {
         let failing = json!({"error": {"error": "no", "errorClass": "auth", "retryable": false}});
         let world = World::new(scripts([("talk", script(&[turn])), ("fails", script(&[failing]))])).await;
         let session = SessionId::new("chat-1");
-        let mut ask = async |name: &str, prompt: &str| {
+        let ask = async |name: &str, prompt: &str| {
             let session = session.clone();
             let run = world.start_with(agent(name, json!([])), prompt, |start| start.session_id = Some(session)).await;
             world.result(&run).await.ok().and_then(|output| output.final_message)

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod checks;
+pub(crate) mod meter;
 pub(crate) mod process;
 pub(crate) mod server;
 pub(crate) mod tools;

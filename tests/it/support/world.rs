@@ -69,9 +69,14 @@ impl World {
     }
 
     pub(crate) async fn without_worker(scripts: Value) -> Self {
+        Self::at(&server::shared().address, scripts).await
+    }
+
+    /// A world that reaches the server at another address; its worker is not started.
+    pub(crate) async fn at(address: &str, scripts: Value) -> Self {
         let dir = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(open_store(dir.path()));
-        let client = client().await;
+        let client = client_at(address).await;
         let watch = Watch::default();
         let permits = Arc::new(Semaphore::new(0));
         let (begun_sender, begun) = mpsc::unbounded_channel();
@@ -224,8 +229,12 @@ pub(crate) fn open_store(dir: &Path) -> SqliteStore {
 }
 
 pub(crate) async fn client() -> Client {
+    client_at(&server::shared().address).await
+}
+
+pub(crate) async fn client_at(address: &str) -> Client {
     let options = Connect {
-        address: server::shared().address.clone(),
+        address: address.to_owned(),
         namespace: "default".to_owned(),
         tls: None,
         api_key: None,

@@ -1,5 +1,6 @@
 //! Operating runs: start, look, steer, answer, cancel. Straight over Temporal and the store.
 
+mod durable;
 mod error;
 mod start;
 
@@ -45,6 +46,10 @@ impl RunOps {
         &self.client
     }
 
+    pub fn task_queue(&self) -> &str {
+        &self.task_queue
+    }
+
     pub fn workspace(&self) -> &WorkspaceId {
         &self.workspace
     }
@@ -52,6 +57,12 @@ impl RunOps {
     /// By workflow id only: a run continues as new and its handle must follow.
     fn handle(&self, run: &RunId) -> WorkflowHandle<Client, RunWorkflow> {
         self.client.get_workflow_handle::<RunWorkflow>(run.to_string())
+    }
+
+    /// Fails unless the server knows the run, opened by a worker or not.
+    pub async fn exists(&self, run: &RunId) -> Result<(), OpsError> {
+        let described = self.handle(run).describe(Default::default()).await;
+        described.map(|_| ()).map_err(|error| OpsError::interaction(run, &error))
     }
 
     /// The run's state as its workflow sees it; `None` while it is only starting.

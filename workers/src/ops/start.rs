@@ -29,12 +29,17 @@ pub struct StartRun {
 }
 
 impl StartRun {
-    /// A run of this definition with one user message and an id that sorts by time.
+    /// A run of this definition with one user message.
     pub fn new(definition: AgentDefinition, prompt: impl Into<String>) -> Self {
+        Self::of(definition.id.clone(), Some(definition), prompt)
+    }
+
+    /// A run of this agent with one user message and an id that sorts by time.
+    pub fn of(agent_id: AgentId, definition: Option<AgentDefinition>, prompt: impl Into<String>) -> Self {
         Self {
             run_id: RunId::new(format!("run-{}", uuid::Uuid::now_v7().simple())),
-            agent_id: definition.id.clone(),
-            definition: Some(definition),
+            agent_id,
+            definition,
             messages: vec![Message::user(prompt)],
             session_id: None,
             model_id: None,

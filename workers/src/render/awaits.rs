@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_question_is_one_line_and_one_command() {
-        let item = item(AwaitKind::Clarification, json!({"prompt": "Who\nreads it?", "title": "It decides the words."}));
+        let item =
+            item(AwaitKind::Clarification, json!({"prompt": "Who\nreads it?", "title": "It decides the words."}));
         assert_eq!(shown(&item), "? await-1 asks: Who reads it?\n  It decides the words.");
         assert_eq!(typed(&item), "windlass runs answer run-1 await-1 'YOUR ANSWER'");
         assert_eq!(await_summary(&item), "Who reads it?");
@@ -169,7 +170,10 @@ mod tests {
             shown(&item),
             "? await-1 wants results from outside: Results wanted for a, b\n  call-0-0 = a {\"x\":1}\n  call-0-1 = b"
         );
-        assert_eq!(typed(&item), "windlass runs answer run-1 await-1 --result call-0-0='JSON' --result call-0-1='JSON'");
+        assert_eq!(
+            typed(&item),
+            "windlass runs answer run-1 await-1 --result call-0-0='JSON' --result call-0-1='JSON'"
+        );
     }
 
     #[test]
@@ -180,10 +184,7 @@ mod tests {
                 {"id": "size", "prompt": "Which?", "allowMultiple": true, "options": [{"id": "s", "label": "Small"}]},
             ]}),
         );
-        assert_eq!(
-            shown(&item),
-            "? await-1 asks: Two things\n  size: Which? (several may be chosen)\n    s = Small"
-        );
+        assert_eq!(shown(&item), "? await-1 asks: Two things\n  size: Which? (several may be chosen)\n    s = Small");
     }
 
     #[test]

@@ -31,10 +31,13 @@ fn said(body: &EventBody) -> String {
             let below = parent_run_id.as_ref().map(|parent| format!(" below {parent}")).unwrap_or_default();
             format!("agent {agent_id} on {}{below}", text(model_id))
         }
-        EventBody::AssistantDelta { text: piece, turn, attempt } | EventBody::ThinkingDelta { text: piece, turn, attempt } => {
+        EventBody::AssistantDelta { text: piece, turn, attempt }
+        | EventBody::ThinkingDelta { text: piece, turn, attempt } => {
             format!("[{turn}.{attempt}] {}", json_line(&Value::String(piece.clone()), TEXT))
         }
-        EventBody::TurnRestarted { turn, attempt } => format!("turn {turn}, attempt {attempt}; earlier deltas are void"),
+        EventBody::TurnRestarted { turn, attempt } => {
+            format!("turn {turn}, attempt {attempt}; earlier deltas are void")
+        }
         EventBody::AssistantMessage { text: message, tool_calls, .. } => {
             let calls: Vec<&str> = tool_calls.iter().map(|call| call.name.as_str()).collect();
             let calls = if calls.is_empty() { String::new() } else { format!(" → {}", text(&calls.join(", "))) };
@@ -65,9 +68,10 @@ fn said(body: &EventBody) -> String {
         EventBody::ChildRunLinked { tool_use_id, child_run_id, child_agent_id, .. } => {
             format!("{tool_use_id} → {child_run_id} (agent {child_agent_id})")
         }
-        EventBody::Phase { phase } => phase.as_str().to_owned(),
         EventBody::AwaitOpened { item } => format!("{} {}: {}", item.id, word(&item.kind), await_summary(item)),
-        EventBody::AwaitClosed { await_id, outcome, actor } => format!("{await_id} {}", closed(*outcome, actor.as_deref())),
+        EventBody::AwaitClosed { await_id, outcome, actor } => {
+            format!("{await_id} {}", closed(*outcome, actor.as_deref()))
+        }
         EventBody::AnswerRejected { await_id, status, message, actor } => {
             format!("{await_id} by {}: {}: {}", text(actor), word(status), text(message))
         }
@@ -132,7 +136,10 @@ mod tests {
         let digest = "0".repeat(64);
         let cases = [
             (
-                line("started", json!({"agentId": "demo", "workspace": "w", "modelId": "script:demo", "parentRunId": "run-0"})),
+                line(
+                    "started",
+                    json!({"agentId": "demo", "workspace": "w", "modelId": "script:demo", "parentRunId": "run-0"}),
+                ),
                 "started             agent demo on script:demo below run-0",
             ),
             (
@@ -140,17 +147,26 @@ mod tests {
                 r#"assistant_delta     [0.2] " a\nb""#,
             ),
             (
-                line("tool_call", json!({"toolUseId": "c", "name": "clock", "input": {"a": 1}, "digest": digest, "turn": 0})),
+                line(
+                    "tool_call",
+                    json!({"toolUseId": "c", "name": "clock", "input": {"a": 1}, "digest": digest, "turn": 0}),
+                ),
                 r#"tool_call           c clock {"a":1}"#,
             ),
             (
-                line("tool_result", json!({"toolUseId": "c", "name": "clock", "ok": true, "status": "ok", "result": 5,
-                    "resultBytes": 1, "telemetry": {"durationMs": 12}})),
+                line(
+                    "tool_result",
+                    json!({"toolUseId": "c", "name": "clock", "ok": true, "status": "ok", "result": 5,
+                    "resultBytes": 1, "telemetry": {"durationMs": 12}}),
+                ),
                 "tool_result         c clock ok 12ms: 5",
             ),
             (
-                line("tool_result", json!({"toolUseId": "c", "name": "clock", "ok": false, "status": "refused",
-                    "resultBytes": 0, "error": {"kind": "tool_cap", "message": "no more"}})),
+                line(
+                    "tool_result",
+                    json!({"toolUseId": "c", "name": "clock", "ok": false, "status": "refused",
+                    "resultBytes": 0, "error": {"kind": "tool_cap", "message": "no more"}}),
+                ),
                 "tool_result         c clock not ok: tool cap: no more",
             ),
             (

@@ -1,12 +1,7 @@
 //! Runs in a list, and one run in detail.
 
 use windlass_core::{
-    awaits::AwaitView,
-    envelope::RunStatusView,
-    event::Event,
-    ids::RunId,
-    run::RunStatus,
-    time::Timestamp,
+    awaits::AwaitView, envelope::RunStatusView, event::Event, ids::RunId, run::RunStatus, time::Timestamp,
 };
 use windlass_store::RunRow;
 
@@ -108,8 +103,7 @@ fn facts(run: &Details, now: Timestamp) -> Vec<(&'static str, String)> {
 }
 
 fn status(run: &Details) -> String {
-    let (status, phase) =
-        run.live.as_ref().map_or((run.row.status, run.row.phase), |live| (live.status, live.phase));
+    let (status, phase) = run.live.as_ref().map_or((run.row.status, run.row.phase), |live| (live.status, live.phase));
     let paused = run.live.as_ref().and_then(|live| live.paused_by.as_deref()).filter(|who| !who.is_empty());
     let paused = paused.map(|who| format!(" by {}", one_line(who, 80))).unwrap_or_default();
     match status {
@@ -145,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_list_is_a_table() {
-        let runs = [row("run-2", json!({})), row("run-1", json!({"status": "completed", "phase": "done", "createdAt": 0}))];
+        let runs =
+            [row("run-2", json!({})), row("run-1", json!({"status": "completed", "phase": "done", "createdAt": 0}))];
         let expected = "\
 RUN    AGENT  STATUS     PHASE            AGE     INPUT
 run-2  demo   running    executing_tools  5s      Write a note
@@ -155,13 +150,15 @@ run-1  demo   completed  done             20484d  Write a note";
 
     #[test]
     fn details_say_what_to_do_next() {
-        let item = json!({"id": "await-1", "kind": "clarification", "prompt": "Who?", "openedAt": 0, "onExpiry": "replan"});
+        let item =
+            json!({"id": "await-1", "kind": "clarification", "prompt": "Who?", "openedAt": 0, "onExpiry": "replan"});
         let live = json!({
             "runId": "run-2", "agentId": "demo", "status": "waiting", "phase": "waiting", "turn": 2, "toolCalls": 2,
             "pendingAwaits": 1, "remainingMs": 60_000, "transcript": {"len": 3, "digest": "0".repeat(64)},
             "usage": {"totalTokens": 42}, "stateDigest": "0".repeat(64),
         });
-        let result = json!({"toolUseId": "c", "name": "clock", "ok": true, "status": "ok", "result": 5, "resultBytes": 1});
+        let result =
+            json!({"toolUseId": "c", "name": "clock", "ok": true, "status": "ok", "result": 5, "resultBytes": 1});
         let run = Details {
             row: row("run-2", json!({"session": "s1", "labels": {"team": "a"}})),
             live: Some(serde_json::from_value(live).unwrap()),

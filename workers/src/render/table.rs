@@ -32,7 +32,7 @@ impl Table {
         }
         let last = self.headings.len().saturating_sub(1);
         for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
+            column.set_padding((0, if index < last { 2 } else { 0 }));
             if index < last {
                 // Ids and states are there to be copied and compared: never cut.
                 column.set_constraint(ColumnConstraint::ContentWidth);
@@ -66,7 +66,7 @@ run-22  completed  Hi";
     fn only_the_last_column_is_cut() {
         let expected = "\
 RUN     STATUS     INPUT
-run-1   running    What is the…
+run-1   running    What is the an…
 run-22  completed  Hi";
         assert_eq!(table().render(Some(36)), expected);
     }

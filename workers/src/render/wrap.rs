@@ -21,10 +21,10 @@ impl LineBuffer {
         let mut lines = Vec::new();
         while let Some((line, rest)) = self.pending.split_once('\n') {
             let (line, rest) = (line.to_owned(), rest.to_owned());
-            lines.extend(self.broken(line));
+            lines.extend(broken(line, self.width));
             self.pending = rest;
         }
-        let mut last = self.broken(std::mem::take(&mut self.pending));
+        let mut last = broken(std::mem::take(&mut self.pending), self.width);
         self.pending = last.pop().unwrap_or_default();
         lines.extend(last);
         lines
@@ -39,22 +39,25 @@ impl LineBuffer {
     pub fn finish(&mut self) -> Option<String> {
         Some(std::mem::take(&mut self.pending)).filter(|line| !line.is_empty())
     }
+}
 
-    fn broken(&self, mut line: String) -> Vec<String> {
-        let mut lines = Vec::new();
-        while let Some(width) = self.width.filter(|width| line.width() > *width) {
-            let end = end_of_fit(&line, width);
-            let (at, skip) = match line[..end].rfind(' ') {
-                _ if line[end..].starts_with(' ') => (end, 1),
-                Some(space) if space > 0 => (space, 1),
-                _ => (end, 0),
-            };
-            lines.push(line[..at].to_owned());
-            line = line[at + skip..].to_owned();
+fn broken(mut line: String, width: Option<usize>) -> Vec<String> {
+    let mut lines = Vec::new();
+    while let Some(width) = width.filter(|width| line.width() > *width) {
+        let end = end_of_fit(&line, width);
+        let (at, skip) = match line[..end].rfind(' ') {
+            _ if line[end..].starts_with(' ') => (end, 1),
+            Some(space) if space > 0 => (space, 1),
+            _ => (end, 0),
+        };
+        if at + skip >= line.len() {
+            break;
         }
-        lines.push(line);
-        lines
+        lines.push(line[..at].to_owned());
+        line = line[at + skip..].to_owned();
     }
+    lines.push(line);
+    lines
 }
 
 /// Where the part of the line that fits ends; at least one character fits.
@@ -81,7 +84,10 @@ mod tests {
 
     #[test]
     fn pieces_become_lines() {
-        assert_eq!(lines(None, &["a b", " c\nd", "\n\n", "e"]), (vec!["a b c".into(), "d".into(), String::new()], Some("e".into())));
+        assert_eq!(
+            lines(None, &["a b", " c\nd", "\n\n", "e"]),
+            (vec!["a b c".into(), "d".into(), String::new()], Some("e".into()))
+        );
         assert_eq!(lines(None, &["a\n"]), (vec!["a".into()], None));
     }
 

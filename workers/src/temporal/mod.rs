@@ -3,9 +3,11 @@
 mod attributes;
 mod codec;
 mod connect;
+mod pollers;
 
 pub use self::{
     attributes::{AttributesError, ensure_search_attributes},
     codec::CanonicalJson,
     connect::{Connect, ConnectError, TlsFiles, connect},
+    pollers::{Pollers, pollers},
 };

@@ -44,8 +44,8 @@ pub struct Parting {
 impl Run {
     /// What `record` is to write now, between turns.
     pub fn record_input(&mut self) -> RecordInput {
-        let outbox = self.outgoing.take();
-        self.record_of(outbox)
+        let events = self.outgoing.take();
+        self.record_of(Outbox { messages: Vec::new(), events })
     }
 
     /// The store's transcript as of the last record.
@@ -77,7 +77,7 @@ impl Run {
 
         let results = self.take_results();
         let said = std::mem::take(&mut self.state.said);
-        let mut outbox = self.outgoing.take();
+        let mut outbox = Outbox { messages: Vec::new(), events: self.outgoing.take() };
         if !results.is_empty() {
             outbox.messages.push(OutboxMessage::ToolResults { results });
         }

@@ -192,7 +192,7 @@ impl Run {
             RunStatus::Waiting => Phase::Waiting,
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Phase::Done,
             RunStatus::Running if self.state.finalize.is_some() => Phase::Finalizing,
-            RunStatus::Running if self.state.batch.is_empty() => Phase::Planning,
+            RunStatus::Running if self.state.planning || self.state.batch.is_empty() => Phase::Planning,
             RunStatus::Running => Phase::ExecutingTools,
         }
     }

@@ -2,15 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    envelope::Outbox,
-    event::{EventBody, NewEvent},
-};
+use crate::event::{EventBody, NewEvent};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Outgoing {
     events: Vec<NewEvent>,
+    /// How many of `events` a plan took along that has not succeeded yet.
+    in_flight: usize,
     /// Numbers the keys; it goes on across continue-as-new.
     next_key: u64,
 }
@@ -25,8 +24,19 @@ impl Outgoing {
         self.events.is_empty()
     }
 
-    /// Everything not yet handed to an activity.
-    pub fn take(&mut self) -> Outbox {
-        Outbox { messages: Vec::new(), events: std::mem::take(&mut self.events) }
+    /// Everything not yet written, to be written by an activity that is retried until it succeeds.
+    pub fn take(&mut self) -> Vec<NewEvent> {
+        self.in_flight = 0;
+        std::mem::take(&mut self.events)
+    }
+
+    /// The same for an activity that may fail for good: the events stay until [`sent`](Self::sent) says it did not.
+    pub(super) fn send(&mut self) -> Vec<NewEvent> {
+        self.in_flight = self.events.len();
+        self.events.clone()
+    }
+
+    pub(super) fn sent(&mut self) {
+        self.events.drain(..std::mem::take(&mut self.in_flight));
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
     canonical::Digest,
     envelope::{
-        AwaitRequest, CallStatus, Extra, FinalizeReason, OutboxMessage, PlanActivityInput, PlanActivityOutput,
+        AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
         PlanResult, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind, ToolRequest, VERSION,
     },
     event::EventBody,
@@ -37,12 +37,14 @@ pub struct PlanFailure {
 }
 
 impl Run {
-    /// Begins a turn: the results of the batch and what people said go along.
+    /// Begins a turn: the results of the batch and what people said go along. They are kept until the turn succeeds,
+    /// because a turn that fails may have written them or not.
     pub fn begin_plan(&mut self, now: Timestamp) -> PlanOrder {
-        let tool_outputs = self.take_results();
-        let said = std::mem::take(&mut self.state.said);
-        let mut outbox = self.outgoing.take();
-        outbox.messages = said.into_iter().map(|message| OutboxMessage::Message { message }).collect();
+        let tool_outputs = self.state.batch_results();
+        let said = self.state.said.clone();
+        let messages = said.into_iter().map(|message| OutboxMessage::Message { message }).collect();
+        let outbox = Outbox { messages, events: self.outgoing.send() };
+        self.state.said_to_planner = self.state.said.len();
         self.state.planning = true;
         self.state.sync_clock(now);
 
@@ -80,6 +82,10 @@ impl Run {
     /// The model answered.
     pub fn plan_succeeded(&mut self, output: PlanActivityOutput, now: Timestamp) {
         self.state.planning = false;
+        self.outgoing.sent();
+        self.state.said.drain(..self.state.said_to_planner);
+        self.state.said_to_planner = 0;
+        self.take_results();
         self.state.turn += 1;
         self.state.head = output.head;
         self.state.usage.add(&output.usage);
@@ -115,6 +121,7 @@ impl Run {
     /// The model did not answer, for good.
     pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
         self.state.planning = false;
+        self.state.said_to_planner = 0;
         self.state.sync_clock(now);
         if self.state.outcome.is_some() {
             return;

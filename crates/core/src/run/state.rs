@@ -49,6 +49,8 @@ pub struct RunState {
     pub settled: bool,
     /// What people said since the last plan; it follows the results of the batch.
     pub said: Vec<Message>,
+    /// How many of `said` the plan in flight took along.
+    pub said_to_planner: usize,
     pub pause: Option<Pause>,
     pub finalize: Option<FinalizeReason>,
     pub usage: TokenUsage,
@@ -124,6 +126,7 @@ impl RunState {
             batch: Vec::new(),
             settled: false,
             said: Vec::new(),
+            said_to_planner: 0,
             pause: None,
             finalize: None,
             usage: TokenUsage::default(),

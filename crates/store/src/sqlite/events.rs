@@ -16,7 +16,7 @@ use crate::{Result, StoreError};
 /// An event as the log stores it.
 pub(super) struct Entry {
     key: String,
-    kind: String,
+    kind: &'static str,
     data: String,
 }
 
@@ -34,7 +34,7 @@ impl Entry {
     }
 
     fn is_terminal(&self) -> bool {
-        EventBody::TERMINAL.contains(&self.kind.as_str())
+        EventBody::TERMINAL.contains(&self.kind)
     }
 }
 

@@ -121,7 +121,11 @@ impl EventView {
             EventBody::Started { agent_id, model_id, .. } => {
                 self.now("planning", 0);
                 let who = format!("agent {agent_id} · {}", one_line(&model_id, 80));
-                vec![paint.bold(&if self.depth == 0 { format!("▶ {} · {who}", self.run) } else { format!("▶ {who}") })]
+                vec![paint.bold(&if self.depth == 0 {
+                    format!("▶ {} · {who}", self.run)
+                } else {
+                    format!("▶ {who}")
+                })]
             }
             EventBody::ToolCall { tool_use_id, name, input, turn, .. } => {
                 self.now(&format!("running {name}"), turn);

@@ -95,7 +95,8 @@ fn a_run_below_speaks_in_whole_indented_lines() {
 fn tools_show_what_they_got_and_gave() {
     let mut run = Script::new();
     let digest = "0".repeat(64);
-    let call = |id: &str| json!({"toolUseId": id, "name": "clock", "input": {"zone": "UTC"}, "digest": digest, "turn": 0});
+    let call =
+        |id: &str| json!({"toolUseId": id, "name": "clock", "input": {"zone": "UTC"}, "digest": digest, "turn": 0});
     assert_eq!(run.event("tool_call", call("c1")), [line("→ clock {\"zone\":\"UTC\"}")]);
     assert_eq!(run.view.doing(), "running clock · turn 1");
     assert_eq!(
@@ -150,7 +151,10 @@ fn every_end_says_how_it_ended() {
         [line("✓ completed · 1 turn · 2 calls · 1.5s of work · 12 tokens")]
     );
     assert_eq!(
-        run.event("result", with(json!({"text": "Late", "subtype": "success", "finishReason": null, "finalized": "tool_cap"}))),
+        run.event(
+            "result",
+            with(json!({"text": "Late", "subtype": "success", "finishReason": null, "finalized": "tool_cap"}))
+        ),
         [
             text("Late"),
             Show::EndText,

@@ -6,14 +6,14 @@ use super::{Pointer, Problems, nearest, tools::check_tags};
 use crate::{
     agent::AgentDefinition,
     envelope::{LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
-    policy::LoopLimits,
     time::Millis,
 };
 
 /// Ten years: longer is a slip of the hand, and far longer overflows what a timer can hold.
 const MAX_SPAN: Millis = Millis(3650 * 24 * 60 * 60 * 1000);
 
-const CONSECUTIVE: RangeInclusive<u32> = 2..=100;
+/// The hard cutoff is above it, so it ends one lower.
+const CONSECUTIVE: RangeInclusive<u32> = 2..=99;
 const HARD_CUTOFF: RangeInclusive<u32> = 3..=100;
 
 const MAX_BUDGETS: usize = 32;
@@ -117,9 +117,11 @@ fn check_thresholds(thresholds: &LoopThresholds, at: &Pointer, problems: &mut Pr
             problems.add(&at.field(field), format!("this must be {} to {}", range.start(), range.end()));
         }
     }
-    let consecutive = thresholds.consecutive_threshold.unwrap_or(LoopLimits::DEFAULT.soft);
-    let hard = thresholds.hard_cutoff_threshold.unwrap_or(LoopLimits::DEFAULT.hard);
-    if in_range && hard <= consecutive {
+    // A threshold that is left out makes room for the one that is given, so one alone cannot be wrong.
+    if in_range
+        && let (Some(consecutive), Some(hard)) = (thresholds.consecutive_threshold, thresholds.hard_cutoff_threshold)
+        && hard <= consecutive
+    {
         problems.add(
             at,
             format!("the hard cutoff, here {hard}, must be above the consecutive threshold, here {consecutive}"),

@@ -319,17 +319,25 @@ fn guards() {
         (
             thresholds(json!({"consecutiveThreshold": 1, "hardCutoffThreshold": 101})),
             vec![
-                ("/guards/loopDetection/consecutiveThreshold", "this must be 2 to 100"),
+                ("/guards/loopDetection/consecutiveThreshold", "this must be 2 to 99"),
                 ("/guards/loopDetection/hardCutoffThreshold", "this must be 3 to 100"),
             ],
         ),
+        (thresholds(json!({"consecutiveThreshold": 2})), vec![]),
+        (thresholds(json!({"consecutiveThreshold": 99})), vec![]),
         (
-            thresholds(json!({"consecutiveThreshold": 6})),
-            vec![(at, "the hard cutoff, here 6, must be above the consecutive threshold, here 6")],
+            thresholds(json!({"consecutiveThreshold": 100})),
+            vec![("/guards/loopDetection/consecutiveThreshold", "this must be 2 to 99")],
+        ),
+        (thresholds(json!({"hardCutoffThreshold": 3})), vec![]),
+        (thresholds(json!({"hardCutoffThreshold": 100})), vec![]),
+        (
+            thresholds(json!({"hardCutoffThreshold": 2})),
+            vec![("/guards/loopDetection/hardCutoffThreshold", "this must be 3 to 100")],
         ),
         (
-            thresholds(json!({"hardCutoffThreshold": 3})),
-            vec![(at, "the hard cutoff, here 3, must be above the consecutive threshold, here 3")],
+            thresholds(json!({"consecutiveThreshold": 6, "hardCutoffThreshold": 6})),
+            vec![(at, "the hard cutoff, here 6, must be above the consecutive threshold, here 6")],
         ),
         (
             budgets(json!({"": {"maxCalls": 1}, (long.as_str()): {"maxCalls": 1001}})),

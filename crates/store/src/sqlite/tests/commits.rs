@@ -101,7 +101,7 @@ async fn an_acknowledged_append_has_already_woken_its_watchers() {
     store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
     let mut watch = store.watch(&run_id());
     // The poller looks at newcomers once and finds the `started` event.
-    watch.changed().await;
+    tokio::time::timeout(Duration::from_secs(30), watch.changed()).await.expect("the poller looks");
     store.append_events(&run_id(), vec![note("a", "x")]).await.unwrap();
     tokio::time::timeout(Duration::ZERO, watch.changed()).await.expect("woken before the answer");
     store.append_events(&run_id(), vec![note("a", "x")]).await.unwrap();

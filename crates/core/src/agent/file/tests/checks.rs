@@ -70,6 +70,7 @@ id = "a"
 model = "m:n"
 policy.restrict_to_tool = "t"
 guards.loop_detection.consecutive_threshold = 50
+guards.loop_detection.hard_cutoff_threshold = 6
 "#,
                 r#"
 a.toml:3:27: policy.restrict_to_tool: this agent has no tool "t"; name one of the agent's tools

@@ -1,0 +1,262 @@
+//! The plan activity as the world plays it: it writes what it is given, then says what the script says.
+
+use serde_json::{Value, json};
+
+use super::{
+    Lived,
+    ledger::{Planned, Requested},
+    people::CancelledPlan,
+    script::{Ask, Call, End, Fate, Patience, PlanEnd, Stopped, Turn, silence},
+    tape::{Input, Reply, wired},
+    world::World,
+};
+use crate::{
+    canonical,
+    envelope::{
+        AwaitRequest, Extra, FinalFacts, OutboxMessage, PlanActivityInput, PlanActivityOutput, PlanResult, Question,
+        RetryHint, RetryReason, TokenUsage, ToolRequest, TranscriptHead, VERSION,
+    },
+    event::{EventBody, NewEvent},
+    ids::{CallId, ToolName},
+    message::{Message, Part, Role},
+    run::{PlanFailure, PlanOrder},
+    time::Millis,
+};
+
+/// How the activity ended, for the workflow.
+enum Planning {
+    Answered,
+    Failed { written: bool, timed_out: bool },
+}
+
+impl World {
+    pub(super) fn plan(&mut self) -> Lived {
+        let left = self.time_left();
+        let Reply::Plan(order) = self.feed(Input::BeginPlan)? else { return Ok(()) };
+        let turn = self.scripted_turn(&order.input);
+        self.note_plan(&order, left);
+        self.planning = true;
+        let ended = self.think(&order, &turn)?;
+        self.planning = false;
+        self.history += 3;
+        let input = wired(&order.input);
+        let answered = match ended {
+            Planning::Failed { written, timed_out } => {
+                if written {
+                    self.write_before(&input)?;
+                }
+                Err(PlanFailure { timed_out, message: "no answer".to_owned(), error_class: None, retryable: true })
+            }
+            Planning::Answered => {
+                let attempts = if let PlanEnd::Answers { attempts } = turn.end { attempts } else { 1 };
+                let mut head = self.write_before(&input)?;
+                for _ in 1..attempts {
+                    head = self.write_before(&input)?;
+                }
+                Ok(self.commit(&input, head, &turn)?)
+            }
+        };
+        self.notice_cancellation()?;
+        match answered {
+            Ok(output) => {
+                let sent = self.ledger.plans.last().map_or(0, |plan| plan.owed.len());
+                self.ledger.owed.drain(..sent);
+                self.feed(Input::PlanSucceeded(Box::new(wired(&output))))?;
+            }
+            Err(failure) => {
+                self.feed(Input::PlanFailed(failure))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scripted_turn(&self, input: &PlanActivityInput) -> Turn {
+        if input.finalize.is_some() {
+            return self.story.finale.clone();
+        }
+        let index = usize::try_from(input.turn).unwrap();
+        self.story.turns.get(index).cloned().unwrap_or_else(silence)
+    }
+
+    fn note_plan(&mut self, order: &PlanOrder, left: Option<Millis>) {
+        let said = order.input.outbox.messages.iter().filter_map(|entry| match entry {
+            OutboxMessage::Message { message } => Some(message.plain_text()),
+            OutboxMessage::ToolResults { .. } => None,
+        });
+        let said: Vec<String> = said.collect();
+        let bytes = serde_json::to_string(&order.input).unwrap().len();
+        let parts = order.input.outbox.events.len() + order.input.tool_outputs.len() + said.len();
+        self.ledger.carry(order.input.turn, bytes, parts, said.iter().map(String::len).sum());
+        self.ledger.plans.push(Planned {
+            finaliser: order.input.finalize.is_some(),
+            left,
+            timeout: order.timeout,
+            deadline: order.deadline,
+            owed: self.ledger.owed.clone(),
+            said,
+        });
+    }
+
+    /// Lets the model think, and people act meanwhile.
+    fn think(&mut self, order: &PlanOrder, turn: &Turn) -> Lived<Planning> {
+        let takes = if let PlanEnd::Hangs { .. } = turn.end { Millis(u64::MAX) } else { turn.takes };
+        let limit = order.deadline.map_or(order.timeout, |deadline| deadline.min(order.timeout));
+        let ends_at = self.now.after(takes.min(limit));
+        while let Some(at) = self.next_deed_at()
+            && at <= ends_at
+            && !self.cancelled
+        {
+            let cancels = self.cancels_next();
+            self.next_deed()?;
+            match cancels.filter(|_| self.cancelled) {
+                Some(CancelledPlan::Answers) => return Ok(Planning::Answered),
+                Some(CancelledPlan::Fails { written }) => return Ok(Planning::Failed { written, timed_out: false }),
+                None => {}
+            }
+        }
+        self.advance(ends_at);
+        Ok(match turn.end {
+            PlanEnd::Hangs { written } => Planning::Failed { written, timed_out: true },
+            _ if takes > limit => Planning::Failed { written: true, timed_out: true },
+            PlanEnd::Fails { written } => Planning::Failed { written, timed_out: false },
+            PlanEnd::Answers { .. } => Planning::Answered,
+        })
+    }
+
+    fn write_before(&mut self, input: &PlanActivityInput) -> Lived<TranscriptHead> {
+        self.store.write(input.head, input.tool_outputs.clone(), input.outbox.clone())
+    }
+
+    fn commit(&mut self, input: &PlanActivityInput, head: TranscriptHead, turn: &Turn) -> Lived<PlanActivityOutput> {
+        let mut saying = Saying { turn: input.turn, parts: vec![Part::Text { text: format!("turn {}", input.turn) }] };
+        let mut tool_calls = Vec::new();
+        for call in &turn.calls {
+            tool_calls.push(self.request(&mut saying, call, input.inline_limit, false));
+        }
+        let mut awaits = Vec::new();
+        for ask in &turn.asks {
+            awaits.push(self.ask(&mut saying, ask, input.inline_limit));
+        }
+        let message = Message::new(Role::Assistant, saying.parts);
+        let message_ref = self.store.put(serde_json::to_value(&message).unwrap());
+        let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
+        let fits = message_ref.bytes <= input.inline_limit;
+        let final_response = is_final.then(|| FinalFacts { message: fits.then(|| message.clone()), message_ref });
+        let parts = tool_calls.len() + awaits.len();
+        let output = PlanActivityOutput {
+            v: VERSION,
+            result: PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() },
+            transcript: Vec::new(),
+            usage: TokenUsage { input_tokens: 10, total_tokens: 10, ..TokenUsage::default() },
+            head: self.store.append(head, vec![message])?,
+            finish_reason: Some("stop".to_owned()),
+            extra: Extra::new(),
+        };
+        let said = EventBody::AssistantMessage {
+            text: String::new(),
+            turn: input.turn,
+            finish_reason: None,
+            tool_calls: Vec::new(),
+            model: "script:case".to_owned(),
+        };
+        self.store.log(vec![NewEvent::new(format!("turn/{}/message", input.turn), said)])?;
+        self.ledger.carry(input.turn, serde_json::to_string(&output).unwrap().len(), 2 * parts, 0);
+        Ok(output)
+    }
+
+    fn request(&mut self, saying: &mut Saying, call: &Call, inline_limit: u64, by_await: bool) -> ToolRequest {
+        let args = if call.large { json!({"n": call.arg, "x": "x".repeat(3_000)}) } else { json!({"n": call.arg}) };
+        let stored = self.store.put(args.clone());
+        let id = saying.tool_use(call.tool, args.clone());
+        let requested = Requested {
+            tool: call.tool.into(),
+            turn: saying.turn,
+            digest: stored.digest,
+            by_await,
+            fate: call.fate.clone(),
+        };
+        self.ledger.requested.insert(id.clone(), requested);
+        let fits = canonical::to_bytes(&args).len() as u64 <= inline_limit;
+        ToolRequest {
+            tool_call_id: id,
+            name: call.tool.into(),
+            payload: fits.then_some(args),
+            payload_bytes: stored.bytes,
+            payload_digest: stored.digest,
+            payload_ref: (!fits).then_some(stored),
+            invalid: call.invalid.then(|| RetryHint {
+                reason: RetryReason::InvalidArguments,
+                tool: None,
+                restrict_to_tool: false,
+                missing_fields: Vec::new(),
+                issues: Vec::new(),
+                example_input: None,
+                prior_input: None,
+                clarifying_question: None,
+                message: Some("n is too small".to_owned()),
+            }),
+        }
+    }
+
+    fn ask(&mut self, saying: &mut Saying, ask: &Ask, inline_limit: u64) -> AwaitRequest {
+        let outside = |tool| Call { tool, arg: 0, large: false, invalid: false, fate: nobody() };
+        match ask {
+            Ask::Clarification { default, patience: Patience { expires_in, on_expiry } } => {
+                AwaitRequest::Clarification {
+                    question: "which one?".to_owned(),
+                    missing_fields: Vec::new(),
+                    restrict_to_tool: None,
+                    example_input: None,
+                    clarifying_prompt: None,
+                    default_answer: default.then(|| "the first".to_owned()),
+                    expires_in_ms: *expires_in,
+                    on_expiry: *on_expiry,
+                }
+            }
+            Ask::Questions { patience: Patience { expires_in, on_expiry } } => {
+                let request = self.request(saying, &outside("questions"), inline_limit, true);
+                let question = Question {
+                    id: "q".to_owned(),
+                    prompt: "how many?".to_owned(),
+                    options: Vec::new(),
+                    allow_multiple: false,
+                };
+                AwaitRequest::Questions {
+                    tool_call_id: request.tool_call_id,
+                    tool_name: request.name,
+                    title: None,
+                    questions: vec![question],
+                    expires_in_ms: *expires_in,
+                    on_expiry: *on_expiry,
+                }
+            }
+            Ask::External { calls, patience: Patience { expires_in, on_expiry } } => {
+                let request = |_| {
+                    let request = self.request(saying, &outside("phone"), inline_limit, true);
+                    ToolRequest { payload: Some(Value::Null), ..request }
+                };
+                let calls = (0..*calls).map(request).collect();
+                AwaitRequest::ExternalTools { calls, expires_in_ms: *expires_in, on_expiry: *on_expiry }
+            }
+        }
+    }
+}
+
+/// An assistant's message in the making; its calls are numbered as the real activity numbers them.
+struct Saying {
+    turn: u32,
+    parts: Vec<Part>,
+}
+
+impl Saying {
+    fn tool_use(&mut self, tool: &str, input: Value) -> CallId {
+        let id = CallId::new(format!("call-{}-{}", self.turn, self.parts.len() - 1));
+        self.parts.push(Part::ToolUse { id: id.clone(), name: ToolName::from(tool), input });
+        id
+    }
+}
+
+/// The fate of a call that is never dispatched from here.
+fn nobody() -> Fate {
+    Fate { takes: Millis::ZERO, end: End::Ok, losses: Vec::new(), when_stopped: Stopped::Obeys }
+}

@@ -1,0 +1,296 @@
+//! What the simulated model, tools and agents do in a case. Generated once, then played by the world.
+
+use std::collections::BTreeMap;
+
+use proptest::{collection::vec, option, prelude::*};
+
+use super::people::{Deed, deed};
+use crate::{
+    agent::{ConfirmationSpec, ToolDispatch, ToolEntry, ToolTable},
+    awaits::ExpiryOutcome,
+    canonical::Digest,
+    envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget, Tuning},
+    ids::ToolName,
+    time::Millis,
+};
+
+/// A run to simulate.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) story: Story,
+    pub(super) policy: PolicyOverrides,
+    pub(super) guards: Option<GuardOverrides>,
+    pub(super) tuning: Tuning,
+}
+
+/// An agent, what its model says turn by turn, and what people do meanwhile.
+#[derive(Debug, Clone)]
+pub(super) struct Story {
+    pub(super) policy: PolicyOverrides,
+    pub(super) guards: GuardOverrides,
+    /// Of `pay`, `form`, `sign` as handed out, and `sign` as confirmed.
+    pub(super) patience: [Patience; 4],
+    pub(super) turns: Vec<Turn>,
+    /// What the model does when it is told to finish.
+    pub(super) finale: Turn,
+    pub(super) people: Vec<Deed>,
+    /// What the agents behind `helper` and `deputy` do, in the order they are called.
+    pub(super) children: Vec<Story>,
+}
+
+/// How long somebody is waited for, and what then.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Patience {
+    pub(super) expires_in: Option<Millis>,
+    pub(super) on_expiry: Option<ExpiryOutcome>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    pub(super) end: PlanEnd,
+    pub(super) takes: Millis,
+    pub(super) calls: Vec<Call>,
+    pub(super) asks: Vec<Ask>,
+}
+
+/// How the plan activity ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PlanEnd {
+    /// Every attempt writes what it was given.
+    Answers {
+        attempts: u8,
+    },
+    /// For good; `written` says whether what it was given reached the store.
+    Fails {
+        written: bool,
+    },
+    Hangs {
+        written: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) tool: &'static str,
+    pub(super) arg: u8,
+    /// The arguments do not travel.
+    pub(super) large: bool,
+    pub(super) invalid: bool,
+    pub(super) fate: Fate,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Fate {
+    pub(super) takes: Millis,
+    pub(super) end: End,
+    /// Executions whose report is lost, before one that reports.
+    pub(super) losses: Vec<Loss>,
+    pub(super) when_stopped: Stopped,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    Ok,
+    Large,
+    Null,
+    Failed,
+}
+
+/// What the journal says of a lost execution.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Loss {
+    NeverStarted,
+    Finished,
+    Unknown,
+}
+
+/// How a running call takes the end of its run.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stopped {
+    Obeys,
+    NeverBegan,
+    Vanishes,
+    HadFinished,
+}
+
+/// What the planner wants from outside.
+#[derive(Debug, Clone)]
+pub(super) enum Ask {
+    Clarification { default: bool, patience: Patience },
+    Questions { patience: Patience },
+    External { calls: u8, patience: Patience },
+}
+
+const TOOLS: [&str; 10] = ["read", "fetch", "write", "pay", "form", "sign", "helper", "deputy", "recall", "nope"];
+const TAGS: [&str; 4] = ["read", "write", "net", "agent"];
+
+impl Story {
+    /// The agent's tools: activities, idempotent or not, awaits, agents; some need a person's approval. `nope` is none.
+    pub(super) fn tools(&self) -> ToolTable {
+        let [pay, form, sign_out, sign] = self.patience;
+        let child = || ToolDispatch::Child { agent_id: "child".into(), agent_digest: Digest::ZERO };
+        let external = |patience: Patience| ToolDispatch::External {
+            expires_in_ms: patience.expires_in,
+            on_expiry: patience.on_expiry,
+        };
+        let confirmed = |patience: Patience| {
+            Some(ConfirmationSpec {
+                title: None,
+                prompt: Some("Really {n}?".to_owned()),
+                expires_in_ms: patience.expires_in,
+                on_expiry: patience.on_expiry,
+            })
+        };
+        let entries = [
+            ("read", ToolDispatch::Activity, vec!["read"], None),
+            ("fetch", ToolDispatch::Activity, vec!["read", "net"], None),
+            ("write", ToolDispatch::Activity, vec!["write"], None),
+            ("pay", ToolDispatch::Activity, vec!["write"], confirmed(pay)),
+            ("form", external(form), vec!["read"], None),
+            ("sign", external(sign_out), vec!["write"], confirmed(sign)),
+            ("helper", child(), vec!["agent"], None),
+            ("deputy", child(), vec!["agent"], confirmed(pay)),
+            ("recall", ToolDispatch::Activity, vec!["read"], None),
+        ];
+        let entry = |(name, dispatch, tags, confirmation): (&str, _, Vec<&str>, _)| {
+            let tags = tags.into_iter().map(str::to_owned).collect();
+            (name.into(), ToolEntry { dispatch, tags, timeout_ms: None, idempotent: name == "fetch", confirmation })
+        };
+        entries.into_iter().map(entry).collect()
+    }
+}
+
+/// A final answer at once.
+pub(super) fn silence() -> Turn {
+    Turn { end: PlanEnd::Answers { attempts: 1 }, takes: Millis(10), calls: Vec::new(), asks: Vec::new() }
+}
+
+pub(super) fn case() -> impl Strategy<Value = Case> {
+    let tuning = (option::weighted(0.6, 10..60u32), option::weighted(0.3, 16..200u64)).prop_map(|(events, limit)| {
+        Tuning { continue_as_new_events: events, inline_limit_bytes: limit, ..Tuning::default() }
+    });
+    (story(2), policy(), option::of(guards()), tuning)
+        .prop_map(|(story, policy, guards, tuning)| Case { story, policy, guards, tuning })
+}
+
+fn story(depth: u32) -> BoxedStrategy<Story> {
+    let (turns, deeds) = if depth == 2 { (6, 10) } else { (3, 4) };
+    let repeats = prop_oneof![8 => Just(1_usize), 1 => 2..8_usize];
+    let turns = vec((turn(), repeats), 0..=turns);
+    let children = if depth == 0 { Just(Vec::new()).boxed() } else { vec(story(depth - 1), 0..=2).boxed() };
+    let patience = [patience(), patience(), patience(), patience()];
+    (policy(), guards(), patience, turns, turn(), vec(deed(), 0..=deeds), children)
+        .prop_map(|(policy, guards, patience, turns, finale, people, children)| {
+            let turns = turns.into_iter().flat_map(|(turn, repeats)| vec![turn; repeats]).collect();
+            Story { policy, guards, patience, turns, finale, people, children }
+        })
+        .boxed()
+}
+
+fn patience() -> impl Strategy<Value = Patience> {
+    let outcome = prop_oneof![
+        3 => Just(ExpiryOutcome::Deny),
+        3 => Just(ExpiryOutcome::Default),
+        3 => Just(ExpiryOutcome::Replan),
+        1 => Just(ExpiryOutcome::Fail),
+    ];
+    (option::of((0..30_000_u64).prop_map(Millis)), option::of(outcome))
+        .prop_map(|(expires_in, on_expiry)| Patience { expires_in, on_expiry })
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let end = prop_oneof![
+        40 => (1..=3_u8).prop_map(|attempts| PlanEnd::Answers { attempts }),
+        1 => any::<bool>().prop_map(|written| PlanEnd::Fails { written }),
+        1 => any::<bool>().prop_map(|written| PlanEnd::Hangs { written }),
+    ];
+    let calls = prop_oneof![1 => Just(Vec::new()), 9 => vec(call(), 1..=5)];
+    let asks = prop_oneof![3 => Just(Vec::new()), 1 => vec(ask(), 1..=2)];
+    (end, span(), calls, asks).prop_map(|(end, takes, calls, asks)| Turn { end, takes, calls, asks })
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let tool = prop::sample::select(TOOLS.as_slice());
+    (tool, 0..3_u8, prop::bool::weighted(0.1), prop::bool::weighted(0.1), fate())
+        .prop_map(|(tool, arg, large, invalid, fate)| Call { tool, arg, large, invalid, fate })
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let end = prop_oneof![5 => Just(End::Ok), 1 => Just(End::Large), 1 => Just(End::Null), 3 => Just(End::Failed)];
+    let loss = prop_oneof![4 => Just(Loss::NeverStarted), 1 => Just(Loss::Finished), 1 => Just(Loss::Unknown)];
+    let losses = prop_oneof![5 => Just(Vec::new()), 1 => vec(loss, 1..=5)];
+    let stopped = prop_oneof![
+        Just(Stopped::Obeys),
+        Just(Stopped::NeverBegan),
+        Just(Stopped::Vanishes),
+        Just(Stopped::HadFinished)
+    ];
+    (span(), end, losses, stopped).prop_map(|(takes, end, losses, when_stopped)| Fate {
+        takes,
+        end,
+        losses,
+        when_stopped,
+    })
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        (any::<bool>(), patience()).prop_map(|(default, patience)| Ask::Clarification { default, patience }),
+        patience().prop_map(|patience| Ask::Questions { patience }),
+        (0..=2_u8, patience()).prop_map(|(calls, patience)| Ask::External { calls, patience }),
+    ]
+}
+
+fn span() -> impl Strategy<Value = Millis> {
+    (0..2_000_u64).prop_map(Millis)
+}
+
+fn policy() -> impl Strategy<Value = PolicyOverrides> {
+    let rarely = 0.12;
+    let tags = || option::weighted(rarely, vec(prop::sample::select(TAGS.as_slice()).prop_map(str::to_owned), 0..=3));
+    let up_to = |limit: u64| option::weighted(rarely, (0..limit).prop_map(Millis));
+    let counts = (
+        option::weighted(rarely, 0..5_u32),
+        option::weighted(0.3, 0..12_u32),
+        option::weighted(0.2, 1..4_u32),
+        option::weighted(0.05, prop::sample::select(TOOLS.as_slice()).prop_map(ToolName::from)),
+    );
+    let times = (
+        option::weighted(0.3, (0..15_000_u64).prop_map(Millis)),
+        up_to(4_000),
+        up_to(3_000),
+        up_to(3_000),
+        option::weighted(rarely, (0..3_000_u64).prop_map(|span| BTreeMap::from([("re*".to_owned(), Millis(span))]))),
+    );
+    let interrupts = option::weighted(rarely, any::<bool>());
+    (counts, times, tags(), tags(), interrupts).prop_map(
+        |((per_turn, total, failed, only), (budget, plan, tool, grace, per_tool), allowed, denied, interrupts)| {
+            PolicyOverrides {
+                per_turn_max_tool_calls: per_turn,
+                restrict_to_tool: only,
+                allowed_tags: allowed,
+                denied_tags: denied,
+                max_tool_calls: total,
+                max_consecutive_failed_tool_calls: failed,
+                time_budget_ms: budget,
+                plan_timeout_ms: plan,
+                tool_timeout_ms: tool,
+                per_tool_timeout_ms: per_tool,
+                finalizer_grace_ms: grace,
+                interrupts_allowed: interrupts,
+                ..PolicyOverrides::default()
+            }
+        },
+    )
+}
+
+fn guards() -> impl Strategy<Value = GuardOverrides> {
+    let thresholds = (option::of(2..5_u32), option::of(3..8_u32)).prop_map(|(soft, hard)| {
+        LoopDetection::Thresholds(LoopThresholds { consecutive_threshold: soft, hard_cutoff_threshold: hard })
+    });
+    let loops = option::of(prop_oneof![1 => Just(LoopDetection::Enabled(false)), 3 => thresholds]);
+    let budget = (0..4_u32).prop_map(|max_calls| ToolBudget { max_calls });
+    let budgets = prop::collection::btree_map(prop::sample::select(TOOLS.as_slice()).prop_map(str::to_owned), budget, 0..=3);
+    (loops, option::weighted(0.3, budgets))
+        .prop_map(|(loop_detection, tool_budgets)| GuardOverrides { loop_detection, tool_budgets })
+}

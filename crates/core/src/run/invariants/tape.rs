@@ -1,0 +1,168 @@
+//! The inputs of a run as a history keeps them, with what the run said and knew after each: enough to live it again.
+
+use super::{Lived, ensure};
+use crate::{
+    canonical::Digest,
+    envelope::{
+        Answer, AnswerReply, OpenOutput, PauseRequest, PlanActivityOutput, RecordInput, ResumeRequest, RunInput,
+        SteerRequest, ToolOutput, TranscriptHead,
+    },
+    ids::{CallId, RunId},
+    run::{ChildReport, Order, Parting, PlanFailure, PlanOrder, Run, RunState, Step},
+    time::Timestamp,
+};
+
+/// Something that happens to a run.
+#[derive(Debug, Clone)]
+pub(super) enum Input {
+    /// The head of the loop: time acts, then the run says what is next.
+    Look {
+        history: u32,
+    },
+    BeginPlan,
+    PlanSucceeded(Box<PlanActivityOutput>),
+    PlanFailed(PlanFailure),
+    Dispatch,
+    ToolFinished {
+        call: CallId,
+        output: Box<ToolOutput>,
+        recorded: bool,
+    },
+    ChildFinished {
+        call: CallId,
+        report: ChildReport,
+    },
+    Answer {
+        to: Option<RunId>,
+        answer: Box<Answer>,
+    },
+    Pause(PauseRequest),
+    Resume(ResumeRequest),
+    Steer(SteerRequest),
+    /// A signal whose payload does not decode.
+    Noise,
+    Cancel,
+    Record,
+    Recorded(TranscriptHead),
+    ContinueAsNew,
+    Part,
+}
+
+/// What the run says to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    Nothing,
+    Step(Step),
+    Plan(Box<PlanOrder>),
+    Orders(Vec<Order>),
+    Answered(AnswerReply),
+    Record(Option<Box<RecordInput>>),
+    Parting(Box<Parting>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    now: Timestamp,
+    input: Input,
+    reply: Reply,
+    digest: Digest,
+}
+
+#[derive(Debug)]
+pub(super) struct Tape {
+    input: RunInput,
+    opened: OpenOutput,
+    /// Of the run as it was opened.
+    first: Digest,
+    entries: Vec<Entry>,
+}
+
+impl Input {
+    fn apply(&self, run: &mut Run, now: Timestamp) -> Reply {
+        match self.clone() {
+            Self::Look { history } => {
+                run.tick(now);
+                return Reply::Step(run.next(history));
+            }
+            Self::BeginPlan => return Reply::Plan(Box::new(run.begin_plan(now))),
+            Self::PlanSucceeded(output) => run.plan_succeeded(*output, now),
+            Self::PlanFailed(failure) => run.plan_failed(failure, now),
+            Self::Dispatch => return Reply::Orders(run.dispatch(now)),
+            Self::ToolFinished { call, output, recorded } => run.tool_finished(&call, *output, recorded, now),
+            Self::ChildFinished { call, report } => run.child_finished(&call, report, now),
+            Self::Answer { to, answer } => match run.addressed_to_me(to.as_ref()) {
+                Ok(()) => return Reply::Answered(run.answer(*answer, now)),
+                Err(why) => run.reject_signal("answer", &why),
+            },
+            Self::Pause(request) => run.pause(request, now),
+            Self::Resume(request) => run.resume_from_pause(request),
+            Self::Steer(request) => run.steer(request),
+            Self::Noise => run.reject_signal("noise", "its payload is not JSON"),
+            Self::Cancel => run.cancel("enough", now),
+            Self::Record => {
+                let input = (!run.outgoing().is_empty()).then(|| Box::new(run.record_input()));
+                return Reply::Record(input);
+            }
+            Self::Recorded(head) => run.recorded(head),
+            Self::ContinueAsNew => *run = Run::resume(wired(&run.continue_as_new())).unwrap(),
+            Self::Part => return Reply::Parting(Box::new(run.part(now))),
+        }
+        Reply::Nothing
+    }
+}
+
+impl Tape {
+    pub(super) fn start(input: RunInput, opened: OpenOutput) -> Lived<(Self, Run)> {
+        let mut tape = Self { input: wired(&input), opened: wired(&opened), first: Digest::ZERO, entries: Vec::new() };
+        let run = tape.open()?;
+        tape.first = run.digest();
+        Ok((tape, run))
+    }
+
+    fn open(&self) -> Lived<Run> {
+        Run::open(self.input.clone(), self.opened.clone()).map_err(|failure| failure.to_string())
+    }
+
+    /// Gives the run an input and writes down what follows.
+    pub(super) fn feed(&mut self, run: &mut Run, input: Input, now: Timestamp) -> Lived<Reply> {
+        let reply = input.apply(run, now);
+        let digest = digest_across_json(run.state())?;
+        self.entries.push(Entry { now, input, reply: reply.clone(), digest });
+        Ok(reply)
+    }
+
+    /// The digests before and after the last input.
+    pub(super) fn last_digests(&self) -> (Digest, Digest) {
+        let mut digests = self.entries.iter().rev().map(|entry| entry.digest).chain([self.first]);
+        let after = digests.next().unwrap_or_default();
+        (digests.next().unwrap_or(after), after)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Lives the whole history again; every reply and every digest must come out the same.
+    pub(super) fn replay(&self) -> Lived<Run> {
+        let mut run = self.open()?;
+        for (index, entry) in self.entries.iter().enumerate() {
+            let reply = entry.input.apply(&mut run, entry.now);
+            ensure!(reply == entry.reply, "replay of {index} {:?} said {reply:?}, not {:?}", entry.input, entry.reply);
+            ensure!(run.digest() == entry.digest, "replay of {index} {:?} left another state", entry.input);
+        }
+        Ok(run)
+    }
+}
+
+/// The state's digest, which must be the same after a trip through JSON.
+fn digest_across_json(state: &RunState) -> Lived<Digest> {
+    let value = serde_json::to_value(state).unwrap();
+    let again: RunState = serde_json::from_str(&value.to_string()).map_err(|error| format!("the state: {error}"))?;
+    ensure!(again == *state, "the state does not survive JSON: {value}");
+    Ok(Digest::of_json(&value))
+}
+
+/// A value as it arrives at the other side of a boundary.
+pub(super) fn wired<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}

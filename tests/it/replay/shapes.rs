@@ -1,0 +1,151 @@
+//! The shapes a run's history can have.
+
+use std::{future::Future, pin::Pin};
+
+use serde_json::{Value, json};
+use windlass_core::{
+    envelope::{AnswerBody, PauseRequest, PolicyOverrides, ResumeRequest, Tuning},
+    event::EventBody,
+    ids::RunId,
+    time::Millis,
+};
+
+use crate::support::{World, agent, agent_with, calls, says, script, world::scripts};
+
+pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
+
+pub(crate) const SHAPES: [(&str, Shape); 10] = [
+    ("answer", |world| Box::pin(answer(world))),
+    ("tools", |world| Box::pin(tools(world))),
+    ("awaits", |world| Box::pin(awaits(world))),
+    ("expiry", |world| Box::pin(expiry(world))),
+    ("children", |world| Box::pin(children(world))),
+    ("continued", |world| Box::pin(continued(world))),
+    ("finalized", |world| Box::pin(finalized(world))),
+    ("paused", |world| Box::pin(paused(world))),
+    ("cancelled", |world| Box::pin(cancelled(world))),
+    ("lost_call", |world| Box::pin(lost_call(world))),
+];
+
+/// Each shape runs the script of its own name.
+pub(crate) fn scripts_of(name: &str) -> Value {
+    let ask = || json!({"await": {"kind": "clarification", "question": "city?", "expires_in_ms": 60_000}});
+    let turns = match name {
+        "answer" => script(&[says("hello")]),
+        "tools" => script(&[
+            calls(&[
+                ("echo", json!({"n": 1})),
+                ("fail", json!({})),
+                ("echo", json!({"bytes": 5000})),
+                ("nope", json!({})),
+            ]),
+            says("done"),
+        ]),
+        "awaits" => script(&[calls(&[("echo", json!({"n": 1})), ("browser", json!({}))]), ask(), says("done")]),
+        "expiry" => script(&[
+            json!({"await": {"kind": "clarification", "question": "city?", "expires_in_ms": 200, "on_expiry": "default", "default_answer": "Oslo"}}),
+            says("{{last_user}}"),
+        ]),
+        "children" => script(&[calls(&[("ask", json!({"question": "why?"}))]), says("done")]),
+        "continued" => {
+            let mut turns: Vec<Value> = (0..8).map(|n| calls(&[("echo", json!({"n": n}))])).collect();
+            turns.push(says("done"));
+            script(&turns)
+        }
+        "finalized" => {
+            json!({"turns": [calls(&[("echo", json!({"n": 1}))])], "repeat_last": true, "finalize": "enough"})
+        }
+        "paused" => script(&[ask(), calls(&[("echo", json!({"n": 1}))]), says("done")]),
+        "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
+        other => panic!("no script for {other}"),
+    };
+    scripts([(name, turns), ("helper", script(&[says("because")]))])
+}
+
+async fn finished(world: &World, run: RunId) -> RunId {
+    world.result(&run).await.unwrap();
+    run
+}
+
+async fn answer(world: &World) -> RunId {
+    let run = world.start(agent("answer", json!([])), "go").await;
+    finished(world, run).await
+}
+
+async fn tools(world: &World) -> RunId {
+    let run = world.start(agent("tools", json!([{"name": "echo"}, {"name": "fail"}])), "go").await;
+    finished(world, run).await
+}
+
+async fn awaits(world: &World) -> RunId {
+    let tools = json!([{"name": "echo", "confirmation": {}}, {"name": "browser", "kind": "external"}]);
+    let run = world.start(agent("awaits", tools), "go").await;
+    let (confirm, external) = (world.opened(&run, 1).await, world.opened(&run, 2).await);
+    let results = json!([{"toolCallId": external.calls[0].tool_call_id, "result": {"page": 1}}]);
+    let results = AnswerBody::ToolResults { results: serde_json::from_value(results).unwrap() };
+    world.give(&run, &external, results).await;
+    world.approve(&run, &confirm).await;
+    let city = world.opened(&run, 3).await;
+    world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
+    finished(world, run).await
+}
+
+async fn expiry(world: &World) -> RunId {
+    let run = world.start(agent("expiry", json!([])), "go").await;
+    finished(world, run).await
+}
+
+async fn children(world: &World) -> RunId {
+    let definition = json!({
+        "tools": [{"name": "ask", "kind": "agent", "agent": "helper"}],
+        "agents": [{"id": "helper", "model": "script:helper"}],
+    });
+    let run = world.start(agent_with("children", definition), "go").await;
+    finished(world, run).await
+}
+
+async fn continued(world: &World) -> RunId {
+    let run = world
+        .start_with(agent("continued", json!([{"name": "echo"}])), "go", |start| {
+            start.tuning = Some(Tuning { continue_as_new_events: Some(30), ..Tuning::default() });
+        })
+        .await;
+    finished(world, run).await
+}
+
+async fn finalized(world: &World) -> RunId {
+    let run = world
+        .start_with(agent("finalized", json!([{"name": "echo"}])), "go", |start| {
+            start.policy = Some(PolicyOverrides {
+                max_tool_calls: Some(2),
+                time_budget_ms: Some(Millis::from_secs(600)),
+                ..PolicyOverrides::default()
+            });
+        })
+        .await;
+    finished(world, run).await
+}
+
+async fn paused(world: &World) -> RunId {
+    let run = world.start(agent("paused", json!([{"name": "echo"}])), "go").await;
+    let city = world.opened(&run, 1).await;
+    world.ops.pause(&run, &PauseRequest { requested_by: "ann".into(), ..PauseRequest::default() }).await.unwrap();
+    world.event(&run, |body| matches!(body, EventBody::Paused { .. })).await;
+    world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
+    world.ops.resume(&run, &ResumeRequest { requested_by: "ann".into(), ..ResumeRequest::default() }).await.unwrap();
+    finished(world, run).await
+}
+
+async fn cancelled(world: &World) -> RunId {
+    let run = world.start(agent("cancelled", json!([{"name": "gate"}])), "go").await;
+    world.gate_begun().await;
+    world.ops.cancel(&run, "enough").await.unwrap();
+    world.result(&run).await.unwrap_err();
+    run
+}
+
+async fn lost_call(world: &World) -> RunId {
+    let definition = json!([{"name": "gate", "timeoutMs": 300}]);
+    let run = world.start(agent("lost_call", definition), "go").await;
+    finished(world, run).await
+}

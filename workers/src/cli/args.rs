@@ -1,0 +1,150 @@
+//! Options every command has: where the server, the store and the workspace are, and how to speak.
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, ValueHint};
+use secrecy::SecretString;
+use windlass_core::ids::WorkspaceId;
+
+use super::{Failure, usage, values};
+use crate::{
+    render::Hint,
+    temporal::{Connect, TlsFiles},
+};
+
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7233";
+const DEFAULT_NAMESPACE: &str = "default";
+const DEFAULT_TASK_QUEUE: &str = "windlass";
+const DEFAULT_DATA_DIR: &str = ".windlass";
+const DEFAULT_WORKSPACE: &str = "default";
+
+const SERVER: &str = "Server and data";
+const TLS: &str = "Secure connections";
+const OUTPUT: &str = "Output";
+
+/// The API key's variable. A key is never an argument: arguments are visible to every user of the machine.
+const API_KEY: &str = "WINDLASS_TEMPORAL_API_KEY";
+
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Temporal server [default: 127.0.0.1:7233]
+    #[arg(long, global = true, env = "WINDLASS_TEMPORAL", value_name = "HOST:PORT", help_heading = SERVER)]
+    pub temporal: Option<String>,
+
+    /// Temporal namespace
+    #[arg(long, global = true, env = "WINDLASS_NAMESPACE", default_value = DEFAULT_NAMESPACE, help_heading = SERVER)]
+    pub namespace: String,
+
+    /// Task queue that runs are started on and workers poll
+    #[arg(long, global = true, env = "WINDLASS_TASK_QUEUE", default_value = DEFAULT_TASK_QUEUE, value_name = "NAME", help_heading = SERVER)]
+    pub task_queue: String,
+
+    /// Directory of the store; worker and client must use the same
+    #[arg(long, global = true, env = "WINDLASS_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = SERVER)]
+    pub data_dir: PathBuf,
+
+    /// Workspace of the runs
+    #[arg(long, global = true, env = "WINDLASS_WORKSPACE", default_value = DEFAULT_WORKSPACE, value_name = "NAME", value_parser = values::workspace, help_heading = SERVER)]
+    pub workspace: WorkspaceId,
+
+    /// Use TLS; implied by the other TLS options and by an API key
+    #[arg(long, global = true, env = "WINDLASS_TLS", help_heading = TLS)]
+    pub tls: bool,
+
+    /// PEM file of the authority that signed the server's certificate, if the system does not trust it
+    #[arg(long, global = true, env = "WINDLASS_TLS_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    pub tls_ca: Option<PathBuf>,
+
+    /// Name in the server's certificate, if it is not the host's
+    #[arg(long, global = true, env = "WINDLASS_TLS_SERVER_NAME", value_name = "NAME", help_heading = TLS)]
+    pub tls_server_name: Option<String>,
+
+    /// PEM file of the client's certificate, for mutual TLS
+    #[arg(long, global = true, env = "WINDLASS_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    pub tls_cert: Option<PathBuf>,
+
+    /// PEM file of the client's private key, for mutual TLS
+    #[arg(long, global = true, env = "WINDLASS_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    pub tls_key: Option<PathBuf>,
+
+    /// File that holds the server's API key; or set WINDLASS_TEMPORAL_API_KEY
+    #[arg(long, global = true, env = "WINDLASS_TEMPORAL_API_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    pub temporal_api_key_file: Option<PathBuf>,
+
+    /// Print JSON on stdout: one document, or one per line where output goes on
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub json: bool,
+
+    /// What to log, for example `info` or `warn,windlass=debug` [default: warn; info for dev and worker]
+    #[arg(long, global = true, env = "WINDLASS_LOG", value_name = "FILTER", help_heading = OUTPUT)]
+    pub log: Option<String>,
+
+    /// Log as JSON lines
+    #[arg(long, global = true, env = "WINDLASS_JSON_LOGS", help_heading = OUTPUT)]
+    pub json_logs: bool,
+}
+
+impl Global {
+    pub(crate) fn address(&self) -> &str {
+        self.temporal.as_deref().unwrap_or(DEFAULT_ADDRESS)
+    }
+
+    pub(crate) fn store_path(&self) -> PathBuf {
+        self.data_dir.join("windlass.db")
+    }
+
+    /// How to connect, for a process with this role.
+    pub(crate) fn connect(&self, role: &str) -> Result<Connect, Failure> {
+        let files = TlsFiles {
+            server_ca: self.tls_ca.clone(),
+            server_name: self.tls_server_name.clone(),
+            client_cert: self.tls_cert.clone(),
+            client_key: self.tls_key.clone(),
+        };
+        let any_file = [&self.tls_ca, &self.tls_cert, &self.tls_key].iter().any(|file| file.is_some());
+        let tls = self.tls || any_file || self.tls_server_name.is_some();
+        Ok(Connect {
+            address: self.address().to_owned(),
+            namespace: self.namespace.clone(),
+            tls: tls.then_some(files),
+            api_key: self.api_key()?,
+            identity: identity(role),
+        })
+    }
+
+    fn api_key(&self) -> Result<Option<SecretString>, Failure> {
+        if let Some(path) = &self.temporal_api_key_file {
+            let text = fs::read_to_string(path)
+                .map_err(|error| usage(format!("the API key file {} cannot be read: {error}", path.display())))?;
+            let key = text.trim();
+            if key.is_empty() {
+                return Err(usage(format!("the API key file {} is empty", path.display())));
+            }
+            return Ok(Some(SecretString::from(key)));
+        }
+        Ok(std::env::var(API_KEY).ok().filter(|key| !key.is_empty()).map(SecretString::from))
+    }
+
+    /// Commands that reach what this one reaches. What comes from the environment is in the next command's, too.
+    pub(crate) fn hint(&self) -> Hint {
+        let data_dir = self.data_dir.to_string_lossy();
+        let options = [
+            ("--temporal", self.address(), DEFAULT_ADDRESS, "WINDLASS_TEMPORAL"),
+            ("--namespace", &self.namespace, DEFAULT_NAMESPACE, "WINDLASS_NAMESPACE"),
+            ("--task-queue", &self.task_queue, DEFAULT_TASK_QUEUE, "WINDLASS_TASK_QUEUE"),
+            ("--data-dir", &data_dir, DEFAULT_DATA_DIR, "WINDLASS_DATA_DIR"),
+            ("--workspace", self.workspace.as_str(), DEFAULT_WORKSPACE, "WINDLASS_WORKSPACE"),
+        ];
+        let given = options.into_iter().filter(|(_, value, default, variable)| {
+            value != default && std::env::var(variable).ok().as_deref() != Some(*value)
+        });
+        let program = std::env::args().next().unwrap_or_else(|| "windlass".to_owned());
+        Hint::new(&program, given.map(|(option, value, _, _)| (option, value)))
+    }
+}
+
+/// How the server's tools name this process.
+fn identity(role: &str) -> String {
+    let host = rustix::system::uname();
+    format!("windlass-{role}-{}@{}", std::process::id(), host.nodename().to_string_lossy())
+}

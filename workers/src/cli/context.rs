@@ -1,0 +1,155 @@
+//! What a client command works with: the server, the store, and how to speak.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use windlass_core::{
+    awaits::AwaitView,
+    event::{Event, EventBody},
+    ids::RunId,
+    time::Timestamp,
+};
+use windlass_store::{
+    RunRow, Store,
+    sqlite::{Options, SqliteStore},
+};
+
+use super::{Failure, Global, Output, failed};
+use crate::{
+    ops::{OpsError, RunOps},
+    render::Hint,
+    temporal::connect,
+};
+
+/// How long a worker may take to answer a question about a run.
+const WORKER_PATIENCE: Duration = Duration::from_secs(2);
+/// How many events are read at once.
+const PAGE: u32 = 500;
+
+pub(crate) struct Context {
+    pub(crate) ops: RunOps,
+    pub(crate) out: Output,
+    pub(crate) hint: Hint,
+}
+
+/// Whether a store that does not exist is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Create,
+    /// A reader would only find it empty; the directory is probably wrong.
+    Refuse,
+}
+
+/// Opens the store of the data directory.
+pub(crate) fn open_store(global: &Global, missing: Missing) -> Result<Arc<SqliteStore>, Failure> {
+    let path = global.store_path();
+    if missing == Missing::Refuse && !path.exists() {
+        return Err(failed(format!(
+            "there is no store at {}; start `windlass dev` or `windlass worker` first, or give its --data-dir",
+            path.display()
+        )));
+    }
+    Ok(Arc::new(SqliteStore::open(Options::new(path))?))
+}
+
+pub(crate) fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Context {
+    pub(crate) async fn open(global: &Global, missing: Missing) -> Result<Self, Failure> {
+        let store = open_store(global, missing)?;
+        let client = connect(&global.connect("cli")?).await?;
+        let ops = RunOps::new(client, store, global.task_queue.clone(), global.workspace.clone());
+        Ok(Self { ops, out: Output::new(global.json), hint: global.hint() })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.ops.store()
+    }
+
+    /// The run's row. A run that no worker has opened yet has none.
+    pub(crate) async fn row(&self, run: &RunId) -> Result<Option<RunRow>, Failure> {
+        let row = self.store().run(run).await?;
+        if row.is_none() {
+            self.ops.exists(run).await?;
+        }
+        Ok(row)
+    }
+
+    /// All events after `after`.
+    pub(crate) async fn events(&self, run: &RunId, after: u64) -> Result<Vec<Event>, Failure> {
+        let mut events = Vec::new();
+        loop {
+            let from = events.last().map_or(after, |event: &Event| event.seq);
+            let page = self.store().events(run, from, PAGE).await?;
+            if page.is_empty() {
+                return Ok(events);
+            }
+            events.extend(page);
+        }
+    }
+
+    /// What the run waits for: from its workflow or, while no worker answers, from its log. Arguments that did not
+    /// travel are read from the store.
+    pub(crate) async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, Failure> {
+        let mut items = match in_time(self.ops.awaits(run)).await? {
+            Some(items) => items,
+            None => pending_in(&self.events(run, 0).await?),
+        };
+        for call in items.iter_mut().flat_map(|item| &mut item.calls).filter(|call| call.args.is_none()) {
+            call.args = self.store().blob(&call.digest).await?;
+        }
+        Ok(items)
+    }
+}
+
+/// The answer of a worker, unless none comes in time.
+pub(crate) async fn in_time<T>(asked: impl Future<Output = Result<T, OpsError>>) -> Result<Option<T>, OpsError> {
+    match tokio::time::timeout(WORKER_PATIENCE, asked).await {
+        Ok(Ok(answer)) => Ok(Some(answer)),
+        Ok(Err(OpsError::Unanswered { .. })) | Err(_) => Ok(None),
+        Ok(Err(error)) => Err(error),
+    }
+}
+
+/// Awaits that a log opened and did not close.
+fn pending_in(events: &[Event]) -> Vec<AwaitView> {
+    let mut pending: Vec<AwaitView> = Vec::new();
+    for event in events {
+        match event.body() {
+            Ok(EventBody::AwaitOpened { item }) => pending.push(item),
+            Ok(EventBody::AwaitClosed { await_id, .. }) => pending.retain(|item| item.id != await_id),
+            _ => {}
+        }
+    }
+    pending
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_log_knows_what_is_pending() {
+        let event = |kind: &str, data: Value| Event { seq: 1, at: Timestamp(0), key: "k".into(), kind: kind.into(), data };
+        let opened = |id: &str| {
+            let item = json!({"id": id, "kind": "clarification", "prompt": "?", "openedAt": 0, "onExpiry": "replan"});
+            event("await_opened", json!({"item": item}))
+        };
+        let log = [
+            opened("await-1"),
+            opened("await-2"),
+            event("await_closed", json!({"awaitId": "await-1", "outcome": "answered"})),
+            event("hologram", json!({})),
+        ];
+        let pending: Vec<String> = pending_in(&log).into_iter().map(|item| item.id.to_string()).collect();
+        assert_eq!(pending, ["await-2"]);
+    }
+}

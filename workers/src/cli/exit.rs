@@ -1,0 +1,51 @@
+//! How a command ends: exit codes, and failures that choose one.
+
+use std::{fmt, process::ExitCode};
+
+/// The run or the operation failed.
+pub const FAILED: u8 = 1;
+/// The command line or a definition is wrong.
+pub const USAGE: u8 = 2;
+/// The run was cancelled.
+pub const CANCELLED: u8 = 3;
+/// Nobody follows the run any more; it goes on.
+pub const DETACHED: u8 = 4;
+/// The run did not take what was sent.
+pub const REFUSED: u8 = 5;
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    pub fn code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+/// Something the caller typed or wrote cannot be used; the message stands on its own.
+pub fn usage(message: impl fmt::Display) -> Failure {
+    Failure { code: USAGE, error: anyhow::anyhow!("{message}") }
+}
+
+/// Something did not work out; the message says what to do next.
+pub fn failed(message: impl fmt::Display) -> Failure {
+    Failure { code: FAILED, error: anyhow::anyhow!("{message}") }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: FAILED, error: error.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is wrong in a file is said in the form that editors jump to, so nothing goes before it.
+        let program = if self.code == USAGE { "" } else { "windlass: " };
+        write!(f, "{program}{:#}", self.error)
+    }
+}

@@ -1,0 +1,241 @@
+//! The logs of a run and of the runs below it, read as one story.
+//!
+//! A child's log is read before the parent's result of it, so that the story is told in the order in which it happened
+//! whether it is followed live or read afterwards.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::future::{BoxFuture, FutureExt as _, select_all};
+use windlass_core::{
+    event::{Event, EventBody},
+    ids::{CallId, RunId},
+};
+use windlass_store::{EventWatch, Result, Store};
+
+const PAGE: u32 = 500;
+
+/// An event and whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Told {
+    pub(super) run: RunId,
+    /// 0 for the run that is followed, 1 for its children, …
+    pub(super) depth: usize,
+    pub(super) event: Event,
+}
+
+pub(super) struct Logs {
+    store: Arc<dyn Store>,
+    logs: Vec<Log>,
+}
+
+struct Log {
+    run: RunId,
+    depth: usize,
+    after: u64,
+    watch: EventWatch,
+    /// Which log answers which call.
+    children: HashMap<CallId, usize>,
+    ended: bool,
+}
+
+impl Logs {
+    /// The log of a run, from after an event on.
+    pub(super) fn of(store: Arc<dyn Store>, run: RunId, after: u64) -> Self {
+        let mut logs = Self { store, logs: Vec::new() };
+        logs.open(run, 0, after);
+        logs
+    }
+
+    fn open(&mut self, run: RunId, depth: usize, after: u64) -> usize {
+        // Watched before it is read: nothing falls in between.
+        let watch = self.store.watch(&run);
+        self.logs.push(Log { run, depth, after, watch, children: HashMap::new(), ended: false });
+        self.logs.len() - 1
+    }
+
+    /// Everything that happened since the last call.
+    pub(super) async fn news(&mut self) -> Result<Vec<Told>> {
+        let mut told = Vec::new();
+        let mut index = 0;
+        // A log that opens on the way is read on the way.
+        while index < self.logs.len() {
+            self.read(index, &mut told).await?;
+            index += 1;
+        }
+        Ok(told)
+    }
+
+    /// Returns when there may be news.
+    pub(super) async fn changed(&mut self) {
+        let open = self.logs.iter_mut().filter(|log| !log.ended).map(|log| log.watch.changed().boxed());
+        let open: Vec<_> = open.collect();
+        if open.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(open).await;
+    }
+
+    fn read<'a>(&'a mut self, index: usize, told: &'a mut Vec<Told>) -> BoxFuture<'a, Result<()>> {
+        async move {
+            loop {
+                let Log { run, depth, after, ended, .. } = &self.logs[index];
+                if *ended {
+                    return Ok(());
+                }
+                let (run, depth) = (run.clone(), *depth);
+                let page = self.store.events(&run, *after, PAGE).await?;
+                if page.is_empty() {
+                    return Ok(());
+                }
+                for event in page {
+                    self.before(index, &event, told).await?;
+                    let log = &mut self.logs[index];
+                    (log.after, log.ended) = (event.seq, event.is_terminal());
+                    told.push(Told { run: run.clone(), depth, event });
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// What must be told before this event is.
+    async fn before(&mut self, index: usize, event: &Event, told: &mut Vec<Told>) -> Result<()> {
+        match event.body() {
+            Ok(EventBody::ChildRunLinked { tool_use_id, child_run_id, .. }) => {
+                let child = self.open(child_run_id, self.logs[index].depth + 1, 0);
+                self.logs[index].children.insert(tool_use_id, child);
+            }
+            Ok(EventBody::ToolResult { tool_use_id, .. }) => {
+                if let Some(child) = self.logs[index].children.remove(&tool_use_id) {
+                    self.read(child, told).await?;
+                    // It may have ended without a last word; nothing more will come.
+                    self.logs[child].ended = true;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{
+        canonical::Digest,
+        envelope::{CallStatus, Extra, Labels, TokenUsage},
+        event::NewEvent,
+        time::Millis,
+    };
+    use windlass_store::{
+        NewRun,
+        sqlite::{Options, SqliteStore},
+    };
+
+    use super::*;
+
+    async fn open_run(store: &SqliteStore, id: &str, parent: Option<&str>) {
+        let started = EventBody::Started {
+            agent_id: "a".into(),
+            workspace: "w".into(),
+            session_id: None,
+            parent_run_id: parent.map(Into::into),
+            parent_tool_call_id: None,
+            model_id: "m".into(),
+            labels: Labels::new(),
+            metadata: Extra::new(),
+        };
+        let run = NewRun {
+            id: id.into(),
+            workspace: "w".into(),
+            session: None,
+            agent_id: "a".into(),
+            agent_digest: Digest::ZERO,
+            model_id: "m".into(),
+            parent: parent.map(Into::into),
+            parent_call: parent.map(|_| "call-0-0".into()),
+            labels: Labels::new(),
+            metadata: Extra::new(),
+            messages: Vec::new(),
+            new_messages: 0,
+            started: NewEvent::new("started", started),
+        };
+        store.open_run(run).await.unwrap();
+    }
+
+    async fn append(store: &SqliteStore, run: &str, key: &str, body: EventBody) {
+        store.append_events(&run.into(), vec![NewEvent::new(key, body)]).await.unwrap();
+    }
+
+    fn linked() -> EventBody {
+        EventBody::ChildRunLinked {
+            tool_use_id: "call-0-0".into(),
+            name: "sub".into(),
+            child_run_id: "r/c".into(),
+            child_agent_id: "a".into(),
+        }
+    }
+
+    fn result_of_child() -> EventBody {
+        EventBody::ToolResult {
+            tool_use_id: "call-0-0".into(),
+            name: "sub".into(),
+            ok: true,
+            status: CallStatus::Ok,
+            result: None,
+            result_bytes: 0,
+            error: None,
+            retry_hint: None,
+            telemetry: None,
+        }
+    }
+
+    fn end() -> EventBody {
+        let (turns, tool_calls, active_ms) = (1, 0, Millis(1));
+        EventBody::Cancelled { reason: "x".into(), turns, tool_calls, active_ms, usage: TokenUsage::default() }
+    }
+
+    async fn story(logs: &mut Logs) -> Vec<String> {
+        let told = logs.news().await.unwrap();
+        told.into_iter().map(|told| format!("{}:{} {}", told.depth, told.run, told.event.kind)).collect()
+    }
+
+    #[tokio::test]
+    async fn a_finished_story_is_told_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(Options::new(directory.path().join("x.db"))).unwrap());
+        open_run(&store, "r", None).await;
+        append(&store, "r", "link", linked()).await;
+        open_run(&store, "r/c", Some("r")).await;
+        append(&store, "r/c", "end", end()).await;
+        append(&store, "r", "result", result_of_child()).await;
+        append(&store, "r", "end", end()).await;
+        let mut logs = Logs::of(store, "r".into(), 0);
+        let expected = [
+            "0:r started",
+            "0:r child_run_linked",
+            "1:r/c started",
+            "1:r/c cancelled",
+            "0:r tool_result",
+            "0:r cancelled",
+        ];
+        assert_eq!(story(&mut logs).await, expected);
+        assert_eq!(story(&mut logs).await, [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_live_story_is_told_as_it_happens() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(Options::new(directory.path().join("x.db"))).unwrap());
+        let mut logs = Logs::of(store.clone(), "r".into(), 0);
+        assert_eq!(story(&mut logs).await, [""; 0]);
+        open_run(&store, "r", None).await;
+        logs.changed().await;
+        assert_eq!(story(&mut logs).await, ["0:r started"]);
+        append(&store, "r", "link", linked()).await;
+        logs.changed().await;
+        assert_eq!(story(&mut logs).await, ["0:r child_run_linked"]);
+        open_run(&store, "r/c", Some("r")).await;
+        logs.changed().await;
+        assert_eq!(story(&mut logs).await, ["1:r/c started"]);
+    }
+}

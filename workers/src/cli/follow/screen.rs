@@ -1,0 +1,152 @@
+//! Where a run is shown: on a terminal with a status line that lives, elsewhere as plain lines.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::{
+    cli::width_of,
+    render::{LineBuffer, Paint, Show},
+};
+
+const TICK: Duration = Duration::from_millis(100);
+/// What the status line keeps free for its own words.
+const MARGIN: u16 = 1;
+
+/// Draws on stderr; stdout is for data.
+pub(super) struct Screen {
+    paint: Paint,
+    text: LineBuffer,
+    /// Lines of the text under way that cannot be taken back.
+    text_printed: bool,
+    status: Option<ProgressBar>,
+    prompt: Option<String>,
+}
+
+impl Screen {
+    pub(super) fn new() -> Self {
+        let terminal = io::stderr().is_terminal();
+        let width = width_of(&io::stderr()).filter(|_| terminal);
+        Self {
+            paint: Paint::for_stream(terminal),
+            text: LineBuffer::new(width.map(|width| usize::from(width.saturating_sub(MARGIN)))),
+            text_printed: false,
+            status: terminal.then(status_line),
+            prompt: None,
+        }
+    }
+
+    pub(super) fn paint(&self) -> Paint {
+        self.paint
+    }
+
+    pub(super) fn show(&mut self, show: Show) {
+        match show {
+            Show::Text(piece) => {
+                for line in self.text.push(&piece) {
+                    self.text_printed = true;
+                    self.print(&line);
+                }
+                self.draw_pending();
+            }
+            Show::EndText => self.end_text(),
+            Show::VoidText => {
+                let shown = self.text.finish().is_some() || self.text_printed;
+                self.text_printed = false;
+                self.draw_pending();
+                if shown {
+                    let note = self.paint.dim("(restarted)");
+                    self.print(&note);
+                }
+            }
+            Show::Line(line) => {
+                self.end_text();
+                self.print(&line);
+            }
+        }
+    }
+
+    pub(super) fn line(&mut self, line: &str) {
+        self.show(Show::Line(line.to_owned()));
+    }
+
+    /// What the run is doing.
+    pub(super) fn doing(&self, words: String) {
+        if let Some(status) = &self.status {
+            status.set_message(words);
+        }
+    }
+
+    /// Stops the status line and waits for somebody to type.
+    pub(super) fn ask(&mut self, prompt: &str) {
+        self.end_text();
+        if let Some(status) = self.status.take() {
+            status.finish_and_clear();
+        }
+        let prompt = self.paint.bold(prompt);
+        write(&prompt);
+        self.prompt = Some(prompt);
+    }
+
+    /// Nobody has to type any more. `typed` says that they did, and that the cursor is on a line of its own.
+    pub(super) fn stop_asking(&mut self, typed: bool) {
+        if self.prompt.take().is_some() {
+            if !typed {
+                write("\n");
+            }
+            self.status = Some(status_line());
+        }
+    }
+
+    /// Leaves the screen as it should stay.
+    pub(super) fn close(&mut self) {
+        self.end_text();
+        self.stop_asking(false);
+        if let Some(status) = self.status.take() {
+            status.finish_and_clear();
+        }
+    }
+
+    fn end_text(&mut self) {
+        self.text_printed = false;
+        if let Some(line) = self.text.finish() {
+            self.draw_pending();
+            self.print(&line);
+        }
+    }
+
+    /// The unfinished line stands above the status until it is finished.
+    fn draw_pending(&self) {
+        if let Some(status) = &self.status {
+            let pending = self.text.pending();
+            status.set_prefix(if pending.is_empty() { String::new() } else { format!("{pending}\n") });
+        }
+    }
+
+    fn print(&self, line: &str) {
+        match (&self.status, &self.prompt) {
+            (Some(status), _) => status.suspend(|| write(&format!("{line}\n"))),
+            (None, Some(prompt)) => write(&format!("\n{line}\n{prompt}")),
+            (None, None) => write(&format!("{line}\n")),
+        }
+    }
+}
+
+fn status_line() -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_style(
+        // A template of known fields cannot fail; the default style would do, too.
+        ProgressStyle::with_template("{prefix}{spinner} {msg} · {elapsed}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+/// A terminal that went away has nobody to complain to.
+fn write(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}

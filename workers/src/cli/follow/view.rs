@@ -1,0 +1,93 @@
+//! What somebody at a terminal sees of a run and of the runs below it, and is asked by them.
+
+use std::collections::HashMap;
+
+use windlass_core::{
+    envelope::{AnswerReply, AnswerStatus},
+    event::{Event, EventBody},
+    ids::{AwaitId, RunId},
+};
+
+use super::{
+    prompt::{Prompter, Typed},
+    screen::Screen,
+};
+use crate::render::{EventView, Hint, one_line};
+
+pub(super) struct View {
+    root: RunId,
+    hint: Hint,
+    screen: Screen,
+    views: HashMap<RunId, EventView>,
+    prompter: Option<Prompter>,
+}
+
+impl View {
+    pub(super) fn new(root: &RunId, hint: Hint, prompter: Option<Prompter>) -> Self {
+        let screen = Screen::new();
+        screen.doing("starting".to_owned());
+        Self { root: root.clone(), hint, screen, views: HashMap::new(), prompter }
+    }
+
+    pub(super) fn tell(&mut self, run: &RunId, depth: usize, event: &Event) {
+        let (paint, asks_directly) = (self.screen.paint(), self.prompter.is_some());
+        let view = self
+            .views
+            .entry(run.clone())
+            .or_insert_with(|| EventView::new(run.clone(), depth, self.hint.clone(), paint, asks_directly));
+        for show in view.apply(event) {
+            self.screen.show(show);
+        }
+        if *run == self.root {
+            self.screen.doing(view.doing());
+        }
+        let Some(prompter) = &mut self.prompter else { return };
+        match event.body() {
+            Ok(EventBody::AwaitOpened { item }) => prompter.opened(run, item),
+            Ok(EventBody::AwaitClosed { await_id, .. }) if prompter.closed(run, &await_id) => {
+                self.screen.stop_asking(false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts the next question, if there is one; says whether a question is open.
+    pub(super) fn ask(&mut self) -> bool {
+        let Some(prompter) = &mut self.prompter else { return false };
+        if let Some(question) = prompter.next_question() {
+            self.screen.ask(&question);
+        }
+        prompter.is_asking()
+    }
+
+    pub(super) fn typed(&mut self, line: &str) -> Typed {
+        self.screen.stop_asking(true);
+        self.prompter.as_mut().map_or(Typed::Again, |prompter| prompter.typed(line))
+    }
+
+    /// What the run said to an answer. An answer that does not fit is asked for again.
+    pub(super) fn replied(&mut self, run: &RunId, id: &AwaitId, reply: &AnswerReply) {
+        if !reply.accepted() {
+            self.note(&reply.message);
+        }
+        if reply.status != AnswerStatus::Invalid
+            && let Some(prompter) = &mut self.prompter
+        {
+            prompter.closed(run, id);
+        }
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        let line = self.screen.paint().attention(&format!("! {}", one_line(text, 1000)));
+        self.screen.line(&line);
+    }
+
+    pub(super) fn failed(&mut self, message: &str) {
+        let line = self.screen.paint().bad(&format!("✗ failed: {}", one_line(message, 1000)));
+        self.screen.line(&line);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.screen.close();
+    }
+}

@@ -1,0 +1,31 @@
+//! Logging, to stderr.
+
+use std::io::{self, IsTerminal as _};
+
+use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+use super::Cli;
+use crate::render::Paint;
+
+/// For commands that serve: our own news, and only trouble from the SDK underneath.
+const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
+/// For commands that answer and end.
+const ANSWERING: &str = "warn";
+
+/// Installs the process's subscriber. The error says what is wrong with `--log`.
+pub fn install(cli: &Cli) -> Result<(), String> {
+    let default = if cli.command.serves() { SERVING } else { ANSWERING };
+    let filter = cli.global.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        format!("--log {filter:?} is not a filter ({error}); write for example `info` or `warn,windlass=debug`")
+    })?;
+    let colours = Paint::for_stream(io::stderr().is_terminal()).colours();
+    let layer = fmt::layer().with_writer(io::stderr).with_ansi(colours).with_target(false);
+    let registry = tracing_subscriber::registry().with(filter);
+    let installed = if cli.global.json_logs {
+        registry.with(layer.json().flatten_event(true).with_target(true)).try_init()
+    } else {
+        registry.with(layer).try_init()
+    };
+    installed.map_err(|error| format!("logging cannot be set up: {error}"))
+}

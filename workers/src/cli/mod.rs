@@ -1,0 +1,115 @@
+//! The command line: what can be typed, and what each command does.
+//!
+//! Data goes to stdout, everything else to stderr. Looks are `crate::render`'s, operating runs is `crate::ops`'; this
+//! module connects the two with arguments, terminals and exit codes.
+
+mod agents;
+mod args;
+mod context;
+mod doctor;
+pub mod exit;
+mod follow;
+pub mod logs;
+mod output;
+mod person;
+mod runs;
+mod start;
+mod stop;
+mod values;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use self::args::Global;
+pub(crate) use self::{
+    agents::load as load_agents,
+    exit::{Failure, failed, usage},
+    output::{Output, width_of},
+    stop::Stop,
+    worker::{Service, WorkerArgs},
+};
+
+/// Durable AI-agent runs on Temporal: start them, watch them, answer them, operate them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "\
+Try it:
+  windlass dev                                       a server, a worker and demo agents; nothing else is needed
+  windlass run --agent demo 'Write a launch note'    in a second terminal
+  windlass runs list
+
+Exit codes:
+  0 done   1 failed   2 wrong usage or definition   3 the run was cancelled
+  4 stopped following, the run goes on   5 the run refused what was sent"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start everything on this machine: a Temporal server, a worker and demo agents. Data survives a restart.
+    Dev(crate::dev::DevArgs),
+    /// Execute runs: poll a task queue until SIGINT or SIGTERM.
+    Worker(worker::WorkerCommand),
+    /// Start a run and follow it.
+    Run(start::RunArgs),
+    /// List, watch, answer and control runs.
+    Runs {
+        #[command(subcommand)]
+        command: runs::RunsCommand,
+    },
+    /// Check that server, namespace, store and workers are there and fit together.
+    Doctor,
+}
+
+impl Command {
+    /// Whether the process serves until it is told to stop.
+    fn serves(&self) -> bool {
+        matches!(self, Self::Dev(_) | Self::Worker(_))
+    }
+}
+
+/// Executes a command. Not async, so that what awaits the SDK is compiled here and nowhere else.
+pub fn run(cli: Cli) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("windlass: the runtime cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let ended = runtime.block_on(dispatch(cli));
+    // A thread that waits for somebody to type must not keep the process alive.
+    runtime.shutdown_background();
+    match ended {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.code()
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Dev(args) => Box::pin(crate::dev::run(&global, args)).await,
+        Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
+        Command::Run(args) => Box::pin(start::run(&global, args)).await,
+        Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
+        Command::Doctor => Box::pin(doctor::run(&global)).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! `windlass runs answer | approve | deny`.
+
+use std::{
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Args;
+use serde_json::{Value, json};
+use windlass_core::{
+    awaits::{AwaitKind, AwaitView},
+    canonical::{self, Digest},
+    envelope::{Answer, AnswerBody, AnswerReply, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
+    ids::{AwaitId, CallId, RunId},
+};
+
+use super::RunArg;
+use crate::{
+    cli::{Failure, context::Context, exit, failed, person::Person, usage, values},
+    render::await_lines,
+};
+
+/// How long a worker may take to judge an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+struct AwaitArgs {
+    #[command(flatten)]
+    run: RunArg,
+
+    /// Id of the await, as `runs awaits` shows it
+    #[arg(value_name = "AWAIT", value_parser = values::await_id)]
+    await_id: AwaitId,
+
+    /// Send a durable signal: it needs no worker and gets no reply; the run's log says what became of it
+    #[arg(long)]
+    signal: bool,
+
+    #[command(flatten)]
+    person: Person,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass runs answer run-1 await-1 'Only the team'
+  windlass runs answer run-1 await-2 --result call-1-0='{\"verdict\": \"fine\"}'
+  windlass runs answer run-1 await-2 --result call-1-0=@verdict.json --error call-1-1='not found'
+
+An await for calls needs one result or error for each of them. The run replies at once; anything but accepted changed
+nothing and ends with exit code 5.")]
+pub struct AnswerArgs {
+    #[command(flatten)]
+    to: AwaitArgs,
+
+    /// Answer to a question
+    #[arg(required_unless_present_any = ["results", "errors"], conflicts_with_all = ["results", "errors"])]
+    text: Option<String>,
+
+    /// Result of a call, as JSON or @FILE; may be repeated
+    #[arg(long = "result", id = "results", value_name = "CALL=JSON", value_parser = values::call_result)]
+    results: Vec<(CallId, Value)>,
+
+    /// Failure of a call, in words for the model; may be repeated
+    #[arg(long = "error", id = "errors", value_name = "CALL=TEXT", value_parser = values::call_error)]
+    errors: Vec<(CallId, String)>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass runs approve run-1 await-3
+  windlass runs approve run-1 await-3 --digest 5f70…c1 --as ann
+
+The call, its arguments and their digest are shown first. The approval is bound to that digest: if the run waits with
+other arguments, it refuses. Where nobody can be asked, --yes or --digest says that you have seen them.")]
+pub struct ApproveArgs {
+    #[command(flatten)]
+    to: AwaitArgs,
+
+    /// Digest of the arguments you have seen, instead of those shown now
+    #[arg(long, value_parser = values::digest)]
+    digest: Option<Digest>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DenyArgs {
+    #[command(flatten)]
+    to: AwaitArgs,
+}
+
+pub(super) async fn answer(context: &Context, args: AnswerArgs) -> Result<ExitCode, Failure> {
+    let body = match args.text {
+        Some(answer) => AnswerBody::Clarification { answer },
+        None => AnswerBody::ToolResults { results: provided(context, args.results, args.errors).await? },
+    };
+    let actor = args.to.person.name();
+    deliver(context, args.to, actor, body).await
+}
+
+/// Results too large to travel go through the store.
+async fn provided(
+    context: &Context,
+    results: Vec<(CallId, Value)>,
+    errors: Vec<(CallId, String)>,
+) -> Result<Vec<ProvidedToolResult>, Failure> {
+    let empty = |tool_call_id| ProvidedToolResult {
+        name: None,
+        tool_call_id,
+        result: None,
+        result_ref: None,
+        bounds: None,
+        error: None,
+        retry_hint: None,
+    };
+    let mut provided = Vec::new();
+    for (call, value) in results {
+        let travels = canonical::to_bytes(&value).len() as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
+        provided.push(if travels {
+            ProvidedToolResult { result: Some(value), ..empty(call) }
+        } else {
+            ProvidedToolResult { result_ref: Some(context.store().put_blob(value).await?), ..empty(call) }
+        });
+    }
+    for (call, message) in errors {
+        let error = ToolError::new(ToolErrorKind::ToolFailed, message);
+        provided.push(ProvidedToolResult { error: Some(error), ..empty(call) });
+    }
+    Ok(provided)
+}
+
+pub(super) async fn approve(context: &Context, args: ApproveArgs) -> Result<ExitCode, Failure> {
+    let ApproveArgs { to, digest, yes } = args;
+    let actor = to.person.required()?;
+    let shown = pending(context, &to).await?;
+    if let Some(item) = &shown {
+        for line in await_lines(item, context.out.note_paint()) {
+            context.out.note(line);
+        }
+    }
+    let digest = digest.or_else(|| shown.as_ref().and_then(|item| item.calls.first()).map(|call| call.digest));
+    let Some(digest) = digest else {
+        let AwaitArgs { run, await_id, .. } = &to;
+        return Err(failed(format!("{} waits for no approval {await_id}; look at `windlass runs awaits`", run.run)));
+    };
+    if !yes && args.digest.is_none() && !agreed(&to.await_id, &actor)? {
+        context.out.note("nothing was sent; `windlass runs deny` denies the call");
+        return Ok(ExitCode::from(exit::FAILED));
+    }
+    deliver(context, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest) }).await
+}
+
+async fn pending(context: &Context, to: &AwaitArgs) -> Result<Option<AwaitView>, Failure> {
+    context.row(&to.run.run).await?;
+    let items = context.pending(&to.run.run).await?;
+    Ok(items.into_iter().find(|item| item.id == to.await_id && item.kind == AwaitKind::Confirmation))
+}
+
+fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(usage("nobody can be asked here: look at the arguments above and add --yes or --digest"));
+    }
+    write!(io::stderr(), "approve {id} as {actor}? [y/N] ")?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+pub(super) async fn deny(context: &Context, args: DenyArgs) -> Result<ExitCode, Failure> {
+    let actor = args.to.person.required()?;
+    deliver(context, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None }).await
+}
+
+async fn deliver(context: &Context, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
+    let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
+    let answer = Answer::new(await_id.clone(), actor, body);
+    if signal {
+        context.ops.signal_answer(&run, answer).await?;
+        let message = "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
+        let document = json!({"runId": run, "awaitId": await_id, "status": "sent", "message": message});
+        context.out.print(&document, || format!("{await_id} {message}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reply = send(context, &run, &answer).await?;
+    let document = json!({"runId": run, "awaitId": await_id, "status": reply.status, "message": reply.message});
+    context.out.print(&document, || spoken(&await_id, &reply))?;
+    Ok(if reply.accepted() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
+}
+
+fn spoken(id: &AwaitId, reply: &AnswerReply) -> String {
+    if reply.accepted() {
+        return format!("{id} accepted");
+    }
+    let status = serde_json::to_value(reply.status).unwrap_or_default();
+    format!("{id} not accepted ({}): {}", status.as_str().unwrap_or_default(), reply.message)
+}
+
+/// Sends an answer and waits for the run's reply.
+pub(in crate::cli) async fn send(context: &Context, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
+    match tokio::time::timeout(PATIENCE, context.ops.answer(run, answer)).await {
+        Ok(replied) => Ok(replied?),
+        Err(_) => Err(failed(
+            "no worker judged the answer in time; start one and send it again (a repeat is harmless), or send it with --signal",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::envelope::AnswerStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_its_kind_and_its_reason() {
+        let reply = |status| AnswerReply::new(status, "it expired");
+        assert_eq!(spoken(&"await-1".into(), &reply(AnswerStatus::Accepted)), "await-1 accepted");
+        assert_eq!(spoken(&"await-1".into(), &reply(AnswerStatus::Expired)), "await-1 not accepted (expired): it expired");
+    }
+}

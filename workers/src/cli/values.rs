@@ -1,0 +1,127 @@
+//! Values on the command line: parsed where they are typed, with errors that say what to write instead.
+
+use std::{fs, time::Duration};
+
+use serde_json::Value;
+use windlass_core::{
+    canonical::Digest,
+    envelope::PolicyOverrides,
+    ids::{AgentId, AwaitId, CallId, RunId, SessionId, WorkspaceId},
+};
+
+pub(crate) fn workspace(text: &str) -> Result<WorkspaceId, String> {
+    WorkspaceId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn session(text: &str) -> Result<SessionId, String> {
+    SessionId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(text: &str) -> Result<RunId, String> {
+    RunId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn agent(text: &str) -> Result<AgentId, String> {
+    AgentId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn await_id(text: &str) -> Result<AwaitId, String> {
+    AwaitId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn digest(text: &str) -> Result<Digest, String> {
+    Digest::parse(text).ok_or_else(|| "a digest is 64 hex digits; `windlass runs awaits` shows it".to_owned())
+}
+
+/// `name=value`.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write a label as NAME=VALUE".to_owned()),
+    }
+}
+
+/// `CALL=JSON` or `CALL=@FILE`.
+pub(crate) fn call_result(text: &str) -> Result<(CallId, Value), String> {
+    let (call, body) = call_and(text, "CALL=JSON")?;
+    let body = contents(body)?;
+    let value = serde_json::from_str(&body)
+        .map_err(|error| format!("the result of {call} is not JSON ({error}); a text needs its quotes: {call}='\"text\"'"))?;
+    Ok((call, value))
+}
+
+/// `CALL=TEXT`.
+pub(crate) fn call_error(text: &str) -> Result<(CallId, String), String> {
+    let (call, message) = call_and(text, "CALL=TEXT")?;
+    Ok((call, message.to_owned()))
+}
+
+fn call_and<'a>(text: &'a str, form: &str) -> Result<(CallId, &'a str), String> {
+    let (call, rest) = text.split_once('=').ok_or_else(|| format!("write it as {form}"))?;
+    Ok((CallId::parse(call).map_err(|error| error.to_string())?, rest))
+}
+
+/// JSON or `@FILE`; a field that is not a limit is refused, because a typing mistake must not lift one.
+pub(crate) fn policy(text: &str) -> Result<PolicyOverrides, String> {
+    let policy: PolicyOverrides =
+        serde_json::from_str(&contents(text)?).map_err(|error| format!("the policy does not fit: {error}"))?;
+    match policy.extra.keys().next() {
+        None => Ok(policy),
+        Some(unknown) => Err(format!("a policy has no field `{unknown}`; see `maxToolCalls`, `timeBudgetMs`, …")),
+    }
+}
+
+/// The text itself, or what is in the file behind an `@`.
+fn contents(text: &str) -> Result<String, String> {
+    match text.strip_prefix('@') {
+        Some(path) => fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}")),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// A span such as `30s`, `5m` or `1h 30m`.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text.parse().map_err(|_| "write a span such as 10s, 5m or 1h".to_owned())?;
+    Duration::try_from(span).map_err(|_| "a span cannot be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_are_json_and_say_how_to_write_a_text() {
+        assert_eq!(call_result("call-0-0={\"a\": 1}"), Ok(("call-0-0".into(), json!({"a": 1}))));
+        assert_eq!(call_result("call-0-0=\"a=b\""), Ok(("call-0-0".into(), json!("a=b"))));
+        let error = call_result("call-0-0=fine").unwrap_err();
+        assert!(error.ends_with("a text needs its quotes: call-0-0='\"text\"'"), "{error}");
+        assert_eq!(call_result("fine").unwrap_err(), "write it as CALL=JSON");
+    }
+
+    #[test]
+    fn a_result_may_come_from_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "[1]").unwrap();
+        let text = format!("c=@{}", file.path().display());
+        assert_eq!(call_result(&text), Ok(("c".into(), json!([1]))));
+        assert!(call_result("c=@no-such-file").unwrap_err().starts_with("no-such-file cannot be read: "));
+    }
+
+    #[test]
+    fn a_policy_with_a_typing_mistake_is_refused() {
+        let expected = PolicyOverrides { max_tool_calls: Some(3), ..PolicyOverrides::default() };
+        assert_eq!(policy("{\"maxToolCalls\": 3}"), Ok(expected));
+        assert!(policy("{\"maxToolCall\": 3}").unwrap_err().contains("`maxToolCall`"));
+        assert!(policy("{\"maxToolCalls\": -3}").is_err());
+    }
+
+    #[test]
+    fn labels_and_spans() {
+        assert_eq!(label("team=a=b"), Ok(("team".into(), "a=b".into())));
+        assert!(label("=a").is_err() && label("team").is_err());
+        assert_eq!(span("1m 30s"), Ok(Duration::from_secs(90)));
+        assert!(span("soon").is_err() && span("-5s").is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! Answers as signals: no reply, but durable while no worker is up.
+
+use windlass_core::{
+    envelope::{Answer, AnswerBody, ClarificationAnswer, ConfirmationDecision, Extra, Labels, ToolResultsSet},
+    ids::RunId,
+};
+use windlass_workflows::RunWorkflow;
+
+use super::{OpsError, RunOps, payload};
+
+impl RunOps {
+    /// Sends an answer that the run judges when a worker next looks at it. What became of it is in the run's log.
+    pub async fn signal_answer(&self, run: &RunId, answer: Answer) -> Result<(), OpsError> {
+        let (handle, run_id) = (self.handle(run), Some(run.clone()));
+        let Answer { await_id: id, actor: requested_by, body, .. } = answer;
+        let labels = Labels::new();
+        let sent = match body {
+            AnswerBody::Clarification { answer } => {
+                let signal = ClarificationAnswer { run_id, id, answer, requested_by, labels };
+                handle.signal(RunWorkflow::provide_clarification, payload(&signal), Default::default()).await
+            }
+            AnswerBody::Confirmation { approved, digest } => {
+                let metadata = Extra::new();
+                let signal = ConfirmationDecision { run_id, id, approved, requested_by, digest, labels, metadata };
+                handle.signal(RunWorkflow::provide_confirmation, payload(&signal), Default::default()).await
+            }
+            AnswerBody::ToolResults { results } => {
+                let signal = ToolResultsSet { run_id, id, results, requested_by, labels };
+                handle.signal(RunWorkflow::provide_tool_results, payload(&signal), Default::default()).await
+            }
+        };
+        sent.map_err(|error| OpsError::interaction(run, &error))
+    }
+}
