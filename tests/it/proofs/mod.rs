@@ -2,7 +2,10 @@
 //! scaled by an environment variable, and prints what it measured.
 
 mod chaos;
+mod dice;
 mod flat_history;
+mod invariants;
+mod long_wait;
 
 /// A size from the environment, or the short form's.
 fn scale(variable: &str, short: usize) -> usize {

@@ -1,9 +1,10 @@
 //! Worker processes that can be killed, and the ledger they leave behind.
 
 use std::{
-    io::{BufRead, BufReader, Lines},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
 };
 
 use serde_json::Value;
@@ -20,7 +21,7 @@ pub(crate) struct Workshop {
 /// A running worker process. Dropping it kills it.
 pub(crate) struct WorkerProcess {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 /// A line of the ledger.
@@ -59,7 +60,14 @@ impl Workshop {
             command.env("IT_BUILD_ID", build);
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        // Read all the time: a full pipe would stop the worker.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                sender.send(line).ok();
+            }
+        });
         WorkerProcess { child, lines }
     }
 
@@ -74,7 +82,7 @@ impl WorkerProcess {
     pub(crate) fn wait_for(&mut self, what: &str, count: usize) {
         let mut seen = 0;
         while seen < count {
-            let line = self.lines.next().expect("the worker goes on").expect("its output can be read");
+            let line = self.lines.recv().expect("the worker goes on");
             seen += usize::from(line.starts_with(what));
         }
     }

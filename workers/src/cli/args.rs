@@ -48,27 +48,27 @@ pub struct Global {
     pub workspace: WorkspaceId,
 
     /// Use TLS; implied by the other TLS options and by an API key
-    #[arg(long, global = true, env = "WINDLASS_TLS", help_heading = TLS)]
+    #[arg(long, global = true, env = "WINDLASS_TLS", help_heading = TLS, hide_short_help = true)]
     pub tls: bool,
 
     /// PEM file of the authority that signed the server's certificate, if the system does not trust it
-    #[arg(long, global = true, env = "WINDLASS_TLS_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    #[arg(long, global = true, env = "WINDLASS_TLS_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub tls_ca: Option<PathBuf>,
 
     /// Name in the server's certificate, if it is not the host's
-    #[arg(long, global = true, env = "WINDLASS_TLS_SERVER_NAME", value_name = "NAME", help_heading = TLS)]
+    #[arg(long, global = true, env = "WINDLASS_TLS_SERVER_NAME", value_name = "NAME", help_heading = TLS, hide_short_help = true)]
     pub tls_server_name: Option<String>,
 
     /// PEM file of the client's certificate, for mutual TLS
-    #[arg(long, global = true, env = "WINDLASS_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    #[arg(long, global = true, env = "WINDLASS_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub tls_cert: Option<PathBuf>,
 
     /// PEM file of the client's private key, for mutual TLS
-    #[arg(long, global = true, env = "WINDLASS_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    #[arg(long, global = true, env = "WINDLASS_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub tls_key: Option<PathBuf>,
 
     /// File that holds the server's API key; or set WINDLASS_TEMPORAL_API_KEY
-    #[arg(long, global = true, env = "WINDLASS_TEMPORAL_API_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    #[arg(long, global = true, env = "WINDLASS_TEMPORAL_API_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub temporal_api_key_file: Option<PathBuf>,
 
     /// Print JSON on stdout: one document, or one per line where output goes on

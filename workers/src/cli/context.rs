@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_log_knows_what_is_pending() {
-        let event = |kind: &str, data: Value| Event { seq: 1, at: Timestamp(0), key: "k".into(), kind: kind.into(), data };
+        let event =
+            |kind: &str, data: Value| Event { seq: 1, at: Timestamp(0), key: "k".into(), kind: kind.into(), data };
         let opened = |id: &str| {
             let item = json!({"id": id, "kind": "clarification", "prompt": "?", "openedAt": 0, "onExpiry": "replan"});
             event("await_opened", json!({"item": item}))

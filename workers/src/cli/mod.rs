@@ -40,8 +40,8 @@ pub(crate) use self::{
     arg_required_else_help = true,
     after_help = "\
 Try it:
-  windlass dev                                       a server, a worker and demo agents; nothing else is needed
-  windlass run --agent demo 'Write a launch note'    in a second terminal
+  windlass dev                                      everything a demo needs, in one terminal
+  windlass run --agent demo 'Write a launch note'   in another
   windlass runs list
 
 Exit codes:

@@ -45,8 +45,9 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
 pub(crate) fn call_result(text: &str) -> Result<(CallId, Value), String> {
     let (call, body) = call_and(text, "CALL=JSON")?;
     let body = contents(body)?;
-    let value = serde_json::from_str(&body)
-        .map_err(|error| format!("the result of {call} is not JSON ({error}); a text needs its quotes: {call}='\"text\"'"))?;
+    let value = serde_json::from_str(&body).map_err(|error| {
+        format!("the result of {call} is not JSON ({error}); a text needs its quotes: {call}='\"text\"'")
+    })?;
     Ok((call, value))
 }
 

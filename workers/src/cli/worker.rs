@@ -170,7 +170,8 @@ impl Service {
         ready: impl FnOnce() + Send + 'static,
     ) -> Result<(), Failure> {
         let service = WorkerService::new(client.clone(), self.ports.clone(), &self.options)?;
-        let announced = tokio::spawn(announce(client, self.options.task_queue.clone(), self.ports.agents.clone(), ready));
+        let announced =
+            tokio::spawn(announce(client, self.options.task_queue.clone(), self.ports.agents.clone(), ready));
         let served = service.run(shutdown.child_token()).await;
         announced.abort();
         Ok(served?)

@@ -24,31 +24,40 @@ pub enum AttributesError {
 
 /// Registers what is missing.
 pub async fn ensure_search_attributes(client: &Client) -> Result<(), AttributesError> {
+    let missing = missing_search_attributes(client).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
     let namespace = client.namespace();
-    let refused = |reason: &str| AttributesError::Refused { namespace: namespace.clone(), reason: reason.to_owned() };
-    let mut operator = client.connection().operator_service();
-    let list = ListSearchAttributesRequest { namespace: namespace.clone() };
-    let known = operator.list_search_attributes(list.into_request()).await;
-    let known = known.map_err(|status| refused(status.message()))?.into_inner().custom_attributes;
     let keyword = i32::from(IndexedValueType::Keyword);
-    let mut missing = HashMap::new();
+    let search_attributes: HashMap<String, i32> = missing.iter().map(|name| ((*name).to_owned(), keyword)).collect();
+    let add = AddSearchAttributesRequest { search_attributes, namespace: namespace.clone() };
+    match client.connection().operator_service().add_search_attributes(add.into_request()).await {
+        Ok(_) => Ok(()),
+        // Another worker was faster.
+        Err(status) if status.code() == temporalio_client::tonic::Code::AlreadyExists => Ok(()),
+        Err(status) => Err(AttributesError::Refused { namespace, reason: status.message().to_owned() }),
+    }
+}
+
+/// Which of them the namespace does not know yet. Fails if it knows one as something else.
+pub async fn missing_search_attributes(client: &Client) -> Result<Vec<&'static str>, AttributesError> {
+    let namespace = client.namespace();
+    let list = ListSearchAttributesRequest { namespace: namespace.clone() };
+    let known = client.connection().operator_service().list_search_attributes(list.into_request()).await;
+    let known = known.map_err(|status| AttributesError::Refused {
+        namespace: namespace.clone(),
+        reason: status.message().to_owned(),
+    })?;
+    let known = known.into_inner().custom_attributes;
+    let keyword = i32::from(IndexedValueType::Keyword);
+    let mut missing = Vec::new();
     for name in NAMES {
         match known.get(name) {
             Some(kind) if *kind == keyword => {}
             Some(_) => return Err(AttributesError::WrongType { namespace, name: name.to_owned() }),
-            None => {
-                missing.insert(name.to_owned(), keyword);
-            }
+            None => missing.push(name),
         }
     }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let add = AddSearchAttributesRequest { search_attributes: missing, namespace: namespace.clone() };
-    match operator.add_search_attributes(add.into_request()).await {
-        Ok(_) => Ok(()),
-        // Another worker was faster.
-        Err(status) if status.code() == temporalio_client::tonic::Code::AlreadyExists => Ok(()),
-        Err(status) => Err(refused(status.message())),
-    }
+    Ok(missing)
 }

@@ -6,7 +6,7 @@ mod connect;
 mod pollers;
 
 pub use self::{
-    attributes::{AttributesError, ensure_search_attributes},
+    attributes::{AttributesError, ensure_search_attributes, missing_search_attributes},
     codec::CanonicalJson,
     connect::{Connect, ConnectError, TlsFiles, connect},
     pollers::{Pollers, pollers},

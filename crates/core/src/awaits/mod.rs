@@ -69,6 +69,6 @@ pub struct AwaitedCall {
     pub name: ToolName,
     pub digest: Digest,
     /// The arguments, when they are small enough to travel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::envelope::present", skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
 }

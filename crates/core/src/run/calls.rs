@@ -319,6 +319,10 @@ impl Run {
         let name = slot.request.name.clone();
         let CallState::Running { child: Some(lease) } = slot.state else { return };
         self.state.lent = self.state.lent.saturating_sub(lease.lent_calls);
+        if !matches!(report, ChildReport::Finished(_)) {
+            // Nobody says how many calls it made; only if it made them all is the cap safe.
+            self.state.executed += lease.lent_calls;
+        }
         let output = match report {
             ChildReport::Finished(child) => {
                 self.state.executed += child.tool_calls;
@@ -423,11 +427,11 @@ impl Run {
             }
         }
         let cap = self.state.policy.max_consecutive_failed_tool_calls;
-        let overflowed = self
-            .state
-            .batch_results()
-            .iter()
-            .any(|output| output.error.as_ref().is_some_and(|error| error.kind == ToolErrorKind::ToolCap));
+        // What somebody outside says about caps is not this run's cap.
+        let overflowed = self.state.batch_results().iter().any(|output| {
+            output.status == CallStatus::Refused
+                && output.error.as_ref().is_some_and(|error| error.kind == ToolErrorKind::ToolCap)
+        });
         if overflowed {
             self.finalize(FinalizeReason::ToolCap, now);
         } else if cap.is_some_and(|cap| self.state.failure_streak >= cap) {

@@ -112,6 +112,12 @@ impl Run {
             return;
         }
         self.admit(tool_calls, now);
+        if self.state.finalize.is_some() {
+            // A cap closed the run with this very turn: it waits for nobody any more.
+            let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: nobody is waited for any more");
+            self.refuse_all(Vec::new(), awaits, CallStatus::Refused, &error, now);
+            return;
+        }
         for request in awaits {
             self.open_planned_await(request, now);
         }

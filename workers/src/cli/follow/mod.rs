@@ -48,7 +48,9 @@ pub(crate) struct Options {
 /// Why following ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ending {
-    Completed { text: String },
+    Completed {
+        text: String,
+    },
     Failed,
     Cancelled,
     /// The run goes on.

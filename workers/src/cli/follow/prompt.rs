@@ -125,7 +125,8 @@ mod tests {
 
     fn item(id: &str, kind: AwaitKind) -> AwaitView {
         let calls = json!([{"toolCallId": "c", "name": "t", "digest": Digest::of_json(&json!(1))}]);
-        let fields = json!({"id": id, "kind": kind, "prompt": "?", "calls": calls, "openedAt": 0, "onExpiry": "replan"});
+        let fields =
+            json!({"id": id, "kind": kind, "prompt": "?", "calls": calls, "openedAt": 0, "onExpiry": "replan"});
         serde_json::from_value(fields).unwrap()
     }
 

@@ -138,7 +138,8 @@ impl Screen {
 fn status_line() -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_style(
         // A template of known fields cannot fail; the default style would do, too.
-        ProgressStyle::with_template("{prefix}{spinner} {msg} · {elapsed}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        ProgressStyle::with_template("{prefix}{spinner} {msg} · {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
     );
     bar.set_draw_target(ProgressDrawTarget::stderr());
     bar.enable_steady_tick(TICK);

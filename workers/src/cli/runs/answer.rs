@@ -181,7 +181,8 @@ async fn deliver(context: &Context, to: AwaitArgs, actor: String, body: AnswerBo
     let answer = Answer::new(await_id.clone(), actor, body);
     if signal {
         context.ops.signal_answer(&run, answer).await?;
-        let message = "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
+        let message =
+            "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
         let document = json!({"runId": run, "awaitId": await_id, "status": "sent", "message": message});
         context.out.print(&document, || format!("{await_id} {message}"))?;
         return Ok(ExitCode::SUCCESS);
@@ -220,6 +221,9 @@ mod tests {
     fn a_refusal_says_its_kind_and_its_reason() {
         let reply = |status| AnswerReply::new(status, "it expired");
         assert_eq!(spoken(&"await-1".into(), &reply(AnswerStatus::Accepted)), "await-1 accepted");
-        assert_eq!(spoken(&"await-1".into(), &reply(AnswerStatus::Expired)), "await-1 not accepted (expired): it expired");
+        assert_eq!(
+            spoken(&"await-1".into(), &reply(AnswerStatus::Expired)),
+            "await-1 not accepted (expired): it expired"
+        );
     }
 }

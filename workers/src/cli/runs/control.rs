@@ -64,8 +64,7 @@ pub struct CancelArgs {
 pub(super) async fn pause(context: &Context, args: PauseArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
     let echo = Echo::listen(context, &run).await?;
-    let request =
-        PauseRequest { reason: args.reason, requested_by: args.person.name(), ..PauseRequest::default() };
+    let request = PauseRequest { reason: args.reason, requested_by: args.person.name(), ..PauseRequest::default() };
     context.ops.pause(&run, &request).await?;
     echo.report("pause", "paused").await
 }
@@ -133,7 +132,9 @@ impl<'a> Echo<'a> {
             Some(Word::Ended(how)) => ("ended", format!("{run} ended first ({how})"), exit::REFUSED),
             None => ("sent", format!("{request} sent to {run}; it takes effect when the step under way ends"), 0),
         };
-        context.out.print(&json!({"runId": run, "request": request, "state": state, "message": text}), || text.clone())?;
+        context
+            .out
+            .print(&json!({"runId": run, "request": request, "state": state, "message": text}), || text.clone())?;
         Ok(ExitCode::from(code))
     }
 

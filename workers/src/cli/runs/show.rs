@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_last_results_are_kept_in_order() {
-        let event = |seq, kind: &str| Event { seq, at: Timestamp(0), key: "k".into(), kind: kind.into(), data: Value::Null };
+        let event =
+            |seq, kind: &str| Event { seq, at: Timestamp(0), key: "k".into(), kind: kind.into(), data: Value::Null };
         let mut events: Vec<Event> = (1..=7).map(|seq| event(seq, "tool_result")).collect();
         events.extend([event(8, "usage"), event(9, "result")]);
         let (results, end) = last_words(events);

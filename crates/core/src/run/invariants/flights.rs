@@ -210,9 +210,9 @@ impl World {
 
     /// The run has ended: what flies is called back.
     pub(super) fn stop_flights(&mut self) {
-        let mut flights = std::mem::take(&mut self.flights);
-        for flight in flights.iter_mut().filter(|flight| flight.lands_at > self.now) {
-            flight.lands_at = self.now;
+        let (now, mut flights) = (self.now, std::mem::take(&mut self.flights));
+        for flight in flights.iter_mut().filter(|flight| flight.lands_at > now) {
+            flight.lands_at = now;
             flight.landing = match (&flight.input, &flight.landing) {
                 (Some(input), _) => self.stopped(input, flight.when_stopped),
                 (None, Landing::Child { active_before, lent, used, .. }) => Landing::Child {

@@ -82,7 +82,8 @@ pub(super) fn deed() -> impl Strategy<Value = Deed> {
         1 => Just(How::Again),
     ];
     let elsewhere = || prop::bool::weighted(0.1);
-    let plan = prop_oneof![Just(CancelledPlan::Answers), any::<bool>().prop_map(|written| CancelledPlan::Fails { written })];
+    let plan =
+        prop_oneof![Just(CancelledPlan::Answers), any::<bool>().prop_map(|written| CancelledPlan::Fails { written })];
     let act = prop_oneof![
         12 => (any::<u8>(), how, elsewhere()).prop_map(|(pick, how, elsewhere)| Act::Answer { pick, how, elsewhere }),
         2 => elsewhere().prop_map(|elsewhere| Act::Pause { elsewhere }),
@@ -192,9 +193,8 @@ impl World {
             Steer::Nothing => " \n".to_owned(),
             Steer::TooMuch => "x".repeat(70_000),
         };
-        let welcome = self.obeys(elsewhere)
-            && self.run.state().policy.interrupts_allowed
-            && matches!(steer, Steer::Words);
+        let welcome =
+            self.obeys(elsewhere) && self.run.state().policy.interrupts_allowed && matches!(steer, Steer::Words);
         let request = SteerRequest { run_id, text: text.clone(), ..SteerRequest::default() };
         if self.give(Input::Steer(request), "steer", welcome)? {
             self.owe(text);

@@ -169,8 +169,12 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
     let tuning = (option::weighted(0.6, 10..60u32), option::weighted(0.3, 16..200u64)).prop_map(|(events, limit)| {
         Tuning { continue_as_new_events: events, inline_limit_bytes: limit, ..Tuning::default() }
     });
-    (story(2), policy(), option::of(guards()), tuning)
-        .prop_map(|(story, policy, guards, tuning)| Case { story, policy, guards, tuning })
+    (story(2), policy(), option::of(guards()), tuning).prop_map(|(story, policy, guards, tuning)| Case {
+        story,
+        policy,
+        guards,
+        tuning,
+    })
 }
 
 fn story(depth: u32) -> BoxedStrategy<Story> {
@@ -290,7 +294,8 @@ fn guards() -> impl Strategy<Value = GuardOverrides> {
     });
     let loops = option::of(prop_oneof![1 => Just(LoopDetection::Enabled(false)), 3 => thresholds]);
     let budget = (0..4_u32).prop_map(|max_calls| ToolBudget { max_calls });
-    let budgets = prop::collection::btree_map(prop::sample::select(TOOLS.as_slice()).prop_map(str::to_owned), budget, 0..=3);
+    let budgets =
+        prop::collection::btree_map(prop::sample::select(TOOLS.as_slice()).prop_map(str::to_owned), budget, 0..=3);
     (loops, option::weighted(0.3, budgets))
         .prop_map(|(loop_detection, tool_budgets)| GuardOverrides { loop_detection, tool_budgets })
 }

@@ -51,6 +51,10 @@ impl Store {
         stored
     }
 
+    pub(super) fn body(&self, digest: Digest) -> Value {
+        self.blobs[&digest].clone()
+    }
+
     /// Bodies of another run are in the same store.
     pub(super) fn share(&mut self, other: &Self) {
         self.blobs.extend(other.blobs.clone());

@@ -12,7 +12,7 @@ use super::{
     tape::{Input, Reply, Tape, wired},
 };
 use crate::{
-    envelope::{OpenOutput, RecordInput, RunInput, VERSION},
+    envelope::{Answer, OpenOutput, RecordInput, RunInput, VERSION},
     event::{EventBody, NewEvent},
     message::Message,
     policy::AgentPolicy,
@@ -41,6 +41,8 @@ pub(super) struct World {
     pub(super) steps: usize,
     /// How long the history of this execution is.
     pub(super) history: u32,
+    /// Answers that were accepted.
+    pub(super) answered: Vec<Answer>,
     /// Makes what people say unique.
     pub(super) words: u32,
 }
@@ -85,6 +87,7 @@ impl World {
             parting: None,
             steps: 0,
             history: 3,
+            answered: Vec::new(),
             words: 0,
         };
         world.drive()?;

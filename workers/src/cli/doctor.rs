@@ -1,0 +1,121 @@
+//! `windlass doctor`: is everything there, and does it fit together? It looks and changes nothing.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use temporalio_client::{Client, NamespacedClient, tonic::IntoRequest};
+use temporalio_protos::temporal::api::workflowservice::v1::{DescribeNamespaceRequest, GetSystemInfoRequest};
+
+use super::{
+    Failure, Global, Output,
+    context::{Missing, open_store},
+    exit,
+};
+use crate::{
+    render::{Paint, Table, one_line},
+    temporal::{connect, missing_search_attributes, pollers},
+};
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    check: &'static str,
+    ok: bool,
+    /// What was found, and what to do if it is wrong.
+    detail: String,
+}
+
+impl Check {
+    fn new(check: &'static str, found: Result<String, String>) -> Self {
+        let ok = found.is_ok();
+        Self { check, ok, detail: found.unwrap_or_else(|problem| problem) }
+    }
+}
+
+pub(super) async fn run(global: &Global) -> Result<ExitCode, Failure> {
+    let out = Output::new(global.json);
+    let mut checks = Vec::new();
+    match connect(&global.connect("cli")?).await {
+        Err(error) => checks.push(Check::new("server", Err(error.to_string()))),
+        Ok(client) => {
+            checks.push(Check::new("server", server(&client, global.address()).await));
+            checks.push(Check::new("namespace", namespace(&client).await));
+            checks.push(Check::new("search attributes", attributes(&client).await));
+            checks.push(Check::new("workers", workers(&client, &global.task_queue).await));
+        }
+    }
+    checks.push(Check::new("store", store(global)));
+    out.print(&checks, || table(&checks, out.paint(), out.table_width()))?;
+    let well = checks.iter().all(|check| check.ok);
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+}
+
+fn table(checks: &[Check], paint: Paint, width: Option<u16>) -> String {
+    let mut table = Table::new(&["CHECK", "STATE", "DETAIL"]);
+    for check in checks {
+        let state = if check.ok { "ok" } else { "PROBLEM" };
+        // What to do must be readable in full, so only what is well is cut.
+        table.row(vec![
+            check.check.to_owned(),
+            state.to_owned(),
+            if check.ok { check.detail.clone() } else { "see below".to_owned() },
+        ]);
+    }
+    let problems = checks.iter().filter(|check| !check.ok);
+    let problems = problems.map(|check| format!("\n{}: {}", paint.bad(check.check), one_line(&check.detail, 1000)));
+    [table.render(width)].into_iter().chain(problems).collect::<Vec<_>>().join("\n")
+}
+
+async fn server(client: &Client, address: &str) -> Result<String, String> {
+    let info =
+        client.connection().workflow_service().get_system_info(GetSystemInfoRequest::default().into_request()).await;
+    let version = info.map_err(|status| status.message().to_owned())?.into_inner().server_version;
+    Ok(format!("{address}, Temporal {version}"))
+}
+
+async fn namespace(client: &Client) -> Result<String, String> {
+    let namespace = client.namespace();
+    let request = DescribeNamespaceRequest { namespace: namespace.clone(), ..DescribeNamespaceRequest::default() };
+    match client.connection().workflow_service().describe_namespace(request.into_request()).await {
+        Ok(_) => Ok(namespace),
+        Err(status) => Err(format!("{}; create it, or check --namespace", status.message())),
+    }
+}
+
+async fn attributes(client: &Client) -> Result<String, String> {
+    match missing_search_attributes(client).await {
+        Ok(missing) if missing.is_empty() => Ok("registered".to_owned()),
+        Ok(missing) => Err(format!("{} are not registered; the first worker registers them", missing.join(", "))),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn workers(client: &Client, task_queue: &str) -> Result<String, String> {
+    let found = pollers(client, task_queue).await.map_err(|status| status.message().to_owned())?;
+    if found.workflows.is_empty() || found.activities.is_empty() {
+        return Err(format!("nobody polls task queue {task_queue}; start `windlass worker`, or check --task-queue"));
+    }
+    Ok(format!("task queue {task_queue}: {}", found.workflows.join(", ")))
+}
+
+fn store(global: &Global) -> Result<String, String> {
+    let store = open_store(global, Missing::Refuse);
+    store.map(|_| global.store_path().display().to_string()).map_err(|failure| failure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_told_in_full_below_the_table() {
+        let checks = [Check::new("server", Ok("here".into())), Check::new("store", Err("not there; make one".into()))];
+        let expected = "\
+CHECK   STATE    DETAIL
+server  ok       here
+store   PROBLEM  see below
+
+store: not there; make one";
+        assert_eq!(table(&checks, Paint::PLAIN, Some(60)), expected);
+    }
+}

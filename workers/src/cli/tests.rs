@@ -1,0 +1,64 @@
+use clap::{CommandFactory as _, Parser as _};
+
+use super::*;
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+fn parse(line: &str) -> Result<Cli, String> {
+    let words = line.split_whitespace();
+    Cli::try_parse_from([&"windlass"].into_iter().copied().chain(words)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn global_options_stand_anywhere() {
+    for line in
+        ["--temporal h:1 --json runs list", "runs --temporal h:1 list --json", "runs list --json --temporal h:1"]
+    {
+        let cli = parse(line).unwrap();
+        assert_eq!((cli.global.address(), cli.global.json), ("h:1", true), "{line}");
+    }
+    assert_eq!(parse("runs list").unwrap().global.address(), "127.0.0.1:7233");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let cases = [
+        ("run hello", "--agent <FILE|ID>"),
+        ("run --agent a --run-id x,y hello", "run id \"x,y\" is not valid"),
+        ("run --agent a --detach --until-waiting hello", "cannot be used with"),
+        ("run --agent a --label team hello", "write a label as NAME=VALUE"),
+        ("runs list --status busy", "possible values: running, waiting"),
+        ("runs list --limit 0", "0 is not in 1.."),
+        ("runs answer run-1 await-1", "<TEXT|--result <CALL=JSON>|--error <CALL=TEXT>>"),
+        ("runs answer run-1 await-1 yes --result c=1", "cannot be used with"),
+        ("runs approve run-1 await-1 --digest 12", "a digest is 64 hex digits"),
+        ("worker --deployment d", "--build-id <ID>"),
+        ("worker --grace soon", "write a span such as 10s, 5m or 1h"),
+    ];
+    for (line, expected) in cases {
+        let error = parse(line).unwrap_err();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn an_api_key_is_never_an_argument() {
+    assert!(parse("doctor --temporal-api-key secret").is_err());
+}
+
+#[test]
+fn hints_repeat_what_is_not_the_default() {
+    let cli = parse("--temporal h:1 --data-dir elsewhere runs list").unwrap();
+    let hint = cli.global.hint().command("runs list");
+    assert!(hint.ends_with(" --temporal h:1 --data-dir elsewhere runs list"), "{hint}");
+}
+
+#[test]
+fn only_serving_commands_log_by_default() {
+    for (line, serves) in [("dev", true), ("worker", true), ("runs list", false), ("doctor", false)] {
+        assert_eq!(parse(line).unwrap().command.serves(), serves, "{line}");
+    }
+}

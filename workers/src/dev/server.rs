@@ -1,0 +1,228 @@
+//! The Temporal dev server: started, watched, started again, stopped.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    process::{Child, Command},
+    sync::oneshot,
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use windlass_workflows::attributes::NAMES;
+
+use super::{
+    home::Home,
+    process::{PidFile, pid, stop},
+};
+use crate::cli::{Failure, failed};
+
+/// Between two starts of a server that does not stay up: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A server that ran this long was well.
+const STEADY: Duration = Duration::from_secs(30);
+/// How many lines of its log are shown when it does not start.
+const LOG_TAIL: usize = 5;
+
+#[derive(Debug, Clone)]
+pub(super) struct ServerOptions {
+    pub(super) port: u16,
+    pub(super) ui_port: u16,
+    pub(super) namespace: String,
+}
+
+/// A server that is kept running.
+pub(super) struct Server {
+    ui_port: u16,
+    stop: CancellationToken,
+    supervisor: JoinHandle<()>,
+    broken: tokio::sync::Mutex<oneshot::Receiver<String>>,
+}
+
+impl Server {
+    pub(super) async fn start(binary: PathBuf, home: &Home, options: ServerOptions) -> Result<Self, Failure> {
+        let pid_file = PidFile::new(home.pid_file());
+        pid_file.stop_left_behind(&home.database()).await;
+        for (port, option) in [(options.port, "--port"), (options.ui_port, "--ui-port")] {
+            must_be_free(port, option)?;
+        }
+        let launch = Launch { binary, database: home.database(), log: home.log(), options };
+        let child = launch.spawn()?;
+        let (stop, (report, broken)) = (CancellationToken::new(), oneshot::channel());
+        let ui_port = launch.options.ui_port;
+        let supervisor = tokio::spawn(supervise(launch, child, pid_file, stop.clone(), report));
+        Ok(Self { ui_port, stop, supervisor, broken: tokio::sync::Mutex::new(broken) })
+    }
+
+    pub(super) fn ui_port(&self) -> u16 {
+        self.ui_port
+    }
+
+    /// Returns when the server cannot be brought up at all.
+    pub(super) async fn broken(&self) -> Failure {
+        match (&mut *self.broken.lock().await).await {
+            Ok(reason) => failed(reason),
+            // The supervisor ends without a report when it is told to stop.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.supervisor.await {
+            tracing::error!(%error, "the server's supervisor ended badly");
+        }
+    }
+}
+
+/// Everything needed to start the server again.
+struct Launch {
+    binary: PathBuf,
+    database: PathBuf,
+    log: PathBuf,
+    options: ServerOptions,
+}
+
+impl Launch {
+    fn spawn(&self) -> Result<Child, Failure> {
+        let log = File::create(&self.log)
+            .map_err(|error| failed(format!("{} cannot be written: {error}", self.log.display())))?;
+        let mut command = Command::new(&self.binary);
+        command
+            .args(arguments(&self.database, &self.options))
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(log.try_clone()?))
+            .stderr(Stdio::from(log))
+            // Ctrl-C in a terminal reaches every process of its group; this one must outlive the worker.
+            .process_group(0)
+            .kill_on_drop(true);
+        command.spawn().map_err(|error| failed(format!("{} cannot be started: {error}", self.binary.display())))
+    }
+
+    /// Its last words.
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
+    }
+}
+
+fn arguments(database: &Path, options: &ServerOptions) -> Vec<String> {
+    let mut arguments: Vec<String> =
+        ["server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"].map(Into::into).into();
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    option("--db-filename", database.to_string_lossy().into_owned());
+    option("--port", options.port.to_string());
+    option("--ui-port", options.ui_port.to_string());
+    option("--namespace", options.namespace.clone());
+    for name in NAMES {
+        option("--search-attribute", format!("{name}=Keyword"));
+    }
+    // By default every step of a run waits for the dev server's next look at its queue.
+    option("--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000".to_owned());
+    option("--dynamic-config-value", "history.transferProcessorMaxPollHostRPS=100000".to_owned());
+    arguments
+}
+
+/// Keeps the server running until a stop is asked for. A server that never came up is given up.
+async fn supervise(
+    launch: Launch,
+    mut child: Child,
+    pid_file: PidFile,
+    stop_asked: CancellationToken,
+    report: oneshot::Sender<String>,
+) {
+    let mut pause = FIRST_PAUSE;
+    let mut was_steady = false;
+    loop {
+        let started = Instant::now();
+        if let Some(id) = child.id() {
+            pid_file.write(id);
+        }
+        let ended = tokio::select! {
+            ended = child.wait() => ended,
+            () = stop_asked.cancelled() => {
+                end(&mut child).await;
+                pid_file.remove();
+                return;
+            }
+        };
+        let steady = started.elapsed() >= STEADY;
+        was_steady |= steady;
+        let how = ended.map_or_else(|error| error.to_string(), |status: ExitStatus| status.to_string());
+        if !was_steady && pause >= LONGEST_PAUSE {
+            let _ = report.send(format!("the Temporal server does not stay up ({how}):\n{}", launch.last_words()));
+            pid_file.remove();
+            return;
+        }
+        pause = if steady { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        tracing::warn!(
+            "the Temporal server ended ({how}); starting it again in {} s: {}",
+            pause.as_secs(),
+            launch.last_words()
+        );
+        if stop_asked.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            pid_file.remove();
+            return;
+        }
+        match launch.spawn() {
+            Ok(started) => child = started,
+            Err(failure) => {
+                let _ = report.send(failure.to_string());
+                return;
+            }
+        }
+    }
+}
+
+async fn end(child: &mut Child) {
+    if let Some(pid) = child.id().and_then(|id| pid(&id.to_string())) {
+        tokio::join!(stop(pid), async {
+            let _ = child.wait().await;
+        });
+    }
+}
+
+fn must_be_free(port: u16, option: &str) -> Result<(), Failure> {
+    match TcpListener::bind(("127.0.0.1", port)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(failed(format!(
+            "port {port} cannot be used ({error}); give another {option}, or use the server that runs there with --temporal"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_keeps_its_data_and_knows_the_attributes() {
+        let options = ServerOptions { port: 17233, ui_port: 18233, namespace: "default".into() };
+        let arguments = arguments(Path::new("dir/temporal.db"), &options).join(" ");
+        assert_eq!(
+            arguments,
+            "server start-dev --ip 127.0.0.1 --log-level warn --db-filename dir/temporal.db --port 17233 --ui-port 18233 \
+             --namespace default --search-attribute WindlassAgent=Keyword --search-attribute WindlassSession=Keyword \
+             --search-attribute WindlassWorkspace=Keyword --search-attribute WindlassStatus=Keyword \
+             --search-attribute WindlassPhase=Keyword \
+             --dynamic-config-value history.transferProcessorMaxPollRPS=2000 \
+             --dynamic-config-value history.transferProcessorMaxPollHostRPS=100000"
+        );
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_with_its_option() {
+        let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let said = must_be_free(port, "--ui-port").unwrap_err().to_string();
+        assert!(said.contains(&format!("port {port} cannot be used")) && said.contains("--ui-port"), "{said}");
+    }
+}
