@@ -102,7 +102,7 @@ impl WorkerService {
                 ended.send(result.map_err(|error| error.to_string())).ok();
             })
             .map_err(|error| WorkerError::Start(error.to_string()))?;
-        tracing::info!(%task_queue, "worker is polling");
+        tracing::debug!(%task_queue, "worker begins to poll");
         let mut end = std::pin::pin!(end);
         let ended = tokio::select! {
             ended = &mut end => ended,

@@ -133,7 +133,7 @@ pub enum EventBody {
         ok: bool,
         status: CallStatus,
         /// Absent when it is larger than an event may be; the transcript has it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "crate::envelope::present", skip_serializing_if = "Option::is_none")]
         result: Option<Value>,
         result_bytes: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -109,6 +109,10 @@ async fn work(
     let service = Service::prepare(global, args, agents, options)?;
     let banner = Arc::new(banner);
     let supervised = async {
+        if let Some(server) = server {
+            tracing::info!("the Temporal server is starting");
+            shutdown.run_until_cancelled(server.listening()).await;
+        }
         while let Some(client) = service.reach(shutdown).await? {
             let shown = Arc::clone(&banner);
             match service.serve(client, shutdown, move || shown.print_once()).await {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use tokio::{
+    net::TcpStream,
     process::{Child, Command},
     sync::oneshot,
     task::JoinHandle,
@@ -28,6 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A server that ran this long was well.
 const STEADY: Duration = Duration::from_secs(30);
+/// How often a starting server is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 /// How many lines of its log are shown when it does not start.
 const LOG_TAIL: usize = 5;
 
@@ -40,6 +43,7 @@ pub(super) struct ServerOptions {
 
 /// A server that is kept running.
 pub(super) struct Server {
+    port: u16,
     ui_port: u16,
     stop: CancellationToken,
     supervisor: JoinHandle<()>,
@@ -56,13 +60,20 @@ impl Server {
         let launch = Launch { binary, database: home.database(), log: home.log(), options };
         let child = launch.spawn()?;
         let (stop, (report, broken)) = (CancellationToken::new(), oneshot::channel());
-        let ui_port = launch.options.ui_port;
+        let (port, ui_port) = (launch.options.port, launch.options.ui_port);
         let supervisor = tokio::spawn(supervise(launch, child, pid_file, stop.clone(), report));
-        Ok(Self { ui_port, stop, supervisor, broken: tokio::sync::Mutex::new(broken) })
+        Ok(Self { port, ui_port, stop, supervisor, broken: tokio::sync::Mutex::new(broken) })
     }
 
     pub(super) fn ui_port(&self) -> u16 {
         self.ui_port
+    }
+
+    /// Returns when the server listens.
+    pub(super) async fn listening(&self) {
+        while TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Returns when the server cannot be brought up at all.

@@ -1,11 +1,11 @@
 //! Runs in a list, and one run in detail.
 
 use windlass_core::{
-    awaits::AwaitView, envelope::RunStatusView, event::Event, ids::RunId, run::RunStatus, time::Timestamp,
+    awaits::AwaitView, envelope::RunStatusView, event::{Event, EventBody}, ids::RunId, run::RunStatus, time::Timestamp,
 };
 use windlass_store::RunRow;
 
-use super::{Hint, Paint, Table, age, await_lines, duration, event_summary, how_to_answer, moment, one_line};
+use super::{Hint, Paint, Table, age, await_lines, clean, duration, event_summary, how_to_answer, moment, one_line};
 
 /// How much of an input a list shows at most.
 const INPUT: usize = 200;
@@ -47,12 +47,13 @@ pub fn details(run: &Details, now: Timestamp, hint: &Hint, paint: Paint) -> Stri
     if live.is_none() && !row.status.is_terminal() {
         lines.push(paint.attention("! no worker answered in time; this is what the store knows"));
     }
-    if let Some(end) = end {
-        lines.push(fact(&end.kind, &event_summary(end), paint));
-    }
     if !results.is_empty() {
         lines.extend([String::new(), paint.bold("Last tool results")]);
         lines.extend(results.iter().map(|event| format!("  {}", event_summary(event))));
+    }
+    if let Some(end) = end {
+        lines.extend([String::new(), paint.bold("End")]);
+        lines.extend(last_words(end).lines().map(|line| format!("  {line}")));
     }
     if !children.is_empty() {
         lines.extend([String::new(), paint.bold("Runs below")]);
@@ -68,6 +69,14 @@ pub fn details(run: &Details, now: Timestamp, hint: &Hint, paint: Paint) -> Stri
 fn await_block(hint: &Hint, run: &RunId, item: &AwaitView, paint: Paint) -> Vec<String> {
     let commands = how_to_answer(hint, run, item).into_iter().map(|command| format!("  $ {command}"));
     await_lines(item, paint).into_iter().chain(commands).map(|line| format!("  {line}")).collect()
+}
+
+/// An answer is shown whole.
+fn last_words(end: &Event) -> String {
+    match end.body() {
+        Ok(EventBody::Result { text, .. }) => clean(&text),
+        _ => event_summary(end),
+    }
 }
 
 fn child_line(child: &RunRow) -> String {
@@ -189,6 +198,22 @@ Waits for
   ? await-1 asks: Who?
     $ windlass runs answer run-2 await-1 'YOUR ANSWER'";
         assert_eq!(details(&run, NOW, &Hint::new("windlass", []), Paint::PLAIN), expected);
+    }
+
+    #[test]
+    fn an_answer_is_shown_whole() {
+        let data = json!({"text": "One\nTwo", "subtype": "success", "finishReason": null, "turns": 1, "toolCalls": 0,
+            "activeMs": 1, "usage": {}});
+        let run = Details {
+            row: row("run-2", json!({"status": "completed", "closedAt": NOW.0})),
+            live: None,
+            awaits: Vec::new(),
+            children: Vec::new(),
+            results: Vec::new(),
+            end: Some(Event { seq: 9, at: NOW, key: "k".into(), kind: "result".into(), data }),
+        };
+        let text = details(&run, NOW, &Hint::new("windlass", []), Paint::PLAIN);
+        assert!(text.ends_with("\n\nEnd\n  One\n  Two"), "{text}");
     }
 
     #[test]

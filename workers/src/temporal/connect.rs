@@ -1,6 +1,6 @@
 //! Connecting to a Temporal server, plain or with TLS, mutual TLS or an API key.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{error::Error, path::PathBuf, str::FromStr};
 
 use secrecy::{ExposeSecret, SecretString};
 use temporalio_client::{Client, ClientOptions, ClientTlsOptions, Connection, ConnectionOptions, TlsOptions, Url};
@@ -57,11 +57,11 @@ pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
         .maybe_api_key(options.api_key.as_ref().map(|key| key.expose_secret().to_owned()))
         .build();
     let unreachable =
-        |reason: String| ConnectError::Unreachable { address: options.address.clone(), reason: first_line(&reason) };
-    let connection = Connection::connect(connection).await.map_err(|error| unreachable(error.to_string()))?;
+        |error: &dyn Error| ConnectError::Unreachable { address: options.address.clone(), reason: root_cause(error) };
+    let connection = Connection::connect(connection).await.map_err(|error| unreachable(&error))?;
     let converter = DataConverter::new(PayloadConverter::default(), DefaultFailureConverter::default(), CanonicalJson);
     let options = ClientOptions::new(options.namespace.clone()).data_converter(converter).build();
-    Client::new(connection, options).map_err(|error| unreachable(error.to_string()))
+    Client::new(connection, options).map_err(|error| unreachable(&error))
 }
 
 fn target(address: &str, tls: bool) -> Result<Url, ConnectError> {
@@ -99,8 +99,12 @@ fn read_tls(files: &TlsFiles) -> Result<TlsOptions, ConnectError> {
         .build())
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
+/// The outer errors only say that connecting failed.
+fn root_cause(mut error: &dyn Error) -> String {
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

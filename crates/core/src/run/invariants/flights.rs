@@ -150,6 +150,7 @@ impl World {
         let story = story.unwrap_or_else(|| Story {
             turns: Vec::new(),
             people: Vec::new(),
+            answers: Vec::new(),
             children: Vec::new(),
             ..self.story.clone()
         });

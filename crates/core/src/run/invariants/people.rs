@@ -28,6 +28,14 @@ pub(super) struct Deed {
     act: Act,
 }
 
+/// What somebody does who is asked, some time after the question or the reaction before.
+#[derive(Debug, Clone)]
+pub(super) struct Reaction {
+    after: Millis,
+    pick: u8,
+    how: How,
+}
+
 #[derive(Debug, Clone)]
 enum Act {
     Answer { pick: u8, how: How, elsewhere: bool },
@@ -70,22 +78,28 @@ pub(super) enum CancelledPlan {
     Fails { written: bool },
 }
 
+pub(super) fn reaction() -> impl Strategy<Value = Reaction> {
+    let after = prop_oneof![4 => 0..1_500_u64, 1 => 0..60_000_u64];
+    (after, any::<u8>(), how()).prop_map(|(after, pick, how)| Reaction { after: Millis(after), pick, how })
+}
+
+fn how() -> impl Strategy<Value = How> {
+    let faults = [How::Again, How::UnknownId, How::WrongDigest, How::NoDigest, How::Nobody, How::WrongKind, How::Garbage];
+    prop_oneof![
+        5 => Just(How::Right),
+        2 => Just(How::Denied),
+        1 => Just(How::Seed),
+        4 => prop::sample::select(faults.as_slice().to_vec()),
+    ]
+}
+
 pub(super) fn deed() -> impl Strategy<Value = Deed> {
     let after = prop_oneof![6 => 0..1_500_u64, 2 => 0..20_000_u64, 1 => 3_600_000..2_000_000_000_u64];
-    let how = prop_oneof![
-        6 => Just(How::Right),
-        2 => Just(How::Denied),
-        1 => prop::sample::select(vec![
-            How::Seed, How::Again, How::UnknownId, How::WrongDigest, How::NoDigest, How::Nobody, How::WrongKind,
-            How::Garbage,
-        ]),
-        1 => Just(How::Again),
-    ];
     let elsewhere = || prop::bool::weighted(0.1);
     let plan =
         prop_oneof![Just(CancelledPlan::Answers), any::<bool>().prop_map(|written| CancelledPlan::Fails { written })];
     let act = prop_oneof![
-        12 => (any::<u8>(), how, elsewhere()).prop_map(|(pick, how, elsewhere)| Act::Answer { pick, how, elsewhere }),
+        4 => (any::<u8>(), how(), elsewhere()).prop_map(|(pick, how, elsewhere)| Act::Answer { pick, how, elsewhere }),
         2 => elsewhere().prop_map(|elsewhere| Act::Pause { elsewhere }),
         2 => (elsewhere(), any::<bool>()).prop_map(|(elsewhere, says)| Act::Resume { elsewhere, says }),
         4 => (elsewhere(), prop_oneof![8 => Just(Steer::Words), 1 => Just(Steer::Nothing), 1 => Just(Steer::TooMuch)])
@@ -100,11 +114,22 @@ pub(super) fn deed() -> impl Strategy<Value = Deed> {
 
 impl World {
     pub(super) fn next_deed_at(&self) -> Option<Timestamp> {
+        [self.next_act_at(), self.next_reaction_at()].into_iter().flatten().min()
+    }
+
+    fn next_act_at(&self) -> Option<Timestamp> {
         self.deeds.front().map(|deed| self.last_deed.after(deed.after))
+    }
+
+    /// People react while something is asked.
+    fn next_reaction_at(&self) -> Option<Timestamp> {
+        let asked = self.run.state().awaits.pending().first()?.opened_at;
+        self.reactions.front().map(|reaction| self.last_reaction.max(asked).after(reaction.after))
     }
 
     /// Whether the next deed is a cancellation, and how a plan takes it.
     pub(super) fn cancels_next(&self) -> Option<CancelledPlan> {
+        // Nothing is asked while a plan is under way, so there are no reactions.
         match self.deeds.front()?.act {
             Act::Cancel(plan) => Some(plan),
             _ => None,
@@ -121,9 +146,14 @@ impl World {
     pub(super) fn next_deed(&mut self) -> Lived {
         let Some(at) = self.next_deed_at() else { return Ok(()) };
         self.advance(at);
+        self.history += 1;
+        if self.next_reaction_at() == Some(at) {
+            self.last_reaction = at;
+            let Some(Reaction { pick, how, .. }) = self.reactions.pop_front() else { return Ok(()) };
+            return self.give_answer(pick, how, false);
+        }
         self.last_deed = at;
         let Some(deed) = self.deeds.pop_front() else { return Ok(()) };
-        self.history += 1;
         match deed.act {
             Act::Answer { pick, how, elsewhere } => self.give_answer(pick, how, elsewhere),
             Act::Pause { elsewhere } => self.give_pause(elsewhere),

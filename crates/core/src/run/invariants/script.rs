@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::{collection::vec, option, prelude::*};
 
-use super::people::{Deed, deed};
+use super::people::{Deed, Reaction, deed, reaction};
 use crate::{
     agent::{ConfirmationSpec, ToolDispatch, ToolEntry, ToolTable},
     awaits::ExpiryOutcome,
@@ -34,6 +34,8 @@ pub(super) struct Story {
     /// What the model does when it is told to finish.
     pub(super) finale: Turn,
     pub(super) people: Vec<Deed>,
+    /// What those do who are asked something.
+    pub(super) answers: Vec<Reaction>,
     /// What the agents behind `helper` and `deputy` do, in the order they are called.
     pub(super) children: Vec<Story>,
 }
@@ -178,15 +180,16 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
 }
 
 fn story(depth: u32) -> BoxedStrategy<Story> {
-    let (turns, deeds) = if depth == 2 { (6, 10) } else { (3, 4) };
-    let repeats = prop_oneof![8 => Just(1_usize), 1 => 2..8_usize];
-    let turns = vec((turn(), repeats), 0..=turns);
+    let (turns, deeds) = if depth == 2 { (1..=6, 8) } else { (0..=3, 2) };
+    let repeats = prop_oneof![6 => Just(1_usize), 1 => 2..8_usize];
+    let turns = vec((turn(), repeats), turns);
     let children = if depth == 0 { Just(Vec::new()).boxed() } else { vec(story(depth - 1), 0..=2).boxed() };
     let patience = [patience(), patience(), patience(), patience()];
-    (policy(), guards(), patience, turns, turn(), vec(deed(), 0..=deeds), children)
-        .prop_map(|(policy, guards, patience, turns, finale, people, children)| {
+    let people = (vec(deed(), 0..=deeds), vec(reaction(), 0..=deeds));
+    (policy(), guards(), patience, turns, turn(), people, children)
+        .prop_map(|(policy, guards, patience, turns, finale, (people, answers), children)| {
             let turns = turns.into_iter().flat_map(|(turn, repeats)| vec![turn; repeats]).collect();
-            Story { policy, guards, patience, turns, finale, people, children }
+            Story { policy, guards, patience, turns, finale, people, answers, children }
         })
         .boxed()
 }
@@ -204,17 +207,18 @@ fn patience() -> impl Strategy<Value = Patience> {
 
 fn turn() -> impl Strategy<Value = Turn> {
     let end = prop_oneof![
-        40 => (1..=3_u8).prop_map(|attempts| PlanEnd::Answers { attempts }),
+        60 => (1..=3_u8).prop_map(|attempts| PlanEnd::Answers { attempts }),
         1 => any::<bool>().prop_map(|written| PlanEnd::Fails { written }),
         1 => any::<bool>().prop_map(|written| PlanEnd::Hangs { written }),
     ];
-    let calls = prop_oneof![1 => Just(Vec::new()), 9 => vec(call(), 1..=5)];
+    let calls = prop_oneof![1 => Just(Vec::new()), 14 => vec(call(), 1..=5)];
     let asks = prop_oneof![3 => Just(Vec::new()), 1 => vec(ask(), 1..=2)];
     (end, span(), calls, asks).prop_map(|(end, takes, calls, asks)| Turn { end, takes, calls, asks })
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let tool = prop::sample::select(TOOLS.as_slice());
+    let common = prop::sample::select(vec!["read", "pay", "form", "sign", "helper"]);
+    let tool = prop_oneof![common, prop::sample::select(TOOLS.as_slice())];
     (tool, 0..3_u8, prop::bool::weighted(0.1), prop::bool::weighted(0.1), fate())
         .prop_map(|(tool, arg, large, invalid, fate)| Call { tool, arg, large, invalid, fate })
 }
@@ -250,14 +254,14 @@ fn span() -> impl Strategy<Value = Millis> {
 }
 
 fn policy() -> impl Strategy<Value = PolicyOverrides> {
-    let rarely = 0.12;
+    let rarely = 0.06;
     let tags = || option::weighted(rarely, vec(prop::sample::select(TAGS.as_slice()).prop_map(str::to_owned), 0..=3));
-    let up_to = |limit: u64| option::weighted(rarely, (0..limit).prop_map(Millis));
+    let up_to = |limit: u64| option::weighted(rarely, (limit / 3..limit).prop_map(Millis));
     let counts = (
-        option::weighted(rarely, 0..5_u32),
+        option::weighted(0.15, 0..5_u32),
         option::weighted(0.3, 0..12_u32),
         option::weighted(0.2, 1..4_u32),
-        option::weighted(0.05, prop::sample::select(TOOLS.as_slice()).prop_map(ToolName::from)),
+        option::weighted(0.02, prop::sample::select(TOOLS.as_slice()).prop_map(ToolName::from)),
     );
     let times = (
         option::weighted(0.3, (0..15_000_u64).prop_map(Millis)),

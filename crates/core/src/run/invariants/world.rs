@@ -6,7 +6,7 @@ use super::{
     Lived, ensure,
     flights::{Flight, Landing},
     ledger::Ledger,
-    people::Deed,
+    people::{Deed, Reaction},
     script::Story,
     store::Store,
     tape::{Input, Reply, Tape, wired},
@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) planning: bool,
     pub(super) deeds: VecDeque<Deed>,
     pub(super) last_deed: Timestamp,
+    pub(super) reactions: VecDeque<Reaction>,
+    pub(super) last_reaction: Timestamp,
     pub(super) cancelled: bool,
     pub(super) parting: Option<Box<Parting>>,
     pub(super) steps: usize,
@@ -74,6 +76,7 @@ impl World {
         let (tape, run) = Tape::start(input, opened)?;
         let mut world = Self {
             deeds: story.people.clone().into(),
+            reactions: story.answers.clone().into(),
             story,
             run,
             now,
@@ -83,6 +86,7 @@ impl World {
             flights: Vec::new(),
             planning: false,
             last_deed: now,
+            last_reaction: now,
             cancelled: false,
             parting: None,
             steps: 0,
@@ -192,10 +196,11 @@ impl World {
 
     /// A new execution takes over; nothing but the history's length may tell.
     pub(super) fn carry_over(&mut self) -> Lived {
-        let before = self.run.continue_as_new();
-        self.ledger.carried.push(serde_json::to_string(&before).unwrap().len());
+        let before = serde_json::to_string(&self.run.continue_as_new()).unwrap();
+        self.ledger.carried.push(before.len());
         self.feed(Input::ContinueAsNew)?;
-        ensure!(self.run.continue_as_new() == before, "a run that continued as new is not what it was");
+        let carried = serde_json::to_string(&self.run.continue_as_new()).unwrap();
+        ensure!(carried == before, "a run that continued as new is not what it was: {carried}, {before}");
         let (digest, after) = self.tape.last_digests();
         ensure!(digest == after, "continuing as new changed the state");
         self.ledger.crashes += 1;
@@ -220,9 +225,9 @@ impl World {
         for _ in 0..2.min(self.deeds.len()) {
             self.next_deed()?;
         }
-        self.write_record(parting.record.clone())?;
         // Its activity may be repeated.
-        self.store.write(parting.record.head, Vec::new(), parting.record.outbox)?;
+        self.write_record(parting.record.clone())?;
+        self.write_record(parting.record)?;
         Ok(())
     }
 }
