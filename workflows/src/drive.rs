@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use temporalio_workflow::{
-    CancellableFuture, ContinueAsNewOptions, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
+    CancellableFuture, ContinueAsNewOptions, MemoValues, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
     WorkflowContext, WorkflowResult, WorkflowTermination, common::error::ApplicationFailure, workflows::select,
 };
 use windlass_core::{
@@ -140,7 +140,11 @@ async fn continue_as_new(ctx: &Context) -> Result<(), WorkflowTermination> {
     // Nothing that a handler accepted may be lost, and a cancellation is noticed by the next execution.
     ctx.wait_condition_with_options(move |_| handlers.all_handlers_finished(), detached).await.ok();
     let next = with_run(ctx, |run, _| run.continue_as_new());
-    let options = ContinueAsNewOptions::builder().search_attributes(ctx.search_attributes()).build();
+    let mut memo = MemoValues::new();
+    for (key, value) in next.workflow_options.iter().flat_map(|options| &options.memo) {
+        memo.insert(key, value.clone());
+    }
+    let options = ContinueAsNewOptions::builder().search_attributes(ctx.search_attributes()).memo(memo).build();
     ctx.continue_as_new(next, options).map(|_| ())
 }
 

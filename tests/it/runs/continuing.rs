@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass_core::{
-    envelope::{AnswerBody, Tuning},
+    envelope::{AnswerBody, Tuning, WorkflowOptions},
     message::Message,
 };
 
@@ -19,6 +19,10 @@ fn a_run_continues_as_new_with_its_awaits_counters_and_log() {
         let run = world
             .start_with(agent("long", json!([{"name": "echo"}])), "go", |start| {
                 start.tuning = Some(Tuning { continue_as_new_events: Some(40), ..Tuning::default() });
+                start.workflow_options = Some(WorkflowOptions {
+                    memo: [("ticket".to_owned(), json!("T-7"))].into(),
+                    ..WorkflowOptions::default()
+                });
             })
             .await;
         let item = world.opened(&run, 1).await;
@@ -33,6 +37,8 @@ fn a_run_continues_as_new_with_its_awaits_counters_and_log() {
         let description = handle.describe(Default::default()).await.unwrap();
         let info = description.raw().workflow_execution_info.clone().unwrap();
         assert_ne!(info.first_run_id, info.execution.unwrap().run_id, "it did continue as new");
+        let memo = info.memo.unwrap().fields;
+        assert_eq!(String::from_utf8_lossy(&memo["ticket"].data), "\"T-7\"");
         let attributes = info.search_attributes.unwrap().indexed_fields;
         let status = String::from_utf8_lossy(&attributes["WindlassStatus"].data).into_owned();
         assert_eq!(status, "\"completed\"");

@@ -72,7 +72,7 @@ pub(crate) struct WorkerArgs {
 
     /// Scripts for `script:` models, instead of those built in
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    scripts: Option<PathBuf>,
+    pub(crate) scripts: Option<PathBuf>,
 
     /// Let `http_get` reach loopback and private addresses
     #[arg(long)]

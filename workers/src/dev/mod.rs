@@ -22,6 +22,7 @@ use std::{
 use clap::{Args, ValueHint};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use windlass_core::agent::AgentDefinition;
 
 use self::{
     home::Home,
@@ -68,9 +69,7 @@ pub struct DevArgs {
 pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
     let shutdown = Stop::listen()?.into_token();
-    let mut agents = load_agents(&args.worker.agents)?;
-    let given: Vec<_> = agents.iter().map(|agent| agent.id.clone()).collect();
-    agents.extend(examples::agents()?.into_iter().filter(|agent| !given.contains(&agent.id)));
+    let agents = agents(&args.worker)?;
 
     let mut global = global.clone();
     let home = Home::lock(&global.data_dir)?;
@@ -85,7 +84,8 @@ pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
             Some(Server::start(binary, &home, options).await?)
         }
     };
-    let banner = Banner::new(&global, &home, server.as_ref().map(Server::ui_port), out);
+    let first = agents.first().map_or("FILE", |agent| agent.id.as_str());
+    let banner = Banner::new(&global, &home, server.as_ref().map(Server::ui_port), first, out);
     let worked = work(&global, &args.worker, agents, banner, server.as_ref(), &shutdown).await;
     // The worker goes first: it reports what it has done to the server.
     if let Some(server) = server {
@@ -95,11 +95,21 @@ pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
+/// The agents that were given, and the examples. Those play the scripts that are built in.
+fn agents(args: &WorkerArgs) -> Result<Vec<AgentDefinition>, Failure> {
+    let mut agents = load_agents(&args.agents)?;
+    if args.scripts.is_none() {
+        let given: Vec<_> = agents.iter().map(|agent| agent.id.clone()).collect();
+        agents.extend(examples::agents()?.into_iter().filter(|agent| !given.contains(&agent.id)));
+    }
+    Ok(agents)
+}
+
 /// Keeps a worker at work until a stop is asked for.
 async fn work(
     global: &Global,
     args: &WorkerArgs,
-    agents: Vec<windlass_core::agent::AgentDefinition>,
+    agents: Vec<AgentDefinition>,
     banner: Banner,
     server: Option<&Server>,
     shutdown: &CancellationToken,
@@ -147,12 +157,12 @@ struct Banner {
 }
 
 impl Banner {
-    fn new(global: &Global, home: &Home, ui_port: Option<u16>, out: Output) -> Self {
+    fn new(global: &Global, home: &Home, ui_port: Option<u16>, agent: &str, out: Output) -> Self {
         Self {
             address: global.address().to_owned(),
             ui: ui_port.map(|port| format!("http://127.0.0.1:{port}")),
             data_dir: home.directory().to_owned(),
-            next: global.hint().command("run --agent demo 'Write a launch note'"),
+            next: global.hint().command(&format!("run --agent {agent} 'Write a launch note'")),
             out,
             printed: AtomicBool::new(false),
         }

@@ -1,12 +1,16 @@
 //! Starting a run.
 
+use serde_json::Value;
 use temporalio_client::{WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions};
+use temporalio_common::{MemoValues, search_attributes::SearchAttributes};
+use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     agent::AgentDefinition,
     canonical,
-    envelope::{GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning},
+    envelope::{GuardOverrides, Labels, PolicyOverrides, RetryPolicy, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
     message::Message,
+    time::Millis,
 };
 use windlass_workflows::{RunWorkflow, attributes};
 
@@ -26,6 +30,8 @@ pub struct StartRun {
     pub policy: Option<PolicyOverrides>,
     pub guards: Option<GuardOverrides>,
     pub tuning: Option<Tuning>,
+    /// Task queue, memo, search attributes and retry policy of the workflow.
+    pub workflow_options: Option<WorkflowOptions>,
 }
 
 impl StartRun {
@@ -47,6 +53,7 @@ impl StartRun {
             policy: None,
             guards: None,
             tuning: None,
+            workflow_options: None,
         }
     }
 }
@@ -73,14 +80,51 @@ impl RunOps {
         } else {
             input.messages = start.messages;
         }
-        let options = WorkflowStartOptions::new(self.task_queue.clone(), start.run_id.to_string())
+        input.workflow_options = start.workflow_options;
+        let wanted = input.workflow_options.clone().unwrap_or_default();
+        let mut memo = MemoValues::new();
+        for (key, value) in &wanted.memo {
+            memo.insert(key, value.clone());
+        }
+        let task_queue = wanted.task_queue.clone().unwrap_or_else(|| self.task_queue.clone());
+        let options = WorkflowStartOptions::new(task_queue, start.run_id.to_string())
             .id_conflict_policy(WorkflowIdConflictPolicy::Fail)
             .id_reuse_policy(WorkflowIdReusePolicy::RejectDuplicate)
-            .search_attributes(attributes::of_start(&input))
+            .search_attributes(search_attributes(&input, &wanted)?)
+            .maybe_retry_policy(wanted.retry_policy.as_ref().map(retry_policy))
+            .memo(memo)
             .static_summary(format!("agent {}", input.agent_id))
             .build();
         let started = self.client.start_workflow(RunWorkflow::run, input, options).await;
         started.map_err(|error| OpsError::start(&start.run_id, &error))?;
         Ok(start.run_id)
     }
+}
+
+/// The run's own search attributes and the caller's, typed by their values.
+fn search_attributes(input: &RunInput, wanted: &WorkflowOptions) -> Result<SearchAttributes, OpsError> {
+    let mut all = attributes::of_start(input).into_proto();
+    for (name, value) in &wanted.search_attributes {
+        let kind = match value {
+            Value::String(_) => "Keyword",
+            Value::Bool(_) => "Bool",
+            Value::Number(number) if number.is_f64() => "Double",
+            Value::Number(_) => "Int",
+            _ => return Err(OpsError::Input(format!("search attribute {name} must be a string, number or boolean"))),
+        };
+        let metadata = [("encoding", "json/plain"), ("type", kind)];
+        let payload = Payload {
+            metadata: metadata.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).into(),
+            data: canonical::to_bytes(value),
+            ..Payload::default()
+        };
+        all.indexed_fields.insert(name.clone(), payload);
+    }
+    Ok(all.into())
+}
+
+fn retry_policy(wanted: &RetryPolicy) -> temporalio_common::RetryPolicy {
+    let defaults = temporalio_common::RetryPolicy::builder().maximum_attempts(wanted.max_attempts.unwrap_or(1));
+    let interval = wanted.initial_interval_ms.unwrap_or(Millis::from_secs(1)).as_duration();
+    defaults.initial_interval(interval).backoff_coefficient(wanted.backoff_coefficient.unwrap_or(2.0)).build()
 }

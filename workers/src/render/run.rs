@@ -1,7 +1,12 @@
 //! Runs in a list, and one run in detail.
 
 use windlass_core::{
-    awaits::AwaitView, envelope::RunStatusView, event::{Event, EventBody}, ids::RunId, run::RunStatus, time::Timestamp,
+    awaits::AwaitView,
+    envelope::RunStatusView,
+    event::{Event, EventBody},
+    ids::RunId,
+    run::RunStatus,
+    time::Timestamp,
 };
 use windlass_store::RunRow;
 

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -24,18 +24,21 @@ pub(super) struct Screen {
     text_printed: bool,
     status: Option<ProgressBar>,
     prompt: Option<String>,
+    begun: Instant,
 }
 
 impl Screen {
     pub(super) fn new() -> Self {
         let terminal = io::stderr().is_terminal();
         let width = width_of(&io::stderr()).filter(|_| terminal);
+        let begun = Instant::now();
         Self {
             paint: Paint::for_stream(terminal),
             text: LineBuffer::new(width.map(|width| usize::from(width.saturating_sub(MARGIN)))),
             text_printed: false,
-            status: terminal.then(status_line),
+            status: terminal.then(|| status_line(begun)),
             prompt: None,
+            begun,
         }
     }
 
@@ -97,7 +100,7 @@ impl Screen {
             if !typed {
                 write("\n");
             }
-            self.status = Some(status_line());
+            self.status = Some(status_line(self.begun));
         }
     }
 
@@ -135,8 +138,8 @@ impl Screen {
     }
 }
 
-fn status_line() -> ProgressBar {
-    let bar = ProgressBar::new_spinner().with_style(
+fn status_line(begun: Instant) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_elapsed(begun.elapsed()).with_style(
         // A template of known fields cannot fail; the default style would do, too.
         ProgressStyle::with_template("{prefix}{spinner} {msg} · {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner()),

@@ -79,8 +79,10 @@ fn check_3_executed_calls_stay_within_every_cap(world: &World) -> Lived {
     if let Some(cap) = policy.max_tool_calls {
         ensure!(begun <= cap, "{begun} calls were begun, {cap} are allowed");
     }
-    let (known, reported) = (calls_known(world), world.parting.as_ref().map_or(0, |parting| parting.output.tool_calls));
-    ensure!(known <= reported, "{known} calls are known to have begun, the run reports {reported}");
+    let own = world.ledger.executions.len() + world.handed_out().count();
+    let known = u32::try_from(own).unwrap() + world.ledger.charged;
+    let reported = world.parting.as_ref().map(|parting| parting.output.tool_calls);
+    ensure!(reported == Some(known), "{known} calls are known to have begun, the run reports {reported:?}");
     let mut by_turn: BTreeMap<u32, u32> = BTreeMap::new();
     let mut by_tool: BTreeMap<&str, u32> = BTreeMap::new();
     for call in world.ledger.executions.iter().map(|execution| &execution.call).chain(world.handed_out()) {
@@ -260,15 +262,6 @@ fn check_12_nothing_acknowledged_is_lost(world: &World) -> Lived {
         }
     }
     Ok(())
-}
-
-/// Calls begun by the run and by those below it that came back with a count.
-fn calls_known(world: &World) -> u32 {
-    let own = world.ledger.executions.len() + world.handed_out().count();
-    let counted = world.ledger.children.iter().filter(|child| {
-        child.parting.as_ref().is_some_and(|parting| matches!(parting.outcome, Outcome::Completed { .. }))
-    });
-    u32::try_from(own).unwrap() + counted.map(calls_known).sum::<u32>()
 }
 
 fn needs_approval(tool: &str) -> bool {

@@ -263,11 +263,14 @@ impl World {
                 let output = wired(&output);
                 self.feed(Input::ToolFinished { call: flight.call, output, recorded })?;
             }
-            Landing::Child { report, active_before, .. } => {
+            Landing::Child { report, active_before, lent, .. } => {
                 if let ChildReport::Finished(output) = &report {
                     // Its time is charged as far as this run did not work at the same time.
                     let overlap = self.ledger.active.saturating_sub(active_before);
                     self.ledger.active = self.ledger.active.plus(output.active_ms.saturating_sub(overlap));
+                    self.ledger.charged += output.tool_calls;
+                } else {
+                    self.ledger.charged += lent;
                 }
                 self.feed(Input::ChildFinished { call: flight.call, report })?;
             }

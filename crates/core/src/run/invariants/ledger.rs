@@ -24,6 +24,8 @@ pub(super) struct Ledger {
     /// Calls that were begun here or by a child, in order.
     pub(super) executions: Vec<Execution>,
     pub(super) leases: Vec<Lease>,
+    /// Calls of children that came back: those they counted, or all they were lent.
+    pub(super) charged: u32,
     /// Everything people said, and what became of it.
     pub(super) heard: Vec<Heard>,
     /// Acknowledged words that no successful plan was given yet.

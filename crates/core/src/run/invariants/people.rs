@@ -84,7 +84,8 @@ pub(super) fn reaction() -> impl Strategy<Value = Reaction> {
 }
 
 fn how() -> impl Strategy<Value = How> {
-    let faults = [How::Again, How::UnknownId, How::WrongDigest, How::NoDigest, How::Nobody, How::WrongKind, How::Garbage];
+    let faults =
+        [How::Again, How::UnknownId, How::WrongDigest, How::NoDigest, How::Nobody, How::WrongKind, How::Garbage];
     prop_oneof![
         5 => Just(How::Right),
         2 => Just(How::Denied),

@@ -1,5 +1,7 @@
 //! The inputs of a run as a history keeps them, with what the run said and knew after each: enough to live it again.
 
+use std::rc::Rc;
+
 use super::{Lived, ensure};
 use crate::{
     canonical::Digest,
@@ -65,6 +67,13 @@ struct Entry {
     now: Timestamp,
     input: Input,
     reply: Reply,
+    after: Rc<Known>,
+}
+
+/// A state and its digest; inputs that change nothing share one.
+#[derive(Debug)]
+struct Known {
+    state: RunState,
     digest: Digest,
 }
 
@@ -72,8 +81,8 @@ struct Entry {
 pub(super) struct Tape {
     input: RunInput,
     opened: OpenOutput,
-    /// Of the run as it was opened.
-    first: Digest,
+    /// As it was opened.
+    first: Rc<Known>,
     entries: Vec<Entry>,
 }
 
@@ -113,27 +122,24 @@ impl Input {
 
 impl Tape {
     pub(super) fn start(input: RunInput, opened: OpenOutput) -> Lived<(Self, Run)> {
-        let mut tape = Self { input: wired(&input), opened: wired(&opened), first: Digest::ZERO, entries: Vec::new() };
-        let run = tape.open()?;
-        tape.first = run.digest();
-        Ok((tape, run))
-    }
-
-    fn open(&self) -> Lived<Run> {
-        Run::open(self.input.clone(), self.opened.clone()).map_err(|failure| failure.to_string())
+        let (input, opened): (RunInput, OpenOutput) = (wired(&input), wired(&opened));
+        let run = Run::open(input.clone(), opened.clone()).map_err(|failure| failure.to_string())?;
+        let first = Rc::new(Known::of(run.state())?);
+        Ok((Self { input, opened, first, entries: Vec::new() }, run))
     }
 
     /// Gives the run an input and writes down what follows.
     pub(super) fn feed(&mut self, run: &mut Run, input: Input, now: Timestamp) -> Lived<Reply> {
         let reply = input.apply(run, now);
-        let digest = digest_across_json(run.state())?;
-        self.entries.push(Entry { now, input, reply: reply.clone(), digest });
+        let before = self.entries.last().map_or(&self.first, |entry| &entry.after);
+        let after = if before.state == *run.state() { before.clone() } else { Rc::new(Known::of(run.state())?) };
+        self.entries.push(Entry { now, input, reply: reply.clone(), after });
         Ok(reply)
     }
 
     /// The digests before and after the last input.
     pub(super) fn last_digests(&self) -> (Digest, Digest) {
-        let mut digests = self.entries.iter().rev().map(|entry| entry.digest).chain([self.first]);
+        let mut digests = self.entries.iter().rev().map(|entry| entry.after.digest).chain([self.first.digest]);
         let after = digests.next().unwrap_or_default();
         (digests.next().unwrap_or(after), after)
     }
@@ -142,24 +148,30 @@ impl Tape {
         self.entries.len()
     }
 
-    /// Lives the whole history again; every reply and every digest must come out the same.
+    /// Lives the whole history again; every reply and every state must come out the same.
     pub(super) fn replay(&self) -> Lived<Run> {
-        let mut run = self.open()?;
+        let opened = Run::open(self.input.clone(), self.opened.clone());
+        let mut run = opened.map_err(|failure| failure.to_string())?;
         for (index, entry) in self.entries.iter().enumerate() {
             let reply = entry.input.apply(&mut run, entry.now);
             ensure!(reply == entry.reply, "replay of {index} {:?} said {reply:?}, not {:?}", entry.input, entry.reply);
-            ensure!(run.digest() == entry.digest, "replay of {index} {:?} left another state", entry.input);
+            ensure!(*run.state() == entry.after.state, "replay of {index} {:?} left another state", entry.input);
         }
+        let digest = self.entries.last().map_or(self.first.digest, |entry| entry.after.digest);
+        ensure!(run.digest() == digest, "the replayed run has another digest");
         Ok(run)
     }
 }
 
-/// The state's digest, which must be the same after a trip through JSON.
-fn digest_across_json(state: &RunState) -> Lived<Digest> {
-    let value = serde_json::to_value(state).unwrap();
-    let again: RunState = serde_json::from_str(&value.to_string()).map_err(|error| format!("the state: {error}"))?;
-    ensure!(again == *state, "the state does not survive JSON: {value}");
-    Ok(Digest::of_json(&value))
+impl Known {
+    /// What is known of a state, which must be the same after a trip through JSON.
+    fn of(state: &RunState) -> Lived<Self> {
+        let value = serde_json::to_value(state).unwrap();
+        let again: RunState =
+            serde_json::from_str(&value.to_string()).map_err(|error| format!("the state: {error}"))?;
+        ensure!(again == *state, "the state does not survive JSON: {value}");
+        Ok(Self { state: again, digest: Digest::of_json(&value) })
+    }
 }
 
 /// A value as it arrives at the other side of a boundary.
