@@ -36,9 +36,19 @@ pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, Run
     opened.map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
 }
 
+/// Writes what the workflow caused. A normal activity, not a local one: its input is in history before it runs, so what
+/// it wrote stays true when the workflow task that asked for it is lost and something else comes first the next time.
 pub(crate) async fn record(ctx: &Context, input: RecordInput) -> Result<(), RunFailure> {
     let written = input.outbox.events.iter().map(|event| event.body.kind()).collect::<Vec<_>>().join(", ");
-    let recorded = ctx.execute_local_activity(Record, input, bookkeeping(&format!("record {written}"))).await;
+    // It takes a moment, or its worker is gone; a repeat that overtakes it is harmless.
+    let timeout = tuning(ctx, |tuning| tuning.heartbeat_timeout());
+    let options = ActivityOptions::with_start_to_close_timeout(timeout.as_duration())
+        .retry_policy(patient())
+        // It goes on while the run is being cancelled.
+        .cancellation_token(WorkflowCancellationToken::new())
+        .summary(format!("record {written}"))
+        .build();
+    let recorded = ctx.execute_activity(Record, input, options).await;
     let recorded = recorded.map_err(|error| RunFailure::new(RunFailureKind::StoreRefused, reason(&error).message))?;
     ctx.state_mut(|workflow| {
         if let Stage::Open(run) = &mut workflow.stage {
@@ -165,19 +175,23 @@ fn close_timeouts(attempt: Millis, overall: Option<Millis>) -> ActivityCloseTime
     }
 }
 
-/// Bookkeeping goes on while the run is being cancelled, so its token is its own.
+/// For questions to the store that get the same answer whenever they are asked again. They go on while the run is being
+/// cancelled, so their token is their own.
 fn bookkeeping(summary: &str) -> LocalActivityOptions {
     LocalActivityOptions::builder()
         .start_to_close_timeout(Duration::from_secs(60))
         .schedule_to_close_timeout(STORE_PATIENCE)
-        .retry_policy(
-            RetryPolicy::builder()
-                .initial_interval(Duration::from_millis(100))
-                .maximum_interval(Duration::from_secs(30))
-                .build(),
-        )
+        .retry_policy(patient())
         .cancellation_token(WorkflowCancellationToken::new())
         .summary(summary.to_owned())
+        .build()
+}
+
+/// Until it works: a store that is down is waited for.
+fn patient() -> RetryPolicy {
+    RetryPolicy::builder()
+        .initial_interval(Duration::from_millis(100))
+        .maximum_interval(Duration::from_secs(30))
         .build()
 }
 
@@ -198,7 +212,7 @@ fn reason(error: &ActivityExecutionError) -> Reason {
         _ => (None, timed_out),
     };
     // A local activity's failure comes without a wrapper.
-    let own = error.reason().map(IncomingError::failure).or(error.failure());
+    let own = error.reason().map(IncomingError::failure).or_else(|| error.failure());
     let message = match own {
         _ if timed_out => "it took too long".to_owned(),
         Some(failure) => failure.message.clone(),

@@ -9,7 +9,7 @@ use std::{
 use windlass_core::{
     awaits::AwaitView,
     event::{Event, EventBody},
-    ids::RunId,
+    ids::{AwaitId, RunId},
     time::Timestamp,
 };
 use windlass_store::{
@@ -94,17 +94,37 @@ impl Context {
         }
     }
 
-    /// What the run waits for: from its workflow or, while no worker answers, from its log. Arguments that did not
-    /// travel are read from the store.
+    /// What the run waits for: from its workflow or, while no worker answers, from its log.
     pub(crate) async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, Failure> {
         let mut items = match in_time(self.ops.awaits(run)).await? {
             Some(items) => items,
             None => pending_in(&self.events(run, 0).await?),
         };
-        for call in items.iter_mut().flat_map(|item| &mut item.calls).filter(|call| call.args.is_none()) {
-            call.args = self.store().blob(&call.digest).await?;
+        for item in &mut items {
+            self.complete(item).await?;
         }
         Ok(items)
+    }
+
+    /// An await of the run, pending or not.
+    pub(crate) async fn opened(&self, run: &RunId, id: &AwaitId) -> Result<Option<AwaitView>, Failure> {
+        let events = self.events(run, 0).await?;
+        let Some(mut item) = events.iter().find_map(|event| match event.body() {
+            Ok(EventBody::AwaitOpened { item }) if item.id == *id => Some(item),
+            _ => None,
+        }) else {
+            return Ok(None);
+        };
+        self.complete(&mut item).await?;
+        Ok(Some(item))
+    }
+
+    /// Whoever answers must see the arguments, also those that were too large to travel.
+    pub(crate) async fn complete(&self, item: &mut AwaitView) -> Result<(), Failure> {
+        for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
+            call.args = self.store().blob(&call.digest).await?;
+        }
+        Ok(())
     }
 }
 

@@ -36,6 +36,11 @@ pub fn failed(message: impl fmt::Display) -> Failure {
     Failure { code: FAILED, error: anyhow::anyhow!("{message}") }
 }
 
+/// The run did not take what was sent, or could not.
+pub fn refused(message: impl fmt::Display) -> Failure {
+    Failure { code: REFUSED, error: anyhow::anyhow!("{message}") }
+}
+
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { code: FAILED, error: error.into() }

@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 pub use self::args::Global;
 pub(crate) use self::{
     agents::load as load_agents,
-    exit::{Failure, failed, usage},
+    exit::{Failure, failed, refused, usage},
     output::{Output, width_of},
     stop::Stop,
     worker::{Service, WorkerArgs},

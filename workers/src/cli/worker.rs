@@ -82,10 +82,12 @@ pub(crate) struct WorkerArgs {
 impl WorkerArgs {
     fn models(&self) -> Result<ModelRegistry, Failure> {
         let scripts = match &self.scripts {
-            Some(path) => ScriptModel::from_file(path),
-            None => ScriptModel::demos(),
+            Some(path) => {
+                ScriptModel::from_file(path).map_err(|error| usage(format!("{}: {error}", path.display())))?
+            }
+            None => ScriptModel::demos()?,
         };
-        Ok(ModelRegistry::new().with(SCHEME, Arc::new(scripts.map_err(usage)?)))
+        Ok(ModelRegistry::new().with(SCHEME, Arc::new(scripts)))
     }
 
     fn ports(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {

@@ -113,7 +113,8 @@ fn exact_set(item: &AwaitView, results: &[ProvidedToolResult]) -> Result<(), Str
         if given.iter().filter(|given| **given).count() != 1 {
             return Err(format!("call {id} needs exactly one of result, resultRef and error"));
         }
-        if result.result.as_ref().is_some_and(|value| value.to_string().len() > MAX_INLINE_RESULT) {
+        // All of it: an error must not carry what a result may not.
+        if serde_json::to_string(result).is_ok_and(|text| text.len() > MAX_INLINE_RESULT) {
             return Err(format!("the result of call {id} is too large to send; store it and send its resultRef"));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{CallState, Run};
 use crate::{
-    awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait},
+    awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
     envelope::{
         Answer, AnswerBody, AnswerReply, AnswerStatus, CallStatus, ProvidedToolResult, ToolCallOutput, ToolError,
@@ -21,10 +21,12 @@ impl Run {
         let judged = if self.state.outcome.is_some() {
             Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
         } else {
-            self.state.awaits.judge(&answer, now)
+            self.state.awaits.judge(&answer, now).and_then(|resolution| self.with_room(resolution, &answer.body))
         };
         match judged {
             Err(reply) => {
+                // The message may quote what the caller sent.
+                let reply = AnswerReply { message: clip(&reply.message), ..reply };
                 self.outgoing.event(EventBody::AnswerRejected {
                     await_id: AwaitId::new(clip(answer.await_id.as_str())),
                     status: reply.status,
@@ -44,6 +46,15 @@ impl Run {
                 AnswerReply::new(AnswerStatus::Accepted, "accepted")
             }
         }
+    }
+
+    /// A small answer always fits, or nobody could get a run with much to say out of its wait.
+    fn with_room(&self, resolution: Resolution, body: &AnswerBody) -> Result<Resolution, AnswerReply> {
+        if self.is_small(body) || self.has_room_for(body) {
+            return Ok(resolution);
+        }
+        let why = "this turn's answers are too large in all; shorten this one, or store it and send its resultRef";
+        Err(AnswerReply::new(AnswerStatus::Invalid, why))
     }
 
     /// The seed's decisions carry no digest. The await's id stands for exactly one set of arguments, so a decision that

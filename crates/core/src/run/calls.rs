@@ -405,7 +405,7 @@ impl Run {
                 telemetry: output.telemetry.clone(),
             });
         }
-        self.state.report(output.to_event());
+        self.state.report(output.to_event(), self.tuning.inline_limit());
         self.state.sync_clock(now);
     }
 

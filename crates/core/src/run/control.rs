@@ -12,6 +12,7 @@ use crate::{
 
 /// The longest text an operator may put into the conversation at once.
 const MAX_STEER: usize = 64 * 1024;
+const TOO_MUCH: &str = "too much waits for the model already; say it after its next turn";
 
 impl Run {
     /// No new work begins until a resume. What runs may end.
@@ -41,6 +42,9 @@ impl Run {
         {
             return self.reject_signal("resume", "its messages must be short user or system texts");
         }
+        if !request.messages.is_empty() && !self.has_room_for(&request.messages) {
+            return self.reject_signal("resume", TOO_MUCH);
+        }
         self.state.pause = None;
         self.state
             .said
@@ -56,6 +60,9 @@ impl Run {
         }
         if request.text.trim().is_empty() || request.text.len() > MAX_STEER {
             return self.reject_signal("steer", "its text must be 1 to 65536 bytes long");
+        }
+        if !self.has_room_for(&request.text) {
+            return self.reject_signal("steer", TOO_MUCH);
         }
         self.outgoing
             .event(EventBody::Steered { text: clip(&request.text), requested_by: clip(&request.requested_by) });

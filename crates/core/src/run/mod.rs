@@ -10,6 +10,7 @@ mod control;
 mod finish;
 mod outgoing;
 mod planning;
+mod room;
 mod state;
 mod step;
 

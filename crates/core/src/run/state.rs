@@ -11,7 +11,8 @@ use crate::{
     canonical::Digest,
     clock::ActiveClock,
     envelope::{
-        FinalFacts, FinalizeReason, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent, ToolRequest, TranscriptHead,
+        FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent,
+        ToolRequest, TranscriptHead,
     },
     guard::{BudgetGuard, LoopGuard},
     ids::{AwaitId, CallId},
@@ -170,7 +171,13 @@ impl RunState {
         outputs.collect()
     }
 
-    pub(super) fn report(&mut self, event: ToolEvent) {
+    /// Bodies that may not travel are not reported either.
+    pub(super) fn report(&mut self, mut event: ToolEvent, inline_limit: u64) {
+        if event.result.is_some() && event.result_bytes > inline_limit {
+            event.result = None;
+            event.result_omitted = true;
+            event.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
+        }
         if self.reported.len() == REPORTED_EVENTS {
             self.reported.pop_front();
         }

@@ -158,9 +158,11 @@ impl Follower<'_> {
         let Told { run, depth, mut event } = told;
         let body = event.body();
         match &body {
-            Ok(EventBody::AwaitOpened { .. }) => {
+            Ok(EventBody::AwaitOpened { item }) => {
                 self.waits += 1;
-                self.complete(&mut event).await?;
+                let mut item = item.clone();
+                self.context.complete(&mut item).await?;
+                event.data = EventBody::AwaitOpened { item }.split()?.1;
             }
             Ok(EventBody::AwaitClosed { .. }) => self.waits = self.waits.saturating_sub(1),
             _ => {}
@@ -178,17 +180,6 @@ impl Follower<'_> {
             Ok(EventBody::Cancelled { .. }) => Some(Ending::Cancelled),
             _ => None,
         })
-    }
-
-    /// Whoever approves must see the arguments, also those that were too large to travel.
-    async fn complete(&self, event: &mut Event) -> Result<(), Failure> {
-        let Ok(EventBody::AwaitOpened { mut item }) = event.body() else { return Ok(()) };
-        for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
-            call.args = self.context.store().blob(&call.digest).await?;
-        }
-        let (kind, data) = EventBody::AwaitOpened { item }.split()?;
-        (event.kind, event.data) = (kind.to_owned(), data);
-        Ok(())
     }
 
     /// The run ended without a last event: it never got as far as its log, or was terminated.

@@ -9,15 +9,16 @@ use std::{
 use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::{
-    awaits::{AwaitKind, AwaitView},
+    awaits::AwaitKind,
     canonical::{self, Digest},
-    envelope::{Answer, AnswerBody, AnswerReply, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
+    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     ids::{AwaitId, CallId, RunId},
 };
 
 use super::RunArg;
 use crate::{
-    cli::{Failure, context::Context, exit, failed, person::Person, usage, values},
+    cli::{Failure, context::Context, exit, failed, person::Person, refused, usage, values},
+    ops::OpsError,
     render::await_lines,
 };
 
@@ -137,28 +138,24 @@ async fn provided(
 pub(super) async fn approve(context: &Context, args: ApproveArgs) -> Result<ExitCode, Failure> {
     let ApproveArgs { to, digest, yes } = args;
     let actor = to.person.required()?;
-    let shown = pending(context, &to).await?;
-    if let Some(item) = &shown {
-        for line in await_lines(item, context.out.note_paint()) {
-            context.out.note(line);
-        }
+    context.row(&to.run.run).await?;
+    let item = context.opened(&to.run.run, &to.await_id).await?.filter(|item| item.kind == AwaitKind::Confirmation);
+    for line in item.iter().flat_map(|item| await_lines(item, context.out.note_paint())) {
+        context.out.note(line);
     }
-    let digest = digest.or_else(|| shown.as_ref().and_then(|item| item.calls.first()).map(|call| call.digest));
+    let digest = digest.or_else(|| item.as_ref().and_then(|item| item.calls.first()).map(|call| call.digest));
     let Some(digest) = digest else {
         let AwaitArgs { run, await_id, .. } = &to;
-        return Err(failed(format!("{} waits for no approval {await_id}; look at `windlass runs awaits`", run.run)));
+        return Err(refused(format!(
+            "{} has no call to approve in {await_id}; look at `windlass runs awaits`",
+            run.run
+        )));
     };
     if !yes && args.digest.is_none() && !agreed(&to.await_id, &actor)? {
         context.out.note("nothing was sent; `windlass runs deny` denies the call");
         return Ok(ExitCode::from(exit::FAILED));
     }
     deliver(context, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest) }).await
-}
-
-async fn pending(context: &Context, to: &AwaitArgs) -> Result<Option<AwaitView>, Failure> {
-    context.row(&to.run.run).await?;
-    let items = context.pending(&to.run.run).await?;
-    Ok(items.into_iter().find(|item| item.id == to.await_id && item.kind == AwaitKind::Confirmation))
 }
 
 fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
@@ -179,7 +176,7 @@ pub(super) async fn deny(context: &Context, args: DenyArgs) -> Result<ExitCode, 
 async fn deliver(context: &Context, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
-    if signal {
+    if signal && !ended(context, &run).await? {
         context.ops.signal_answer(&run, answer).await?;
         let message =
             "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
@@ -204,17 +201,24 @@ fn spoken(id: &AwaitId, reply: &AnswerReply) -> String {
 /// Sends an answer and waits for the run's reply.
 pub(in crate::cli) async fn send(context: &Context, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
     match tokio::time::timeout(PATIENCE, context.ops.answer(run, answer)).await {
-        Ok(replied) => Ok(replied?),
+        Ok(Ok(reply)) => Ok(reply),
+        // The server does not tell a run that has ended from one that never was.
+        Ok(Err(OpsError::NotFound { .. })) if ended(context, run).await? => {
+            Ok(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
+        }
+        Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(failed(
-            "no worker judged the answer in time; start one and send it again (a repeat is harmless), or send it with --signal",
+            "no worker judged the answer in time; start one and send it again (a repeat is harmless), or add --signal",
         )),
     }
 }
 
+async fn ended(context: &Context, run: &RunId) -> Result<bool, Failure> {
+    Ok(context.store().run(run).await?.is_some_and(|row| row.status.is_terminal()))
+}
+
 #[cfg(test)]
 mod tests {
-    use windlass_core::envelope::AnswerStatus;
-
     use super::*;
 
     #[test]

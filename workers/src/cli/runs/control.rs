@@ -12,7 +12,7 @@ use windlass_core::{
 };
 
 use super::RunArg;
-use crate::cli::{Failure, context::Context, exit, failed, person::Person};
+use crate::cli::{Failure, context::Context, exit, person::Person, refused};
 
 /// How long to wait for the run's own word. The request itself is durable and needs no waiting.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -118,7 +118,7 @@ impl<'a> Echo<'a> {
     async fn listen(context: &'a Context, run: &RunId) -> Result<Self, Failure> {
         let row = context.row(run).await?;
         if let Some(row) = row.as_ref().filter(|row| row.status.is_terminal()) {
-            return Err(failed(format!("{run} is {} already; nothing was sent", row.status.as_str())));
+            return Err(refused(format!("{run} is {} already; nothing was sent", row.status.as_str())));
         }
         Ok(Self { context, run: run.clone(), after: row.map_or(0, |row| row.last_seq) })
     }
@@ -130,7 +130,11 @@ impl<'a> Echo<'a> {
             Some(Word::Obeyed) => (obeyed, format!("{run} {obeyed}"), 0),
             Some(Word::Refused(why)) => ("refused", format!("{run} refused: {why}"), exit::REFUSED),
             Some(Word::Ended(how)) => ("ended", format!("{run} ended first ({how})"), exit::REFUSED),
-            None => ("sent", format!("{request} sent to {run}; it takes effect when the step under way ends"), 0),
+            None => (
+                "sent",
+                format!("{request} sent to {run}; it takes effect once a worker has ended the step under way"),
+                0,
+            ),
         };
         context
             .out

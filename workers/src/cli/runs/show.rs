@@ -23,8 +23,13 @@ pub(super) async fn run(context: &Context, run: &RunId) -> Result<ExitCode, Fail
         return Err(failed(format!("{run} is started, but no worker has taken it yet; start one: windlass worker")));
     };
     let ended = row.status.is_terminal();
-    let live = if ended { None } else { in_time(context.ops.status(run)).await?.flatten() };
-    let awaits = if ended { Vec::new() } else { context.pending(run).await? };
+    let (live, awaits) = if ended {
+        (None, Vec::new())
+    } else {
+        // Together, so that an absent worker is waited for once.
+        let (live, awaits) = tokio::join!(in_time(context.ops.status(run)), context.pending(run));
+        (live?.flatten(), awaits?)
+    };
     let below = RunFilter { parent: Some(run.clone()), ..RunFilter::default() };
     let mut children = context.store().runs(below).await?.runs;
     children.reverse();

@@ -225,11 +225,15 @@ fn check_10_the_log_is_gapless_and_redelivery_idempotent(world: &World) -> Lived
 
 fn check_11_bytes_per_turn_do_not_grow(world: &World) -> Lived {
     /// The largest state these cases can make: its tools, 64 closed awaits, 16 reported results, one batch.
-    const CARRIED: usize = 48 * 1024;
+    const CARRIED: usize = 40 * 1024;
     for (turn, traffic) in &world.ledger.traffic {
         ensure!(traffic.bytes <= traffic.allowed, "turn {turn} took more bytes than its content: {traffic:?}");
     }
-    ensure!(world.ledger.carried.iter().all(|bytes| *bytes <= CARRIED), "carried {:?}", world.ledger.carried);
+    ensure!(world.ledger.carried.values().all(|bytes| *bytes <= CARRIED), "carried {:?}", world.ledger.carried);
+    let limit = usize::try_from(world.run.tuning().inline_limit()).unwrap();
+    for result in world.run.state().reported.iter().filter_map(|event| event.result.as_ref()) {
+        ensure!(result.to_string().len() <= limit, "a body above the limit of {limit} is kept: {result}");
+    }
     Ok(())
 }
 

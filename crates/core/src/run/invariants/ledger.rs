@@ -33,8 +33,8 @@ pub(super) struct Ledger {
     pub(super) promises: Vec<Promise>,
     /// By turn.
     pub(super) traffic: BTreeMap<u32, Traffic>,
-    /// Bytes of what the run would take along, whenever it could continue as new.
-    pub(super) carried: Vec<usize>,
+    /// Bytes of what the run would take along, by the turn before which it was weighed.
+    pub(super) carried: BTreeMap<u32, usize>,
     pub(super) crashes: usize,
     pub(super) children: Vec<World>,
 }

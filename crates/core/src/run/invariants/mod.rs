@@ -78,21 +78,9 @@ fn hold_for_every_run() {
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     let tally = RefCell::new(Tally::default());
     let lived = runner.run(&case(), |case| {
-        let t = std::time::Instant::now(); let world = live(case).map_err(TestCaseError::fail)?; let t1 = t.elapsed();
-        checks::all(&world).map_err(TestCaseError::fail)?; println!("TIME {:?} {:?}", t1.as_micros(), (t.elapsed()-t1).as_micros());
+        let world = live(case).map_err(TestCaseError::fail)?;
+        checks::all(&world).map_err(TestCaseError::fail)?;
         tally.borrow_mut().add(&world);
-        fn hist(world: &World) {
-            for e in &world.store.log {
-                let d = serde_json::to_value(&e.body).unwrap();
-                let mut k = d["type"].as_str().unwrap().to_owned();
-                for f in ["reason", "outcome", "status", "code", "hardCutoff", "finalized", "kind"] { if let Some(v) = d.get(f) { if k != "cancelled" && k != "paused" { k = format!("{k} {f}={v}"); } } }
-                println!("HIST {k}");
-            }
-            println!("HIST run deeds_left={}", world.deeds.len().min(3));
-            println!("HIST run plans={}", world.ledger.plans.len().min(12));
-            world.ledger.children.iter().for_each(hist);
-        }
-        hist(&world);
         Ok(())
     });
     lived.unwrap_or_else(|broken| panic!("{broken}"));

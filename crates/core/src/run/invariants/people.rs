@@ -18,6 +18,7 @@ use crate::{
     },
     ids::{AwaitId, RunId},
     message::Message,
+    run::answers::clip,
     time::{Millis, Timestamp},
 };
 
@@ -266,7 +267,8 @@ impl World {
             (How::Again, _, Some(answer)) => (answer, false),
             (How::UnknownId, ..) | (_, None, None) => {
                 let body = AnswerBody::Clarification { answer: "hello?".to_owned() };
-                (Answer::new(AwaitId::new("await-4711"), "ann", body), false)
+                let digits = if pick % 4 == 0 { 4_000 } else { 4 };
+                (Answer::new(AwaitId::new(format!("await-{}", "7".repeat(digits))), "ann", body), false)
             }
             // Nothing is open: somebody answers what was answered before, with something else.
             (_, None, Some(answer)) => {
@@ -279,7 +281,7 @@ impl World {
         let due_status = match how {
             _ if elsewhere => None,
             _ if ended => Some(AnswerStatus::Stale),
-            _ if answer.await_id.as_str() == "await-4711" => Some(AnswerStatus::Unknown),
+            _ if answer.await_id.as_str().starts_with("await-7777") => Some(AnswerStatus::Unknown),
             How::Again if self.answered.contains(&answer) => Some(AnswerStatus::Duplicate),
             _ if item.is_none() => Some(AnswerStatus::Stale),
             _ if !open => Some(AnswerStatus::Expired),
@@ -293,7 +295,7 @@ impl World {
         let approves = item.clone().filter(|_| accepted).and_then(|item| approved(&item, &answer));
         let (before, after) = self.tape.last_digests();
         self.ledger.heard.push(Heard {
-            what: answer.await_id.to_string(),
+            what: clip(answer.await_id.as_str()),
             welcome: due_status == Some(AnswerStatus::Accepted),
             accepted,
             status,
@@ -357,7 +359,7 @@ impl World {
                     let stored = self.store.put(json!({"long": text}));
                     ProvidedToolResult { result_ref: Some(stored), ..provided(id, None, None) }
                 }
-                _ => provided(id, Some(json!({"said": text})), None),
+                _ => provided(id, Some(json!({"said": text, "at length": "x".repeat(300)})), None),
             });
         }
         results

@@ -32,6 +32,8 @@ enum Planning {
 impl World {
     pub(super) fn plan(&mut self) -> Lived {
         let left = self.time_left();
+        let carried = serde_json::to_string(&self.run.continue_as_new()).unwrap().len();
+        self.ledger.carried.insert(self.run.state().turn, carried);
         let Reply::Plan(order) = self.feed(Input::BeginPlan)? else { return Ok(()) };
         let turn = self.scripted_turn(&order.input);
         self.note_plan(&order, left);

@@ -179,6 +179,31 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
     })
 }
 
+/// One turn of calls and questions, over and over; nothing limits it and nobody interferes.
+pub(super) fn long_case(turns: u32) -> impl Strategy<Value = Case> {
+    let steady = |turn: Turn| {
+        let end = PlanEnd::Answers { attempts: 1 };
+        let calls = turn.calls.into_iter().map(|call| Call { fate: Fate { losses: Vec::new(), ..call.fate }, ..call });
+        Turn { end, calls: calls.collect(), ..turn }
+    };
+    let busy = turn().prop_filter("a final answer", |turn| !turn.calls.is_empty() || !turn.asks.is_empty());
+    busy.prop_map(move |turn| {
+        let endless =
+            GuardOverrides { loop_detection: Some(LoopDetection::Enabled(false)), tool_budgets: Some(BTreeMap::new()) };
+        let story = Story {
+            policy: PolicyOverrides::default(),
+            guards: endless,
+            patience: [Patience::default(); 4],
+            turns: vec![steady(turn); usize::try_from(turns).unwrap()],
+            finale: silence(),
+            people: Vec::new(),
+            answers: Vec::new(),
+            children: Vec::new(),
+        };
+        Case { story, policy: PolicyOverrides::default(), guards: None, tuning: Tuning::default() }
+    })
+}
+
 fn story(depth: u32) -> BoxedStrategy<Story> {
     let (turns, deeds) = if depth == 2 { (1..=6, 8) } else { (0..=3, 2) };
     let repeats = prop_oneof![6 => Just(1_usize), 1 => 2..8_usize];

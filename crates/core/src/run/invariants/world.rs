@@ -197,7 +197,6 @@ impl World {
     /// A new execution takes over; nothing but the history's length may tell.
     pub(super) fn carry_over(&mut self) -> Lived {
         let before = serde_json::to_string(&self.run.continue_as_new()).unwrap();
-        self.ledger.carried.push(before.len());
         self.feed(Input::ContinueAsNew)?;
         let carried = serde_json::to_string(&self.run.continue_as_new()).unwrap();
         ensure!(carried == before, "a run that continued as new is not what it was: {carried}, {before}");
