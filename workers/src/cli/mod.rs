@@ -56,6 +56,7 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one per process; boxing would only make the definition noisier")]
 pub enum Command {
     /// Start everything on this machine: a Temporal server, a worker and demo agents. Data survives a restart.
     Dev(crate::dev::DevArgs),

@@ -74,7 +74,10 @@ pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
     let mut global = global.clone();
     let home = Home::lock(&global.data_dir)?;
     let server = match &global.temporal {
-        Some(_) => None,
+        Some(address) => {
+            tracing::info!("using the Temporal server at {address}; none is started");
+            None
+        }
         None => {
             let ui_port = args.ui_port.or_else(|| args.port.checked_add(1000));
             let ui_port = ui_port.ok_or_else(|| usage("--port is too high for a UI port above it; give --ui-port"))?;

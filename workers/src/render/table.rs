@@ -66,7 +66,7 @@ run-22  completed  Hi";
     fn only_the_last_column_is_cut() {
         let expected = "\
 RUN     STATUS     INPUT
-run-1   running    What is the an…
+run-1   running    What is th…
 run-22  completed  Hi";
         assert_eq!(table().render(Some(36)), expected);
     }

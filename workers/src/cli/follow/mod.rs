@@ -68,7 +68,7 @@ pub(crate) async fn follow(context: &Context, run: &RunId, options: &Options) ->
         view: (!json).then(|| View::new(run, context.hint.clone(), Prompter::at_terminal(&options.actor))),
         waits: 0,
     };
-    let ending = follower.to_the_end().await;
+    let ending = follower.until_its_end().await;
     if let Some(view) = &mut follower.view {
         view.close();
     }
@@ -112,7 +112,7 @@ enum Wake {
 }
 
 impl Follower<'_> {
-    async fn to_the_end(&mut self) -> Result<Ending, Failure> {
+    async fn until_its_end(&mut self) -> Result<Ending, Failure> {
         let mut stop = Stop::listen()?;
         let mut keyboard = Keyboard::new();
         let mut logs = Logs::of(self.context.store().clone(), self.run.clone(), 0);

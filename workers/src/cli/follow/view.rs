@@ -31,6 +31,13 @@ impl View {
 
     pub(super) fn tell(&mut self, run: &RunId, depth: usize, event: &Event) {
         let (paint, asks_directly) = (self.screen.paint(), self.prompter.is_some());
+        let body = event.body();
+        // A question that is answered elsewhere leaves the screen before that is said.
+        if let (Ok(EventBody::AwaitClosed { await_id, .. }), Some(prompter)) = (&body, &mut self.prompter)
+            && prompter.closed(run, await_id)
+        {
+            self.screen.stop_asking(false);
+        }
         let view = self
             .views
             .entry(run.clone())
@@ -41,13 +48,8 @@ impl View {
         if *run == self.root {
             self.screen.doing(view.doing());
         }
-        let Some(prompter) = &mut self.prompter else { return };
-        match event.body() {
-            Ok(EventBody::AwaitOpened { item }) => prompter.opened(run, item),
-            Ok(EventBody::AwaitClosed { await_id, .. }) if prompter.closed(run, &await_id) => {
-                self.screen.stop_asking(false);
-            }
-            _ => {}
+        if let (Ok(EventBody::AwaitOpened { item }), Some(prompter)) = (body, &mut self.prompter) {
+            prompter.opened(run, item);
         }
     }
 

@@ -1,0 +1,157 @@
+//! The `windlass` binary as people use it: one command to start, a run that asks and waits, and `kill -9` in the middle.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::server::{free_port, temporal_cli};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn binary() -> PathBuf {
+    let path = std::env::var_os("WINDLASS_BIN");
+    PathBuf::from(path.expect("WINDLASS_BIN names the built binary; `cargo xtask test` builds it and sets it"))
+}
+
+/// A directory, a port, and commands that know both.
+struct Home {
+    dir: TempDir,
+    port: u16,
+}
+
+impl Home {
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(args).arg("--json").arg("--data-dir").arg(self.dir.path()).env("USER", "ann");
+        command
+    }
+
+    /// Starts `windlass dev` and waits until it says that it is ready.
+    fn dev(&self) -> Reader {
+        let mut command =
+            self.command(&["dev", "--port", &self.port.to_string(), "--ui-port", &free_port().to_string()]);
+        command.arg("--temporal-cli").arg(temporal_cli());
+        let mut dev = Reader::spawn(command);
+        let banner = dev.line(|line| line.contains("\"address\""));
+        assert!(banner.contains(&self.port.to_string()), "{banner}");
+        dev
+    }
+
+    fn client(&self, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.arg("--temporal").arg(format!("127.0.0.1:{}", self.port)).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end and returns the JSON it prints.
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.client(args).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "windlass {args:?}: {}\n{out}{err}", output.status);
+        serde_json::from_str(out.trim()).unwrap_or_else(|error| panic!("windlass {args:?}: {error}: {out}"))
+    }
+
+    /// Follows a run until an event of this type with this text in it.
+    fn follow(&self, run: &str, kind: &str, text: &str) -> Value {
+        let mut events = Reader::spawn(self.client(&["runs", "events", run, "--follow"]));
+        let line = events.line(|line| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            event["type"] == kind && line.contains(text)
+        });
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+/// A process whose lines are read as they come. Dropping it kills it.
+struct Reader {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Reader {
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                sender.send(line).ok();
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn line(&mut self, fits: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");
+            if fits(&line) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // `kill -9` for `dev`, too: what it leaves behind is what its next start finds.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn a_run_goes_on_after_dev_was_killed_in_the_middle_of_it() {
+    let home = Home { dir: TempDir::new().unwrap(), port: free_port() };
+    let dev = home.dev();
+    let run = "run-demo";
+    home.json(&["run", "--agent", "demo", "--run-id", run, "--detach", "Write a launch note"]);
+    let question = home.follow(run, "await_opened", "clarification");
+    drop(dev);
+
+    let dev = home.dev();
+    let await_id = |event: &Value| event["data"]["item"]["id"].as_str().unwrap().to_owned();
+    let reply = home.json(&["runs", "answer", run, &await_id(&question), "For our customers"]);
+    assert_eq!(reply["status"], "accepted", "{reply}");
+    let approval = home.follow(run, "await_opened", "confirmation");
+    let shown = home.json(&["runs", "show", run]);
+    assert_eq!(shown["run"]["status"], "waiting", "{shown}");
+    let approved = home.json(&["runs", "approve", run, &await_id(&approval), "--yes"]);
+    assert_eq!(approved["status"], "accepted", "{approved}");
+    let result = home.follow(run, "result", "");
+    assert_eq!(result["data"]["subtype"], "success", "{result}");
+
+    let listed = home.json(&["runs", "list", "--status", "completed"]);
+    let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&run), "{listed}");
+    drop(dev);
+    stop_server_of(home.dir.path());
+}
+
+#[test]
+fn a_broken_definition_is_refused_with_its_line() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("broken.toml");
+    std::fs::write(
+        &file,
+        "id = \"x\"\nmodel = \"script:echo\"\n\n[[tools]]\nname = \"clock\"\ntimeout = \"10 fortnights\"\n",
+    )
+    .unwrap();
+    let output = Command::new(binary()).args(["run", "--agent"]).arg(&file).arg("hi").output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("broken.toml:6:11: tools[0].timeout: \"10 fortnights\" is not a duration"), "{error}");
+}
+
+/// `dev` was killed the hard way, so the server it supervised is stopped here.
+fn stop_server_of(data_dir: &Path) {
+    let pid = std::fs::read_to_string(data_dir.join("temporal.pid")).unwrap();
+    let pid = pid.split_whitespace().next().unwrap().to_owned();
+    Command::new("kill").args(["-9", &pid]).status().unwrap();
+}
