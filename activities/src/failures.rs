@@ -1,7 +1,7 @@
 //! Errors of the ports as Temporal failures: the type names what went wrong, the text is safe for people.
 
 use temporalio_sdk::{ApplicationFailure, activities::ActivityError};
-use windlass_models::ModelError;
+use windlass_models::{ErrorClass, ModelError};
 use windlass_store::StoreError;
 
 /// A failure that another attempt will not mend.
@@ -22,9 +22,11 @@ pub(crate) fn store(error: &StoreError) -> ActivityError {
 }
 
 pub(crate) fn model(error: &ModelError) -> ActivityError {
+    // A run that is cancelled takes no retry. Otherwise the worker is stopping, and the next one asks again.
+    let another_attempt = error.retryable || error.class == ErrorClass::Cancelled;
     ApplicationFailure::builder(Plain(error.to_string()))
         .type_name(error.class.as_str().to_owned())
-        .non_retryable(!error.retryable)
+        .non_retryable(!another_attempt)
         .maybe_next_retry_delay(error.retry_after)
         .build()
         .into()

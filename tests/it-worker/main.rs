@@ -3,6 +3,8 @@
 //!
 //! Arguments: address, task queue, data directory, scripts file, ledger file, how many runs to cache.
 
+#![allow(clippy::expect_used, reason = "part of the tests: what goes wrong here must fail them")]
+
 mod ledger;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};

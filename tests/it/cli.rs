@@ -1,19 +1,17 @@
 //! The `windlass` binary as people use it: one command to start, a run that asks and waits, and `kill -9` in the middle.
 
 use std::{
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::mpsc::{self, Receiver},
-    time::Duration,
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::server::{free_port, temporal_cli};
-
-const PATIENCE: Duration = Duration::from_secs(90);
+use crate::support::{
+    process::Process,
+    server::{free_port, temporal_cli},
+};
 
 fn binary() -> PathBuf {
     let path = std::env::var_os("WINDLASS_BIN");
@@ -34,11 +32,11 @@ impl Home {
     }
 
     /// Starts `windlass dev` and waits until it says that it is ready.
-    fn dev(&self) -> Reader {
+    fn dev(&self) -> Process {
         let mut command =
             self.command(&["dev", "--port", &self.port.to_string(), "--ui-port", &free_port().to_string()]);
         command.arg("--temporal-cli").arg(temporal_cli());
-        let mut dev = Reader::spawn(command);
+        let dev = Process::spawn(command);
         let banner = dev.line(|line| line.contains("\"address\""));
         assert!(banner.contains(&self.port.to_string()), "{banner}");
         dev
@@ -60,49 +58,12 @@ impl Home {
 
     /// Follows a run until an event of this type with this text in it.
     fn follow(&self, run: &str, kind: &str, text: &str) -> Value {
-        let mut events = Reader::spawn(self.client(&["runs", "events", run, "--follow"]));
+        let events = Process::spawn(self.client(&["runs", "events", run, "--follow"]));
         let line = events.line(|line| {
             let event: Value = serde_json::from_str(line).unwrap();
             event["type"] == kind && line.contains(text)
         });
         serde_json::from_str(&line).unwrap()
-    }
-}
-
-/// A process whose lines are read as they come. Dropping it kills it.
-struct Reader {
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Reader {
-    fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                sender.send(line).ok();
-            }
-        });
-        Self { child, lines }
-    }
-
-    fn line(&mut self, fits: impl Fn(&str) -> bool) -> String {
-        loop {
-            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");
-            if fits(&line) {
-                return line;
-            }
-        }
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // `kill -9` for `dev`, too: what it leaves behind is what its next start finds.
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 

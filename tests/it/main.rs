@@ -1,5 +1,7 @@
 //! The integration tests: runs on a real Temporal server, with a real store. One binary, a folder per concern.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod cli;
 mod proofs;
 mod replay;

@@ -166,17 +166,7 @@ fn admit_one(
 }
 
 fn unavailable(call: &ToolRequest) -> RetryHint {
-    RetryHint {
-        reason: RetryReason::ToolUnavailable,
-        tool: Some(call.name.clone()),
-        restrict_to_tool: false,
-        missing_fields: Vec::new(),
-        issues: Vec::new(),
-        example_input: None,
-        prior_input: None,
-        clarifying_question: None,
-        message: None,
-    }
+    RetryHint { tool: Some(call.name.clone()), ..RetryHint::new(RetryReason::ToolUnavailable) }
 }
 
 fn tool_cap() -> Refusal {

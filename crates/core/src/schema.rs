@@ -48,17 +48,7 @@ fn invalid(issues: Vec<FieldIssue>) -> RetryHint {
     let missing = issues.iter().filter(|issue| issue.constraint == "required").map(|issue| issue.message.clone());
     let missing_fields: Vec<String> = missing.collect();
     let reason = if missing_fields.is_empty() { RetryReason::InvalidArguments } else { RetryReason::MissingFields };
-    RetryHint {
-        reason,
-        tool: None,
-        restrict_to_tool: false,
-        missing_fields,
-        issues,
-        example_input: None,
-        prior_input: None,
-        clarifying_question: None,
-        message: None,
-    }
+    RetryHint { missing_fields, issues, ..RetryHint::new(reason) }
 }
 
 fn shorten(text: String) -> String {

@@ -23,21 +23,6 @@ pub(crate) fn decode<T: DeserializeOwned>(args: Value) -> Result<T, ToolFailure>
 pub(crate) fn unusable(field: &str, constraint: &str, message: &str) -> ToolFailure {
     let issue =
         FieldIssue { field: format!("/{field}"), constraint: constraint.to_owned(), message: message.to_owned() };
-    let hint = RetryHint { issues: vec![issue], ..hint(RetryReason::InvalidArguments) };
+    let hint = RetryHint { issues: vec![issue], ..RetryHint::new(RetryReason::InvalidArguments) };
     ToolFailure::new(ToolErrorKind::ToolInputInvalid, message).with_hint(hint)
-}
-
-/// A hint that says no more than its reason.
-pub(crate) fn hint(reason: RetryReason) -> RetryHint {
-    RetryHint {
-        reason,
-        tool: None,
-        restrict_to_tool: false,
-        missing_fields: Vec::new(),
-        issues: Vec::new(),
-        example_input: None,
-        prior_input: None,
-        clarifying_question: None,
-        message: None,
-    }
 }

@@ -54,7 +54,7 @@ fn a_killed_worker_costs_nothing_that_was_recorded() {
         for kill in 0..kills {
             // In the middle of it: some calls have begun, others have not.
             worker.wait_for(if kill % 2 == 0 { "begin-once" } else { "ask" }, runs / 3);
-            worker.kill();
+            drop(worker);
             worker = workshop.spawn();
         }
         let mut events = BTreeMap::new();
@@ -67,7 +67,7 @@ fn a_killed_worker_costs_nothing_that_was_recorded() {
             let transcript = ops.store().transcript(run, row.head).await.unwrap();
             checks::every_call_has_one_result(&transcript);
         }
-        worker.kill();
+        drop(worker);
         judge(&workshop, &events, kills);
         within("the checks", async {}).await;
     });

@@ -77,7 +77,7 @@ fn the_invariants_hold_on_a_real_server_with_a_dying_worker() {
         let kills = 2 + cases / 20;
         for _ in 0..kills {
             worker.wait_for("ask", cases / 2);
-            worker.kill();
+            drop(worker);
             worker = workshop.spawn();
         }
         let (mut rejected, mut events, mut calls) = (0, 0, 0);

@@ -49,7 +49,7 @@ fn a_three_week_wait_outlives_workers_and_builds() {
         let three_weeks = Duration::from_millis(THREE_WEEKS).as_secs() as i64;
         assert!((three_weeks - 60..=three_weeks).contains(&timer), "the wait is a durable timer: {timer} s");
 
-        first.kill();
+        drop(first);
         let second = workshop.spawn_build(Some("build-2"));
         make_current(&workshop.task_queue, "build-2").await;
         for run in &parked {

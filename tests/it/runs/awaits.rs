@@ -26,7 +26,7 @@ fn a_clarification_becomes_a_user_message() {
         let run = world.start(agent("ask", json!([])), "weather please").await;
         let item = world.opened(&run, 1).await;
         assert_eq!((item.kind, item.prompt.as_str()), (AwaitKind::Clarification, "Which city?"));
-        assert_eq!(world.ops.awaits(&run).await.unwrap(), [item.clone()]);
+        assert_eq!(world.ops.awaits(&run).await.unwrap(), std::slice::from_ref(&item));
         assert_eq!(world.ops.status(&run).await.unwrap().unwrap().status, RunStatus::Waiting);
         world.give(&run, &item, AnswerBody::Clarification { answer: "Oslo".into() }).await;
         let output = world.result(&run).await.unwrap();

@@ -41,7 +41,7 @@ fn an_agent_answers_as_a_tool_and_both_runs_know_of_each_other() {
         let linked = world.event(&run, |body| matches!(body, EventBody::ChildRunLinked { .. })).await;
         assert!(matches!(linked, EventBody::ChildRunLinked { child_run_id, .. } if child_run_id == child));
         let store = world.ops.store();
-        assert_eq!(store.run(&run).await.unwrap().unwrap().children, [child.clone()]);
+        assert_eq!(store.run(&run).await.unwrap().unwrap().children, std::slice::from_ref(&child));
         assert_eq!(store.run(&child).await.unwrap().unwrap().parent, Some(run.clone()));
         assert_eq!(output.tool_events[0].run_link.as_ref().unwrap().run_id, child);
     });

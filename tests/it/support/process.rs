@@ -1,10 +1,11 @@
-//! Worker processes that can be killed, and the ledger they leave behind.
+//! Processes that can be killed: any that prints lines, and workers with the ledger they leave behind.
 
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -18,10 +19,59 @@ pub(crate) struct Workshop {
     pub(crate) cached_runs: usize,
 }
 
-/// A running worker process. Dropping it kills it.
-pub(crate) struct WorkerProcess {
+/// A process whose lines are read as they come. Dropping it is `kill -9`.
+pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
+}
+
+/// Nothing a test waits for takes this long unless it is broken.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+impl Process {
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        // Read all the time: a full pipe would stop the process.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                sender.send(line).ok();
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The next line that fits.
+    pub(crate) fn line(&self, fits: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");
+            if fits(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// Blocks until `count` more lines have come that begin with `what`.
+    pub(crate) fn wait_for(&self, what: &str, count: usize) {
+        for _ in 0..count {
+            self.line(|line| line.starts_with(what));
+        }
+    }
+
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = Path::new("/proc").join(self.child.id().to_string()).join("status");
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
 }
 
 /// A line of the ledger.
@@ -46,12 +96,12 @@ impl Workshop {
         self.dir.path().join("ledger")
     }
 
-    pub(crate) fn spawn(&self) -> WorkerProcess {
+    pub(crate) fn spawn(&self) -> Process {
         self.spawn_build(None)
     }
 
     /// A worker of a named build, with worker versioning.
-    pub(crate) fn spawn_build(&self, build: Option<&str>) -> WorkerProcess {
+    pub(crate) fn spawn_build(&self, build: Option<&str>) -> Process {
         let path = |name: &str| self.dir.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_it-worker"));
         command.args([&self.address, &self.task_queue]).arg(self.dir.path()).arg(path("scripts.json"));
@@ -59,56 +109,13 @@ impl Workshop {
         if let Some(build) = build {
             command.env("IT_BUILD_ID", build);
         }
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        // Read all the time: a full pipe would stop the worker.
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                sender.send(line).ok();
-            }
-        });
-        WorkerProcess { child, lines }
+        Process::spawn(command)
     }
 
     pub(crate) fn ledger(&self) -> Vec<Entry> {
         let text = std::fs::read_to_string(self.ledger_path()).unwrap_or_default();
         text.lines().map(parse).collect()
     }
-}
-
-impl WorkerProcess {
-    /// Blocks until the worker has written `count` more lines that begin with `what`.
-    pub(crate) fn wait_for(&mut self, what: &str, count: usize) {
-        let mut seen = 0;
-        while seen < count {
-            let line = self.lines.recv().expect("the worker goes on");
-            seen += usize::from(line.starts_with(what));
-        }
-    }
-
-    /// `kill -9`.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    pub(crate) fn resident_bytes(&self) -> u64 {
-        resident_bytes(self.child.id())
-    }
-}
-
-impl Drop for WorkerProcess {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-fn resident_bytes(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 fn parse(line: &str) -> Entry {

@@ -52,7 +52,8 @@ pub(crate) struct World {
     pub(crate) options: RunWorkerOptions,
     client: Client,
     worker: Mutex<Option<RunningWorker>>,
-    pub(crate) dir: TempDir,
+    /// Removed when the world ends.
+    _dir: TempDir,
 }
 
 struct RunningWorker {
@@ -95,7 +96,7 @@ impl World {
         let ops = RunOps::new(client.clone(), store.clone(), options.task_queue.clone(), WorkspaceId::new("test"));
         let ports = Ports { store, models, tools, agents: AgentCatalog::default() };
         let (begun, worker) = (AsyncMutex::new(begun), Mutex::new(None));
-        Self { ops, watch, permits, begun, ports, options, client, worker, dir }
+        Self { ops, watch, permits, begun, ports, options, client, worker, _dir: dir }
     }
 
     pub(crate) fn start_worker(&self) {

@@ -51,10 +51,7 @@ async fn version(binary: &Path) -> Option<String> {
 }
 
 async fn install(home: &Path, out: Output) -> Result<PathBuf, Failure> {
-    out.note(format!(
-        "installing the Temporal CLI {VERSION} into {} (once, about 60 MB)",
-        home.join("tools").display()
-    ));
+    out.note(format!("installing the Temporal CLI {VERSION} into {} (once, 150 MB)", home.join("tools").display()));
     let tools = home.join("tools");
     let place = tools.join(format!("temporal-{VERSION}"));
     // Installed beside its place and moved there whole, so that a killed installation is never taken for a good one.

@@ -29,6 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A server that ran this long was well.
 const STEADY: Duration = Duration::from_secs(30);
+/// How often a server that has never been well is started.
+const ATTEMPTS: u32 = 3;
 /// How often a starting server is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// How many lines of its log are shown when it does not start.
@@ -150,8 +152,7 @@ async fn supervise(
     stop_asked: CancellationToken,
     report: oneshot::Sender<String>,
 ) {
-    let mut pause = FIRST_PAUSE;
-    let mut was_steady = false;
+    let mut restarts = Restarts::default();
     loop {
         let started = Instant::now();
         if let Some(id) = child.id() {
@@ -165,20 +166,13 @@ async fn supervise(
                 return;
             }
         };
-        let steady = started.elapsed() >= STEADY;
-        was_steady |= steady;
         let how = ended.map_or_else(|error| error.to_string(), |status: ExitStatus| status.to_string());
-        if !was_steady && pause >= LONGEST_PAUSE {
+        let Some(pause) = restarts.pause_after(started.elapsed()) else {
             let _ = report.send(format!("the Temporal server does not stay up ({how}):\n{}", launch.last_words()));
             pid_file.remove();
             return;
-        }
-        pause = if steady { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
-        tracing::warn!(
-            "the Temporal server ended ({how}); starting it again in {} s: {}",
-            pause.as_secs(),
-            launch.last_words()
-        );
+        };
+        tracing::warn!("the Temporal server ended ({how}); starting it again in {} s", pause.as_secs());
         if stop_asked.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             pid_file.remove();
             return;
@@ -190,6 +184,26 @@ async fn supervise(
                 return;
             }
         }
+    }
+}
+
+/// When a server that ended is started again.
+#[derive(Debug, Default)]
+struct Restarts {
+    in_a_row: u32,
+    was_steady: bool,
+}
+
+impl Restarts {
+    /// `None` for a server that has never been well: something is wrong with it that time does not heal.
+    fn pause_after(&mut self, ran: Duration) -> Option<Duration> {
+        let steady = ran >= STEADY;
+        self.was_steady |= steady;
+        self.in_a_row = if steady { 1 } else { self.in_a_row + 1 };
+        if !self.was_steady && self.in_a_row >= ATTEMPTS {
+            return None;
+        }
+        Some((FIRST_PAUSE * 2_u32.saturating_pow(self.in_a_row - 1)).min(LONGEST_PAUSE))
     }
 }
 
@@ -227,6 +241,23 @@ mod tests {
              --dynamic-config-value history.transferProcessorMaxPollRPS=2000 \
              --dynamic-config-value history.transferProcessorMaxPollHostRPS=100000"
         );
+    }
+
+    #[test]
+    fn a_server_that_was_well_is_never_given_up() {
+        let (short, long) = (Duration::from_secs(1), STEADY);
+        let mut restarts = Restarts::default();
+        let pauses = [short, long, short, short, short, short, short, short, long];
+        let pauses: Vec<Option<u64>> =
+            pauses.iter().map(|ran| restarts.pause_after(*ran).map(|pause| pause.as_secs())).collect();
+        assert_eq!(pauses, [1, 1, 2, 4, 8, 16, 30, 30, 1].map(Some));
+    }
+
+    #[test]
+    fn a_server_that_never_was_well_is_given_up() {
+        let mut restarts = Restarts::default();
+        let pauses = [1, 1, 1].map(|ran| restarts.pause_after(Duration::from_secs(ran)).map(|pause| pause.as_secs()));
+        assert_eq!(pauses, [Some(1), Some(2), None]);
     }
 
     #[test]

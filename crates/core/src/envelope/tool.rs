@@ -372,6 +372,23 @@ pub struct RetryHint {
     pub message: Option<String>,
 }
 
+impl RetryHint {
+    /// A hint that says no more than its reason.
+    pub fn new(reason: RetryReason) -> Self {
+        Self {
+            reason,
+            tool: None,
+            restrict_to_tool: false,
+            missing_fields: Vec::new(),
+            issues: Vec::new(),
+            example_input: None,
+            prior_input: None,
+            clarifying_question: None,
+            message: None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryReason {

@@ -6,7 +6,7 @@ use reqwest::{Response, StatusCode, header::RETRY_AFTER};
 use windlass_core::envelope::{RetryHint, RetryReason, ToolErrorKind};
 
 use super::resolver::AddressRefused;
-use crate::{ToolFailure, args};
+use crate::ToolFailure;
 
 pub(super) fn address_refused() -> ToolFailure {
     let message = "this host is not on the public internet; only public addresses can be fetched";
@@ -52,7 +52,7 @@ pub(super) fn of_status(response: &Response) -> Option<ToolFailure> {
 }
 
 fn passing(kind: ToolErrorKind, reason: RetryReason, message: &str, advice: Option<String>) -> ToolFailure {
-    let hint = RetryHint { message: advice, ..args::hint(reason) };
+    let hint = RetryHint { message: advice, ..RetryHint::new(reason) };
     ToolFailure::new(kind, message).retryable().with_hint(hint)
 }
 

@@ -187,15 +187,8 @@ impl World {
             payload_digest: stored.digest,
             payload_ref: (!fits).then_some(stored),
             invalid: call.invalid.then(|| RetryHint {
-                reason: RetryReason::InvalidArguments,
-                tool: None,
-                restrict_to_tool: false,
-                missing_fields: Vec::new(),
-                issues: Vec::new(),
-                example_input: None,
-                prior_input: None,
-                clarifying_question: None,
                 message: Some("n is too small".to_owned()),
+                ..RetryHint::new(RetryReason::InvalidArguments)
             }),
         }
     }

@@ -29,7 +29,7 @@ use windlass_core::{
 };
 
 use super::{HttpGet, HttpGetOptions, address, resolver::Lookup};
-use crate::{Tool, ToolFailure, ToolSuccess, args, fixtures::context};
+use crate::{Tool, ToolFailure, ToolSuccess, fixtures::context};
 
 /// Answers one connection after the other with raw bytes; the last answer may leave its connection open.
 struct Server {
@@ -113,6 +113,6 @@ fn address_refused() -> ToolFailure {
 }
 
 fn unavailable(message: &str) -> ToolFailure {
-    let hint = args::hint(RetryReason::ToolUnavailable);
+    let hint = RetryHint::new(RetryReason::ToolUnavailable);
     ToolFailure::new(ToolErrorKind::ToolUnavailable, message).retryable().with_hint(hint)
 }

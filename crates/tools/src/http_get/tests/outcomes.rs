@@ -4,7 +4,7 @@ use super::*;
 
 fn unusable(message: &str) -> ToolFailure {
     let issue = FieldIssue { field: "/url".into(), constraint: "format".into(), message: message.into() };
-    let hint = RetryHint { issues: vec![issue], ..args::hint(RetryReason::InvalidArguments) };
+    let hint = RetryHint { issues: vec![issue], ..RetryHint::new(RetryReason::InvalidArguments) };
     ToolFailure::new(ToolErrorKind::ToolInputInvalid, message).with_hint(hint)
 }
 
@@ -44,7 +44,7 @@ async fn an_error_page_is_a_result() {
 async fn not_now_is_a_failure_worth_another_attempt() {
     let limited = response("429 Too Many Requests", "Retry-After: 7\r\nContent-Type: image/png\r\n", b"");
     let advice = Some("Try again in 7 seconds.".to_owned());
-    let hint = RetryHint { message: advice, ..args::hint(RetryReason::RateLimited) };
+    let hint = RetryHint { message: advice, ..RetryHint::new(RetryReason::RateLimited) };
     let message = "the server limits how often it is asked (429)";
     assert_eq!(
         fetch(limited).await.unwrap_err(),
@@ -82,7 +82,7 @@ async fn a_slow_body_runs_into_the_timeout() {
         get(&tool, &server.url("/")).await.unwrap_err(),
         ToolFailure::new(ToolErrorKind::Timeout, "the server took too long to answer")
             .retryable()
-            .with_hint(args::hint(RetryReason::Timeout))
+            .with_hint(RetryHint::new(RetryReason::Timeout))
     );
 }
 
