@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use tokio_util::sync::CancellationToken;
 use windlass_core::envelope::{
     OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput, SettleOutput,
-    ToolInput, ToolOutput,
+    SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
 };
 use windlass_models::ModelRegistry;
 use windlass_store::Store;
@@ -35,6 +36,8 @@ pub struct RunActivities {
     models: ModelRegistry,
     tools: ToolRegistry,
     agents: AgentCatalog,
+    /// Fires when this worker shuts down. What is cancelled then is not unwanted; another worker goes on with it.
+    draining: CancellationToken,
 }
 
 impl std::fmt::Debug for RunActivities {
@@ -44,8 +47,14 @@ impl std::fmt::Debug for RunActivities {
 }
 
 impl RunActivities {
-    pub fn new(store: Arc<dyn Store>, models: ModelRegistry, tools: ToolRegistry, agents: AgentCatalog) -> Self {
-        Self { store, models, tools, agents }
+    pub fn new(
+        store: Arc<dyn Store>,
+        models: ModelRegistry,
+        tools: ToolRegistry,
+        agents: AgentCatalog,
+        draining: CancellationToken,
+    ) -> Self {
+        Self { store, models, tools, agents, draining }
     }
 }
 
@@ -53,7 +62,7 @@ impl RunActivities {
 impl RunActivities {
     #[activity(definition = contract::Open)]
     pub async fn open(self: Arc<Self>, _ctx: ActivityContext, input: OpenInput) -> Result<OpenOutput, ActivityError> {
-        self.open_run(input.run).await
+        self.open_run(input).await
     }
 
     #[activity(definition = contract::Plan)]
@@ -77,6 +86,15 @@ impl RunActivities {
         input: RecordInput,
     ) -> Result<RecordOutput, ActivityError> {
         self.record_outbox(input).await
+    }
+
+    #[activity(definition = contract::SettlePlan)]
+    pub async fn settle_plan(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: SettlePlanInput,
+    ) -> Result<SettlePlanOutput, ActivityError> {
+        self.settle_turn(input).await
     }
 
     #[activity(definition = contract::Settle)]

@@ -5,7 +5,7 @@ use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
     agent::{AgentDefinition, ToolKind, ToolTable},
     canonical::{self, Digest},
-    envelope::{OpenOutput, RunInput, VERSION},
+    envelope::{OpenInput, OpenOutput, RunInput, VERSION},
     event::{EventBody, NewEvent},
     message::Message,
     policy::AgentPolicy,
@@ -15,7 +15,8 @@ use windlass_store::NewRun;
 use crate::{RunActivities, failures};
 
 impl RunActivities {
-    pub(crate) async fn open_run(&self, input: RunInput) -> Result<OpenOutput, ActivityError> {
+    pub(crate) async fn open_run(&self, input: OpenInput) -> Result<OpenOutput, ActivityError> {
+        let OpenInput { run: input, execution, .. } = input;
         let definition = self.completed(self.find(&input).await?)?;
         let agent_digest = self.pin(&definition).await?;
         let tools = ToolTable::of(&definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
@@ -36,6 +37,7 @@ impl RunActivities {
             id: input.run_id.clone(),
             workspace: input.workspace(),
             session: input.session_id.clone(),
+            execution,
             agent_id: definition.id.clone(),
             agent_digest,
             model_id: model_id.clone(),

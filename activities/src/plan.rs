@@ -6,15 +6,17 @@ use windlass_core::{
     agent::AgentDefinition,
     canonical::{self, Digest},
     envelope::{
-        AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, ToolRequest,
-        TranscriptHead, VERSION,
+        AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, SettlePlanInput,
+        SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
     },
     event::{CallSummary, EventBody, NewEvent},
     ids::CallId,
     message::{Message, Part, Role},
     schema,
 };
-use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice, ToolDeclaration};
+use windlass_models::{
+    ErrorClass, ModelError, ModelRequest, ModelResponse, RequestedCall, ToolChoice, ToolDeclaration,
+};
 use windlass_store::PlanCommit;
 
 use crate::{RunActivities, deltas::DeltaLog, failures, heartbeat::with_heartbeat};
@@ -59,9 +61,23 @@ impl RunActivities {
         let mut deltas = DeltaLog::start(self.store.clone(), input.run_id.clone(), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
         let logged = deltas.finish().await;
-        let response = answered.map_err(|error| failures::model(&error))?;
+        let response = answered.map_err(|error| self.model_failure(&error))?;
         logged.map_err(|error| failures::store(&error))?;
         self.commit(&definition, &input, head, &model_id, response).await
+    }
+
+    /// A worker that shuts down cancels its calls; the turn itself is still wanted.
+    fn model_failure(&self, error: &ModelError) -> ActivityError {
+        if error.class == ErrorClass::Cancelled && self.draining.is_cancelled() {
+            return failures::transient("worker_shutdown", "the worker shut down; another one asks again");
+        }
+        failures::model(error)
+    }
+
+    pub(crate) async fn settle_turn(&self, input: SettlePlanInput) -> Result<SettlePlanOutput, ActivityError> {
+        let settled = self.store.settle_plan(&input.run_id, input.turn).await;
+        let settled = settled.map_err(|error| failures::store(&error))?;
+        Ok(SettlePlanOutput { v: VERSION, output: settled.map(|plan| plan.output) })
     }
 
     /// What happened since the last turn is written before the model is asked.

@@ -32,6 +32,8 @@ impl RunActivities {
         ctx: ActivityContext,
         input: ToolInput,
     ) -> Result<ToolOutput, ActivityError> {
+        // Before the claim: what fails here provably did not begin.
+        let args = self.arguments(&input).await?;
         let claim = self.store.claim_call(&input.run_id, &input.tool_call_id, input.dispatch, input.idempotent).await;
         match claim.map_err(|error| failures::store(&error))? {
             CallClaim::Execute { .. } => {}
@@ -43,7 +45,6 @@ impl RunActivities {
                 return Err(failures::permanent("outcome_unknown", "the call began before and is not idempotent"));
             }
         }
-        let args = self.arguments(&input).await?;
         let attempt = ctx.info().attempt;
         let last_attempt = ctx
             .info()
@@ -57,14 +58,19 @@ impl RunActivities {
         .await;
         announced?;
         if let Err(failure) = &called
-            && failure.retryable
             && input.idempotent
             && !last_attempt
+            && (failure.retryable || self.interrupted_by_shutdown(failure))
         {
             return Err(failures::transient("tool_failed", failure.error.message.clone()));
         }
         let took = Millis(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
         self.conclude(&input, called, took).await
+    }
+
+    /// A worker that shuts down cancels its calls; the result is still wanted.
+    fn interrupted_by_shutdown(&self, failure: &ToolFailure) -> bool {
+        failure.error.kind == ToolErrorKind::Cancelled && self.draining.is_cancelled()
     }
 
     /// The arguments, which must be exactly those that were admitted and, where it was needed, approved.

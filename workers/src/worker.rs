@@ -66,13 +66,15 @@ pub enum WorkerError {
 pub struct WorkerService {
     worker: Worker,
     task_queue: String,
+    draining: CancellationToken,
 }
 
 impl WorkerService {
     pub fn new(client: Client, ports: Ports, options: &RunWorkerOptions) -> Result<Self, WorkerError> {
         let start = |error: &dyn std::fmt::Display| WorkerError::Start(error.to_string());
         let runtime = Runtime::from_current_tokio(Default::default()).map_err(|error| start(&error))?;
-        let activities = RunActivities::new(ports.store, ports.models, ports.tools, ports.agents);
+        let draining = CancellationToken::new();
+        let activities = RunActivities::new(ports.store, ports.models, ports.tools, ports.agents, draining.clone());
         let worker_options = WorkerOptions::new(options.task_queue.clone())
             .register_activities(activities)
             .register_workflow::<RunWorkflow>()
@@ -85,13 +87,13 @@ impl WorkerService {
             .maybe_deployment_options(options.deployment.as_ref().map(versioning))
             .build();
         let worker = Worker::new(&runtime, client, worker_options).map_err(|error| start(&error))?;
-        Ok(Self { worker, task_queue: options.task_queue.clone() })
+        Ok(Self { worker, task_queue: options.task_queue.clone(), draining })
     }
 
     /// Polls until the token fires, then lets activities end within the grace. The workflow side is not `Send`, so it
     /// gets a thread of its own.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), WorkerError> {
-        let Self { mut worker, task_queue } = self;
+        let Self { mut worker, task_queue, draining } = self;
         let stop = worker.shutdown_handle();
         let handle = tokio::runtime::Handle::current();
         let (ended, end) = tokio::sync::oneshot::channel();
@@ -108,6 +110,7 @@ impl WorkerService {
             ended = &mut end => ended,
             () = shutdown.cancelled() => {
                 tracing::info!("worker is shutting down");
+                draining.cancel();
                 stop();
                 end.await
             }

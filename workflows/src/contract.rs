@@ -4,7 +4,7 @@
 use temporalio_common::ActivityDefinition;
 use windlass_core::envelope::{
     OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput, SettleOutput,
-    ToolInput, ToolOutput,
+    SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
 };
 
 /// The workflow type of a run.
@@ -42,6 +42,10 @@ activity!(
 activity!(
     /// Writes what the workflow caused.
     Record = "windlass.record": RecordInput => RecordOutput
+);
+activity!(
+    /// Finds out whether a turn whose executor went silent got its answer.
+    SettlePlan = "windlass.settle_plan": SettlePlanInput => SettlePlanOutput
 );
 activity!(
     /// Finds out what became of a call whose executor went silent.

@@ -8,8 +8,9 @@ use temporalio_workflow::{
 };
 use windlass_core::{
     envelope::RunOutput,
+    event::EventBody,
     failure::RunFailure,
-    run::{Order, Outcome, Run, RunStatus, Step},
+    run::{Order, Outcome, Phase, Run, RunStatus, Step},
     time::Timestamp,
 };
 
@@ -53,8 +54,17 @@ async fn open(ctx: &Context) -> Result<(), WorkflowTermination> {
     if ctx.search_attributes().get(&attributes::STATUS).is_none() {
         ctx.upsert_search_attributes(attributes::at_start(&input));
     }
-    let opened = execute::open(ctx, input.clone()).await.and_then(|opened| Run::open(input, opened));
-    let run = opened.map_err(|failure| failed(&failure))?;
+    let opened = match Run::check(&input, ctx.workflow_id()) {
+        Ok(()) => execute::open(ctx, input.clone()).await,
+        Err(failure) => Err(failure),
+    };
+    let run = match opened {
+        Ok(opened) => Run::open(input, opened),
+        Err(failure) => {
+            show(ctx, RunStatus::Failed, Phase::Done);
+            return Err(failed(&failure));
+        }
+    };
     ctx.state_mut(|workflow| {
         workflow.now = timestamp(ctx.workflow_time());
         workflow.opened_as(run);
@@ -163,7 +173,8 @@ async fn finish(ctx: &Context) -> WorkflowResult<RunOutput> {
 fn failed(failure: &RunFailure) -> WorkflowTermination {
     ApplicationFailure::builder(failure.clone())
         .type_name(failure.code().to_owned())
-        .non_retryable(!failure.retryable)
+        // A run's log is closed by its end, so a run is never retried as a whole; another one is started instead.
+        .non_retryable(true)
         .build()
         .into()
 }
@@ -183,11 +194,18 @@ fn show_status(ctx: &Context, shown: &mut RunStatus) {
     ctx.set_current_details(format!("{} · {} · turn {turn}", status.as_str(), phase.as_str()));
     if status != *shown {
         *shown = status;
-        ctx.upsert_search_attributes([
-            attributes::STATUS.value_set(status.as_str().to_owned()),
-            attributes::PHASE.value_set(phase.as_str().to_owned()),
-        ]);
+        show(ctx, status, phase);
+        if !status.is_terminal() {
+            with_run(ctx, |run, _| run.outgoing().event(EventBody::Status { status, phase }));
+        }
     }
+}
+
+fn show(ctx: &Context, status: RunStatus, phase: Phase) {
+    ctx.upsert_search_attributes([
+        attributes::STATUS.value_set(status.as_str().to_owned()),
+        attributes::PHASE.value_set(phase.as_str().to_owned()),
+    ]);
 }
 
 pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {

@@ -9,7 +9,10 @@ use temporalio_workflow::{
     WorkflowIdReusePolicy,
 };
 use windlass_core::{
-    envelope::{OpenInput, OpenOutput, PlanActivityOutput, RecordInput, RunInput, SettleInput, SettleOutput, VERSION},
+    envelope::{
+        OpenInput, OpenOutput, PlanActivityOutput, RecordInput, RunInput, SettleInput, SettleOutput, SettlePlanInput,
+        SettlePlanOutput, VERSION,
+    },
     failure::{RunFailure, RunFailureKind},
     run::{CallLoss, ChildOrder, ChildReport, LossVerdict, PlanFailure, PlanOrder, ToolOrder, after_loss},
     time::Millis,
@@ -17,7 +20,7 @@ use windlass_core::{
 
 use crate::{
     attributes,
-    contract::{Open, Plan, Record, Settle, Tool},
+    contract::{Open, Plan, Record, Settle, SettlePlan, Tool},
     drive::timestamp,
     in_flight::CallEnd,
     run::{RunWorkflow, Stage},
@@ -31,7 +34,8 @@ const IDEMPOTENT_ATTEMPTS: u32 = 5;
 const STORE_PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, RunFailure> {
-    let input = OpenInput { v: VERSION, run };
+    let execution = ctx.info().first_execution_run_id().to_owned();
+    let input = OpenInput { v: VERSION, run, execution };
     let opened = ctx.execute_local_activity(Open, input, bookkeeping("open the run")).await;
     opened.map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
 }
@@ -72,11 +76,19 @@ pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivity
         .retry_policy(retry)
         .summary(order.summary)
         .build();
-    let planned = ctx.execute_activity(Plan, order.input, options).await;
-    planned.map_err(|error| {
-        let Reason { message, error_class, retryable, timed_out, .. } = reason(&error);
-        PlanFailure { timed_out, message, error_class, retryable }
-    })
+    let (run_id, turn) = (order.input.run_id.clone(), order.input.turn);
+    let error = match ctx.execute_activity(Plan, order.input, options).await {
+        Ok(output) => return Ok(output),
+        Err(error) => error,
+    };
+    // The activity's end is not the last word: its answer may be in the journal, and if not, it must not come later.
+    let settled = SettlePlanInput { v: VERSION, run_id, turn };
+    let settled = ctx.execute_local_activity(SettlePlan, settled, bookkeeping("settle a lost turn")).await;
+    if let Ok(SettlePlanOutput { output: Some(output), .. }) = settled {
+        return Ok(output);
+    }
+    let Reason { message, error_class, retryable, timed_out } = reason(&error);
+    Err(PlanFailure { timed_out, message, error_class, retryable })
 }
 
 /// Executes one call. An activity that returns nothing is not the last word: the call's journal is.

@@ -14,6 +14,7 @@ use crate::{
         ToolTelemetry,
     },
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, ToolName, WorkspaceId},
+    run::{Phase, RunStatus},
     time::{Millis, Timestamp},
 };
 
@@ -201,6 +202,11 @@ pub enum EventBody {
     Finalizing {
         reason: FinalizeReason,
     },
+    /// What an operator sees of the run changed; a run's row follows these.
+    Status {
+        status: RunStatus,
+        phase: Phase,
+    },
     /// Terminal: the run answered.
     Result {
         text: String,
@@ -273,6 +279,7 @@ impl EventBody {
             Self::Resumed { .. } => "resumed",
             Self::Steered { .. } => "steered",
             Self::Finalizing { .. } => "finalizing",
+            Self::Status { .. } => "status",
             Self::Result { .. } => "result",
             Self::Error { .. } => "error",
             Self::Cancelled { .. } => "cancelled",

@@ -50,6 +50,9 @@ pub enum StoreError {
     #[error("call {call} of run {run} is already finished with another outcome; claim it again to read that outcome")]
     CallConflict { run: RunId, call: CallId },
 
+    #[error("turn {turn} of run {run} was given up; stop working on it")]
+    TurnGivenUp { run: RunId, turn: u32 },
+
     #[error("run {run} is closed, event {key:?} comes after its terminal event; stop writing to this run")]
     RunClosed { run: RunId, key: String },
 
@@ -86,7 +89,7 @@ impl StoreError {
             | Self::TranscriptConflict { .. }
             | Self::EventConflict { .. }
             | Self::CallConflict { .. } => ErrorKind::Conflict,
-            Self::RunClosed { .. } => ErrorKind::Closed,
+            Self::RunClosed { .. } | Self::TurnGivenUp { .. } => ErrorKind::Closed,
             Self::SessionEnded { .. } => ErrorKind::Ended,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
@@ -112,6 +115,7 @@ impl StoreError {
             Self::InvalidArgument { .. } => "STO0011",
             Self::CallNotClaimed { .. } => "STO0012",
             Self::Refused { .. } => "STO0013",
+            Self::TurnGivenUp { .. } => "STO0014",
         }
     }
 

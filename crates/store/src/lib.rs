@@ -77,6 +77,9 @@ pub trait Store: Send + Sync + 'static {
     /// Journals a model response, appends its message and its events: all or nothing. A repeat returns the first.
     async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan>;
 
+    /// The response of a turn whose executor went silent. Without one the turn is given up: a late response is refused.
+    async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>>;
+
     // --- tool calls
 
     /// Takes the right to execute a call, once per dispatch number (again only for an idempotent call).

@@ -27,6 +27,8 @@ pub struct NewRun {
     pub id: RunId,
     pub workspace: WorkspaceId,
     pub session: Option<SessionId>,
+    /// The workflow execution that opens it.
+    pub execution: String,
     pub agent_id: AgentId,
     pub agent_digest: Digest,
     pub model_id: String,

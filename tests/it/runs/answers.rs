@@ -100,8 +100,8 @@ fn wrong_answers_leave_the_state_as_it_was_and_are_recorded() {
             "windlass.provide_confirmation",
             "windlass.provide_tool_results",
             "windlass.pause",
-            "pause",
-            "resume",
+            "windlass.pause",
+            "windlass.resume",
         ];
         assert_eq!(signals, expected);
     });

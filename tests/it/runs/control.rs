@@ -26,7 +26,7 @@ fn a_paused_run_begins_nothing_until_it_is_resumed() {
         world.event(&run, |body| matches!(body, EventBody::Paused { .. })).await;
         // What runs may end; the next turn does not begin.
         world.permits.add_permits(1);
-        world.event(&run, |body| matches!(body, EventBody::ToolResult { .. })).await;
+        world.event(&run, |body| matches!(body, EventBody::Status { status: RunStatus::Paused, .. })).await;
         let status = world.ops.status(&run).await.unwrap().unwrap();
         assert_eq!((status.status, status.turn, status.paused_by.as_deref()), (RunStatus::Paused, 1, Some("ann")));
         let messages = vec![Message::user("carry on, in French")];
@@ -67,7 +67,7 @@ fn a_run_that_allows_no_interrupts_says_so() {
         world.ops.pause(&run, &pause()).await.unwrap();
         let rejected = world.event(&run, |body| matches!(body, EventBody::SignalRejected { .. })).await;
         let message = "this run's policy allows no interrupts".to_owned();
-        assert_eq!(rejected, EventBody::SignalRejected { signal: "pause".into(), message });
+        assert_eq!(rejected, EventBody::SignalRejected { signal: "windlass.pause".into(), message });
         world.give(&run, &item, AnswerBody::Clarification { answer: "Oslo".into() }).await;
         assert_eq!(world.result(&run).await.unwrap().final_message, Some(Message::assistant("Oslo")));
     });

@@ -7,7 +7,7 @@ use windlass_core::{
     message::Message,
 };
 
-use crate::support::{World, agent, block_on, calls, says, script, world::scripts};
+use crate::support::{World, agent, block_on, calls, checks, says, script, world::scripts};
 
 /// Runs script `it` with the echo, fail and gate tools under this policy and these guards.
 async fn run_under(world: &World, policy: Value, guards: Value) -> (windlass_core::ids::RunId, RunOutput) {
@@ -133,5 +133,33 @@ fn a_tool_that_is_too_slow_is_timed_out_and_its_outcome_is_unknown() {
         let text = output.final_message.unwrap().plain_text();
         assert!(text.starts_with("ERROR: ") && text.contains("outcome unknown"), "{text}");
         assert_eq!(world.watch.count("gate"), 1, "it is not tried again");
+    });
+}
+
+#[test]
+fn a_budget_that_ends_in_the_middle_of_an_answer_leads_to_the_finaliser() {
+    block_on(async {
+        let slow = json!({"deltas": ["one ", "two ", "three"], "delta_delay_ms": 3000});
+        let world = World::new(scripts([("it", json!({"turns": [slow], "finalize": "final words"}))])).await;
+        let (run, output) = run_under(&world, json!({"timeBudgetMs": 1000}), json!({})).await;
+        assert_eq!(output.final_message, Some(Message::assistant("final words")));
+        assert_eq!((output.finalized, output.turns), (Some(FinalizeReason::TimeBudget), 2));
+        assert!(world.kinds(&run).await.contains(&"finalizing".to_owned()));
+    });
+}
+
+#[test]
+fn an_answer_that_came_just_too_late_is_not_mixed_into_the_finaliser() {
+    block_on(async {
+        // The answers come at about the moment the budget ends; whichever wins, the conversation stays whole.
+        let turns = [json!({"delay_ms": 1000, "tool_calls": [{"name": "echo", "args": {"n": 1}}]})];
+        let world = World::new(scripts([("it", json!({"turns": turns, "finalize": "final words"}))])).await;
+        let runs = (0..8).map(|n| run_under(&world, json!({"timeBudgetMs": 980 + 10 * n}), json!({})));
+        for (run, output) in futures_util::future::join_all(runs).await {
+            assert_eq!(output.final_message, Some(Message::assistant("final words")));
+            assert_eq!(output.finalized, Some(FinalizeReason::TimeBudget));
+            checks::every_call_has_one_result(&world.transcript(&run).await);
+            checks::log_is_gapless_with_one_terminal_event_at_its_end(&world.events(&run).await);
+        }
     });
 }

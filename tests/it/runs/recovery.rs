@@ -93,3 +93,31 @@ fn a_turn_that_fails_for_good_loses_neither_results_nor_what_people_said() {
         checks::log_is_gapless_with_one_terminal_event_at_its_end(&world.events(&run).await);
     });
 }
+
+#[test]
+fn a_worker_that_shuts_down_in_the_middle_of_an_answer_costs_the_run_nothing() {
+    block_on(async {
+        let slow = json!({"deltas": ["one ", "two"], "delta_delay_ms": 3000});
+        let mut world = World::without_worker(scripts([("slow", script(&[slow]))])).await;
+        world.options.grace = std::time::Duration::from_millis(200);
+        world.start_worker();
+        let run = world.start(agent("slow", json!([])), "go").await;
+        world.event(&run, |body| matches!(body, EventBody::AssistantDelta { .. })).await;
+        world.stop_worker().await;
+        world.start_worker();
+        assert_eq!(world.result(&run).await.unwrap().final_message, Some(Message::assistant("one two")));
+    });
+}
+
+#[test]
+fn a_run_that_cannot_open_is_shown_as_failed() {
+    block_on(async {
+        let world = World::new(scripts([])).await;
+        let run = world.start(agent("x", json!([{"name": "teleport"}])), "go").await;
+        world.result(&run).await.unwrap_err();
+        let handle = world.ops.client().get_workflow_handle::<temporalio_client::UntypedWorkflow>(run.to_string());
+        let info = handle.describe(Default::default()).await.unwrap().into_raw().workflow_execution_info.unwrap();
+        let attributes = info.search_attributes.unwrap().indexed_fields;
+        assert_eq!(String::from_utf8_lossy(&attributes["WindlassStatus"].data), "\"failed\"");
+    });
+}

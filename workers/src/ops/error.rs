@@ -18,7 +18,7 @@ pub enum OpsError {
     Unanswered { reason: String },
     #[error("OPS0013: the server refused: {reason}")]
     Refused { reason: String },
-    #[error("OPS0014: {0}")]
+    #[error("OPS0014: {code}: {0}", code = .0.code())]
     Store(#[from] StoreError),
     #[error("OPS0015: {0}")]
     Input(String),

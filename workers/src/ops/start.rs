@@ -7,10 +7,9 @@ use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     agent::AgentDefinition,
     canonical,
-    envelope::{GuardOverrides, Labels, PolicyOverrides, RetryPolicy, RunInput, Tuning, WorkflowOptions},
+    envelope::{GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
     message::Message,
-    time::Millis,
 };
 use windlass_workflows::{RunWorkflow, attributes};
 
@@ -82,6 +81,10 @@ impl RunOps {
         }
         input.workflow_options = start.workflow_options;
         let wanted = input.workflow_options.clone().unwrap_or_default();
+        if wanted.retry_policy.is_some() {
+            let message = "a run is not retried as a whole; leave retryPolicy out and start another run if one fails";
+            return Err(OpsError::Input(message.to_owned()));
+        }
         let mut memo = MemoValues::new();
         for (key, value) in &wanted.memo {
             memo.insert(key, value.clone());
@@ -91,7 +94,6 @@ impl RunOps {
             .id_conflict_policy(WorkflowIdConflictPolicy::Fail)
             .id_reuse_policy(WorkflowIdReusePolicy::RejectDuplicate)
             .search_attributes(search_attributes(&input, &wanted)?)
-            .maybe_retry_policy(wanted.retry_policy.as_ref().map(retry_policy))
             .memo(memo)
             .static_summary(format!("agent {}", input.agent_id))
             .build();
@@ -121,10 +123,4 @@ fn search_attributes(input: &RunInput, wanted: &WorkflowOptions) -> Result<Searc
         all.indexed_fields.insert(name.clone(), payload);
     }
     Ok(all.into())
-}
-
-fn retry_policy(wanted: &RetryPolicy) -> temporalio_common::RetryPolicy {
-    let defaults = temporalio_common::RetryPolicy::builder().maximum_attempts(wanted.max_attempts.unwrap_or(1));
-    let interval = wanted.initial_interval_ms.unwrap_or(Millis::from_secs(1)).as_duration();
-    defaults.initial_interval(interval).backoff_coefficient(wanted.backoff_coefficient.unwrap_or(2.0)).build()
 }

@@ -80,6 +80,7 @@ fn said(body: &EventBody) -> String {
         EventBody::Resumed { notes, requested_by } => by(notes, requested_by),
         EventBody::Steered { text, requested_by } => by(text, requested_by),
         EventBody::Finalizing { reason } => reason.as_str().to_owned(),
+        EventBody::Status { status, .. } => status.as_str().to_owned(),
         EventBody::Result { text: answer, .. } => text(answer),
         EventBody::Error { code, error, .. } => format!("{code}: {}", text(error)),
         EventBody::Cancelled { reason, .. } => text(reason),

@@ -31,7 +31,10 @@ pub use self::{
         AwaitRequest, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, PlannerNote, Question,
         QuestionOption, RunContext, Termination, ToolRequest,
     },
-    record::{OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput},
+    record::{
+        OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput,
+        SettlePlanInput, SettlePlanOutput,
+    },
     run::{
         BudgetCeiling, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, RetryPolicy, RunInput,
         RunOutput, RunStatusView, ToolBudget, Tuning, WorkflowOptions,

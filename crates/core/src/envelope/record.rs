@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlobRef, RunInput, ToolCallOutput, ToolOutput, TranscriptHead, version};
+use super::{BlobRef, PlanActivityOutput, RunInput, ToolCallOutput, ToolOutput, TranscriptHead, version};
 use crate::{
     agent::ToolTable,
     canonical::Digest,
@@ -47,6 +47,9 @@ pub struct OpenInput {
     #[serde(default = "version")]
     pub v: u32,
     pub run: RunInput,
+    /// The first workflow execution of the run: what tells it from another run of the same id.
+    #[serde(default)]
+    pub execution: String,
 }
 
 /// What the workflow must know of the agent, and where the transcript starts.
@@ -86,6 +89,26 @@ pub struct RecordOutput {
     #[serde(default = "version")]
     pub v: u32,
     pub head: TranscriptHead,
+}
+
+/// Input of the `settle_plan` activity: did a turn whose activity did not report get its answer?
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettlePlanInput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub run_id: RunId,
+    pub turn: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettlePlanOutput {
+    #[serde(default = "version")]
+    pub v: u32,
+    /// The journalled answer. Without one the turn is given up, and an answer that comes later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<PlanActivityOutput>,
 }
 
 /// Input of the `settle` activity: what became of a call whose activity did not report?

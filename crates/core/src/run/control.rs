@@ -18,10 +18,10 @@ impl Run {
     /// No new work begins until a resume. What runs may end.
     pub fn pause(&mut self, request: PauseRequest, now: Timestamp) {
         if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
-            return self.reject_signal("pause", &why);
+            return self.reject_signal("windlass.pause", &why);
         }
         if self.state.pause.is_some() {
-            return self.reject_signal("pause", "the run is paused already");
+            return self.reject_signal("windlass.pause", "the run is paused already");
         }
         let (reason, requested_by) = (clip(&request.reason), clip(&request.requested_by));
         self.outgoing.event(EventBody::Paused { reason: reason.clone(), requested_by: requested_by.clone() });
@@ -30,17 +30,17 @@ impl Run {
 
     pub fn resume_from_pause(&mut self, request: ResumeRequest) {
         if let Err(why) = self.addressed_to_me(request.run_id.as_ref()) {
-            return self.reject_signal("resume", &why);
+            return self.reject_signal("windlass.resume", &why);
         }
         if self.state.pause.is_none() {
-            return self.reject_signal("resume", "the run is not paused");
+            return self.reject_signal("windlass.resume", "the run is not paused");
         }
         if request
             .messages
             .iter()
             .any(|message| message.role == Role::Assistant || message.plain_text().len() > MAX_STEER)
         {
-            return self.reject_signal("resume", "its messages must be short user or system texts");
+            return self.reject_signal("windlass.resume", "its messages must be short user or system texts");
         }
         if !request.messages.is_empty() && !self.has_room_for(&request.messages) {
             return self.reject_signal("resume", TOO_MUCH);
@@ -56,10 +56,10 @@ impl Run {
     /// Something the model must hear before its next turn.
     pub fn steer(&mut self, request: SteerRequest) {
         if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
-            return self.reject_signal("steer", &why);
+            return self.reject_signal("windlass.steer", &why);
         }
         if request.text.trim().is_empty() || request.text.len() > MAX_STEER {
-            return self.reject_signal("steer", "its text must be 1 to 65536 bytes long");
+            return self.reject_signal("windlass.steer", "its text must be 1 to 65536 bytes long");
         }
         if !self.has_room_for(&request.text) {
             return self.reject_signal("steer", TOO_MUCH);

@@ -114,11 +114,7 @@ pub struct Carry {
 
 impl Run {
     /// A fresh run, once its agent is known.
-    pub fn open(mut input: RunInput, opened: OpenOutput) -> Result<Self, RunFailure> {
-        if input.depth > MAX_DEPTH {
-            let message = format!("agents call agents more than {MAX_DEPTH} levels deep; look for a cycle");
-            return Err(RunFailure::new(RunFailureKind::TooDeep, message));
-        }
+    pub fn open(mut input: RunInput, opened: OpenOutput) -> Self {
         let policy = Policy::resolve(
             &opened.policy,
             input.policy.as_ref(),
@@ -130,7 +126,21 @@ impl Run {
         input.messages_ref = None;
         input.tool_args = None;
         let state = RunState::new(policy, opened.tools, opened.agent_digest, opened.head);
-        Ok(Self::assemble(input, state, Outgoing::default()))
+        Self::assemble(input, state, Outgoing::default())
+    }
+
+    /// What must hold before anything is done or written for a run.
+    pub fn check(input: &RunInput, workflow_id: &str) -> Result<(), RunFailure> {
+        if input.run_id.as_str() != workflow_id {
+            let message =
+                format!("run id {} is not the workflow id {workflow_id}; start it with both the same", input.run_id);
+            return Err(RunFailure::new(RunFailureKind::OpenFailed, message));
+        }
+        if input.depth > MAX_DEPTH {
+            let message = format!("agents call agents more than {MAX_DEPTH} levels deep; look for a cycle");
+            return Err(RunFailure::new(RunFailureKind::TooDeep, message));
+        }
+        Ok(())
     }
 
     /// The run that continued as new, if the input carries one.

@@ -128,6 +128,8 @@ impl Run {
     pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
         self.state.planning = false;
         self.state.said_to_planner = 0;
+        // The next plan is another turn: whatever is still working on this one must not be taken for it.
+        self.state.turn += 1;
         self.state.sync_clock(now);
         if self.state.outcome.is_some() {
             return;

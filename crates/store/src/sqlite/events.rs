@@ -4,11 +4,12 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     event::{Event, EventBody, NewEvent},
     ids::RunId,
+    run::{Phase, RunStatus},
     time::Timestamp,
 };
 
 use super::{
-    columns::{Json, Uint, canonical_text},
+    columns::{Json, Uint, Word, canonical_text},
     writer::Tx,
 };
 use crate::{Result, StoreError};
@@ -18,6 +19,8 @@ pub(super) struct Entry {
     key: String,
     kind: &'static str,
     data: String,
+    /// What the run's row shows from now on.
+    shows: Option<(RunStatus, Phase)>,
 }
 
 impl Entry {
@@ -26,7 +29,11 @@ impl Entry {
             argument: "an event",
             problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
         })?;
-        Ok(Self { key: event.key.clone(), kind, data: canonical_text(&data) })
+        let shows = match event.body {
+            EventBody::Status { status, phase } => Some((status, phase)),
+            _ => None,
+        };
+        Ok(Self { key: event.key.clone(), kind, data: canonical_text(&data), shows })
     }
 
     pub(super) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {
@@ -59,6 +66,13 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
         tx.sql
             .prepare_cached("INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
             .execute(params![run.as_str(), Uint(last_seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
+        if let Some((status, phase)) = entry.shows {
+            tx.sql.prepare_cached("UPDATE runs SET status = ?2, phase = ?3 WHERE id = ?1")?.execute(params![
+                run.as_str(),
+                Word(status),
+                Word(phase)
+            ])?;
+        }
         closed_at = entry.is_terminal().then_some(tx.now);
     }
     let news = last_seq > before;

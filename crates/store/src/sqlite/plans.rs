@@ -13,7 +13,7 @@ use super::{
     transcript,
     writer::Tx,
 };
-use crate::{JournalledPlan, Result};
+use crate::{JournalledPlan, Result, StoreError};
 
 /// A response on its way into the journal.
 pub(super) struct Response {
@@ -25,18 +25,49 @@ pub(super) struct Response {
     pub(super) events: Vec<Entry>,
 }
 
-pub(super) fn find(sql: &Connection, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-    let output = sql
+/// What the journal says about a turn.
+enum Entered {
+    Nothing,
+    Response(JournalledPlan),
+    GivenUp,
+}
+
+fn entered(sql: &Connection, run: &RunId, turn: u32) -> Result<Entered> {
+    let row = sql
         .prepare_cached("SELECT output FROM plans WHERE run_id = ?1 AND turn = ?2")?
-        .query_row(params![run.as_str(), turn], |row| row.get::<_, Json<_>>(0))
+        .query_row(params![run.as_str(), turn], |row| row.get::<_, Option<Json<_>>>(0))
         .optional()?;
-    Ok(output.map(|Json(output)| JournalledPlan { output }))
+    Ok(match row {
+        None => Entered::Nothing,
+        Some(None) => Entered::GivenUp,
+        Some(Some(Json(output))) => Entered::Response(JournalledPlan { output }),
+    })
+}
+
+pub(super) fn find(sql: &Connection, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+    match entered(sql, run, turn)? {
+        Entered::Response(plan) => Ok(Some(plan)),
+        Entered::Nothing | Entered::GivenUp => Ok(None),
+    }
+}
+
+/// The response of a turn whose executor went silent; without one the turn is given up for good.
+pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+    if let Entered::Response(plan) = entered(tx.sql, run, turn)? {
+        return Ok(Some(plan));
+    }
+    tx.sql
+        .prepare_cached("INSERT INTO plans (run_id, turn) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+        .execute(params![run.as_str(), turn])?;
+    Ok(None)
 }
 
 pub(super) fn commit(tx: &mut Tx<'_>, response: Response) -> Result<JournalledPlan> {
     let Response { run, turn, head, message, mut output, events } = response;
-    if let Some(first) = find(tx.sql, &run, turn)? {
-        return Ok(first);
+    match entered(tx.sql, &run, turn)? {
+        Entered::Response(first) => return Ok(first),
+        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run, turn }),
+        Entered::Nothing => {}
     }
     output.head = transcript::append(tx, &run, head, &[message])?.head;
     events::append(tx, &run, &events)?;

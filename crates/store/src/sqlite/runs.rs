@@ -131,12 +131,18 @@ fn parse_cursor(cursor: &str) -> Result<(Timestamp, &str)> {
 /// The head that an earlier call with this id returned.
 fn opened_before(sql: &Connection, run: &NewRun) -> Result<Option<TranscriptHead>> {
     let stored = sql
-        .prepare_cached("SELECT workspace, session, agent_id, opening_len FROM runs WHERE id = ?1")?
+        .prepare_cached("SELECT workspace, session, agent_id, opening_len, execution FROM runs WHERE id = ?1")?
         .query_row([run.id.as_str()], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, String>(2)?, row.get(3)?))
+            Ok((
+                row.get::<_, String>(0)?,
+                row.get::<_, Option<String>>(1)?,
+                row.get::<_, String>(2)?,
+                row.get(3)?,
+                row.get::<_, String>(4)?,
+            ))
         })
         .optional()?;
-    let Some((workspace, session, agent_id, Uint(opening_len))) = stored else { return Ok(None) };
+    let Some((workspace, session, agent_id, Uint(opening_len), execution)) = stored else { return Ok(None) };
     let conflict = |field| Err(StoreError::RunExists { run: run.id.clone(), field });
     if workspace != run.workspace.as_str() {
         return conflict("workspace");
@@ -147,6 +153,9 @@ fn opened_before(sql: &Connection, run: &NewRun) -> Result<Option<TranscriptHead
     if agent_id != run.agent_id.as_str() {
         return conflict("agent");
     }
+    if execution != run.execution {
+        return conflict("workflow execution");
+    }
     transcript::head_at(sql, &run.id, opening_len)
 }
 
@@ -154,15 +163,16 @@ fn insert(tx: &Tx<'_>, opening: &Opening) -> Result<()> {
     let run = &opening.run;
     tx.sql
         .prepare_cached(
-            "INSERT INTO runs (id, workspace, session, agent_id, agent_digest, model_id, parent, parent_call, labels,
+            "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, parent, parent_call, labels,
                  metadata, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
                  head_digest, last_seq)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15, ?16, 0, ?17, 0)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, 0, ?18, 0)",
         )?
         .execute(params![
             run.id.as_str(),
             run.workspace.as_str(),
             run.session.as_ref().map(SessionId::as_str),
+            run.execution,
             run.agent_id.as_str(),
             Hex(run.agent_digest),
             run.model_id,

@@ -72,6 +72,11 @@ impl Store for SqliteStore {
         self.parts.readers.read(move |sql| plans::find(sql, &run, turn)).await
     }
 
+    async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+        let run = run.clone();
+        self.parts.writer.write(move |tx| plans::settle(tx, &run, turn)).await
+    }
+
     async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
         let response = Response {
             message: Body::of(&commit.message)?,

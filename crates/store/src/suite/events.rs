@@ -3,7 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use windlass_core::{event::Event, ids::RunId, time::Timestamp};
+use windlass_core::{
+    event::{Event, EventBody, NewEvent},
+    ids::RunId,
+    run::{Phase, RunStatus},
+    time::Timestamp,
+};
 
 use super::{Bench, cancelled, code, note, run_id};
 
@@ -106,4 +111,22 @@ pub(crate) async fn a_log_needs_a_run(bench: Bench) {
     assert_eq!(code(bench.store.append_events(&nobody, vec![note("a", "1")]).await), "STO0001");
     assert_eq!(bench.store.events(&nobody, 0, 10).await.unwrap(), []);
     assert_eq!(bench.store.run(&nobody).await.unwrap(), None);
+}
+
+pub(crate) async fn the_row_shows_what_the_log_said_last(bench: Bench) {
+    let run = run_id();
+    bench.open(&run).await;
+    let status = |key: &str, status, phase| NewEvent::new(key, EventBody::Status { status, phase });
+    let waiting = status("w/1", RunStatus::Waiting, Phase::Waiting);
+    let running = status("w/2", RunStatus::Running, Phase::Planning);
+    for (events, shown) in [
+        (vec![waiting.clone()], (RunStatus::Waiting, Phase::Waiting)),
+        (vec![running], (RunStatus::Running, Phase::Planning)),
+        // A late repeat does not turn the row back.
+        (vec![waiting], (RunStatus::Running, Phase::Planning)),
+    ] {
+        bench.store.append_events(&run, events).await.unwrap();
+        let row = bench.store.run(&run).await.unwrap().unwrap();
+        assert_eq!((row.status, row.phase), shown);
+    }
 }

@@ -76,6 +76,7 @@ pub(crate) fn new_run(run: &RunId, questions: &[&str]) -> NewRun {
         id: run.clone(),
         workspace: workspace(),
         session: None,
+        execution: "execution-1".to_owned(),
         agent_id: AgentId::new("clerk"),
         agent_digest: Digest::of_bytes(b"clerk"),
         model_id: "script:demo".to_owned(),
@@ -159,12 +160,15 @@ macro_rules! store_suite {
                 nothing_new_follows_the_terminal_event,
                 a_batch_cannot_go_on_after_its_terminal_event,
                 concurrent_writers_leave_no_gap,
+                the_row_shows_what_the_log_said_last,
                 a_log_is_read_in_pages,
                 a_log_needs_a_run;
             notes: a_note_is_replaced_by_its_key,
                 a_search_wants_every_word;
             plans: a_response_is_journalled_with_its_message_and_events,
                 a_repeat_returns_the_first_response,
+                a_turn_that_was_given_up_takes_no_late_response,
+                a_turn_that_has_its_response_is_settled_with_it,
                 a_refused_response_leaves_nothing_behind;
             record: a_batch_changes_transcript_log_and_row_together,
                 a_terminal_event_closes_the_run,

@@ -72,3 +72,20 @@ pub(crate) async fn a_refused_response_leaves_nothing_behind(bench: Bench) {
     let row = bench.store.run(&run).await.unwrap().unwrap();
     assert_eq!((row.head, row.last_seq), (opened, 1));
 }
+
+pub(crate) async fn a_turn_that_was_given_up_takes_no_late_response(bench: Bench) {
+    let run = run_id();
+    let opened = bench.open(&run).await;
+    assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), None);
+    assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), None);
+    assert_eq!(code(bench.store.commit_plan(response(&run, opened, "too late")).await), "STO0014");
+    assert_eq!(bench.store.journalled_plan(&run, 1).await.unwrap(), None);
+    assert_eq!(bench.store.run(&run).await.unwrap().unwrap().head, opened, "nothing was written");
+}
+
+pub(crate) async fn a_turn_that_has_its_response_is_settled_with_it(bench: Bench) {
+    let run = run_id();
+    let opened = bench.open(&run).await;
+    let journalled = bench.store.commit_plan(response(&run, opened, "hi")).await.unwrap();
+    assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), Some(journalled));
+}

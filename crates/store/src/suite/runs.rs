@@ -70,7 +70,9 @@ pub(crate) async fn opening_again_as_something_else_is_refused(bench: Bench) {
     other_workspace.workspace = WorkspaceId::new("rival");
     let mut other_session = new_run(&run, &["hello"]);
     other_session.session = Some(session());
-    for other in [other_agent, other_workspace, other_session] {
+    let mut other_execution = new_run(&run, &["hello"]);
+    other_execution.execution = "execution-2".to_owned();
+    for other in [other_agent, other_workspace, other_session, other_execution] {
         assert_eq!(code(bench.store.open_run(other).await), "STO0002");
     }
 }

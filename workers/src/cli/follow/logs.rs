@@ -148,6 +148,7 @@ mod tests {
             id: id.into(),
             workspace: "w".into(),
             session: None,
+            execution: "execution-1".to_owned(),
             agent_id: "a".into(),
             agent_digest: Digest::ZERO,
             model_id: "m".into(),

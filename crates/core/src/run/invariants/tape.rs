@@ -123,7 +123,7 @@ impl Input {
 impl Tape {
     pub(super) fn start(input: RunInput, opened: OpenOutput) -> Lived<(Self, Run)> {
         let (input, opened): (RunInput, OpenOutput) = (wired(&input), wired(&opened));
-        let run = Run::open(input.clone(), opened.clone()).map_err(|failure| failure.to_string())?;
+        let run = Run::open(input.clone(), opened.clone());
         let first = Rc::new(Known::of(run.state())?);
         Ok((Self { input, opened, first, entries: Vec::new() }, run))
     }
@@ -150,8 +150,7 @@ impl Tape {
 
     /// Lives the whole history again; every reply and every state must come out the same.
     pub(super) fn replay(&self) -> Lived<Run> {
-        let opened = Run::open(self.input.clone(), self.opened.clone());
-        let mut run = opened.map_err(|failure| failure.to_string())?;
+        let mut run = Run::open(self.input.clone(), self.opened.clone());
         for (index, entry) in self.entries.iter().enumerate() {
             let reply = entry.input.apply(&mut run, entry.now);
             ensure!(reply == entry.reply, "replay of {index} {:?} said {reply:?}, not {:?}", entry.input, entry.reply);

@@ -17,6 +17,8 @@ CREATE TABLE runs (
     id             TEXT    NOT NULL PRIMARY KEY,
     workspace      TEXT    NOT NULL,
     session        TEXT,
+    -- The workflow execution that opened it, so that a run is never taken for another one of the same id.
+    execution      TEXT    NOT NULL,
     agent_id       TEXT    NOT NULL,
     agent_digest   TEXT    NOT NULL,
     model_id       TEXT    NOT NULL,
@@ -77,10 +79,11 @@ CREATE TABLE events (
     UNIQUE (run_id, key)
 ) STRICT, WITHOUT ROWID;
 
+-- Without an output the turn was given up: whoever still works on it must not write.
 CREATE TABLE plans (
     run_id TEXT    NOT NULL REFERENCES runs (id),
     turn   INTEGER NOT NULL,
-    output TEXT    NOT NULL,
+    output TEXT,
     PRIMARY KEY (run_id, turn)
 ) STRICT, WITHOUT ROWID;
 
