@@ -28,7 +28,7 @@ pub(super) struct Response {
 /// What the journal says about a turn.
 enum Entered {
     Nothing,
-    Response(JournalledPlan),
+    Response(Box<JournalledPlan>),
     GivenUp,
 }
 
@@ -40,13 +40,13 @@ fn entered(sql: &Connection, run: &RunId, turn: u32) -> Result<Entered> {
     Ok(match row {
         None => Entered::Nothing,
         Some(None) => Entered::GivenUp,
-        Some(Some(Json(output))) => Entered::Response(JournalledPlan { output }),
+        Some(Some(Json(output))) => Entered::Response(Box::new(JournalledPlan { output })),
     })
 }
 
 pub(super) fn find(sql: &Connection, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
     match entered(sql, run, turn)? {
-        Entered::Response(plan) => Ok(Some(plan)),
+        Entered::Response(plan) => Ok(Some(*plan)),
         Entered::Nothing | Entered::GivenUp => Ok(None),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn find(sql: &Connection, run: &RunId, turn: u32) -> Result<Option<Jo
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
 pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
     if let Entered::Response(plan) = entered(tx.sql, run, turn)? {
-        return Ok(Some(plan));
+        return Ok(Some(*plan));
     }
     tx.sql
         .prepare_cached("INSERT INTO plans (run_id, turn) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
@@ -65,7 +65,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<Journ
 pub(super) fn commit(tx: &mut Tx<'_>, response: Response) -> Result<JournalledPlan> {
     let Response { run, turn, head, message, mut output, events } = response;
     match entered(tx.sql, &run, turn)? {
-        Entered::Response(first) => return Ok(first),
+        Entered::Response(first) => return Ok(*first),
         Entered::GivenUp => return Err(StoreError::TurnGivenUp { run, turn }),
         Entered::Nothing => {}
     }
