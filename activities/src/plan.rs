@@ -14,9 +14,7 @@ use windlass_core::{
     message::{Message, Part, Role},
     schema,
 };
-use windlass_models::{
-    ErrorClass, ModelError, ModelRequest, ModelResponse, RequestedCall, ToolChoice, ToolDeclaration,
-};
+use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice, ToolDeclaration};
 use windlass_store::PlanCommit;
 
 use crate::{RunActivities, deltas::DeltaLog, failures, heartbeat::with_heartbeat};
@@ -61,17 +59,9 @@ impl RunActivities {
         let mut deltas = DeltaLog::start(self.store.clone(), input.run_id.clone(), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
         let logged = deltas.finish().await;
-        let response = answered.map_err(|error| self.model_failure(&error))?;
+        let response = answered.map_err(|error| failures::model(&error))?;
         logged.map_err(|error| failures::store(&error))?;
         self.commit(&definition, &input, head, &model_id, response).await
-    }
-
-    /// A worker that shuts down cancels its calls; the turn itself is still wanted.
-    fn model_failure(&self, error: &ModelError) -> ActivityError {
-        if error.class == ErrorClass::Cancelled && self.draining.is_cancelled() {
-            return failures::transient("worker_shutdown", "the worker shut down; another one asks again");
-        }
-        failures::model(error)
     }
 
     pub(crate) async fn settle_turn(&self, input: SettlePlanInput) -> Result<SettlePlanOutput, ActivityError> {

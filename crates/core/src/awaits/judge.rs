@@ -91,7 +91,14 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
             exact_set(item, results)?;
             Ok(AwaitClosure::Answered)
         }
-        (kind, _) => Err(format!("{} waits for another kind of answer ({kind:?})", item.id)),
+        (kind, _) => {
+            let wanted = match kind {
+                AwaitKind::Clarification => "a text",
+                AwaitKind::Confirmation => "a decision",
+                AwaitKind::ExternalTools | AwaitKind::Questions => "results",
+            };
+            Err(format!("{} waits for {wanted}", item.id))
+        }
     }
 }
 

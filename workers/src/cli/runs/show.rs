@@ -1,6 +1,6 @@
 //! `windlass runs show` and `windlass runs awaits`.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use serde_json::json;
 use windlass_core::{event::Event, ids::RunId};
@@ -20,7 +20,12 @@ const RESULTS: usize = 5;
 
 pub(super) async fn run(context: &Context, run: &RunId) -> Result<ExitCode, Failure> {
     let Some(row) = context.row(run).await? else {
-        return Err(failed(format!("{run} is started, but no worker has taken it yet; start one: windlass worker")));
+        // A run that could not open leaves no row; its workflow knows why.
+        let end = tokio::time::timeout(Duration::from_secs(1), context.ops.result(run)).await;
+        return Err(failed(match end {
+            Ok(Err(end)) => format!("{run} could not begin: {end}"),
+            _ => format!("{run} is started, but no worker has taken it yet; start one: windlass worker"),
+        }));
     };
     let ended = row.status.is_terminal();
     let (live, awaits) = if ended {
