@@ -25,7 +25,9 @@ use crate::{
 };
 
 /// Between two attempts to reach a server: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(125);
+/// A server that is only starting is not worth a line in the log.
+const WORTH_A_WORD: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How often the server is asked whether it has seen us poll.
 const READY_CHECK: Duration = Duration::from_millis(100);
@@ -150,7 +152,11 @@ impl Service {
             if !obstacle.may_pass() {
                 return Err(obstacle.into());
             }
-            tracing::warn!("{obstacle}; trying again in {} s", pause.as_secs());
+            if pause < WORTH_A_WORD {
+                tracing::debug!("{obstacle}; trying again");
+            } else {
+                tracing::warn!("{obstacle}; trying again in {} s", pause.as_secs());
+            }
             if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return Ok(None);
             }

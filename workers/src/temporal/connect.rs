@@ -3,7 +3,9 @@
 use std::{error::Error, path::PathBuf, str::FromStr};
 
 use secrecy::{ExposeSecret, SecretString};
-use temporalio_client::{Client, ClientOptions, ClientTlsOptions, Connection, ConnectionOptions, TlsOptions, Url};
+use temporalio_client::{
+    Client, ClientOptions, ClientTlsOptions, Connection, ConnectionOptions, TlsOptions, Url, errors::ClientConnectError,
+};
 use temporalio_common::data_converters::{DataConverter, DefaultFailureConverter, PayloadConverter};
 
 use super::CanonicalJson;
@@ -58,7 +60,13 @@ pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
         .build();
     let unreachable =
         |error: &dyn Error| ConnectError::Unreachable { address: options.address.clone(), reason: root_cause(error) };
-    let connection = Connection::connect(connection).await.map_err(|error| unreachable(&error))?;
+    let connection = Connection::connect(connection).await.map_err(|error| match &error {
+        // It is there and says why it will not serve.
+        ClientConnectError::SystemInfoCallError(status) => {
+            ConnectError::Unreachable { address: options.address.clone(), reason: status.message().to_owned() }
+        }
+        error => unreachable(error),
+    })?;
     let converter = DataConverter::new(PayloadConverter::default(), DefaultFailureConverter::default(), CanonicalJson);
     let options = ClientOptions::new(options.namespace.clone()).data_converter(converter).build();
     Client::new(connection, options).map_err(|error| unreachable(&error))
