@@ -121,3 +121,25 @@ fn a_run_that_cannot_open_is_shown_as_failed() {
         assert_eq!(String::from_utf8_lossy(&attributes["WindlassStatus"].data), "\"failed\"");
     });
 }
+
+#[test]
+fn a_call_cut_off_by_a_shutdown_is_tried_again_only_if_that_is_harmless() {
+    block_on(async {
+        let turns = script(&[calls(&[("gate", json!({}))]), says("{{last_tool_result}}")]);
+        let mut world = World::without_worker(scripts([("again", turns.clone()), ("once", turns)])).await;
+        world.options.grace = std::time::Duration::from_millis(200);
+        world.start_worker();
+        let again = world.start(agent("again", json!([{"name": "gate", "idempotent": true}])), "go").await;
+        world.gate_begun().await;
+        let once = world.start(agent("once", json!([{"name": "gate"}])), "go").await;
+        world.gate_begun().await;
+        world.stop_worker().await;
+        world.start_worker();
+        world.gate_begun().await;
+        world.permits.add_permits(1);
+        assert_eq!(world.result(&again).await.unwrap().final_message, Some(Message::assistant("through")));
+        let text = world.result(&once).await.unwrap().final_message.unwrap().plain_text();
+        assert!(text.starts_with("ERROR: ") && text.contains("stopped at the gate"), "{text}");
+        assert_eq!(world.watch.count("gate"), 3);
+    });
+}
