@@ -44,7 +44,7 @@ pub(crate) const ALL: &[Proof] = &[
         description: "workers killed at random while runs are under way",
         filter: "proofs::chaos",
         variable: "WINDLASS_CHAOS_RUNS",
-        size: Size::Option("--runs", 50),
+        size: Size::Option("--runs", 100),
         unit_filter: None,
     },
     Proof {

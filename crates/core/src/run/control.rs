@@ -43,7 +43,7 @@ impl Run {
             return self.reject_signal("windlass.resume", "its messages must be short user or system texts");
         }
         if !request.messages.is_empty() && !self.has_room_for(&request.messages) {
-            return self.reject_signal("resume", TOO_MUCH);
+            return self.reject_signal("windlass.resume", TOO_MUCH);
         }
         self.state.pause = None;
         self.state
@@ -62,7 +62,7 @@ impl Run {
             return self.reject_signal("windlass.steer", "its text must be 1 to 65536 bytes long");
         }
         if !self.has_room_for(&request.text) {
-            return self.reject_signal("steer", TOO_MUCH);
+            return self.reject_signal("windlass.steer", TOO_MUCH);
         }
         self.outgoing
             .event(EventBody::Steered { text: clip(&request.text), requested_by: clip(&request.requested_by) });

@@ -14,9 +14,11 @@ use crate::{
     time::Millis,
 };
 
+type Check = fn(&World) -> Lived;
+
 /// Judges a run and every run below it.
 pub(super) fn all(world: &World) -> Lived {
-    const CHECKS: [(&str, fn(&World) -> Lived); 12] = [
+    const CHECKS: [(&str, Check); 12] = [
         ("1", check_1_every_tool_use_has_exactly_one_result),
         ("2", check_2_exactly_one_terminal_event_and_it_is_last),
         ("3", check_3_executed_calls_stay_within_every_cap),

@@ -141,7 +141,7 @@ impl World {
         let bytes = serde_json::to_string(&input).unwrap().len();
         self.ledger.carry(turn, bytes, 1, 0);
         let args = input.tool_args.as_ref().map(Digest::of_json);
-        let digest = args.or(input.tool_args_ref.map(|stored| stored.digest)).unwrap_or_default();
+        let digest = args.or_else(|| input.tool_args_ref.map(|stored| stored.digest)).unwrap_or_default();
         self.begin(&call, tool.as_str(), digest);
         let ceiling = input.budget_ceiling.unwrap_or_default();
         self.ledger.leases.push(Lease { ceiling, time_left: self.time_left(), taken: self.calls_taken() });

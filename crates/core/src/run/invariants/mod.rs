@@ -1,9 +1,10 @@
 //! The twelve invariants of a run, as properties over random scripts, policies, timings, people and crashes.
 //!
 //! A simulated world drives the real core as the workflow's loop does (`world`), with a scripted model (`planner`),
-//! tools and agents (`flights`), people (`people`) and a store (`store`). It writes facts down (`ledger`); `checks`
+//! tools and agents (`flights`), people (`people`, `answering`) and a store (`store`). It writes facts down (`ledger`); `checks`
 //! judges them when the run has ended. `PROPTEST_CASES` says how many cases are lived.
 
+mod answering;
 mod checks;
 mod flights;
 mod ledger;

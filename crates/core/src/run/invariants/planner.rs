@@ -101,7 +101,8 @@ impl World {
 
     /// Lets the model think, and people act meanwhile.
     fn think(&mut self, order: &PlanOrder, turn: &Turn) -> Lived<Planning> {
-        let takes = if let PlanEnd::Hangs { .. } = turn.end { Millis(u64::MAX) } else { turn.takes };
+        let late = matches!(turn.end, PlanEnd::Hangs { .. } | PlanEnd::Unheard);
+        let takes = if late { Millis(u64::MAX) } else { turn.takes };
         let limit = order.deadline.map_or(order.timeout, |deadline| deadline.min(order.timeout));
         let ends_at = self.now.after(takes.min(limit));
         while let Some(at) = self.next_deed_at()
@@ -118,6 +119,7 @@ impl World {
         }
         self.advance(ends_at);
         Ok(match turn.end {
+            PlanEnd::Unheard => Planning::Answered,
             PlanEnd::Hangs { written } => Planning::Failed { written, timed_out: true },
             _ if takes > limit => Planning::Failed { written: true, timed_out: true },
             PlanEnd::Fails { written } => Planning::Failed { written, timed_out: false },

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::{collection::vec, option, prelude::*};
 
-use super::people::{Deed, Reaction, deed, reaction};
+use super::{
+    answering::{Reaction, reaction},
+    people::{Deed, deed},
+};
 use crate::{
     agent::{ConfirmationSpec, ToolDispatch, ToolEntry, ToolTable},
     awaits::ExpiryOutcome,
@@ -69,6 +72,8 @@ pub(super) enum PlanEnd {
     Hangs {
         written: bool,
     },
+    /// The answer is in the journal, but its report came too late.
+    Unheard,
 }
 
 #[derive(Debug, Clone)]
@@ -184,7 +189,13 @@ pub(super) fn long_case(turns: u32) -> impl Strategy<Value = Case> {
     let steady = |turn: Turn| {
         let end = PlanEnd::Answers { attempts: 1 };
         let calls = turn.calls.into_iter().map(|call| Call { fate: Fate { losses: Vec::new(), ..call.fate }, ..call });
-        Turn { end, calls: calls.collect(), ..turn }
+        let patience = Patience::default();
+        let asks = turn.asks.into_iter().map(|ask| match ask {
+            Ask::Clarification { default, .. } => Ask::Clarification { default, patience },
+            Ask::Questions { .. } => Ask::Questions { patience },
+            Ask::External { calls, .. } => Ask::External { calls, patience },
+        });
+        Turn { end, calls: calls.collect(), asks: asks.collect(), ..turn }
     };
     let busy = turn().prop_filter("a final answer", |turn| !turn.calls.is_empty() || !turn.asks.is_empty());
     busy.prop_map(move |turn| {
@@ -235,6 +246,7 @@ fn turn() -> impl Strategy<Value = Turn> {
         60 => (1..=3_u8).prop_map(|attempts| PlanEnd::Answers { attempts }),
         1 => any::<bool>().prop_map(|written| PlanEnd::Fails { written }),
         1 => any::<bool>().prop_map(|written| PlanEnd::Hangs { written }),
+        1 => Just(PlanEnd::Unheard),
     ];
     let calls = prop_oneof![1 => Just(Vec::new()), 14 => vec(call(), 1..=5)];
     let asks = prop_oneof![3 => Just(Vec::new()), 1 => vec(ask(), 1..=2)];

@@ -9,6 +9,7 @@ use crate::{
         Answer, AnswerReply, OpenOutput, PauseRequest, PlanActivityOutput, RecordInput, ResumeRequest, RunInput,
         SteerRequest, ToolOutput, TranscriptHead,
     },
+    event::EventBody,
     ids::{CallId, RunId},
     run::{ChildReport, Order, Parting, PlanFailure, PlanOrder, Run, RunState, Step},
     time::Timestamp,
@@ -21,6 +22,8 @@ pub(super) enum Input {
     Look {
         history: u32,
     },
+    /// The status changed: the loop says so in the log.
+    Show,
     BeginPlan,
     PlanSucceeded(Box<PlanActivityOutput>),
     PlanFailed(PlanFailure),
@@ -92,6 +95,10 @@ impl Input {
             Self::Look { history } => {
                 run.tick(now);
                 return Reply::Step(run.next(history));
+            }
+            Self::Show => {
+                let (status, phase) = (run.status(), run.phase());
+                run.outgoing().event(EventBody::Status { status, phase });
             }
             Self::BeginPlan => return Reply::Plan(Box::new(run.begin_plan(now))),
             Self::PlanSucceeded(output) => run.plan_succeeded(*output, now),

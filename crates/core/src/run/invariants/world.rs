@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 
 use super::{
-    Lived, ensure,
+    Lived,
+    answering::Reaction,
+    ensure,
     flights::{Flight, Landing},
     ledger::Ledger,
-    people::{Deed, Reaction},
+    people::Deed,
     script::Story,
     store::Store,
     tape::{Input, Reply, Tape, wired},
@@ -16,7 +18,7 @@ use crate::{
     event::{EventBody, NewEvent},
     message::Message,
     policy::AgentPolicy,
-    run::{Parting, Run, Step},
+    run::{Parting, Run, RunStatus, Step},
     time::{Millis, Timestamp},
 };
 
@@ -41,8 +43,9 @@ pub(super) struct World {
     pub(super) cancelled: bool,
     pub(super) parting: Option<Box<Parting>>,
     pub(super) steps: usize,
-    /// How long the history of this execution is.
+    /// How long the history of this execution is, and the status it last showed.
     pub(super) history: u32,
+    shown: RunStatus,
     /// Answers that were accepted.
     pub(super) answered: Vec<Answer>,
     /// Makes what people say unique.
@@ -91,6 +94,7 @@ impl World {
             parting: None,
             steps: 0,
             history: 3,
+            shown: RunStatus::Running,
             answered: Vec::new(),
             words: 0,
         };
@@ -105,6 +109,7 @@ impl World {
             self.deeds_until(self.now)?;
             self.notice_cancellation()?;
             let Reply::Step(step) = self.feed(Input::Look { history: self.history })? else { continue };
+            self.show_status()?;
             match step {
                 Step::Plan => self.plan()?,
                 Step::Dispatch => self.dispatch()?,
@@ -113,6 +118,14 @@ impl World {
                 Step::Finish => return self.finish(),
             }
         }
+    }
+
+    fn show_status(&mut self) -> Lived {
+        let status = self.run.status();
+        if std::mem::replace(&mut self.shown, status) != status && !status.is_terminal() {
+            self.feed(Input::Show)?;
+        }
+        Ok(())
     }
 
     /// Gives the run an input, and compares its clock with the world's.
@@ -203,7 +216,7 @@ impl World {
         let (digest, after) = self.tape.last_digests();
         ensure!(digest == after, "continuing as new changed the state");
         self.ledger.crashes += 1;
-        self.history = 3;
+        (self.history, self.shown) = (3, RunStatus::Running);
         Ok(())
     }
 

@@ -1,0 +1,227 @@
+//! A run on the bench: the test plays the model, the tools and the people, and reads what the run says in words.
+
+use serde_json::{Value, json};
+
+use crate::{
+    agent::{AgentDefinition, ToolTable},
+    canonical::Digest,
+    envelope::{
+        Answer, AnswerBody, AnswerStatus, AwaitRequest, CallStatus, Extra, FinalFacts, OpenOutput, OutboxMessage,
+        PlanActivityInput, PlanActivityOutput, PlanResult, RunInput, RunOutput, TokenUsage, ToolCallOutput, ToolError,
+        ToolErrorKind, ToolOutput, ToolRequest, TranscriptHead, VERSION,
+    },
+    event::EventBody,
+    ids::{AgentId, CallId, RunId},
+    message::Message,
+    policy::AgentPolicy,
+    run::{ChildReport, Order, PlanFailure, PlanOrder, Run, Step},
+    time::{Millis, Timestamp},
+};
+
+pub(super) struct Bench {
+    pub(super) run: Run,
+    pub(super) now: Timestamp,
+}
+
+/// A run whose start says `policy`, of an agent with these tools and the fields of `agent`.
+pub(super) fn bench(policy: Value, agent: Value) -> Bench {
+    let mut definition = json!({
+        "id": "agent", "model": "script:test",
+        "tools": [
+            {"name": "read"},
+            {"name": "pay", "confirmation": {"prompt": "Pay {amount} to {to}?"}},
+            {"name": "form", "kind": "external"},
+            {"name": "sign", "kind": "external", "confirmation": {}},
+            {"name": "helper", "kind": "agent", "agent": "helper"},
+        ],
+        "agents": [{"id": "helper", "model": "script:test"}],
+    });
+    definition.as_object_mut().unwrap().extend(agent.as_object().unwrap().clone());
+    let definition: AgentDefinition = serde_json::from_value(definition).unwrap();
+    let input = RunInput {
+        policy: Some(serde_json::from_value(policy).unwrap()),
+        ..RunInput::new(AgentId::new("agent"), RunId::new("run"))
+    };
+    let opened = OpenOutput {
+        v: VERSION,
+        agent_digest: Digest::ZERO,
+        tools: ToolTable::of(&definition).unwrap(),
+        policy: AgentPolicy { policy: definition.policy, guards: definition.guards },
+        head: TranscriptHead::default(),
+    };
+    Bench { run: Run::open(input, opened), now: Timestamp(1_000) }
+}
+
+impl Bench {
+    /// What the loop would do next.
+    pub(super) fn step(&mut self) -> Step {
+        self.run.tick(self.now);
+        self.run.next(0)
+    }
+
+    pub(super) fn pass(&mut self, millis: u64) {
+        self.now = self.now.after(Millis(millis));
+    }
+
+    /// Begins a turn; what the model is given comes back.
+    pub(super) fn begin(&mut self) -> PlanOrder {
+        assert_eq!(self.step(), Step::Plan);
+        self.run.begin_plan(self.now)
+    }
+
+    /// One turn in which the model asks for these calls.
+    pub(super) fn turn(&mut self, calls: &[(&str, Value)]) -> PlanActivityInput {
+        let order = self.begin();
+        self.says(calls, Vec::new());
+        order.input
+    }
+
+    /// The turn that was begun: the model asks for these calls and awaits, or, without any, answers.
+    pub(super) fn says(&mut self, calls: &[(&str, Value)], awaits: Vec<AwaitRequest>) {
+        let turn = self.run.state().turn;
+        let tool_calls: Vec<ToolRequest> =
+            calls.iter().enumerate().map(|(index, (name, args))| request(turn, index, name, args)).collect();
+        let message = Message::assistant("done");
+        let message_ref = crate::envelope::BlobRef { digest: Digest::of(&message).unwrap(), bytes: 70 };
+        let is_final = tool_calls.is_empty() && awaits.is_empty();
+        let final_response = is_final.then_some(FinalFacts { message: Some(message), message_ref });
+        let output = PlanActivityOutput {
+            v: VERSION,
+            result: PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() },
+            transcript: Vec::new(),
+            usage: TokenUsage::default(),
+            head: self.run.state().head.push(Digest::ZERO),
+            finish_reason: None,
+            extra: Extra::new(),
+        };
+        self.run.plan_succeeded(output, self.now);
+    }
+
+    pub(super) fn plan_fails(&mut self, timed_out: bool) {
+        let failure = PlanFailure { timed_out, message: "no answer".to_owned(), error_class: None, retryable: false };
+        self.run.plan_failed(failure, self.now);
+    }
+
+    /// Begins what may begin.
+    pub(super) fn dispatch(&mut self) -> Vec<Order> {
+        assert_eq!(self.step(), Step::Dispatch);
+        self.run.dispatch(self.now)
+    }
+
+    pub(super) fn ok(&mut self, call: &str) {
+        let mut output = ToolOutput::new(CallStatus::Ok);
+        output.payload = Some(json!(call));
+        self.run.tool_finished(&call.into(), output, true, self.now);
+    }
+
+    pub(super) fn fails(&mut self, call: &str, kind: ToolErrorKind, status: CallStatus) {
+        let output = ToolOutput::new(status).with_error(ToolError::new(kind, "no"));
+        self.run.tool_finished(&call.into(), output, false, self.now);
+    }
+
+    /// A child run of this call ends well, after this much work.
+    pub(super) fn child_ends(&mut self, call: &str, tool_calls: u32, active: u64) {
+        let output = RunOutput {
+            v: VERSION,
+            agent_id: "helper".into(),
+            run_id: RunId::new(format!("run/{call}")),
+            final_message: Some(Message::assistant("found")),
+            final_ref: None,
+            final_tool_result: None,
+            tool_events: Vec::new(),
+            notes: Vec::new(),
+            usage: None,
+            finish_reason: None,
+            finalized: None,
+            turns: 1,
+            tool_calls,
+            active_ms: Millis(active),
+            transcript: TranscriptHead::default(),
+            extra: Extra::new(),
+        };
+        self.run.child_finished(&call.into(), ChildReport::Finished(Box::new(output)), self.now);
+    }
+
+    pub(super) fn answer(&mut self, id: &str, body: AnswerBody) -> AnswerStatus {
+        self.run.answer(Answer::new(id.into(), "ann", body), self.now).status
+    }
+
+    pub(super) fn approve(&mut self, id: &str) -> AnswerStatus {
+        let digest = self.run.digest_shown_by(&id.into());
+        self.answer(id, AnswerBody::Confirmation { approved: true, digest })
+    }
+
+    pub(super) fn provide(&mut self, id: &str, results: Value) -> AnswerStatus {
+        self.answer(id, AnswerBody::ToolResults { results: serde_json::from_value(results).unwrap() })
+    }
+
+    /// The events since the last look, in words.
+    pub(super) fn log(&mut self) -> Vec<String> {
+        self.run.record_input().outbox.events.iter().map(|event| words(&event.body)).collect()
+    }
+}
+
+/// A call's arguments always travel; `null` stands for arguments that do not fit the tool's schema.
+fn request(turn: u32, index: usize, name: &str, args: &Value) -> ToolRequest {
+    let invalid = args.is_null().then(|| serde_json::from_value(json!({"reason": "invalid_arguments"})).unwrap());
+    ToolRequest {
+        tool_call_id: CallId::new(format!("call-{turn}-{index}")),
+        name: name.into(),
+        payload: Some(args.clone()),
+        payload_bytes: args.to_string().len() as u64,
+        payload_digest: Digest::of_json(args),
+        payload_ref: None,
+        invalid,
+    }
+}
+
+/// The results a plan is given, in words.
+pub(super) fn results(input: &PlanActivityInput) -> Vec<String> {
+    input.tool_outputs.iter().map(result_words).collect()
+}
+
+/// What people said, as a plan is given it.
+pub(super) fn said(input: &PlanActivityInput) -> Vec<String> {
+    let texts = input.outbox.messages.iter().map(|entry| match entry {
+        OutboxMessage::Message { message } => message.plain_text(),
+        OutboxMessage::ToolResults { .. } => "results".to_owned(),
+    });
+    texts.collect()
+}
+
+pub(super) fn result_words(output: &ToolCallOutput) -> String {
+    let (status, error) = (output.status, output.error.as_ref().map(|error| error.kind));
+    format!("{} {}", output.tool_call_id, outcome(status, error))
+}
+
+fn outcome(status: CallStatus, error: Option<ToolErrorKind>) -> String {
+    match error {
+        Some(kind) => format!("{} {}", word(&status), word(&kind)),
+        None => word(&status),
+    }
+}
+
+pub(super) fn words(event: &EventBody) -> String {
+    match event {
+        EventBody::ToolResult { tool_use_id, status, error, .. } => {
+            format!("{tool_use_id} {}", outcome(*status, error.as_ref().map(|error| error.kind)))
+        }
+        EventBody::CallRefused { tool_use_id, reason, .. } => format!("{tool_use_id} not admitted: {}", word(reason)),
+        EventBody::Finalizing { reason } => format!("finalizing {}", reason.as_str()),
+        EventBody::LoopDetected { consecutive_count, hard_cutoff, .. } => {
+            format!("loop of {consecutive_count}{}", if *hard_cutoff { ", cut off" } else { "" })
+        }
+        EventBody::AwaitOpened { item } => format!("{} opened", item.id),
+        EventBody::AwaitClosed { await_id, outcome, .. } => format!("{await_id} {}", word(outcome)),
+        EventBody::LocalToolCall { tool_use_id, .. } => format!("{tool_use_id} handed out"),
+        EventBody::ChildRunLinked { child_run_id, .. } => format!("{child_run_id} begun"),
+        EventBody::SignalRejected { signal, message } => format!("{signal} rejected: {message}"),
+        EventBody::AnswerRejected { await_id, status, .. } => format!("{await_id} rejected: {}", word(status)),
+        other => other.kind().to_owned(),
+    }
+}
+
+/// A value's name on the wire.
+pub(super) fn word<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+}

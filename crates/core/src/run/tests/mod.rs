@@ -1,0 +1,11 @@
+//! Table tests of the run: one decision at a time, told as scripts. What must hold for every run is in `invariants`.
+
+mod bench;
+mod carrying;
+mod children;
+mod confirmations;
+mod control;
+mod expiry;
+mod finalising;
+mod guards;
+mod sizes;
