@@ -43,7 +43,10 @@ fn an_agent_answers_as_a_tool_and_both_runs_know_of_each_other() {
         let store = world.ops.store();
         assert_eq!(store.run(&run).await.unwrap().unwrap().children, std::slice::from_ref(&child));
         assert_eq!(store.run(&child).await.unwrap().unwrap().parent, Some(run.clone()));
-        assert_eq!(output.tool_events[0].run_link.as_ref().unwrap().run_id, child);
+        let call = &output.tool_events[0];
+        assert_eq!((call.children_count, &call.run_link.as_ref().unwrap().run_id), (1, &child));
+        let answer = world.result(&child).await.unwrap().final_tool_result.unwrap();
+        assert_eq!((answer.name.as_str(), &answer.result), ("ask", &call.result));
     });
 }
 

@@ -167,10 +167,17 @@ pub struct ToolCallOutput {
     pub retry_hint: Option<RetryHint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<ToolTelemetry>,
+    /// How many calls a nested run made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub children_count: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_link: Option<RunLink>,
     #[serde(flatten)]
     pub extra: Extra,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl ToolCallOutput {
@@ -190,6 +197,7 @@ impl ToolCallOutput {
             error: output.error,
             retry_hint: output.retry_hint,
             telemetry: output.telemetry,
+            children_count: 0,
             run_link: None,
             extra: Extra::new(),
         }
@@ -214,7 +222,7 @@ impl ToolCallOutput {
             error: self.error.clone(),
             retry_hint: self.retry_hint.clone(),
             telemetry: self.telemetry.clone(),
-            children_count: 0,
+            children_count: self.children_count,
             run_link: self.run_link.clone(),
             extra: Extra::new(),
         }

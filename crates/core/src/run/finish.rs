@@ -1,12 +1,13 @@
 //! How a run ends: the last things to write, and what it returns.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Run, RunStatus};
 use crate::{
     envelope::{
-        CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, RecordInput, RunOutput, ToolError, ToolErrorKind,
-        TranscriptHead, VERSION,
+        CallStatus, Extra, FinalFacts, FinalizeReason, Outbox, OutboxMessage, RecordInput, RunOutput, ToolCallOutput,
+        ToolError, ToolErrorKind, ToolEvent, ToolOutput, TranscriptHead, VERSION,
     },
     event::EventBody,
     failure::RunFailure,
@@ -102,7 +103,7 @@ impl Run {
             run_id: self.input.run_id.clone(),
             final_message: answer.as_ref().and_then(|answer| answer.message.clone()),
             final_ref: answer.as_ref().map(|answer| answer.message_ref),
-            final_tool_result: None,
+            final_tool_result: self.as_tool_result(answer.as_ref()),
             tool_events: self.state.reported.iter().cloned().collect(),
             notes: self.state.notes.clone(),
             usage: Some(self.state.usage.clone()),
@@ -114,6 +115,18 @@ impl Run {
             transcript: self.state.head,
             extra: Extra::new(),
         }
+    }
+
+    /// What a run that answers a call gives to the caller; nothing for a run that a person started.
+    fn as_tool_result(&self, answer: Option<&FinalFacts>) -> Option<ToolEvent> {
+        let (name, call) = (self.input.tool.clone()?, self.input.parent_tool_call_id.clone()?);
+        let mut output = ToolOutput::new(CallStatus::Ok);
+        if let Some(answer) = answer {
+            let text = answer.message.as_ref().map_or(Value::Null, |message| message.plain_text().into());
+            let limit = if answer.message.is_some() { u64::MAX } else { 0 };
+            output = output.with_result(text, answer.message_ref, limit);
+        }
+        Some(ToolCallOutput::from_output(name, call, output).to_event())
     }
 
     fn terminal_event(&self, outcome: &Outcome, now: Timestamp) -> EventBody {

@@ -6,6 +6,7 @@
 
 mod answers;
 mod calls;
+mod children;
 mod control;
 mod finish;
 mod outgoing;
@@ -22,7 +23,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    calls::{CallLoss, ChildOrder, ChildReport, LossVerdict, Order, ToolOrder, after_loss},
+    calls::{CallLoss, LossVerdict, Order, ToolOrder, after_loss},
+    children::{ChildOrder, ChildReport},
     finish::{Outcome, Parting},
     outgoing::Outgoing,
     planning::{NUDGE_MARK, PlanFailure, PlanOrder},

@@ -59,7 +59,7 @@ pub(super) fn how() -> impl Strategy<Value = How> {
         5 => Just(How::Right),
         2 => Just(How::Denied),
         1 => Just(How::Seed),
-        4 => prop::sample::select(faults.as_slice().to_vec()),
+        4 => prop::sample::select(faults.to_vec()),
     ]
 }
 

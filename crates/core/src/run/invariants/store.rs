@@ -23,7 +23,6 @@ pub(super) struct Store {
     blobs: BTreeMap<Digest, Value>,
     /// Every batch that was ever delivered, to deliver it again.
     deliveries: Vec<Vec<NewEvent>>,
-    pub(super) redelivered: usize,
 }
 
 impl Store {
@@ -34,7 +33,6 @@ impl Store {
             heads: vec![TranscriptHead::default()],
             blobs: BTreeMap::new(),
             deliveries: Vec::new(),
-            redelivered: 0,
         };
         messages.into_iter().for_each(|message| store.push(message));
         store
@@ -127,7 +125,6 @@ impl Store {
         let before = self.log.len();
         self.log(batch)?;
         ensure!(self.log.len() == before, "a redelivery made the log longer");
-        self.redelivered += 1;
         Ok(())
     }
 

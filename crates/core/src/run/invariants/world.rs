@@ -133,12 +133,11 @@ impl World {
         let reply = self.tape.feed(&mut self.run, input, self.now)?;
         let policy = &self.run.state().policy;
         let reported = self.run.state().clock.remaining(policy.time_budget, self.now);
-        let reckoned = policy.time_budget.map(|budget| budget.saturating_sub(self.ledger.active));
-        self.ledger.clock.push((reckoned, reported));
+        self.ledger.clock.push((self.time_left(), reported));
         Ok(reply)
     }
 
-    /// What is left of the time budget by the world's own reckoning, which is not yet due to a landing child.
+    /// What is left of the time budget by the world's own reckoning.
     pub(super) fn time_left(&self) -> Option<Millis> {
         self.run.state().policy.time_budget.map(|budget| budget.saturating_sub(self.ledger.active))
     }

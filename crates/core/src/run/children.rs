@@ -1,0 +1,147 @@
+//! Agents as tools: what a child run is given, and what it gives back.
+
+use super::{CallState, Run};
+use crate::{
+    canonical::Digest,
+    envelope::{
+        BudgetCeiling, CallStatus, OMITTED_FOR_BUDGET, PolicyOverrides, RunInput, RunLink, RunOutput, ToolCallOutput,
+        ToolError, ToolErrorKind, ToolOutput, ToolRequest,
+    },
+    event::EventBody,
+    ids::{AgentId, CallId, RunId, ToolName},
+    message::Message,
+    time::Timestamp,
+};
+
+/// A child run to begin now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildOrder {
+    pub call: CallId,
+    pub input: RunInput,
+}
+
+/// How a child run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildReport {
+    Finished(Box<RunOutput>),
+    Failed { message: String },
+    Cancelled,
+}
+
+impl Run {
+    pub(super) fn child_input(
+        &self,
+        request: &ToolRequest,
+        agent_id: &AgentId,
+        agent_digest: Digest,
+        max_tool_calls: Option<u32>,
+        now: Timestamp,
+    ) -> RunInput {
+        let parent = &self.input;
+        let run_id = RunId::new(format!("{}/{}", parent.run_id, request.tool_call_id));
+        let ceiling = BudgetCeiling {
+            time_budget_ms: self.state.clock.remaining(self.state.policy.time_budget, now),
+            max_tool_calls,
+        };
+        let policy = PolicyOverrides {
+            interrupts_allowed: Some(self.state.policy.interrupts_allowed),
+            ..PolicyOverrides::default()
+        };
+        RunInput {
+            workspace: parent.workspace.clone(),
+            session_id: parent.session_id.clone(),
+            turn_id: parent.turn_id.clone(),
+            parent_tool_call_id: Some(request.tool_call_id.clone()),
+            parent_run_id: Some(parent.run_id.clone()),
+            parent_agent_id: Some(parent.agent_id.clone()),
+            tool: Some(request.name.clone()),
+            tool_args: request.payload.clone(),
+            tool_args_ref: request.payload_ref,
+            labels: parent.labels.clone(),
+            metadata: parent.metadata.clone(),
+            policy: Some(policy),
+            budget_ceiling: Some(ceiling),
+            agent_digest: Some(agent_digest),
+            depth: parent.depth + 1,
+            tuning: parent.tuning.clone(),
+            ..RunInput::new(agent_id.clone(), run_id)
+        }
+    }
+
+    pub(super) fn link_child(&mut self, request: &ToolRequest, child: &RunInput) {
+        self.outgoing.event(EventBody::ToolCall {
+            tool_use_id: request.tool_call_id.clone(),
+            name: request.name.clone(),
+            input: request.payload.clone(),
+            digest: request.payload_digest,
+            turn: self.state.turn.saturating_sub(1),
+        });
+        self.outgoing.event(EventBody::ChildRunLinked {
+            tool_use_id: request.tool_call_id.clone(),
+            name: request.name.clone(),
+            child_run_id: child.run_id.clone(),
+            child_agent_id: child.agent_id.clone(),
+        });
+    }
+
+    /// A child run ended: it returns what it was lent, and its work is charged.
+    pub fn child_finished(&mut self, call: &CallId, report: ChildReport, now: Timestamp) {
+        let Some(slot) = self.state.slot(call) else { return };
+        let name = slot.request.name.clone();
+        let CallState::Running { child: Some(lease) } = slot.state else { return };
+        self.state.lent = self.state.lent.saturating_sub(lease.lent_calls);
+        if !matches!(report, ChildReport::Finished(_)) {
+            // Nobody says how many calls it made; only if it made them all is the cap safe.
+            self.state.executed += lease.lent_calls;
+        }
+        let output = match report {
+            ChildReport::Finished(child) => {
+                self.state.executed += child.tool_calls;
+                let own = self.state.clock.used(now).saturating_sub(lease.used_before);
+                self.state.clock.charge(child.active_ms.saturating_sub(own));
+                if let Some(usage) = &child.usage {
+                    self.state.usage.add(usage);
+                }
+                self.child_output(name, call, *child)
+            }
+            ChildReport::Failed { message } => {
+                let error = ToolError::new(ToolErrorKind::ToolFailed, format!("the agent could not answer: {message}"));
+                ToolCallOutput::without_result(name, call.clone(), CallStatus::Failed, error)
+            }
+            ChildReport::Cancelled => {
+                let error = ToolError::new(ToolErrorKind::Cancelled, "the agent was cancelled");
+                ToolCallOutput::without_result(name, call.clone(), CallStatus::Cancelled, error)
+            }
+        };
+        self.conclude(call, output, true, now);
+        self.settle_if_done(now);
+    }
+
+    fn child_output(&self, name: ToolName, call: &CallId, child: RunOutput) -> ToolCallOutput {
+        let mut output = ToolOutput::new(CallStatus::Ok);
+        let text = child.final_message.as_ref().map(Message::plain_text);
+        match (text, child.final_ref) {
+            (Some(text), _) => {
+                output.result_bytes = text.len() as u64;
+                output.payload = Some(text.into());
+            }
+            (None, Some(stored)) => {
+                output.result_bytes = stored.bytes;
+                output.result_omitted = true;
+                output.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
+                output.result_ref = Some(stored);
+            }
+            (None, None) => output.payload = Some(serde_json::Value::Null),
+        }
+        let mut output = ToolCallOutput::from_output(name, call.clone(), output);
+        output.children_count = child.tool_calls;
+        output.run_link = Some(RunLink {
+            run_id: child.run_id,
+            agent_id: child.agent_id,
+            parent_run_id: self.input.run_id.clone(),
+            parent_tool_call_id: call.clone(),
+            transcript: Some(child.transcript),
+        });
+        output
+    }
+}
