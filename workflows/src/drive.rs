@@ -147,7 +147,8 @@ async fn record(ctx: &Context) -> bool {
 async fn continue_as_new(ctx: &Context) -> Result<(), WorkflowTermination> {
     let handlers = ctx.clone();
     let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
-    // Nothing that a handler accepted may be lost, and a cancellation is noticed by the next execution.
+    // Nothing that a handler accepted may be lost. What arrives meanwhile makes the server refuse this step, and the
+    // loop looks again.
     ctx.wait_condition_with_options(move |_| handlers.all_handlers_finished(), detached).await.ok();
     let next = with_run(ctx, |run, _| run.continue_as_new());
     let mut memo = MemoValues::new();
