@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::{AwaitKind, AwaitTable, AwaitView};
 use crate::{
     canonical::Digest,
@@ -13,6 +15,8 @@ use crate::{
 /// The largest result that may come inline; larger ones go through the store.
 const MAX_INLINE_RESULT: usize = 256 * 1024;
 const MAX_CLARIFICATION: usize = 64 * 1024;
+/// JSON readers give up at 128 levels, and a result travels inside other envelopes.
+const MAX_DEPTH: usize = 64;
 
 /// An answer that fits an open await.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +106,15 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
     }
 }
 
+fn depth(value: &Value) -> usize {
+    let below = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + below.unwrap_or(0)
+}
+
 /// One well-formed result for each awaited call and for no other.
 fn exact_set(item: &AwaitView, results: &[ProvidedToolResult]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
@@ -123,6 +136,9 @@ fn exact_set(item: &AwaitView, results: &[ProvidedToolResult]) -> Result<(), Str
         // All of it: an error must not carry what a result may not.
         if serde_json::to_string(result).is_ok_and(|text| text.len() > MAX_INLINE_RESULT) {
             return Err(format!("the result of call {id} is too large to send; store it and send its resultRef"));
+        }
+        if serde_json::to_value(result).is_ok_and(|value| depth(&value) > MAX_DEPTH) {
+            return Err(format!("the result of call {id} is nested more than {MAX_DEPTH} levels deep; flatten it"));
         }
     }
     match item.calls.iter().find(|call| !seen.contains(&call.tool_call_id)) {
@@ -220,6 +236,18 @@ mod tests {
         }
         assert_eq!(status(&table, &approve("await-1", "ann", None), NOW), AnswerStatus::Stale);
         assert_eq!(status(&table, &approve("await-101", "ann", None), NOW), AnswerStatus::Unknown);
+    }
+
+    #[test]
+    fn a_result_too_deep_to_be_read_again_is_refused() {
+        let mut table = AwaitTable::default();
+        open(&mut table, AwaitKind::ExternalTools, vec![call("c1")]);
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        for (levels, expected) in [(50, AnswerStatus::Accepted), (70, AnswerStatus::Invalid)] {
+            let results = json!([{"toolCallId": "c1", "result": nested(levels)}]);
+            let body = AnswerBody::ToolResults { results: serde_json::from_value(results).unwrap() };
+            assert_eq!(status(&table, &Answer::new("await-1".into(), "", body), NOW), expected, "{levels}");
+        }
     }
 
     #[test]

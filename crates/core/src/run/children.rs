@@ -43,8 +43,9 @@ impl Run {
             time_budget_ms: self.state.clock.remaining(self.state.policy.time_budget, now),
             max_tool_calls,
         };
+        // A parent that allows no interrupts has none in its children; one that does leaves it to them.
         let policy = PolicyOverrides {
-            interrupts_allowed: Some(self.state.policy.interrupts_allowed),
+            interrupts_allowed: (!self.state.policy.interrupts_allowed).then_some(false),
             ..PolicyOverrides::default()
         };
         RunInput {
