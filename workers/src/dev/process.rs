@@ -89,7 +89,12 @@ mod tests {
     /// A process with a file in its command line.
     fn process_on(file: &Path) -> Child {
         let mut tail = Command::new("tail");
-        tail.args(["-f"]).arg(file).stdout(Stdio::null()).spawn().unwrap()
+        let child = tail.args(["-f"]).arg(file).stdout(Stdio::null()).spawn().unwrap();
+        // A process that has only just begun has no command line yet.
+        while !serves(pid(&child.id().to_string()).unwrap(), file) {
+            std::thread::yield_now();
+        }
+        child
     }
 
     #[tokio::test]
