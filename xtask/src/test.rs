@@ -19,10 +19,11 @@ pub(crate) fn run() -> Result<()> {
     cargo_step(&mut steps, "clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     steps.step("tidy", tidy::run)?;
     steps.step("temporal cli", tools::run)?;
-    cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins"])?;
-    cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
-    steps.step("integration tests", || run_command(&mut integration(&[])?))?;
     cargo_step(&mut steps, "doc tests", &["test", "--workspace", "--doc"])?;
+    // What the proofs measured is printed, also when all is well.
+    cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins", "--", "--show-output"])?;
+    cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
+    steps.step("integration tests", || run_command(&mut integration(&["--", "--show-output"])?))?;
 
     println!("{}", steps.summary());
     Ok(())

@@ -153,7 +153,9 @@ fn an_answer_that_came_just_too_late_is_not_mixed_into_the_finaliser() {
     block_on(async {
         // The answers come at about the moment the budget ends; whichever wins, the conversation stays whole.
         let turns = [json!({"delay_ms": 1000, "tool_calls": [{"name": "echo", "args": {"n": 1}}]})];
-        let world = World::new(scripts([("it", json!({"turns": turns, "finalize": "final words"}))])).await;
+        let world =
+            World::new(scripts([("it", json!({"turns": turns, "repeat_last": true, "finalize": "final words"}))]))
+                .await;
         let runs = (0..8).map(|n| run_under(&world, json!({"timeBudgetMs": 980 + 10 * n}), json!({})));
         for (run, output) in futures_util::future::join_all(runs).await {
             assert_eq!(output.final_message, Some(Message::assistant("final words")));
