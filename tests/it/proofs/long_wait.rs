@@ -52,6 +52,8 @@ fn a_three_week_wait_outlives_workers_and_builds() {
         drop(first);
         let second = workshop.spawn_build(Some("build-2"));
         make_current(&workshop.task_queue, "build-2").await;
+        // What parked runs cost a worker that has never worked on them.
+        let fresh = second.resident_bytes();
         for run in &parked {
             let answer = Answer::new("await-1".into(), "ann", AnswerBody::Clarification { answer: "yes".into() });
             let reply = within("a reply", ops.answer(run, &answer)).await.unwrap();
@@ -67,11 +69,12 @@ fn a_three_week_wait_outlives_workers_and_builds() {
         drop(second);
         let growth = with_many.saturating_sub(with_few);
         println!(
-            "long wait: {many} runs parked for three weeks with {CACHED} cached; worker at {:.1} MB with {few} parked, {:.1} MB with {many} ({} bytes for each run beyond the cache)\n\
-             worker killed, another build started, every run answered and completed; timer in history: {timer} s",
+            "long wait: {many} runs parked for three weeks with {CACHED} cached; worker at {:.1} MB with {few} parked, {:.1} MB with {many} ({} bytes of high-water mark for each run it worked on)\n\
+             a fresh worker with {many} parked: {:.1} MB; worker killed, another build started, every run answered and completed; timer in history: {timer} s",
             with_few as f64 / 1e6,
             with_many as f64 / 1e6,
             growth / (many - few) as u64,
+            fresh as f64 / 1e6,
         );
     });
 }
