@@ -17,7 +17,7 @@ use crate::support::{
     process::Workshop,
     says, script, server,
     tools::tally,
-    world::{client, open_store, scripts, within},
+    world::{client, open_store, scripts},
 };
 
 const TURNS: usize = 3;
@@ -69,7 +69,6 @@ fn a_killed_worker_costs_nothing_that_was_recorded() {
         }
         drop(worker);
         judge(&workshop, &events, kills);
-        within("the checks", async {}).await;
     });
 }
 

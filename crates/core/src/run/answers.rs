@@ -1,6 +1,6 @@
 //! Answers from outside, and what happens when none comes.
 
-use super::{CallState, Run};
+use super::Run;
 use crate::{
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
@@ -134,16 +134,6 @@ impl Run {
         let item = self.state.awaits.close(id, closure, answer)?;
         self.outgoing.event(EventBody::AwaitClosed { await_id: id.clone(), outcome: closure, actor });
         Some(item)
-    }
-
-    /// The await that a call waits in, if it waits.
-    pub fn await_of(&self, call: &str) -> Option<&AwaitId> {
-        self.state.batch.iter().find(|slot| slot.request.tool_call_id.as_str() == call).and_then(|slot| {
-            match &slot.state {
-                CallState::Confirming { await_id } | CallState::External { await_id } => Some(await_id),
-                _ => None,
-            }
-        })
     }
 }
 
