@@ -1,0 +1,154 @@
+//! Why the engine says no, in the words and codes that Temporal clients understand.
+//!
+//! Clients decode the details that travel beside code and message; a refusal without them is only text to them.
+
+use prost::Message;
+use prost_wkt_types::Any;
+use temporalio_protos::{
+    google::rpc,
+    temporal::api::{
+        enums::v1::ResourceExhaustedCause,
+        errordetails::v1::{
+            CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceNotFoundFailure,
+            NotFoundFailure, QueryFailedFailure, ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure,
+            WorkflowNotReadyFailure, multi_operation_execution_failure::OperationStatus,
+        },
+        failure::v1::Failure,
+    },
+};
+use tonic::{Code, Status};
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0}")]
+    InvalidArgument(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{message}")]
+    AlreadyStarted { message: String, start_request_id: String, run_id: String },
+    #[error("Namespace {0} is not found.")]
+    NamespaceNotFound(String),
+    #[error("Namespace already exists.")]
+    NamespaceExists,
+    #[error("{0}")]
+    AlreadyExists(String),
+    #[error("cancellation already requested for workflow")]
+    CancellationAlreadyRequested,
+    #[error("{0}")]
+    FailedPrecondition(String),
+    #[error("{0}")]
+    WorkflowNotReady(String),
+    #[error("{message}")]
+    QueryFailed { message: String, failure: Option<Box<Failure>> },
+    #[error("{message}")]
+    Exhausted { message: String, cause: ResourceExhaustedCause },
+    /// Each operation's own outcome; `None` is one that would have been fine.
+    #[error("Update-with-Start could not be executed.")]
+    MultiOperation { code: i32, outcomes: Vec<Option<Refusal>> },
+    /// An operation that was not tried because another one failed.
+    #[error("Operation was aborted.")]
+    Aborted,
+    #[error("{0}")]
+    DeadlineExceeded(String),
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("{0}")]
+    Internal(String),
+    #[error("the embedded engine does not implement {0}")]
+    Unimplemented(String),
+}
+
+impl Refusal {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::InvalidArgument(message.into())
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::NotFound(message.into())
+    }
+
+    pub fn code(&self) -> Code {
+        match self {
+            Self::InvalidArgument(_) | Self::QueryFailed { .. } => Code::InvalidArgument,
+            Self::NotFound(_) | Self::NamespaceNotFound(_) => Code::NotFound,
+            Self::AlreadyStarted { .. }
+            | Self::NamespaceExists
+            | Self::AlreadyExists(_)
+            | Self::CancellationAlreadyRequested => Code::AlreadyExists,
+            Self::FailedPrecondition(_) | Self::WorkflowNotReady(_) => Code::FailedPrecondition,
+            Self::Exhausted { .. } => Code::ResourceExhausted,
+            Self::MultiOperation { code, .. } => Code::from_i32(*code),
+            Self::Aborted => Code::Aborted,
+            Self::DeadlineExceeded(_) => Code::DeadlineExceeded,
+            Self::Unavailable(_) => Code::Unavailable,
+            Self::Internal(_) => Code::Internal,
+            Self::Unimplemented(_) => Code::Unimplemented,
+        }
+    }
+
+    fn details(&self) -> Option<Any> {
+        Some(match self {
+            Self::NotFound(_) => any("NotFoundFailure", &NotFoundFailure::default()),
+            Self::NamespaceNotFound(namespace) => {
+                any("NamespaceNotFoundFailure", &NamespaceNotFoundFailure { namespace: namespace.clone() })
+            }
+            Self::AlreadyStarted { start_request_id, run_id, .. } => any(
+                "WorkflowExecutionAlreadyStartedFailure",
+                &WorkflowExecutionAlreadyStartedFailure {
+                    start_request_id: start_request_id.clone(),
+                    run_id: run_id.clone(),
+                    ..WorkflowExecutionAlreadyStartedFailure::default()
+                },
+            ),
+            Self::CancellationAlreadyRequested => {
+                any("CancellationAlreadyRequestedFailure", &CancellationAlreadyRequestedFailure {})
+            }
+            Self::WorkflowNotReady(_) => any("WorkflowNotReadyFailure", &WorkflowNotReadyFailure {}),
+            Self::QueryFailed { failure, .. } => {
+                any("QueryFailedFailure", &QueryFailedFailure { failure: failure.as_deref().cloned() })
+            }
+            Self::Exhausted { cause, .. } => any(
+                "ResourceExhaustedFailure",
+                &ResourceExhaustedFailure { cause: *cause as i32, ..ResourceExhaustedFailure::default() },
+            ),
+            Self::MultiOperation { outcomes, .. } => any(
+                "MultiOperationExecutionFailure",
+                &MultiOperationExecutionFailure { statuses: outcomes.iter().map(operation_status).collect() },
+            ),
+            Self::Aborted => any("MultiOperationExecutionAborted", &()),
+            _ => return None,
+        })
+    }
+}
+
+fn operation_status(outcome: &Option<Refusal>) -> OperationStatus {
+    match outcome {
+        None => OperationStatus::default(),
+        Some(refusal) => OperationStatus {
+            code: refusal.code() as i32,
+            message: refusal.to_string(),
+            details: refusal.details().into_iter().collect(),
+        },
+    }
+}
+
+fn any(name: &str, message: &impl Message) -> Any {
+    let package = match name {
+        "MultiOperationExecutionAborted" => "temporal.api.failure.v1",
+        _ => "temporal.api.errordetails.v1",
+    };
+    Any {
+        type_url: format!("type.googleapis.com/{package}.{name}"),
+        value: message.encode_to_vec(),
+        ..Any::default()
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let (code, message) = (refusal.code(), refusal.to_string());
+        let Some(details) = refusal.details() else { return Self::new(code, message) };
+        let whole = rpc::Status { code: code as i32, message: message.clone(), details: vec![details] };
+        Self::with_details(code, message, whole.encode_to_vec().into())
+    }
+}
