@@ -10,7 +10,7 @@ use temporalio_protos::{
         enums::v1::ResourceExhaustedCause,
         errordetails::v1::{
             CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceNotFoundFailure,
-            NotFoundFailure, QueryFailedFailure, ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure,
+            NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure, ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure,
             WorkflowNotReadyFailure, multi_operation_execution_failure::OperationStatus,
         },
         failure::v1::Failure,
@@ -25,7 +25,7 @@ pub enum Refusal {
     #[error("{0}")]
     NotFound(String),
     #[error("{message}")]
-    AlreadyStarted { message: String, start_request_id: String, run_id: String },
+    AlreadyStarted { message: String, start_request_id: String, run_id: String, first_run_id: String },
     #[error("Namespace {0} is not found.")]
     NamespaceNotFound(String),
     #[error("Namespace already exists.")]
@@ -48,6 +48,8 @@ pub enum Refusal {
     /// An operation that was not tried because another one failed.
     #[error("Operation was aborted.")]
     Aborted,
+    #[error("{0}")]
+    PermissionDenied(String),
     #[error("{0}")]
     DeadlineExceeded(String),
     #[error("{0}")]
@@ -79,6 +81,7 @@ impl Refusal {
             Self::Exhausted { .. } => Code::ResourceExhausted,
             Self::MultiOperation { code, .. } => Code::from_i32(*code),
             Self::Aborted => Code::Aborted,
+            Self::PermissionDenied(_) => Code::PermissionDenied,
             Self::DeadlineExceeded(_) => Code::DeadlineExceeded,
             Self::Unavailable(_) => Code::Unavailable,
             Self::Internal(_) => Code::Internal,
@@ -92,17 +95,18 @@ impl Refusal {
             Self::NamespaceNotFound(namespace) => {
                 any("NamespaceNotFoundFailure", &NamespaceNotFoundFailure { namespace: namespace.clone() })
             }
-            Self::AlreadyStarted { start_request_id, run_id, .. } => any(
+            Self::AlreadyStarted { start_request_id, run_id, first_run_id, .. } => any(
                 "WorkflowExecutionAlreadyStartedFailure",
                 &WorkflowExecutionAlreadyStartedFailure {
                     start_request_id: start_request_id.clone(),
                     run_id: run_id.clone(),
-                    ..WorkflowExecutionAlreadyStartedFailure::default()
+                    first_execution_run_id: first_run_id.clone(),
                 },
             ),
             Self::CancellationAlreadyRequested => {
                 any("CancellationAlreadyRequestedFailure", &CancellationAlreadyRequestedFailure {})
             }
+            Self::PermissionDenied(_) => any("PermissionDeniedFailure", &PermissionDeniedFailure::default()),
             Self::WorkflowNotReady(_) => any("WorkflowNotReadyFailure", &WorkflowNotReadyFailure {}),
             Self::QueryFailed { failure, .. } => {
                 any("QueryFailedFailure", &QueryFailedFailure { failure: failure.as_deref().cloned() })

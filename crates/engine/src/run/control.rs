@@ -11,7 +11,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{Env, Run, updates::AbortReason};
-use crate::refusal::Refusal;
+use crate::{refusal::Refusal, time::Nanos};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signal {
@@ -46,6 +46,14 @@ impl Run {
         self.happen(env, Attributes::WorkflowExecutionSignaledEventAttributes(attributes));
         self.look_at_news(env);
         Ok(())
+    }
+
+    /// A signal that comes with the start stands in history before the first workflow task.
+    pub(crate) fn signal_before_first_task(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), Refusal> {
+        let due = std::mem::replace(&mut self.state.first_task_due, Nanos::MAX);
+        let signalled = self.signal(env, signal);
+        self.state.first_task_due = due;
+        signalled
     }
 
     /// Asks the run to stop. Asking again changes nothing.

@@ -12,14 +12,21 @@ mod control;
 mod deadlines;
 mod events;
 pub(crate) mod outbox;
+pub(crate) mod queries;
 mod relatives;
-mod retry;
+pub(crate) mod retry;
 mod start;
 pub(crate) mod state;
 mod task;
 pub(crate) mod updates;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use temporalio_protos::temporal::api::{
     common::v1::SearchAttributes,
@@ -30,11 +37,15 @@ pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity},
     complete::Completion,
     control::Signal,
-    start::StartSpec,
+    commands::{memo_without_nothings, without_nothings},
+    start::{StartSpec, run_timeout, task_timeout},
     state::RunState,
     task::StartedTask,
 };
-use self::updates::{Registry, UpdateNews};
+use self::{
+    queries::PendingQuery,
+    updates::{Registry, UpdateNews},
+};
 use crate::{limits::Limits, refusal::Refusal, time::Nanos};
 
 /// What an operation may ask of its surroundings.
@@ -69,6 +80,12 @@ pub(crate) struct Memory {
     /// What pending activities were scheduled with. Those of a run that was loaded are read again when needed.
     pub(crate) scheduled: BTreeMap<i64, Arc<ActivityTaskScheduledEventAttributes>>,
     pub(crate) updates: Registry,
+    /// Questions that go to the worker with the pending workflow task.
+    pub(crate) queries: Vec<Arc<PendingQuery>>,
+    /// When the run's alarm rings next; zero if none is set.
+    pub(crate) alarm_set: Nanos,
+    /// Writes of this run that are not on disk yet.
+    pub(crate) unsynced: Arc<AtomicUsize>,
 }
 
 /// The worker that has the run in its cache.
@@ -124,7 +141,22 @@ impl Run {
         std::mem::take(&mut self.changes)
     }
 
+    /// Events this operation has written so far.
+    pub(crate) fn written_events(&self) -> Vec<HistoryEvent> {
+        self.changes.events.clone()
+    }
+
     fn touch(&mut self) {
         self.changes.dirty = true;
+    }
+}
+
+impl Run {
+    /// Nothing is lost if the run is read from disk when it is needed again.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.has_started_task()
+            && self.memory.updates.is_empty()
+            && self.memory.queries.is_empty()
+            && self.memory.unsynced.load(Ordering::Acquire) == 0
     }
 }

@@ -68,6 +68,10 @@ pub(crate) enum AbortReason {
 pub(super) struct BadMessage(pub(super) String);
 
 impl Registry {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     fn has_unsent(&self) -> bool {
         self.open.values().any(|open| !open.sent)
     }

@@ -17,6 +17,7 @@ use temporalio_protos::temporal::api::{
     protocol::v1::Message,
 };
 
+pub(crate) use self::facts::{memo_without_nothings, without_nothings};
 use super::{Env, Run, StartedActivity};
 use crate::refusal::Refusal;
 

@@ -1,0 +1,42 @@
+//! Where the engine's time comes from.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::time::Nanos;
+
+/// A clock that can also be waited on.
+pub trait Clock: Send + Sync + 'static {
+    /// Unix nanoseconds.
+    fn now(&self) -> i64;
+
+    /// Completes at or after this moment.
+    fn reach(&self, at: i64) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// The system's time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Nanos {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    fn reach(&self, at: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            // The system's time may be set while we wait; looking again now and then keeps a jump from being missed.
+            const LONGEST_NAP: u64 = 60 * 1_000_000_000;
+            loop {
+                match u64::try_from(at - self.now()) {
+                    Ok(left) if left > 0 => tokio::time::sleep(Duration::from_nanos(left.min(LONGEST_NAP))).await,
+                    _ => return,
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,519 @@
+//! The engine's heart: takes a run, lets something happen to it, and sees to it that the world follows.
+//!
+//! An operation holds the workflow id's lock, changes the run in memory and queues one write. What the operation decided
+//! goes out at once where that is harmless (a workflow task can be handed out again); whoever must not hear of it before
+//! it is kept waits for the write.
+
+use std::sync::{
+    Arc, RwLock,
+    atomic::{AtomicI64, Ordering},
+};
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::{
+    common::v1::SearchAttributes,
+    history::v1::{
+        ActivityTaskScheduledEventAttributes, HistoryEvent, WorkflowExecutionStartedEventAttributes,
+        history_event::Attributes,
+    },
+};
+use tokio::sync::mpsc;
+use windlass_sqlite::{Ack, Database, DatabaseError, Ticket};
+
+use crate::{
+    alarms::Alarms,
+    clock::Clock,
+    limits::Limits,
+    namespaces::Namespaces,
+    news::{News, Position},
+    persist::{self, Batch, Found, RunWrite},
+    queues::{Kind, QueueKey, Queues, Task},
+    refusal::Refusal,
+    registry::{Registry, RunKey, Workflow},
+    run::{Changes, Dispatch, Env, Run},
+    time::{Nanos, SECOND},
+};
+
+/// A worker that has not polled for this long is taken to be gone.
+const STICKY_PATIENCE: Nanos = 10 * SECOND;
+
+pub(crate) struct Core {
+    pub(crate) database: Database,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) namespaces: RwLock<Namespaces>,
+    pub(crate) registry: Registry,
+    pub(crate) queues: Queues,
+    pub(crate) alarms: Alarms,
+    pub(crate) news: News,
+    /// Runs that have letters to send.
+    pub(crate) post: mpsc::UnboundedSender<RunKey>,
+    next_number: AtomicI64,
+}
+
+/// Which run somebody means. Without a run id, the current one.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) namespace: String,
+    pub(crate) workflow_id: String,
+    pub(crate) run_id: String,
+}
+
+/// What came of an operation, and the write that keeps it. Nothing is written if nothing changed.
+#[must_use]
+pub(crate) struct Done<T> {
+    pub(crate) value: T,
+    kept: Option<Ticket<bool, DatabaseError>>,
+}
+
+impl<T> Done<T> {
+    pub(crate) fn nothing_written(value: T) -> Self {
+        Self { value, kept: None }
+    }
+
+    pub(crate) fn written(value: T, kept: Option<Ticket<bool, DatabaseError>>) -> Self {
+        Self { value, kept }
+    }
+
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Done<U> {
+        Done { value: map(self.value), kept: self.kept }
+    }
+
+    /// Waits until what came of it is kept.
+    pub(crate) async fn kept(self) -> Result<T, Refusal> {
+        if let Some(ticket) = self.kept {
+            match ticket.await {
+                Ok(true) => {}
+                Ok(false) => return Err(forgotten()),
+                Err(error) => return Err(unavailable(&error)),
+            }
+        }
+        Ok(self.value)
+    }
+
+    /// Does not wait. The write is carried out all the same.
+    pub(crate) fn value(self) -> T {
+        self.value
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        database: Database,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        post: mpsc::UnboundedSender<RunKey>,
+    ) -> Result<Arc<Self>, DatabaseError> {
+        persist::migrate(&database)?;
+        let highest = database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::highest_number(sql)?))?;
+        let core = Arc::new(Self {
+            namespaces: RwLock::new(Namespaces::load(&database)?),
+            registry: Registry::new(limits.cached_runs),
+            queues: Queues::new(limits.queued_tasks),
+            alarms: Alarms::default(),
+            news: News::default(),
+            next_number: AtomicI64::new(highest + 1),
+            database,
+            clock,
+            limits,
+            post,
+        });
+        let memory = Arc::downgrade(&core);
+        core.database.on_failed_commit(move || {
+            if let Some(core) = memory.upgrade() {
+                core.forget();
+            }
+        });
+        Ok(core)
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    pub(crate) fn new_number(&self) -> i64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A write was lost, and with it what memory held beyond the disk. What is on disk is taken up again.
+    fn forget(&self) {
+        self.registry.forget();
+        self.queues.clear();
+        self.news.forget_updates();
+    }
+
+    /// Fills queues, alarms and the outbox from disk: after a start, and after memory was forgotten.
+    pub(crate) fn recover(self: &Arc<Self>) -> Result<(), DatabaseError> {
+        let alarms = self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::alarms(sql)?))?;
+        self.alarms.clear();
+        for (at, [namespace, workflow_id, run_id]) in alarms {
+            self.alarms.set(at, RunKey::new(&namespace, &workflow_id, &run_id));
+        }
+        self.hand_out_ready_runs()
+    }
+
+    /// Looks through the runs on disk that have something to hand out or to send.
+    pub(crate) fn hand_out_ready_runs(self: &Arc<Self>) -> Result<(), DatabaseError> {
+        const PAGE: usize = 1000;
+        let mut after = 0;
+        loop {
+            let page =
+                self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::ready_runs(sql, after, PAGE)?))?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            after = *last;
+            for (_, [namespace, workflow_id, run_id]) in page {
+                let target = Target { namespace, workflow_id, run_id };
+                // A run that cannot be read now is found again when somebody asks for it.
+                if let Ok(done) = self.with_run(&target, |run, _| Ok((run.waiting(), run.next_letter().is_some()))) {
+                    let (waiting, letters) = done.value();
+                    let key = target.key();
+                    waiting.into_iter().for_each(|dispatch| self.hand_out(&key, dispatch));
+                    if letters {
+                        self.post.send(key).ok();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was.
+    pub(crate) fn with_run<T>(
+        self: &Arc<Self>,
+        target: &Target,
+        act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, Refusal>,
+    ) -> Result<Done<T>, Refusal> {
+        self.with_run_acked(target, Ack::Durable, act)
+    }
+
+    /// As [`with_run`](Self::with_run), for what need not be on disk before anything else happens.
+    pub(crate) fn with_run_acked<T>(
+        self: &Arc<Self>,
+        target: &Target,
+        ack: Ack,
+        act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, Refusal>,
+    ) -> Result<Done<T>, Refusal> {
+        self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
+            let run = self.run_in(workflow, target)?;
+            let value = self.in_env(&target.namespace, |env| act(run, env))?;
+            let run_id = run.state.run_id.clone();
+            let kept = self.keep(workflow, &run_id, epoch, ack);
+            Ok(Done { value, kept })
+        })
+    }
+
+    pub(crate) fn with_workflow<T>(
+        &self,
+        namespace: &str,
+        workflow_id: &str,
+        act: impl FnOnce(&mut Workflow, u64) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        self.registry.with(namespace, workflow_id, act)
+    }
+
+    /// Builds what an operation may ask of its surroundings.
+    pub(crate) fn in_env<T>(&self, namespace: &str, act: impl FnOnce(&Env<'_>) -> T) -> T {
+        let check = |attributes: &mut SearchAttributes| self.read_namespaces().check(namespace, attributes);
+        let env = Env {
+            now: self.now(),
+            limits: &self.limits,
+            new_id: &|| uuid::Uuid::new_v4().to_string(),
+            namespace_id: &|name| self.read_namespaces().id(name),
+            check_attributes: &check,
+        };
+        act(&env)
+    }
+
+    pub(crate) fn read_namespaces(&self) -> std::sync::RwLockReadGuard<'_, Namespaces> {
+        self.namespaces.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The run that is meant, from memory or from disk.
+    pub(crate) fn run_in<'w>(&self, workflow: &'w mut Workflow, target: &Target) -> Result<&'w mut Run, Refusal> {
+        let run_id = match target.run_id.as_str() {
+            "" => match self.current_in(workflow, &target.namespace, &target.workflow_id)? {
+                Some((_, run_id)) => run_id,
+                None => return Err(Refusal::not_found(format!("workflow not found for ID: {}", target.workflow_id))),
+            },
+            run_id => run_id.to_owned(),
+        };
+        if !workflow.runs.contains_key(&run_id) {
+            let found = self.read(|sql| persist::find_run(sql, &target.namespace, &target.workflow_id, &run_id))?;
+            let Some(Found { number, state }) = found else {
+                return Err(Refusal::not_found(format!(
+                    "workflow execution not found for workflow ID \"{}\" and run ID \"{run_id}\"",
+                    target.workflow_id
+                )));
+            };
+            workflow.runs.insert(run_id.clone(), Run::loaded(number, state));
+        }
+        workflow.runs.get_mut(&run_id).ok_or_else(|| Refusal::Internal("a run vanished".to_owned()))
+    }
+
+    /// Number and id of the current run.
+    pub(crate) fn current_in(
+        &self,
+        workflow: &mut Workflow,
+        namespace: &str,
+        workflow_id: &str,
+    ) -> Result<Option<(i64, String)>, Refusal> {
+        if let Some(known) = &workflow.current {
+            return Ok(known.clone());
+        }
+        let current = self.read(|sql| persist::current_run(sql, namespace, workflow_id))?;
+        workflow.current = Some(current.clone());
+        Ok(current)
+    }
+
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Refusal> {
+        self.database
+            .read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?))
+            .map_err(|error| unavailable(&error))
+    }
+
+    /// A run's first event, for a run that is to be tried again.
+    pub(crate) fn beginning(&self, run: i64) -> Option<WorkflowExecutionStartedEventAttributes> {
+        match self.event(run, 1)?.attributes {
+            Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Some(started),
+            _ => None,
+        }
+    }
+
+    /// What an activity was scheduled with.
+    pub(crate) fn scheduled(&self, run: i64, scheduled_id: i64) -> Option<ActivityTaskScheduledEventAttributes> {
+        match self.event(run, scheduled_id)?.attributes {
+            Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) => Some(scheduled),
+            _ => None,
+        }
+    }
+
+    fn event(&self, run: i64, id: i64) -> Option<HistoryEvent> {
+        self.read(|sql| persist::event(sql, run, id)).ok().flatten()
+    }
+
+    /// Adds a new run, which becomes the current one.
+    pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Done<()> {
+        let run_id = run.state.run_id.clone();
+        workflow.runs.insert(run_id.clone(), run);
+        Done { value: (), kept: self.keep_new(workflow, &run_id, epoch) }
+    }
+
+    /// Ends an operation: what the run decided is queued for writing and handed out.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+        ack: Ack,
+    ) -> Option<Ticket<bool, DatabaseError>> {
+        self.keep_step(workflow, run_id, epoch, ack, false)
+    }
+
+    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Option<Ticket<bool, DatabaseError>> {
+        self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
+    }
+
+    fn keep_step(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+        ack: Ack,
+        new: bool,
+    ) -> Option<Ticket<bool, DatabaseError>> {
+        let run = workflow.runs.get_mut(run_id)?;
+        let namespace = run.state.namespace.clone();
+        let mut changes = self.in_env(&namespace, |env| run.settle(env));
+        let successor = changes.successor.take();
+        let mut steps = vec![self.step(run, changes, new)];
+        if new {
+            workflow.current = Some(Some((run.number, run.state.run_id.clone())));
+        }
+        if let Some(mut next) = successor {
+            next.number = self.new_number();
+            let changes = self.in_env(&namespace, |env| next.settle(env));
+            steps.push(self.step(&mut next, changes, true));
+            workflow.current = Some(Some((next.number, next.state.run_id.clone())));
+            workflow.runs.insert(next.state.run_id.clone(), *next);
+        }
+        self.write(steps, epoch, ack)
+    }
+
+    /// Turns what a run has decided into a write, and hands out its tasks.
+    fn step(self: &Arc<Self>, run: &mut Run, mut changes: Changes, new: bool) -> Step {
+        let key = RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
+        let alarm = run.alarm();
+        if let Some(at) = alarm.filter(|at| run.memory.alarm_set == 0 || *at < run.memory.alarm_set) {
+            run.memory.alarm_set = at;
+            self.alarms.set(at, key.clone());
+        }
+        for dispatch in std::mem::take(&mut changes.dispatches) {
+            self.hand_out_from(run, &key, dispatch);
+        }
+        let listing = changes.listing.then(|| self.listing(run));
+        let (batch, events) = Batch::of(changes.events);
+        run.memory.tail.extend(events);
+        run.trim_tail();
+        let write = changes.dirty.then(|| RunWrite {
+            number: run.number,
+            namespace: run.state.namespace.clone(),
+            workflow_id: run.state.workflow_id.clone(),
+            run_id: run.state.run_id.clone(),
+            new,
+            state: run.encode(),
+            next_due: alarm,
+            ready: run.has_something_ready(),
+            batch,
+            listing,
+        });
+        if write.is_some() {
+            run.memory.unsynced.fetch_add(1, Ordering::AcqRel);
+        }
+        Step {
+            write,
+            unsynced: Arc::clone(&run.memory.unsynced),
+            position: Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() },
+            updates: changes.updates,
+            letters: !run.state.outbox.is_empty(),
+            key,
+        }
+    }
+
+    fn write(self: &Arc<Self>, steps: Vec<Step>, epoch: u64, ack: Ack) -> Option<Ticket<bool, DatabaseError>> {
+        if steps.iter().all(|step| step.write.is_none()) {
+            // Nothing to keep: what there is to say can be said now.
+            steps.into_iter().for_each(|step| step.tell(self));
+            return None;
+        }
+        let core = Arc::clone(self);
+        Some(self.database.apply(ack, move |tx| {
+            if core.registry.epoch() != epoch {
+                return Ok(false);
+            }
+            for step in &steps {
+                if let Some(write) = &step.write {
+                    write.apply(tx)?;
+                }
+            }
+            tx.after_sync(move || steps.into_iter().for_each(|step| step.tell(&core)));
+            Ok(true)
+        }))
+    }
+
+    fn hand_out_from(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) {
+        let dispatch = match dispatch {
+            Dispatch::Workflow { queue, sticky: true, scheduled_id } => {
+                let sticky = self.queue(key, queue.clone(), Kind::Workflow);
+                if self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
+                    Dispatch::Workflow { queue, sticky: true, scheduled_id }
+                } else {
+                    // Its worker is gone; any other may have the task.
+                    match run.unstick() {
+                        Some(dispatch) => dispatch,
+                        None => return,
+                    }
+                }
+            }
+            other => other,
+        };
+        self.hand_out(key, dispatch);
+    }
+
+    pub(crate) fn hand_out(&self, key: &RunKey, dispatch: Dispatch) {
+        let run = key.clone();
+        match dispatch {
+            Dispatch::Workflow { queue, scheduled_id, .. } => {
+                self.queues.offer(&self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id });
+            }
+            Dispatch::Activity { queue, scheduled_id, attempt } => {
+                let task = Task::Activity { run, scheduled_id, attempt };
+                self.queues.offer(&self.queue(key, queue, Kind::Activity), task);
+            }
+        }
+    }
+
+    fn queue(&self, run: &RunKey, name: String, kind: Kind) -> QueueKey {
+        QueueKey { namespace: Arc::clone(&run.namespace), name, kind }
+    }
+}
+
+/// One run's part of a write.
+struct Step {
+    key: RunKey,
+    write: Option<RunWrite>,
+    unsynced: Arc<std::sync::atomic::AtomicUsize>,
+    position: Position,
+    updates: Vec<crate::run::updates::UpdateNews>,
+    letters: bool,
+}
+
+impl Step {
+    /// Tells those who wait, now that it is kept.
+    fn tell(self, core: &Core) {
+        if self.write.is_some() {
+            self.unsynced.fetch_sub(1, Ordering::AcqRel);
+            core.news.history_reached(&self.key.run_id, self.position);
+        }
+        for news in self.updates {
+            core.news.update_reached(&self.key.run_id, &news.update_id, news.progress);
+        }
+        if self.letters {
+            // Without anybody to send them, they are sent after the next start.
+            core.post.send(self.key).ok();
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn new(namespace: &str, workflow_id: &str, run_id: &str) -> Self {
+        Self { namespace: namespace.to_owned(), workflow_id: workflow_id.to_owned(), run_id: run_id.to_owned() }
+    }
+
+    pub(crate) fn key(&self) -> RunKey {
+        RunKey::new(&self.namespace, &self.workflow_id, &self.run_id)
+    }
+
+    pub(crate) fn of(key: &RunKey) -> Self {
+        Self::new(&key.namespace, &key.workflow_id, &key.run_id)
+    }
+}
+
+impl Run {
+    fn waiting(&self) -> Vec<Dispatch> {
+        if !self.state.is_running() {
+            return Vec::new();
+        }
+        self.waiting_task().into_iter().chain(self.waiting_activities()).collect()
+    }
+
+    fn has_something_ready(&self) -> bool {
+        !self.state.outbox.is_empty() || !self.waiting().is_empty()
+    }
+
+    /// The state as it is kept: a speculative task is not.
+    fn encode(&mut self) -> Vec<u8> {
+        let speculative = self.state.task.take_if(|task| task.speculative);
+        let encoded = self.state.encode_to_vec();
+        if speculative.is_some() {
+            self.state.task = speculative;
+        }
+        encoded
+    }
+
+    fn trim_tail(&mut self) {
+        let from = self.state.previous_started_id;
+        if self.memory.tail.first().is_some_and(|event| event.event_id <= from) {
+            self.memory.tail.retain(|event| event.event_id > from);
+        }
+    }
+}
+
+pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
+    Refusal::Unavailable(format!("the engine's database refused: {error}"))
+}
+
+fn forgotten() -> Refusal {
+    Refusal::Unavailable("an earlier write of this run was lost; try again".to_owned())
+}

@@ -1,0 +1,65 @@
+//! The namespaces, in memory. There are few of them, and every request names one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use temporalio_protos::temporal::api::{common::v1::SearchAttributes, enums::v1::IndexedValueType};
+use windlass_sqlite::{Database, DatabaseError};
+
+use crate::{
+    persist::{self, NamespaceRecord},
+    refusal::Refusal,
+    visibility::{self, Attributes},
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct Namespaces {
+    pub(crate) records: BTreeMap<String, NamespaceRecord>,
+    attributes: HashMap<String, Attributes>,
+}
+
+impl Namespaces {
+    pub(crate) fn load(database: &Database) -> Result<Self, DatabaseError> {
+        let (records, attributes) = database.read_blocking(|sql| {
+            Ok::<_, DatabaseError>((persist::namespaces(sql)?, persist::attributes(sql)?))
+        })?;
+        let mut namespaces = Self::default();
+        for record in records {
+            namespaces.records.insert(record.name.clone(), record);
+        }
+        for (namespace, name, kind) in attributes {
+            namespaces.attributes.entry(namespace).or_default().insert(name, kind);
+        }
+        Ok(namespaces)
+    }
+
+    pub(crate) fn id(&self, name: &str) -> Option<String> {
+        self.records.get(name).map(|record| record.id.clone())
+    }
+
+    /// The namespace of a request.
+    pub(crate) fn named(&self, name: &str) -> Result<&NamespaceRecord, Refusal> {
+        if name.is_empty() {
+            return Err(Refusal::invalid("Namespace is empty."));
+        }
+        self.records.get(name).ok_or_else(|| Refusal::NamespaceNotFound(name.to_owned()))
+    }
+
+    pub(crate) fn attributes(&self, namespace: &str) -> Attributes {
+        self.attributes.get(namespace).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn add_attribute(&mut self, namespace: &str, name: String, kind: IndexedValueType) {
+        self.attributes.entry(namespace.to_owned()).or_default().insert(name, kind);
+    }
+
+    pub(crate) fn remove_attribute(&mut self, namespace: &str, name: &str) {
+        if let Some(attributes) = self.attributes.get_mut(namespace) {
+            attributes.remove(name);
+        }
+    }
+
+    /// Refuses search attributes that the namespace does not know, and notes the type beside each value.
+    pub(crate) fn check(&self, namespace: &str, given: &mut SearchAttributes) -> Result<(), Refusal> {
+        visibility::index::check(namespace, given, &self.attributes(namespace))
+    }
+}

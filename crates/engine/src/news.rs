@@ -1,0 +1,88 @@
+//! Telling those who wait that a run has moved on.
+//!
+//! News is told once what it speaks of is kept. A channel exists only while somebody listens.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use crate::run::updates::Progress;
+
+/// How far a run's history has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Position {
+    pub(crate) next_event_id: i64,
+    pub(crate) closed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct News {
+    /// By run id.
+    histories: Board<String, Position>,
+    /// By run id and update id.
+    updates: Board<(String, String), Option<Progress>>,
+}
+
+impl News {
+    pub(crate) fn history(&self, run_id: &str) -> watch::Receiver<Position> {
+        self.histories.listen(run_id.to_owned())
+    }
+
+    pub(crate) fn history_reached(&self, run_id: &str, position: Position) {
+        self.histories.tell(&run_id.to_owned(), position);
+    }
+
+    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<Option<Progress>> {
+        self.updates.listen((run_id.to_owned(), update_id.to_owned()))
+    }
+
+    pub(crate) fn update_reached(&self, run_id: &str, update_id: &str, progress: Progress) {
+        self.updates.tell(&(run_id.to_owned(), update_id.to_owned()), Some(progress));
+    }
+
+    /// What was admitted is forgotten; whoever waits has to ask again.
+    pub(crate) fn forget_updates(&self) {
+        self.updates.clear();
+    }
+}
+
+struct Board<K, V> {
+    channels: Mutex<HashMap<K, watch::Sender<V>>>,
+}
+
+impl<K, V> Default for Board<K, V> {
+    fn default() -> Self {
+        Self { channels: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash, V: Default> Board<K, V> {
+    fn listen(&self, key: K) -> watch::Receiver<V> {
+        let mut channels = self.lock();
+        // Channels nobody listens to any more are swept out as the board grows.
+        if channels.len() >= 64 && channels.len().is_power_of_two() {
+            channels.retain(|_, channel| channel.receiver_count() > 0);
+        }
+        channels.entry(key).or_insert_with(|| watch::channel(V::default()).0).subscribe()
+    }
+
+    fn tell(&self, key: &K, value: V) {
+        let mut channels = self.lock();
+        let Some(channel) = channels.get(key) else { return };
+        if channel.send(value).is_err() {
+            channels.remove(key);
+        }
+    }
+
+    fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, watch::Sender<V>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,22 @@
+//! The engine's tables: what is written when a run takes a step, and what is read when one is needed again.
+//!
+//! Nothing is decided here. Lists and their filters are in `visibility`.
+
+mod history;
+mod namespaces;
+mod runs;
+
+use windlass_sqlite::Database;
+
+pub(crate) use self::{
+    history::{Batch, event, events_after, events_before},
+    namespaces::{NamespaceRecord, attributes, namespaces, save_attribute, remove_attribute, save_namespace},
+    runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, load_run, ready_runs},
+};
+
+const COMPONENT: &str = "engine";
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+
+pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {
+    database.migrate(COMPONENT, MIGRATIONS)
+}

@@ -1,0 +1,162 @@
+//! Runs and the current run of each workflow id.
+
+use prost::Message as _;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::history::{self, Batch};
+use crate::{
+    run::RunState,
+    time::Nanos,
+    visibility::sql::{self as listing, VisibilityRow},
+};
+
+/// One step of a run, ready to be written.
+pub(crate) struct RunWrite {
+    pub(crate) number: i64,
+    pub(crate) namespace: String,
+    pub(crate) workflow_id: String,
+    pub(crate) run_id: String,
+    /// It is the first step, and the run becomes the current one of its workflow id.
+    pub(crate) new: bool,
+    /// Encoded.
+    pub(crate) state: Vec<u8>,
+    pub(crate) next_due: Option<Nanos>,
+    pub(crate) ready: bool,
+    pub(crate) batch: Option<Batch>,
+    pub(crate) listing: Option<VisibilityRow>,
+}
+
+impl RunWrite {
+    pub(crate) fn apply(&self, sql: &Connection) -> rusqlite::Result<()> {
+        if self.new {
+            sql.prepare_cached(
+                "INSERT INTO engine_runs (number, namespace, workflow_id, run_id, state, next_due, ready)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![
+                self.number,
+                self.namespace,
+                self.workflow_id,
+                self.run_id,
+                self.state,
+                self.next_due,
+                self.ready
+            ])?;
+            sql.prepare_cached(
+                "INSERT INTO engine_current (namespace, workflow_id, number) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (namespace, workflow_id) DO UPDATE SET number = excluded.number",
+            )?
+            .execute(params![self.namespace, self.workflow_id, self.number])?;
+        } else {
+            sql.prepare_cached("UPDATE engine_runs SET state = ?2, next_due = ?3, ready = ?4 WHERE number = ?1")?
+                .execute(params![self.number, self.state, self.next_due, self.ready])?;
+        }
+        if let Some(batch) = &self.batch {
+            history::append(sql, self.number, batch)?;
+        }
+        if let Some(row) = &self.listing {
+            listing::save(sql, row)?;
+        }
+        Ok(())
+    }
+}
+
+/// A run as the tables know it.
+pub(crate) struct Found {
+    pub(crate) number: i64,
+    pub(crate) state: RunState,
+}
+
+fn found(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found> {
+    let blob: Vec<u8> = row.get(1)?;
+    let state = RunState::decode(&*blob).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error))
+    })?;
+    Ok(Found { number: row.get(0)?, state })
+}
+
+pub(crate) fn load_run(sql: &Connection, number: i64) -> rusqlite::Result<Option<Found>> {
+    sql.prepare_cached("SELECT number, state FROM engine_runs WHERE number = ?1")?
+        .query_row([number], found)
+        .optional()
+}
+
+pub(crate) fn find_run(
+    sql: &Connection,
+    namespace: &str,
+    workflow_id: &str,
+    run_id: &str,
+) -> rusqlite::Result<Option<Found>> {
+    sql.prepare_cached(
+        "SELECT number, state FROM engine_runs WHERE run_id = ?1 AND workflow_id = ?2 AND namespace = ?3",
+    )?
+    .query_row([run_id, workflow_id, namespace], found)
+    .optional()
+}
+
+/// Number and id of the current run.
+pub(crate) fn current_run(
+    sql: &Connection,
+    namespace: &str,
+    workflow_id: &str,
+) -> rusqlite::Result<Option<(i64, String)>> {
+    sql.prepare_cached(
+        "SELECT r.number, r.run_id FROM engine_current c JOIN engine_runs r ON r.number = c.number
+         WHERE c.namespace = ?1 AND c.workflow_id = ?2",
+    )?
+    .query_row([namespace, workflow_id], |row| Ok((row.get(0)?, row.get(1)?)))
+    .optional()
+}
+
+pub(crate) fn highest_number(sql: &Connection) -> rusqlite::Result<i64> {
+    sql.query_row("SELECT coalesce(max(number), 0) FROM engine_runs", [], |row| row.get(0))
+}
+
+/// Namespace, workflow id and run id of runs that have something to hand out or to send.
+pub(crate) fn ready_runs(sql: &Connection, after: i64, limit: usize) -> rusqlite::Result<Vec<(i64, [String; 3])>> {
+    sql.prepare_cached(
+        "SELECT number, namespace, workflow_id, run_id FROM engine_runs WHERE ready = 1 AND number > ?1
+         ORDER BY number LIMIT ?2",
+    )?
+    .query_map(params![after, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+        Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]))
+    })?
+    .collect()
+}
+
+/// When something happens by itself, and to which run.
+pub(crate) fn alarms(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
+    sql.prepare("SELECT next_due, namespace, workflow_id, run_id FROM engine_runs WHERE next_due IS NOT NULL")?
+        .query_map([], |row| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?])))?
+        .collect()
+}
+
+/// Closed runs of a namespace that ended before this moment.
+pub(crate) fn expired(
+    sql: &Connection,
+    namespace: &str,
+    before: Nanos,
+    limit: usize,
+) -> rusqlite::Result<Vec<[String; 2]>> {
+    sql.prepare_cached(
+        "SELECT workflow_id, run_id FROM engine_visibility
+         WHERE namespace = ?1 AND close_time IS NOT NULL AND close_time < ?2 LIMIT ?3",
+    )?
+    .query_map(params![namespace, before, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+        Ok([row.get(0)?, row.get(1)?])
+    })?
+    .collect()
+}
+
+/// Removes a run and everything of it. If it was current, the workflow id is free.
+pub(crate) fn delete_run(sql: &Connection, number: i64) -> rusqlite::Result<()> {
+    for statement in [
+        "DELETE FROM engine_history WHERE run = ?1",
+        "DELETE FROM engine_visibility WHERE run = ?1",
+        "DELETE FROM engine_current WHERE number = ?1",
+        "DELETE FROM engine_runs WHERE number = ?1",
+    ] {
+        sql.prepare_cached(statement)?.execute([number])?;
+    }
+    Ok(())
+}

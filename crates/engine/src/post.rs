@@ -1,0 +1,304 @@
+//! Delivers what runs have to tell each other.
+//!
+//! Each run's letters are sent in order, one at a time. A letter is sent only once the step that wrote it is kept, and
+//! stays with its run until the answer is.
+
+use std::{collections::HashSet, sync::Arc};
+
+use temporalio_protos::temporal::api::{
+    common::v1::WorkflowExecution,
+    enums::v1::{
+        CancelExternalWorkflowExecutionFailedCause as CancelFailed, ParentClosePolicy,
+        SignalExternalWorkflowExecutionFailedCause as SignalFailed,
+        StartChildWorkflowExecutionFailedCause as StartFailed, WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
+    },
+};
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    core::{Core, Target},
+    refusal::Refusal,
+    registry::RunKey,
+    run::{
+        Signal, StartSpec,
+        outbox::{CancelRun, ChildEnded, Content, Letter, ParentEnded, SignalRun, StartChild},
+        state::Parent,
+    },
+    service::start::{Policies, Started},
+};
+
+/// Pause before a delivery that failed for want of a database is tried again.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Sends letters until the token fires.
+pub(crate) async fn deliver(core: Arc<Core>, mut post: mpsc::UnboundedReceiver<RunKey>, shutdown: CancellationToken) {
+    let mut busy: HashSet<RunKey> = HashSet::new();
+    let mut again: HashSet<RunKey> = HashSet::new();
+    let mut rounds: JoinSet<RunKey> = JoinSet::new();
+    loop {
+        let run = tokio::select! {
+            () = shutdown.cancelled() => return,
+            Some(run) = post.recv() => {
+                if busy.contains(&run) {
+                    again.insert(run);
+                    continue;
+                }
+                run
+            }
+            Some(Ok(run)) = rounds.join_next() => {
+                busy.remove(&run);
+                if !again.remove(&run) {
+                    continue;
+                }
+                run
+            }
+            else => return,
+        };
+        busy.insert(run.clone());
+        let core = Arc::clone(&core);
+        rounds.spawn(async move {
+            while let Err(refusal) = core.send_letters(&run).await {
+                tracing::warn!(%refusal, run = &*run.run_id, "letters of a run cannot be sent now");
+                tokio::time::sleep(PAUSE).await;
+            }
+            run
+        });
+    }
+}
+
+impl Core {
+    /// Sends all letters of a run.
+    async fn send_letters(self: &Arc<Self>, run: &RunKey) -> Result<(), Refusal> {
+        let target = Target::of(run);
+        loop {
+            let next = self.with_run(&target, |run, _| Ok(run.next_letter().cloned()));
+            let letter = match next {
+                Ok(done) => done.value(),
+                // It was deleted meanwhile.
+                Err(Refusal::NotFound(_)) => return Ok(()),
+                Err(refusal) => return Err(refusal),
+            };
+            let Some(Letter { id, content }) = letter else { return Ok(()) };
+            match content {
+                Some(Content::StartChild(letter)) => self.start_child(&target, id, letter).await?,
+                Some(Content::Signal(letter)) => self.signal_other(&target, id, letter).await?,
+                Some(Content::Cancel(letter)) => self.cancel_other(&target, id, letter).await?,
+                Some(Content::ChildEnded(letter)) => self.child_ended(&target, id, letter).await?,
+                Some(Content::ParentEnded(letter)) => self.parent_ended(&target, id, letter).await?,
+                None => self.with_run(&target, |run, _| { run.letter_done(id); Ok(()) })?.kept().await?,
+            }
+        }
+    }
+
+    async fn start_child(self: &Arc<Self>, parent: &Target, id: i64, letter: StartChild) -> Result<(), Refusal> {
+        let Some(child) = letter.child.clone() else { return Ok(()) };
+        let parent_run = self.with_run(parent, |run, _| Ok((run.state.clone(), run.state.is_running())))?.value();
+        let (parent_state, parent_runs) = parent_run;
+        if !parent_runs && child.parent_close_policy() != ParentClosePolicy::Abandon {
+            return self.with_run(parent, |run, _| { run.letter_done(id); Ok(()) })?.kept().await;
+        }
+        let spec = StartSpec {
+            namespace: child.namespace.clone(),
+            workflow_id: child.workflow_id.clone(),
+            workflow_type: child.workflow_type.clone().unwrap_or_default().name,
+            task_queue: child.task_queue.clone().unwrap_or_default().name,
+            input: child.input.clone(),
+            header: child.header.clone(),
+            execution_timeout: child.workflow_execution_timeout,
+            run_timeout: child.workflow_run_timeout,
+            task_timeout: child.workflow_task_timeout,
+            request_id: letter.request_id.clone(),
+            retry_policy: child.retry_policy.clone(),
+            memo: child.memo.clone(),
+            search_attributes: child.search_attributes.clone(),
+            user_metadata: letter.user_metadata.clone(),
+            priority: child.priority.clone().or(parent_state.priority.clone()),
+            first_task_backoff: Some(prost_wkt_types::Duration::default()),
+            parent_namespace_id: self.read_namespaces().id(&parent.namespace).unwrap_or_default(),
+            parent: Some(Parent {
+                namespace: parent.namespace.clone(),
+                workflow_id: parent.workflow_id.clone(),
+                run_id: parent.run_id.clone(),
+                initiated_id: letter.initiated_id,
+            }),
+            root: Some(WorkflowExecution {
+                workflow_id: parent_state.root_workflow_id.clone(),
+                run_id: parent_state.root_run_id.clone(),
+            }),
+            attempt: 1,
+            ..StartSpec::default()
+        };
+        let policies = Policies {
+            reuse: WorkflowIdReusePolicy::try_from(child.workflow_id_reuse_policy).unwrap_or_default(),
+            conflict: WorkflowIdConflictPolicy::Fail,
+        };
+        // The child's first task waits until its parent knows of it, so that its end cannot come first.
+        let started = self.start_held(spec, policies).await;
+        let run_id = match started {
+            Ok(Started { run_id, .. }) => run_id,
+            Err(Refusal::AlreadyStarted { .. }) => {
+                let cause = StartFailed::WorkflowAlreadyExists;
+                return self.refuse_child(parent, id, &letter, cause).await;
+            }
+            Err(Refusal::NamespaceNotFound(_)) => {
+                return self.refuse_child(parent, id, &letter, StartFailed::NamespaceNotFound).await;
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        let child_target = Target::new(&child.namespace, &child.workflow_id, &run_id);
+        self.with_run(parent, |run, env| {
+            run.child_started(env, &letter, &run_id);
+            run.letter_done(id);
+            Ok(())
+        })?
+        .kept()
+        .await?;
+        match self.with_run(&child_target, |run, env| { run.begin(env); Ok(()) }) {
+            Ok(done) => done.kept().await,
+            Err(Refusal::NotFound(_)) => Ok(()),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    async fn refuse_child(
+        self: &Arc<Self>,
+        parent: &Target,
+        id: i64,
+        letter: &StartChild,
+        cause: StartFailed,
+    ) -> Result<(), Refusal> {
+        self.with_run(parent, |run, env| {
+            run.child_not_started(env, letter, cause);
+            run.letter_done(id);
+            Ok(())
+        })?
+        .kept()
+        .await
+    }
+
+    async fn signal_other(self: &Arc<Self>, sender: &Target, id: i64, letter: SignalRun) -> Result<(), Refusal> {
+        let Some(signal) = letter.signal.clone() else { return Ok(()) };
+        let receiver = target_of(&signal.namespace, signal.workflow_execution.as_ref());
+        let refused = if receiver.workflow_id == sender.workflow_id && receiver.namespace == sender.namespace {
+            Some(SignalFailed::ExternalWorkflowExecutionNotFound)
+        } else {
+            let delivered = self.with_run(&receiver, |run, env| {
+                if signal.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
+                    return Err(Refusal::not_found("workflow execution not found"));
+                }
+                run.signal(
+                    env,
+                    Signal {
+                        name: signal.signal_name.clone(),
+                        input: signal.input.clone(),
+                        header: signal.header.clone(),
+                        identity: "history-service".to_owned(),
+                        request_id: letter.request_id.clone(),
+                        sender: Some(execution_of(sender)),
+                    },
+                )
+            });
+            match delivered {
+                Ok(done) => {
+                    done.kept().await?;
+                    None
+                }
+                Err(Refusal::NotFound(_)) => Some(SignalFailed::ExternalWorkflowExecutionNotFound),
+                Err(Refusal::NamespaceNotFound(_)) => Some(SignalFailed::NamespaceNotFound),
+                Err(Refusal::InvalidArgument(_)) => Some(SignalFailed::SignalCountLimitExceeded),
+                Err(refusal) => return Err(refusal),
+            }
+        };
+        self.with_run(sender, |run, env| {
+            run.signal_answered(env, &letter, refused);
+            run.letter_done(id);
+            Ok(())
+        })?
+        .kept()
+        .await
+    }
+
+    async fn cancel_other(self: &Arc<Self>, sender: &Target, id: i64, letter: CancelRun) -> Result<(), Refusal> {
+        let Some(cancel) = letter.cancel.clone() else { return Ok(()) };
+        let receiver = target_of(&cancel.namespace, cancel.workflow_execution.as_ref());
+        let refused = if receiver.workflow_id == sender.workflow_id && receiver.namespace == sender.namespace {
+            Some(CancelFailed::ExternalWorkflowExecutionNotFound)
+        } else {
+            let delivered = self.with_run(&receiver, |run, env| {
+                if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
+                    return Err(Refusal::not_found("workflow execution not found"));
+                }
+                let asked_by = Some((execution_of(sender), letter.initiated_id));
+                run.request_cancel(env, &letter.request_id, &cancel.reason, "history-service", asked_by)
+            });
+            match delivered {
+                Ok(done) => {
+                    done.kept().await?;
+                    None
+                }
+                Err(Refusal::NotFound(_)) => Some(CancelFailed::ExternalWorkflowExecutionNotFound),
+                Err(Refusal::NamespaceNotFound(_)) => Some(CancelFailed::NamespaceNotFound),
+                Err(refusal) => return Err(refusal),
+            }
+        };
+        self.with_run(sender, |run, env| {
+            run.cancel_answered(env, &letter, refused);
+            run.letter_done(id);
+            Ok(())
+        })?
+        .kept()
+        .await
+    }
+
+    async fn child_ended(self: &Arc<Self>, child: &Target, id: i64, letter: ChildEnded) -> Result<(), Refusal> {
+        if let (Some(parent), Some(end)) = (letter.parent, letter.end) {
+            let target = Target::new(&parent.namespace, &parent.workflow_id, &parent.run_id);
+            let told = self.with_run(&target, |run, env| {
+                run.child_ended(env, parent.initiated_id, &child.run_id, &end);
+                Ok(())
+            });
+            match told {
+                Ok(done) => done.kept().await?,
+                Err(Refusal::NotFound(_)) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        self.with_run(child, |run, _| { run.letter_done(id); Ok(()) })?.kept().await
+    }
+
+    async fn parent_ended(self: &Arc<Self>, parent: &Target, id: i64, letter: ParentEnded) -> Result<(), Refusal> {
+        let child = Target::new(&letter.namespace, &letter.workflow_id, "");
+        let request_id = format!("{}-{id}", parent.run_id);
+        let told = self.with_run(&child, |run, env| {
+            // The id may belong to somebody else by now.
+            if run.state.first_run_id != letter.first_run_id {
+                return Ok(());
+            }
+            if letter.terminate {
+                run.terminate(env, "by parent close policy", None, "history-service")
+            } else {
+                run.request_cancel(env, &request_id, "", "history-service", Some((execution_of(parent), 0)))
+            }
+        });
+        match told {
+            Ok(done) => done.kept().await?,
+            Err(Refusal::NotFound(_)) => {}
+            Err(refusal) => return Err(refusal),
+        }
+        self.with_run(parent, |run, _| { run.letter_done(id); Ok(()) })?.kept().await
+    }
+}
+
+fn target_of(namespace: &str, execution: Option<&WorkflowExecution>) -> Target {
+    let execution = execution.cloned().unwrap_or_default();
+    Target { namespace: namespace.to_owned(), workflow_id: execution.workflow_id, run_id: execution.run_id }
+}
+
+fn execution_of(target: &Target) -> WorkflowExecution {
+    WorkflowExecution { workflow_id: target.workflow_id.clone(), run_id: target.run_id.clone() }
+}
+
+fn is_child_of(parent: Option<&Parent>, sender: &Target) -> bool {
+    parent.is_some_and(|parent| parent.workflow_id == sender.workflow_id && parent.run_id == sender.run_id)
+}

@@ -1,0 +1,118 @@
+//! Runs in memory: one lock for each workflow id, and never two of them held at once.
+//!
+//! A workflow id's runs are loaded when somebody asks for them and let go when they have been idle for long. What is in
+//! memory may be ahead of the disk by the writes that are under way; if one of those fails, everything in memory is
+//! forgotten, as if the process had started again.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::run::Run;
+
+/// Names a run for good.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RunKey {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) workflow_id: Arc<str>,
+    pub(crate) run_id: Arc<str>,
+}
+
+impl RunKey {
+    pub(crate) fn new(namespace: &str, workflow_id: &str, run_id: &str) -> Self {
+        Self { namespace: namespace.into(), workflow_id: workflow_id.into(), run_id: run_id.into() }
+    }
+}
+
+/// What is known of a workflow id.
+#[derive(Default)]
+pub(crate) struct Workflow {
+    /// The memory this belongs to; see [`Registry::epoch`].
+    epoch: u64,
+    /// Number and id of the latest run. `None` before it was looked up, `Some(None)` if there is none.
+    pub(crate) current: Option<Option<(i64, String)>>,
+    pub(crate) runs: HashMap<String, Run>,
+    used: u64,
+    /// Taken out of the registry; whoever holds it looks again.
+    retired: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Slot {
+    workflow: Mutex<Workflow>,
+}
+
+pub(crate) struct Registry {
+    slots: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<Slot>>>,
+    epoch: AtomicU64,
+    tick: AtomicU64,
+    limit: usize,
+}
+
+impl Registry {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { slots: Mutex::default(), epoch: AtomicU64::new(1), tick: AtomicU64::new(1), limit }
+    }
+
+    /// Counts how often the memory was forgotten. A write that belongs to an earlier memory must not be carried out.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Forgets everything in memory.
+    pub(crate) fn forget(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.lock().clear();
+    }
+
+    /// Does something with a workflow id while nobody else does.
+    pub(crate) fn with<T>(&self, namespace: &str, workflow_id: &str, act: impl FnOnce(&mut Workflow, u64) -> T) -> T {
+        let key: (Arc<str>, Arc<str>) = (namespace.into(), workflow_id.into());
+        loop {
+            let slot = {
+                let mut slots = self.lock();
+                if slots.len() > self.limit {
+                    self.let_idle_ones_go(&mut slots);
+                }
+                Arc::clone(slots.entry(key.clone()).or_default())
+            };
+            let mut workflow = slot.workflow.lock().unwrap_or_else(PoisonError::into_inner);
+            if workflow.retired {
+                continue;
+            }
+            let epoch = self.epoch();
+            if workflow.epoch != epoch {
+                *workflow = Workflow { epoch, ..Workflow::default() };
+            }
+            workflow.used = self.tick.fetch_add(1, Ordering::Relaxed);
+            return act(&mut workflow, epoch);
+        }
+    }
+
+    /// Lets the quarter go that was used least recently, as far as nothing is under way there.
+    fn let_idle_ones_go(&self, slots: &mut HashMap<(Arc<str>, Arc<str>), Arc<Slot>>) {
+        let now = self.tick.load(Ordering::Relaxed);
+        let mut ages: Vec<u64> =
+            slots.values().filter_map(|slot| slot.workflow.try_lock().ok().map(|workflow| workflow.used)).collect();
+        ages.sort_unstable();
+        let Some(limit) = ages.get(ages.len() / 4).copied() else { return };
+        slots.retain(|_, slot| {
+            let Ok(mut workflow) = slot.workflow.try_lock() else { return true };
+            let idle = workflow.used <= limit && workflow.used < now && workflow.runs.values().all(Run::is_idle);
+            workflow.retired = idle;
+            !idle
+        });
+    }
+
+    pub(crate) fn cached(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Arc<str>), Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,259 @@
+//! Activities: polled for, answered by token or by id, kept alive.
+
+use std::{sync::Arc, time::Duration};
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::{
+    common::v1::{ActivityType, WorkflowExecution, WorkflowType},
+    workflowservice::v1::{
+        PollActivityTaskQueueRequest, PollActivityTaskQueueResponse, RecordActivityTaskHeartbeatByIdRequest,
+        RecordActivityTaskHeartbeatByIdResponse, RecordActivityTaskHeartbeatRequest,
+        RecordActivityTaskHeartbeatResponse, RespondActivityTaskCanceledByIdRequest,
+        RespondActivityTaskCanceledByIdResponse, RespondActivityTaskCanceledRequest,
+        RespondActivityTaskCanceledResponse, RespondActivityTaskCompletedByIdRequest,
+        RespondActivityTaskCompletedByIdResponse, RespondActivityTaskCompletedRequest,
+        RespondActivityTaskCompletedResponse, RespondActivityTaskFailedByIdRequest,
+        RespondActivityTaskFailedByIdResponse, RespondActivityTaskFailedRequest, RespondActivityTaskFailedResponse,
+    },
+};
+
+use super::tasks::poll_deadline;
+use crate::{
+    core::{Core, Done, Target},
+    queues::{Kind, Task},
+    refusal::Refusal,
+    registry::RunKey,
+    run::{ActivityFailure, Env, Run, StartedActivity, activity_not_found},
+    time::{duration, timestamp},
+    token::TaskToken,
+};
+
+/// How somebody names an activity.
+enum Named {
+    Token(TaskToken),
+    Id { target: Target, activity_id: String },
+}
+
+impl Core {
+    pub(super) async fn poll_activity_task(
+        self: &Arc<Self>,
+        request: PollActivityTaskQueueRequest,
+        timeout: Option<Duration>,
+    ) -> Result<PollActivityTaskQueueResponse, Refusal> {
+        let deadline = poll_deadline(timeout)?;
+        let key = self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Activity)?;
+        while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
+            if let Task::Activity { run, scheduled_id, attempt } = task
+                && let Some(response) = self.take_activity(&run, scheduled_id, attempt, &request.identity).await?
+            {
+                return Ok(response);
+            }
+        }
+        Ok(PollActivityTaskQueueResponse::default())
+    }
+
+    /// Hands an activity out, once it is kept that it was: otherwise one attempt could become two.
+    async fn take_activity(
+        self: &Arc<Self>,
+        run: &RunKey,
+        scheduled_id: i64,
+        attempt: i32,
+        identity: &str,
+    ) -> Result<Option<PollActivityTaskQueueResponse>, Refusal> {
+        let taken = self.with_run(&Target::of(run), |run, env| {
+            if !run.memory.scheduled.contains_key(&scheduled_id)
+                && run.state.activities.contains_key(&scheduled_id)
+                && let Some(scheduled) = self.scheduled(run.number, scheduled_id)
+            {
+                run.memory.scheduled.insert(scheduled_id, Arc::new(scheduled));
+            }
+            let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
+            Ok(started.map(|started| activity_response(run, &started)))
+        });
+        match taken {
+            Ok(done) => done.kept().await,
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    pub(super) async fn complete_activity(
+        self: &Arc<Self>,
+        request: RespondActivityTaskCompletedRequest,
+    ) -> Result<RespondActivityTaskCompletedResponse, Refusal> {
+        let named = Named::Token(TaskToken::read(&request.task_token)?);
+        super::checks::blob(request.result.as_ref(), &self.limits)?;
+        self.on_activity(&named, |run, env, (id, attempt)| {
+            run.complete_activity(env, id, attempt, request.result, &request.identity)
+        })?
+        .kept()
+        .await?;
+        Ok(RespondActivityTaskCompletedResponse {})
+    }
+
+    pub(super) async fn complete_activity_by_id(
+        self: &Arc<Self>,
+        request: RespondActivityTaskCompletedByIdRequest,
+    ) -> Result<RespondActivityTaskCompletedByIdResponse, Refusal> {
+        let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
+        super::checks::blob(request.result.as_ref(), &self.limits)?;
+        self.on_activity(&named, |run, env, (id, attempt)| {
+            run.complete_activity(env, id, attempt, request.result, &request.identity)
+        })?
+        .kept()
+        .await?;
+        Ok(RespondActivityTaskCompletedByIdResponse {})
+    }
+
+    pub(super) async fn fail_activity(
+        self: &Arc<Self>,
+        request: RespondActivityTaskFailedRequest,
+    ) -> Result<RespondActivityTaskFailedResponse, Refusal> {
+        let named = Named::Token(TaskToken::read(&request.task_token)?);
+        let failed = ActivityFailure {
+            failure: request.failure,
+            heartbeat_details: request.last_heartbeat_details,
+            identity: request.identity,
+        };
+        self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?.kept().await?;
+        Ok(RespondActivityTaskFailedResponse::default())
+    }
+
+    pub(super) async fn fail_activity_by_id(
+        self: &Arc<Self>,
+        request: RespondActivityTaskFailedByIdRequest,
+    ) -> Result<RespondActivityTaskFailedByIdResponse, Refusal> {
+        let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
+        let failed = ActivityFailure {
+            failure: request.failure,
+            heartbeat_details: request.last_heartbeat_details,
+            identity: request.identity,
+        };
+        self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?.kept().await?;
+        Ok(RespondActivityTaskFailedByIdResponse::default())
+    }
+
+    pub(super) async fn cancel_activity(
+        self: &Arc<Self>,
+        request: RespondActivityTaskCanceledRequest,
+    ) -> Result<RespondActivityTaskCanceledResponse, Refusal> {
+        let named = Named::Token(TaskToken::read(&request.task_token)?);
+        self.on_activity(&named, |run, env, (id, attempt)| {
+            run.cancel_activity(env, id, attempt, request.details, &request.identity)
+        })?
+        .kept()
+        .await?;
+        Ok(RespondActivityTaskCanceledResponse {})
+    }
+
+    pub(super) async fn cancel_activity_by_id(
+        self: &Arc<Self>,
+        request: RespondActivityTaskCanceledByIdRequest,
+    ) -> Result<RespondActivityTaskCanceledByIdResponse, Refusal> {
+        let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
+        self.on_activity(&named, |run, env, (id, attempt)| {
+            run.cancel_activity(env, id, attempt, request.details, &request.identity)
+        })?
+        .kept()
+        .await?;
+        Ok(RespondActivityTaskCanceledByIdResponse {})
+    }
+
+    pub(super) async fn heartbeat(
+        self: &Arc<Self>,
+        request: RecordActivityTaskHeartbeatRequest,
+    ) -> Result<RecordActivityTaskHeartbeatResponse, Refusal> {
+        let named = Named::Token(TaskToken::read(&request.task_token)?);
+        let done = self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
+        Ok(RecordActivityTaskHeartbeatResponse {
+            cancel_requested: done.value(),
+            ..RecordActivityTaskHeartbeatResponse::default()
+        })
+    }
+
+    pub(super) async fn heartbeat_by_id(
+        self: &Arc<Self>,
+        request: RecordActivityTaskHeartbeatByIdRequest,
+    ) -> Result<RecordActivityTaskHeartbeatByIdResponse, Refusal> {
+        let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
+        let done = self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
+        Ok(RecordActivityTaskHeartbeatByIdResponse {
+            cancel_requested: done.value(),
+            ..RecordActivityTaskHeartbeatByIdResponse::default()
+        })
+    }
+
+    fn by_id(&self, namespace: &str, workflow_id: String, run_id: String, activity_id: String) -> Result<Named, Refusal> {
+        self.read_namespaces().named(namespace)?;
+        if workflow_id.is_empty() {
+            return Err(Refusal::invalid("WorkflowId is not set on request."));
+        }
+        if activity_id.is_empty() {
+            return Err(Refusal::invalid("activityId is not set on request"));
+        }
+        let target = Target { namespace: namespace.to_owned(), workflow_id, run_id };
+        Ok(Named::Id { target, activity_id })
+    }
+
+    /// Does something with an activity that somebody names. The attempt is zero where it is not named.
+    fn on_activity<T>(
+        self: &Arc<Self>,
+        named: &Named,
+        act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<T, Refusal>,
+    ) -> Result<Done<T>, Refusal> {
+        match named {
+            Named::Token(token) => self.with_run(&token.target(), |run, env| {
+                let held = run.state.activities.get(&token.scheduled_id);
+                if held.is_some_and(|activity| activity.started_time != token.started_time) {
+                    return Err(activity_not_found());
+                }
+                act(run, env, (token.scheduled_id, token.attempt))
+            }),
+            Named::Id { target, activity_id } => self.with_run(target, |run, env| {
+                run.must_run()?;
+                let id = run.activity_by_id(activity_id).ok_or_else(|| {
+                    Refusal::not_found(format!("cannot find activity with ID {activity_id}"))
+                })?;
+                act(run, env, (id, 0))
+            }),
+        }
+    }
+}
+
+pub(super) fn activity_response(run: &Run, started: &StartedActivity) -> PollActivityTaskQueueResponse {
+    let activity = &started.activity;
+    let token = TaskToken {
+        namespace: run.state.namespace.clone(),
+        workflow_id: run.state.workflow_id.clone(),
+        run_id: run.state.run_id.clone(),
+        scheduled_id: started.scheduled_id,
+        attempt: activity.attempt,
+        started_time: activity.started_time,
+        ..TaskToken::default()
+    };
+    let scheduled = started.scheduled.as_deref();
+    PollActivityTaskQueueResponse {
+        task_token: token.encode_to_vec(),
+        workflow_namespace: run.state.namespace.clone(),
+        workflow_type: Some(WorkflowType { name: run.state.workflow_type.clone() }),
+        workflow_execution: Some(WorkflowExecution {
+            workflow_id: run.state.workflow_id.clone(),
+            run_id: run.state.run_id.clone(),
+        }),
+        activity_type: Some(ActivityType { name: activity.kind.clone() }),
+        activity_id: activity.id.clone(),
+        header: scheduled.and_then(|scheduled| scheduled.header.clone()),
+        input: scheduled.and_then(|scheduled| scheduled.input.clone()),
+        heartbeat_details: activity.heartbeat_details.clone(),
+        scheduled_time: Some(timestamp(activity.first_scheduled_time)),
+        current_attempt_scheduled_time: Some(timestamp(activity.scheduled_time)),
+        started_time: Some(timestamp(activity.started_time)),
+        attempt: activity.attempt,
+        schedule_to_close_timeout: Some(duration(activity.schedule_to_close)),
+        start_to_close_timeout: Some(duration(activity.start_to_close)),
+        heartbeat_timeout: Some(duration(activity.heartbeat_timeout)),
+        retry_policy: activity.retry_policy.clone(),
+        priority: activity.priority.clone(),
+        ..PollActivityTaskQueueResponse::default()
+    }
+}

@@ -1,0 +1,167 @@
+//! Signals, cancellation, termination and deletion of runs.
+
+use std::sync::Arc;
+
+use temporalio_protos::temporal::api::{
+    common::v1::{Link, link},
+    enums::v1::EventType,
+    workflowservice::v1::{
+        DeleteWorkflowExecutionRequest, DeleteWorkflowExecutionResponse, RequestCancelWorkflowExecutionRequest,
+        RequestCancelWorkflowExecutionResponse, SignalWorkflowExecutionRequest, SignalWorkflowExecutionResponse,
+        TerminateWorkflowExecutionRequest, TerminateWorkflowExecutionResponse,
+    },
+};
+use windlass_sqlite::Ack;
+
+use super::checks;
+use crate::{
+    core::{Core, Target, unavailable},
+    persist,
+    refusal::Refusal,
+    run::{Run, Signal},
+};
+
+impl Core {
+    pub(super) async fn signal_workflow(
+        self: &Arc<Self>,
+        request: SignalWorkflowExecutionRequest,
+    ) -> Result<SignalWorkflowExecutionResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
+        if request.signal_name.is_empty() {
+            return Err(Refusal::invalid("SignalName is not set on request."));
+        }
+        if request.signal_name.len() > self.limits.id_length {
+            return Err(Refusal::invalid("SignalName length exceeds limit."));
+        }
+        if request.request_id.len() > self.limits.id_length {
+            return Err(Refusal::invalid("RequestId length exceeds limit."));
+        }
+        checks::blob(request.input.as_ref(), &self.limits)?;
+        let request_id = match request.request_id {
+            id if id.is_empty() => uuid::Uuid::new_v4().to_string(),
+            id => id,
+        };
+        let signal = Signal {
+            name: request.signal_name,
+            input: request.input,
+            header: request.header,
+            identity: request.identity,
+            request_id: request_id.clone(),
+            sender: None,
+        };
+        let done = self.with_run(&target, |run, env| {
+            run.signal(env, signal)?;
+            Ok(run.state.run_id.clone())
+        })?;
+        let run_id = done.kept().await?;
+        let reference = link::workflow_event::Reference::RequestIdRef(link::workflow_event::RequestIdReference {
+            request_id,
+            event_type: EventType::WorkflowExecutionSignaled as i32,
+        });
+        let event = link::WorkflowEvent {
+            namespace: target.namespace,
+            workflow_id: target.workflow_id,
+            run_id,
+            reference: Some(reference),
+        };
+        Ok(SignalWorkflowExecutionResponse {
+            link: Some(Link { variant: Some(link::Variant::WorkflowEvent(event)) }),
+        })
+    }
+
+    pub(super) async fn cancel_workflow(
+        self: &Arc<Self>,
+        request: RequestCancelWorkflowExecutionRequest,
+    ) -> Result<RequestCancelWorkflowExecutionResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
+        let done = self.with_run(&target, |run, env| {
+            same_chain(run, &request.first_execution_run_id)?;
+            // Whoever wants a run to stop is content that it has.
+            if !run.state.is_running() {
+                return Ok(());
+            }
+            run.request_cancel(env, &request.request_id, &request.reason, &request.identity, None)
+        })?;
+        done.kept().await?;
+        Ok(RequestCancelWorkflowExecutionResponse {})
+    }
+
+    pub(super) async fn terminate_workflow(
+        self: &Arc<Self>,
+        request: TerminateWorkflowExecutionRequest,
+    ) -> Result<TerminateWorkflowExecutionResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
+        let done = self.with_run(&target, |run, env| {
+            same_chain(run, &request.first_execution_run_id)?;
+            run.terminate(env, &request.reason, request.details, &request.identity)?;
+            run.release_queries();
+            Ok(())
+        })?;
+        done.kept().await?;
+        Ok(TerminateWorkflowExecutionResponse {})
+    }
+
+    /// Deletes a run; one that is open is ended first.
+    pub(super) async fn delete_workflow(
+        self: &Arc<Self>,
+        request: DeleteWorkflowExecutionRequest,
+    ) -> Result<DeleteWorkflowExecutionResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
+        let done = self.with_run(&target, |run, env| {
+            if run.state.is_running() {
+                run.terminate(env, "Delete workflow execution", None, "history-service")?;
+                run.release_queries();
+            }
+            Ok(run.state.run_id.clone())
+        })?;
+        let run_id = done.kept().await?;
+        self.delete(&Target { run_id, ..target }).await?;
+        Ok(DeleteWorkflowExecutionResponse {})
+    }
+
+    /// Removes a closed run from memory and disk, once it has sent the letters it still has to send.
+    pub(crate) async fn delete(self: &Arc<Self>, target: &Target) -> Result<(), Refusal> {
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+        const PATIENCE: u32 = 1000;
+        for _ in 0..PATIENCE {
+            if let Some(ticket) = self.remove_unless_busy(target)? {
+                return ticket.await.map(|_| ()).map_err(|error| unavailable(&error));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(Refusal::Unavailable("the run still has letters to send; try again".to_owned()))
+    }
+
+    fn remove_unless_busy(
+        self: &Arc<Self>,
+        target: &Target,
+    ) -> Result<Option<windlass_sqlite::Ticket<bool, windlass_sqlite::DatabaseError>>, Refusal> {
+        self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
+            let run = self.run_in(workflow, target)?;
+            if run.state.is_running() || run.next_letter().is_some() {
+                return Ok(None);
+            }
+            let number = run.number;
+            workflow.runs.remove(&target.run_id);
+            if self.current_in(workflow, &target.namespace, &target.workflow_id)?.is_some_and(|(n, _)| n == number) {
+                workflow.current = Some(None);
+            }
+            let core = Arc::clone(self);
+            Ok(Some(self.database.apply(Ack::Durable, move |tx| {
+                if core.registry.epoch() != epoch {
+                    return Ok(false);
+                }
+                persist::delete_run(tx, number)?;
+                Ok(true)
+            })))
+        })
+    }
+}
+
+/// A request may insist on the chain it means.
+fn same_chain(run: &Run, first_run_id: &str) -> Result<(), Refusal> {
+    if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
+        return Err(Refusal::not_found("workflow execution not found"));
+    }
+    Ok(())
+}

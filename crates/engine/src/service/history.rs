@@ -1,0 +1,184 @@
+//! Reading history: in pages, as it grows, its end alone, or backwards.
+
+use std::{sync::Arc, time::Duration};
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::{
+    enums::v1::HistoryEventFilterType,
+    history::v1::History,
+    workflowservice::v1::{
+        GetWorkflowExecutionHistoryRequest, GetWorkflowExecutionHistoryResponse,
+        GetWorkflowExecutionHistoryReverseRequest, GetWorkflowExecutionHistoryReverseResponse,
+    },
+};
+use tokio::time::Instant;
+
+use super::checks;
+use crate::{
+    core::{Core, Target},
+    news::Position,
+    persist,
+    refusal::Refusal,
+    token::HistoryToken,
+};
+
+/// Events of a page, if nobody asks for fewer.
+pub(super) const PAGE_EVENTS: usize = 256;
+/// How long somebody waits for new events before being sent away with a token.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TAIL_ROOM: Duration = Duration::from_secs(1);
+
+impl Core {
+    pub(super) async fn workflow_history(
+        self: &Arc<Self>,
+        request: GetWorkflowExecutionHistoryRequest,
+        timeout: Option<Duration>,
+    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+        let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
+        let close_only = request.history_event_filter_type() == HistoryEventFilterType::CloseEvent;
+        let token = HistoryToken::read(&request.next_page_token)?;
+        if let Some(token) = &token {
+            // The pages are of one run, whatever has become current meanwhile.
+            target.run_id.clone_from(&token.run_id);
+        }
+        if let Some(token) = token.as_ref().filter(|token| token.until != 0) {
+            return self.rest_for_worker(&target, token, request.maximum_page_size);
+        }
+        let after = token.as_ref().map_or(0, |token| token.position);
+        let waits = request.wait_new_event && (token.is_some() || close_only);
+        let (number, run_id, position) = self.await_events(&target, after, waits, close_only, timeout).await?;
+        if close_only {
+            return self.closing_event(number, run_id, position, request.wait_new_event);
+        }
+        let limit = page_limit(request.maximum_page_size);
+        let events = self.read(|sql| persist::events_after(sql, number, after, limit))?;
+        let reached = events.last().map_or(after, |event| event.event_id);
+        let more = reached + 1 < position.next_event_id;
+        let goes_on = request.wait_new_event && !position.closed;
+        let token = HistoryToken { run_id, position: reached, ..HistoryToken::default() };
+        Ok(GetWorkflowExecutionHistoryResponse {
+            history: Some(History { events }),
+            next_page_token: if more || goes_on { token.encode_to_vec() } else { Vec::new() },
+            ..GetWorkflowExecutionHistoryResponse::default()
+        })
+    }
+
+    /// The last event of a run that has ended; nothing of one that has not.
+    fn closing_event(
+        &self,
+        number: i64,
+        run_id: String,
+        position: Position,
+        waits: bool,
+    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+        let mut response = GetWorkflowExecutionHistoryResponse {
+            history: Some(History::default()),
+            ..GetWorkflowExecutionHistoryResponse::default()
+        };
+        if position.closed {
+            let last = self.read(|sql| persist::event(sql, number, position.next_event_id - 1))?;
+            response.history = Some(History { events: last.into_iter().collect() });
+        } else if waits {
+            let token = HistoryToken { run_id, position: position.next_event_id - 1, ..HistoryToken::default() };
+            response.next_page_token = token.encode_to_vec();
+        }
+        Ok(response)
+    }
+
+    /// Waits, if somebody wants that, until there are events after `after`, or the run has ended.
+    async fn await_events(
+        self: &Arc<Self>,
+        target: &Target,
+        after: i64,
+        waits: bool,
+        close_only: bool,
+        timeout: Option<Duration>,
+    ) -> Result<(i64, String, Position), Refusal> {
+        let look = || {
+            self.with_run(target, |run, _| {
+                let news = self.news.history(&run.state.run_id);
+                let position = Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() };
+                Ok((run.number, run.state.run_id.clone(), position, news))
+            })
+        };
+        let (number, run_id, mut position, mut news) = look()?.value();
+        let enough = |position: &Position| {
+            position.closed || (!close_only && position.next_event_id > after + 1)
+        };
+        if waits && !enough(&position) {
+            let patience = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
+            let deadline = Instant::now() + patience;
+            while !enough(&position) {
+                match tokio::time::timeout_at(deadline, news.changed()).await {
+                    Ok(Ok(())) => position = *news.borrow_and_update(),
+                    Ok(Err(_)) => position = look()?.value().2,
+                    Err(_) => break,
+                }
+            }
+        } else {
+            // What memory knows may be on its way to disk still.
+            position = self.settled_position(number, position).await?;
+        }
+        Ok((number, run_id, position))
+    }
+
+    /// The position, once everything up to it can be read.
+    async fn settled_position(&self, _number: i64, position: Position) -> Result<Position, Refusal> {
+        self.database.synced().await.map_err(|error| crate::core::unavailable(&error))?;
+        Ok(position)
+    }
+
+    /// Pages of the history that a worker was handed with a task.
+    fn rest_for_worker(
+        self: &Arc<Self>,
+        target: &Target,
+        token: &HistoryToken,
+        page_size: i32,
+    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+        let number = self.with_run(target, |run, _| Ok(run.number))?.value();
+        let limit = page_limit(page_size);
+        let mut events = self.read(|sql| persist::events_after(sql, number, token.position, limit))?;
+        events.retain(|event| event.event_id <= token.until);
+        let reached = events.last().map_or(token.until, |event| event.event_id);
+        let next_page_token = if reached < token.until {
+            HistoryToken { position: reached, ..token.clone() }.encode_to_vec()
+        } else {
+            events.extend(token.unwritten.iter().cloned());
+            Vec::new()
+        };
+        Ok(GetWorkflowExecutionHistoryResponse {
+            history: Some(History { events }),
+            next_page_token,
+            ..GetWorkflowExecutionHistoryResponse::default()
+        })
+    }
+
+    pub(super) async fn workflow_history_reverse(
+        self: &Arc<Self>,
+        request: GetWorkflowExecutionHistoryReverseRequest,
+    ) -> Result<GetWorkflowExecutionHistoryReverseResponse, Refusal> {
+        let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
+        let token = HistoryToken::read(&request.next_page_token)?;
+        if let Some(token) = &token {
+            target.run_id.clone_from(&token.run_id);
+        }
+        let (number, run_id, next) = self
+            .with_run(&target, |run, _| Ok((run.number, run.state.run_id.clone(), run.state.next_event_id)))?
+            .value();
+        self.database.synced().await.map_err(|error| crate::core::unavailable(&error))?;
+        let before = token.map_or(next, |token| token.position);
+        let limit = page_limit(request.maximum_page_size);
+        let events = self.read(|sql| persist::events_before(sql, number, before, limit))?;
+        let reached = events.last().map_or(1, |event| event.event_id);
+        let next_page_token = if reached > 1 {
+            HistoryToken { run_id, position: reached, ..HistoryToken::default() }.encode_to_vec()
+        } else {
+            Vec::new()
+        };
+        Ok(GetWorkflowExecutionHistoryReverseResponse { history: Some(History { events }), next_page_token })
+    }
+}
+
+fn page_limit(asked: i32) -> usize {
+    usize::try_from(asked).ok().filter(|asked| *asked > 0).unwrap_or(PAGE_EVENTS).min(PAGE_EVENTS)
+}

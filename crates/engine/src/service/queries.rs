@@ -1,0 +1,214 @@
+//! Questions to runs. They go to the worker with the pending workflow task or, if there is none, on their own.
+
+use std::{sync::Arc, time::Duration};
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{QueryRejectCondition, QueryResultType, WorkflowExecutionStatus},
+    query::v1::{QueryRejected, WorkflowQuery},
+    workflowservice::v1::{
+        QueryWorkflowRequest, QueryWorkflowResponse, RespondQueryTaskCompletedRequest,
+        RespondQueryTaskCompletedResponse,
+    },
+};
+use tokio::{sync::oneshot, time::Instant};
+
+use super::checks;
+use crate::{
+    core::{Core, Target},
+    queues::{Kind, QueueKey, Task},
+    refusal::Refusal,
+    run::{
+        Run,
+        queries::{PendingQuery, QueryAnswer},
+    },
+    time::{Nanos, SECOND},
+    token::TaskToken,
+};
+
+/// How long somebody waits for an answer if they do not say.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the worker that has the run cached may take before others are asked.
+const STICKY_PATIENCE: Duration = Duration::from_secs(10);
+const STICKY_SEEN: Nanos = 10 * SECOND;
+/// A workflow task that failed this often will not bring any question to the worker.
+const HOPELESS_ATTEMPT: i32 = 3;
+
+/// How a question gets to the worker.
+enum Way {
+    Rejected(WorkflowExecutionStatus),
+    WithTask(oneshot::Receiver<QueryAnswer>),
+    Directly { run_id: String, sticky: Option<String>, queue: String },
+}
+
+impl Core {
+    pub(super) async fn query_workflow(
+        self: &Arc<Self>,
+        request: QueryWorkflowRequest,
+        timeout: Option<Duration>,
+    ) -> Result<QueryWorkflowResponse, Refusal> {
+        let deadline = Instant::now() + timeout.unwrap_or(PATIENCE);
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
+        let condition = request.query_reject_condition();
+        let Some(query) = request.query else { return Err(Refusal::invalid("WorkflowQuery is not set on request.")) };
+        if query.query_type.is_empty() {
+            return Err(Refusal::invalid("QueryType is not set on request."));
+        }
+        match self.choose_way(&target, condition, &query)? {
+            Way::Rejected(status) => Ok(QueryWorkflowResponse {
+                query_rejected: Some(QueryRejected { status: status as i32 }),
+                ..QueryWorkflowResponse::default()
+            }),
+            Way::WithTask(answer) => match tokio::time::timeout_at(deadline, answer).await {
+                Ok(Ok(QueryAnswer::AskDirectly)) | Ok(Err(_)) => {
+                    match self.choose_way(&target, QueryRejectCondition::None, &query)? {
+                        Way::Directly { run_id, sticky, queue } => {
+                            self.ask_directly(&target, &run_id, sticky, queue, query, deadline).await
+                        }
+                        Way::WithTask(answer) => tokio::time::timeout_at(deadline, answer)
+                            .await
+                            .map_err(|_| late())?
+                            .map_err(|_| late())
+                            .and_then(respond),
+                        Way::Rejected(_) => Err(late()),
+                    }
+                }
+                Ok(Ok(answer)) => respond(answer),
+                Err(_) => Err(late()),
+            },
+            Way::Directly { run_id, sticky, queue } => {
+                self.ask_directly(&target, &run_id, sticky, queue, query, deadline).await
+            }
+        }
+    }
+
+    fn choose_way(
+        self: &Arc<Self>,
+        target: &Target,
+        condition: QueryRejectCondition,
+        query: &WorkflowQuery,
+    ) -> Result<Way, Refusal> {
+        let done = self.with_run(target, |run, _| {
+            let status = WorkflowExecutionStatus::try_from(run.state.status).unwrap_or_default();
+            if rejects(condition, status) {
+                return Ok(Way::Rejected(status));
+            }
+            if run.can_ask_directly() && run.state.previous_started_id > 0 {
+                return Ok(Way::Directly {
+                    run_id: run.state.run_id.clone(),
+                    sticky: run.memory.sticky.as_ref().map(|sticky| sticky.queue.clone()),
+                    queue: run.state.task_queue.clone(),
+                });
+            }
+            if !run.state.is_running() {
+                return Ok(Way::Directly {
+                    run_id: run.state.run_id.clone(),
+                    sticky: None,
+                    queue: run.state.task_queue.clone(),
+                });
+            }
+            self.join_task(run, query)
+        })?;
+        Ok(done.value())
+    }
+
+    /// Puts the question beside the pending workflow task.
+    fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, Refusal> {
+        if run.state.task.as_ref().is_some_and(|task| task.attempt >= HOPELESS_ATTEMPT) {
+            return Err(Refusal::WorkflowNotReady(
+                "Unable to query workflow due to Workflow Task in failed state.".to_owned(),
+            ));
+        }
+        if run.memory.queries.len() >= self.limits.queries_waiting {
+            return Err(Refusal::Exhausted {
+                message: "consistent query buffer is full, this may be caused by too many queries and workflow not \
+                          able to process query fast enough"
+                    .to_owned(),
+                cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::BusyWorkflow,
+            });
+        }
+        let key = crate::registry::RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
+        let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), key, query.clone());
+        run.memory.queries.retain(|query| query.is_wanted());
+        run.memory.queries.push(Arc::new(pending));
+        Ok(Way::WithTask(answer))
+    }
+
+    /// Brings the question to the worker that has the run cached or, failing that, to any other.
+    async fn ask_directly(
+        self: &Arc<Self>,
+        target: &Target,
+        run_id: &str,
+        sticky: Option<String>,
+        queue: String,
+        query: WorkflowQuery,
+        deadline: Instant,
+    ) -> Result<QueryWorkflowResponse, Refusal> {
+        let target = Target { run_id: run_id.to_owned(), ..target.clone() };
+        if let Some(sticky) = sticky {
+            let key = QueueKey { namespace: target.namespace.as_str().into(), name: sticky, kind: Kind::Workflow };
+            if self.queues.is_polled(&key, self.now() - STICKY_SEEN) {
+                let patience = deadline.min(Instant::now() + STICKY_PATIENCE);
+                if let Some(answer) = self.ask(&target, &key, query.clone(), patience).await {
+                    return respond(answer);
+                }
+            }
+        }
+        let key = QueueKey { namespace: target.namespace.as_str().into(), name: queue, kind: Kind::Workflow };
+        self.ask(&target, &key, query, deadline).await.map_or_else(|| Err(late()), respond)
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        target: &Target,
+        queue: &QueueKey,
+        query: WorkflowQuery,
+        deadline: Instant,
+    ) -> Option<QueryAnswer> {
+        let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), target.key(), query);
+        let pending = Arc::new(pending);
+        let _open = self.open_queries.enter(Arc::clone(&pending));
+        self.queues.offer(queue, Task::Query(pending));
+        tokio::time::timeout_at(deadline, answer).await.ok()?.ok()
+    }
+
+    pub(super) async fn complete_query(
+        self: &Arc<Self>,
+        request: RespondQueryTaskCompletedRequest,
+    ) -> Result<RespondQueryTaskCompletedResponse, Refusal> {
+        let token = TaskToken::read(&request.task_token)?;
+        let Some(query) = self.open_queries.get(&token.query_id) else {
+            return Err(Refusal::not_found("query task not found, or already expired"));
+        };
+        query.answer(match request.completed_type() {
+            QueryResultType::Answered => QueryAnswer::Answered(request.query_result),
+            _ => QueryAnswer::Failed { message: request.error_message, failure: request.failure },
+        });
+        Ok(RespondQueryTaskCompletedResponse {})
+    }
+}
+
+fn rejects(condition: QueryRejectCondition, status: WorkflowExecutionStatus) -> bool {
+    match condition {
+        QueryRejectCondition::NotOpen => status != WorkflowExecutionStatus::Running,
+        QueryRejectCondition::NotCompletedCleanly => {
+            !matches!(status, WorkflowExecutionStatus::Running | WorkflowExecutionStatus::Completed)
+        }
+        _ => false,
+    }
+}
+
+fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, Refusal> {
+    match answer {
+        QueryAnswer::Answered(query_result) => {
+            Ok(QueryWorkflowResponse { query_result, ..QueryWorkflowResponse::default() })
+        }
+        QueryAnswer::Failed { message, failure } => {
+            Err(Refusal::QueryFailed { message, failure: failure.map(Box::new) })
+        }
+        QueryAnswer::AskDirectly => Err(late()),
+    }
+}
+
+fn late() -> Refusal {
+    Refusal::DeadlineExceeded("Deadline Exceeded".to_owned())
+}

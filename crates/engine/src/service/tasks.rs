@@ -1,0 +1,305 @@
+//! Workflow tasks: polled for, completed, failed.
+
+use std::{sync::Arc, time::Duration};
+
+use temporalio_protos::temporal::api::{
+    common::v1::{WorkflowExecution, WorkflowType},
+    enums::v1::TaskQueueKind,
+    history::v1::{History, HistoryEvent},
+    protocol::v1::Message,
+    taskqueue::v1::TaskQueue,
+    workflowservice::v1::{
+        PollWorkflowTaskQueueRequest, PollWorkflowTaskQueueResponse, RespondWorkflowTaskCompletedRequest,
+        RespondWorkflowTaskCompletedResponse, RespondWorkflowTaskFailedRequest, RespondWorkflowTaskFailedResponse,
+    },
+};
+use tokio::time::Instant;
+use windlass_sqlite::Ack;
+
+use super::{activities::activity_response, checks, history::PAGE_EVENTS};
+use crate::{
+    core::{Core, Target},
+    persist,
+    queues::{Kind, QueueKey, Task},
+    refusal::Refusal,
+    registry::RunKey,
+    run::{Run, StartedTask, queries::PendingQuery},
+    time::{timestamp},
+    token::{HistoryToken, TaskToken},
+};
+use prost::Message as _;
+
+/// How long a poll waits if the worker does not say.
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+/// Left for the answer to get back.
+const TAIL_ROOM: Duration = Duration::from_secs(1);
+const SHORTEST_POLL: Duration = Duration::from_secs(2);
+
+/// A task as it leaves the run's lock, before its history has been read.
+struct Taken {
+    response: PollWorkflowTaskQueueResponse,
+    number: i64,
+    /// All of history has to be read, up to this event.
+    read_until: Option<i64>,
+    unwritten: Vec<HistoryEvent>,
+}
+
+/// Until when a poll waits.
+pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, Refusal> {
+    let wait = match timeout {
+        Some(timeout) if timeout < SHORTEST_POLL => {
+            return Err(Refusal::FailedPrecondition("Context timeout is too short.".to_owned()));
+        }
+        Some(timeout) => (timeout - TAIL_ROOM).min(LONGEST_POLL),
+        None => LONGEST_POLL,
+    };
+    Ok(Instant::now() + wait)
+}
+
+impl Core {
+    pub(super) async fn poll_workflow_task(
+        self: &Arc<Self>,
+        request: PollWorkflowTaskQueueRequest,
+        timeout: Option<Duration>,
+    ) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+        let deadline = poll_deadline(timeout)?;
+        let key = self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
+        let sticky = request.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky);
+        while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
+            let response = match task {
+                Task::Workflow { run, scheduled_id } => {
+                    self.take_task(&run, scheduled_id, sticky, &request.identity).await?
+                }
+                Task::Query(query) => self.take_query(&query, sticky).await?,
+                Task::Activity { .. } => None,
+            };
+            if let Some(response) = response {
+                return Ok(response);
+            }
+        }
+        Ok(PollWorkflowTaskQueueResponse::default())
+    }
+
+    pub(super) fn polled_queue(
+        &self,
+        namespace: &str,
+        queue: Option<&TaskQueue>,
+        identity: &str,
+        kind: Kind,
+    ) -> Result<QueueKey, Refusal> {
+        if identity.len() > self.limits.id_length {
+            return Err(Refusal::invalid("Identity length exceeds limit."));
+        }
+        self.read_namespaces().named(namespace)?;
+        let name = checks::queue(queue, &self.limits)?;
+        Ok(QueueKey { namespace: namespace.into(), name, kind })
+    }
+
+    /// The next task of a queue, unless none comes in time.
+    pub(super) async fn next_task(self: &Arc<Self>, key: &QueueKey, identity: &str, deadline: Instant) -> Option<Task> {
+        let mut waiting = match self.queues.poll(key, identity, self.now()) {
+            Ok(task) => return Some(task),
+            Err(waiting) => waiting,
+        };
+        if self.queues.take_spilled(key)
+            && let Err(error) = self.hand_out_ready_runs()
+        {
+            tracing::warn!(%error, "tasks that did not fit in memory cannot be read now");
+        }
+        tokio::time::timeout_at(deadline, waiting.task()).await.ok().flatten()
+    }
+
+    /// Hands a task to a worker. `None` if it is none any more.
+    async fn take_task(
+        self: &Arc<Self>,
+        run: &RunKey,
+        scheduled_id: i64,
+        sticky: bool,
+        identity: &str,
+    ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+        let target = Target::of(run);
+        let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
+            let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
+            Ok(Some(taken(run, task, sticky && run.memory.sticky.is_some())))
+        });
+        let done = match taken {
+            Ok(done) => done,
+            Err(Refusal::NotFound(_)) => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        };
+        // A worker that has the run in its cache gets what it needs from memory. For another one, history is read, and
+        // it must have been written first.
+        match &done.value {
+            Some(taken) if taken.read_until.is_some() => {}
+            _ => return Ok(done.value().map(|taken| taken.response)),
+        }
+        let Some(taken) = done.kept().await? else { return Ok(None) };
+        self.with_history(taken).map(Some)
+    }
+
+    /// Reads the first page of history into a task.
+    fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+        let Taken { mut response, number, read_until, unwritten } = taken;
+        let Some(until) = read_until else { return Ok(response) };
+        let mut events = self.read(|sql| persist::events_after(sql, number, 0, PAGE_EVENTS))?;
+        events.retain(|event| event.event_id <= until);
+        let reached = events.last().map_or(0, |event| event.event_id);
+        if reached < until {
+            let run_id = response.workflow_execution.clone().unwrap_or_default().run_id;
+            let token = HistoryToken { run_id, position: reached, until, unwritten };
+            response.next_page_token = token.encode_to_vec();
+        } else {
+            events.extend(unwritten);
+        }
+        response.history = Some(History { events });
+        Ok(response)
+    }
+
+    /// Hands a question to a worker, with the history it needs to answer it.
+    async fn take_query(
+        self: &Arc<Self>,
+        query: &Arc<PendingQuery>,
+        sticky: bool,
+    ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+        if !query.is_wanted() {
+            return Ok(None);
+        }
+        let target = Target::of(&query.run);
+        let taken = self.with_run(&target, |run, _| {
+            let token = TaskToken {
+                namespace: target.namespace.clone(),
+                workflow_id: target.workflow_id.clone(),
+                run_id: run.state.run_id.clone(),
+                query_id: query.id.clone(),
+                ..TaskToken::default()
+            };
+            let response = PollWorkflowTaskQueueResponse {
+                task_token: token.encode_to_vec(),
+                query: Some(query.query.clone()),
+                history: Some(History::default()),
+                previous_started_event_id: run.state.previous_started_id,
+                started_event_id: 0,
+                ..about(run)
+            };
+            let read_until = (!sticky).then_some(run.state.next_event_id - 1);
+            Ok(Taken { response, number: run.number, read_until, unwritten: Vec::new() })
+        });
+        match taken {
+            Ok(done) => self.with_history(done.value()).map(Some),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    pub(super) async fn complete_workflow_task(
+        self: &Arc<Self>,
+        mut request: RespondWorkflowTaskCompletedRequest,
+    ) -> Result<RespondWorkflowTaskCompletedResponse, Refusal> {
+        let token = TaskToken::read(&request.task_token)?;
+        if request.intermediate_page || request.page_number > 0 {
+            return Err(Refusal::FailedPrecondition(format!(
+                "workflow task completion pagination is disabled for this namespace {}",
+                token.namespace
+            )));
+        }
+        let target = token.target();
+        let results = std::mem::take(&mut request.query_results);
+        let sticky_next = request.sticky_attributes.is_some();
+        let done = self.with_run(&target, |run, env| {
+            let held = (token.scheduled_id, token.started_id, token.attempt);
+            let number = run.number;
+            let mut beginning = || self.beginning(number);
+            let completion = run.complete_task(env, held, request, &mut beginning)?;
+            if completion.refused.is_none() {
+                run.answer_queries(results);
+            }
+            let next = completion.next.map(|task| taken(run, task, sticky_next));
+            let activities: Vec<_> = completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
+            Ok((completion.refused, next, activities, completion.reset_history_event_id))
+        })?;
+        let (refused, next, activity_tasks, reset_history_event_id) = done.kept().await?;
+        if let Some(refusal) = refused {
+            return Err(refusal);
+        }
+        let workflow_task = next.map(|taken| self.with_history(taken)).transpose()?;
+        Ok(RespondWorkflowTaskCompletedResponse { workflow_task, activity_tasks, reset_history_event_id })
+    }
+
+    pub(super) async fn fail_workflow_task(
+        self: &Arc<Self>,
+        request: RespondWorkflowTaskFailedRequest,
+    ) -> Result<RespondWorkflowTaskFailedResponse, Refusal> {
+        let token = TaskToken::read(&request.task_token)?;
+        let done = self.with_run(&token.target(), |run, env| {
+            run.must_run()?;
+            run.task_failed(env, (token.scheduled_id, token.started_id, token.attempt), request)
+        })?;
+        done.kept().await?;
+        Ok(RespondWorkflowTaskFailedResponse {})
+    }
+}
+
+/// What a worker is told about a run.
+fn about(run: &Run) -> PollWorkflowTaskQueueResponse {
+    PollWorkflowTaskQueueResponse {
+        workflow_execution: Some(WorkflowExecution {
+            workflow_id: run.state.workflow_id.clone(),
+            run_id: run.state.run_id.clone(),
+        }),
+        workflow_type: Some(WorkflowType { name: run.state.workflow_type.clone() }),
+        workflow_execution_task_queue: Some(TaskQueue {
+            name: run.state.task_queue.clone(),
+            kind: TaskQueueKind::Normal as i32,
+            ..TaskQueue::default()
+        }),
+        ..PollWorkflowTaskQueueResponse::default()
+    }
+}
+
+pub(super) fn task_response(
+    run: &Run,
+    started: &StartedTask,
+    events: Vec<HistoryEvent>,
+    messages: Vec<Message>,
+) -> PollWorkflowTaskQueueResponse {
+    let task = &started.task;
+    let token = TaskToken {
+        namespace: run.state.namespace.clone(),
+        workflow_id: run.state.workflow_id.clone(),
+        run_id: run.state.run_id.clone(),
+        scheduled_id: task.scheduled_id,
+        started_id: task.started_id,
+        attempt: task.attempt,
+        ..TaskToken::default()
+    };
+    let queries = run.memory.queries.iter().filter(|query| query.is_wanted());
+    PollWorkflowTaskQueueResponse {
+        task_token: token.encode_to_vec(),
+        previous_started_event_id: run.state.previous_started_id,
+        started_event_id: task.started_id,
+        attempt: task.attempt,
+        history: Some(History { events }),
+        scheduled_time: Some(timestamp(task.scheduled_time)),
+        started_time: Some(timestamp(task.started_time)),
+        queries: queries.map(|query| (query.id.clone(), query.query.clone())).collect(),
+        messages,
+        ..about(run)
+    }
+}
+
+fn taken(run: &mut Run, started: StartedTask, cached: bool) -> Taken {
+    let messages = run.update_messages(started.task.started_id, true);
+    let number = run.number;
+    if cached {
+        // What this very operation has written is not in the tail yet.
+        let mut events = run.memory.tail.clone();
+        events.extend(run.written_events());
+        events.retain(|event| event.event_id > run.state.previous_started_id);
+        events.extend(started.unwritten.iter().cloned());
+        let response = task_response(run, &started, events, messages);
+        return Taken { response, number, read_until: None, unwritten: Vec::new() };
+    }
+    let until = run.state.next_event_id - 1;
+    let response = task_response(run, &started, Vec::new(), messages);
+    Taken { response, number, read_until: Some(until), unwritten: started.unwritten }
+}

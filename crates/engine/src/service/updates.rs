@@ -1,0 +1,280 @@
+//! Updates: sent, waited for, asked after; and a start that brings one along.
+
+use std::{sync::Arc, time::Duration};
+
+use temporalio_protos::temporal::api::{
+    common::v1::WorkflowExecution,
+    enums::v1::UpdateWorkflowExecutionLifecycleStage as Stage,
+    history::v1::history_event::Attributes,
+    update::v1::{Outcome, Request, UpdateRef, outcome},
+    workflowservice::v1::{
+        ExecuteMultiOperationRequest, ExecuteMultiOperationResponse, PollWorkflowExecutionUpdateRequest,
+        PollWorkflowExecutionUpdateResponse, StartWorkflowExecutionRequest, UpdateWorkflowExecutionRequest,
+        UpdateWorkflowExecutionResponse, execute_multi_operation_request::operation::Operation,
+        execute_multi_operation_response::{Response, response},
+    },
+};
+use tokio::{sync::watch, time::Instant};
+
+use super::{checks, start};
+use crate::{
+    core::{Core, Target},
+    persist,
+    refusal::Refusal,
+    run::{
+        Run,
+        updates::{Progress, run_ended_first},
+    },
+};
+
+/// How long somebody waits before being told how far the update is.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TAIL_ROOM: Duration = Duration::from_secs(1);
+/// How often an update follows its run to the next one of the chain.
+const MOVES: usize = 5;
+
+/// An update that was taken in, and the news of it.
+struct Followed {
+    run_id: String,
+    number: i64,
+    progress: Progress,
+    news: watch::Receiver<Option<Progress>>,
+    completed_id: i64,
+    running: bool,
+}
+
+impl Core {
+    pub(super) async fn update_workflow(
+        self: &Arc<Self>,
+        request: UpdateWorkflowExecutionRequest,
+        timeout: Option<Duration>,
+    ) -> Result<UpdateWorkflowExecutionResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution.clone())?;
+        let (update, stage) = check(request.request, request.wait_policy.map(|policy| policy.lifecycle_stage()), &self.limits)?;
+        let first_run_id = request.first_execution_run_id;
+        let deadline = deadline(timeout);
+        for _ in 0..MOVES {
+            let followed = self.admit(&target, &update, &first_run_id)?;
+            let id = update.meta.clone().unwrap_or_default().update_id;
+            match self.follow(followed, &id, stage, deadline).await {
+                // The run is being replaced by the next one of its chain; the update goes there.
+                Err(Refusal::Exhausted { .. }) if target.run_id.is_empty() => {}
+                Err(refusal) => return Err(refusal),
+                Ok((run_id, reached, outcome)) => {
+                    return Ok(response(&target.workflow_id, run_id, &id, reached, outcome));
+                }
+            }
+        }
+        Err(Refusal::Unavailable("the run keeps being replaced; try again".to_owned()))
+    }
+
+    fn admit(self: &Arc<Self>, target: &Target, update: &Request, first_run_id: &str) -> Result<Followed, Refusal> {
+        let done = self.with_run(target, |run, env| {
+            if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
+                return Err(Refusal::not_found("workflow execution not found"));
+            }
+            let id = update.meta.clone().unwrap_or_default().update_id;
+            let news = self.news.update(&run.state.run_id, &id);
+            let progress = run.admit_update(env, update.clone())?;
+            Ok(followed(run, &id, progress, news))
+        })?;
+        // An update that was only admitted leaves nothing to keep.
+        Ok(done.value())
+    }
+
+    pub(super) async fn poll_update(
+        self: &Arc<Self>,
+        request: PollWorkflowExecutionUpdateRequest,
+        timeout: Option<Duration>,
+    ) -> Result<PollWorkflowExecutionUpdateResponse, Refusal> {
+        let Some(reference) = request.update_ref else {
+            return Err(Refusal::invalid("UpdateRef is not set on request."));
+        };
+        let target = checks::target(&self.read_namespaces(), &request.namespace, reference.workflow_execution)?;
+        let stage = request.wait_policy.map_or(Stage::Unspecified, |policy| policy.lifecycle_stage());
+        let id = reference.update_id;
+        let followed = self
+            .with_run(&target, |run, _| {
+                let news = self.news.update(&run.state.run_id, &id);
+                match run.update_progress(&id) {
+                    Some(progress) => Ok(followed(run, &id, progress, news)),
+                    None => Err(Refusal::not_found(format!("update \"{id}\" not found"))),
+                }
+            })?
+            .value();
+        let wait_until = if stage == Stage::Unspecified { Instant::now() } else { deadline(timeout) };
+        let (run_id, reached, outcome) = self.follow(followed, &id, stage, wait_until).await?;
+        let response = response(&target.workflow_id, run_id, &id, reached, outcome);
+        Ok(PollWorkflowExecutionUpdateResponse {
+            outcome: response.outcome,
+            stage: response.stage,
+            update_ref: response.update_ref,
+        })
+    }
+
+    /// Waits until the update is as far as somebody wants it, or for as long as they wait.
+    async fn follow(
+        self: &Arc<Self>,
+        followed: Followed,
+        id: &str,
+        wanted: Stage,
+        deadline: Instant,
+    ) -> Result<(String, Stage, Option<Outcome>), Refusal> {
+        let Followed { run_id, number, mut progress, mut news, completed_id, running } = followed;
+        if completed_id != 0 {
+            let outcome = self.recorded_outcome(number, completed_id)?;
+            return Ok((run_id, Stage::Completed, Some(outcome)));
+        }
+        if !running && progress == Progress::Accepted {
+            return Ok((run_id, Stage::Completed, Some(failed_by_end())));
+        }
+        loop {
+            match progress {
+                Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(outcome))),
+                Progress::Aborted(refusal) => return Err(refusal),
+                Progress::Accepted if wanted != Stage::Completed => return Ok((run_id, Stage::Accepted, None)),
+                Progress::Admitted if wanted == Stage::Unspecified => return Ok((run_id, Stage::Admitted, None)),
+                Progress::Accepted | Progress::Admitted => {}
+            }
+            let reached = if progress == Progress::Accepted { Stage::Accepted } else { Stage::Admitted };
+            match tokio::time::timeout_at(deadline, news.changed()).await {
+                Err(_) => return Ok((run_id, reached, None)),
+                Ok(Err(_)) => return Err(Refusal::Unavailable("workflow update was aborted".to_owned())),
+                Ok(Ok(())) => {
+                    progress = news.borrow_and_update().clone().unwrap_or(Progress::Admitted);
+                    tracing::trace!(id, ?progress, "update moved on");
+                }
+            }
+        }
+    }
+
+    fn recorded_outcome(&self, run: i64, completed_id: i64) -> Result<Outcome, Refusal> {
+        let event = self.read(|sql| persist::event(sql, run, completed_id))?;
+        match event.and_then(|event| event.attributes) {
+            Some(Attributes::WorkflowExecutionUpdateCompletedEventAttributes(completed)) => {
+                Ok(completed.outcome.unwrap_or_default())
+            }
+            _ => Err(Refusal::Unavailable("the update's outcome is not written yet; try again".to_owned())),
+        }
+    }
+
+    /// A start and an update in one: if the run is there already and may be used, the update goes to it.
+    pub(super) async fn execute_multi_operation(
+        self: &Arc<Self>,
+        request: ExecuteMultiOperationRequest,
+        timeout: Option<Duration>,
+    ) -> Result<ExecuteMultiOperationResponse, Refusal> {
+        let (start, update) = operations(request)?;
+        let (namespace, workflow_id) = (start.namespace.clone(), start.workflow_id.clone());
+        let stage = update.wait_policy.map(|policy| policy.lifecycle_stage());
+        let (checked, stage) = check(update.request.clone(), stage, &self.limits).map_err(|refusal| both(None, Some(refusal)))?;
+        let started = self.start_for_update(start).map_err(|refusal| both(Some(refusal), None))?;
+        let started = started.kept().await.map_err(|refusal| both(Some(refusal), None))?;
+        let target = Target::new(&namespace, &workflow_id, &started.run_id);
+        let id = checked.meta.clone().unwrap_or_default().update_id;
+        let followed = self.admit(&target, &checked, "").map_err(|refusal| both(None, Some(refusal)))?;
+        let (run_id, reached, outcome) = self
+            .follow(followed, &id, stage, deadline(timeout))
+            .await
+            .map_err(|refusal| both(None, Some(refusal)))?;
+        let update = response(&workflow_id, run_id, &id, reached, outcome);
+        Ok(ExecuteMultiOperationResponse {
+            responses: vec![
+                Response {
+                    response: Some(response::Response::StartWorkflow(start::response(&namespace, &workflow_id, started))),
+                },
+                Response { response: Some(response::Response::UpdateWorkflow(update)) },
+            ],
+        })
+    }
+}
+
+fn operations(
+    request: ExecuteMultiOperationRequest,
+) -> Result<(StartWorkflowExecutionRequest, UpdateWorkflowExecutionRequest), Refusal> {
+    let count = request.operations.len();
+    let mut operations = request.operations.into_iter().map(|operation| operation.operation);
+    match (count, operations.next().flatten(), operations.next().flatten()) {
+        (2, Some(Operation::StartWorkflow(start)), Some(Operation::UpdateWorkflow(update))) => {
+            let other = update.workflow_execution.clone().unwrap_or_default().workflow_id;
+            if other != start.workflow_id {
+                let mismatch = Refusal::invalid("WorkflowId is not consistent with previous operation(s)");
+                return Err(both(None, Some(mismatch)));
+            }
+            Ok((start, update))
+        }
+        _ => Err(Refusal::invalid("Operations have to be exactly [Start, Update].")),
+    }
+}
+
+/// Each operation's own outcome. The one that was not at fault is told that it was given up.
+fn both(start: Option<Refusal>, update: Option<Refusal>) -> Refusal {
+    let code = start.as_ref().or(update.as_ref()).map_or(tonic::Code::Unknown, Refusal::code);
+    let outcomes = [start, update].map(|outcome| Some(outcome.unwrap_or(Refusal::Aborted)));
+    Refusal::MultiOperation { code: code as i32, outcomes: outcomes.into() }
+}
+
+fn check(
+    request: Option<Request>,
+    stage: Option<Stage>,
+    limits: &crate::limits::Limits,
+) -> Result<(Request, Stage), Refusal> {
+    let mut request = request.unwrap_or_default();
+    let Some(meta) = &mut request.meta else { return Err(Refusal::invalid("Update meta is not set on request.")) };
+    if meta.update_id.len() > limits.id_length {
+        return Err(Refusal::invalid("UpdateId length exceeds limit."));
+    }
+    if meta.update_id.is_empty() {
+        meta.update_id = uuid::Uuid::new_v4().to_string();
+    }
+    let Some(input) = &request.input else { return Err(Refusal::invalid("Update input is not set on request.")) };
+    if input.name.is_empty() {
+        return Err(Refusal::invalid("Update name is not set on request."));
+    }
+    checks::blob(input.args.as_ref(), limits)?;
+    match stage.unwrap_or(Stage::Unspecified) {
+        Stage::Admitted => Err(Refusal::PermissionDenied(
+            "UpdateWorkflowExecution issued asynchronously and waiting on update admitted is not supported.".to_owned(),
+        )),
+        Stage::Unspecified => Ok((request, Stage::Accepted)),
+        stage => Ok((request, stage)),
+    }
+}
+
+fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<Option<Progress>>) -> Followed {
+    Followed {
+        run_id: run.state.run_id.clone(),
+        number: run.number,
+        progress,
+        news,
+        completed_id: run.state.updates.get(id).map_or(0, |record| record.completed_id),
+        running: run.state.is_running(),
+    }
+}
+
+fn deadline(timeout: Option<Duration>) -> Instant {
+    let wait = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
+    Instant::now() + wait
+}
+
+fn failed_by_end() -> Outcome {
+    Outcome { value: Some(outcome::Value::Failure(run_ended_first())) }
+}
+
+fn response(
+    workflow_id: &str,
+    run_id: String,
+    update_id: &str,
+    stage: Stage,
+    outcome: Option<Outcome>,
+) -> UpdateWorkflowExecutionResponse {
+    UpdateWorkflowExecutionResponse {
+        update_ref: Some(UpdateRef {
+            workflow_execution: Some(WorkflowExecution { workflow_id: workflow_id.to_owned(), run_id }),
+            update_id: update_id.to_owned(),
+        }),
+        outcome,
+        stage: stage as i32,
+        ..UpdateWorkflowExecutionResponse::default()
+    }
+}

@@ -1,0 +1,70 @@
+//! Opaque tokens that clients carry around: for tasks and for pages. They hold all they mean, so they survive restarts.
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::history::v1::HistoryEvent;
+
+use crate::{core::Target, refusal::Refusal, time::Nanos};
+
+/// Names a task that was handed to a worker.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TaskToken {
+    #[prost(string, tag = "1")]
+    pub(crate) namespace: String,
+    #[prost(string, tag = "2")]
+    pub(crate) workflow_id: String,
+    #[prost(string, tag = "3")]
+    pub(crate) run_id: String,
+    #[prost(int64, tag = "4")]
+    pub(crate) scheduled_id: i64,
+    #[prost(int64, tag = "5")]
+    pub(crate) started_id: i64,
+    #[prost(int32, tag = "6")]
+    pub(crate) attempt: i32,
+    /// For a question that goes to the worker on its own.
+    #[prost(string, tag = "7")]
+    pub(crate) query_id: String,
+    /// Tells apart two starts of the same attempt, one of which was lost.
+    #[prost(int64, tag = "8")]
+    pub(crate) started_time: Nanos,
+}
+
+impl TaskToken {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Refusal> {
+        if bytes.is_empty() {
+            return Err(Refusal::invalid("Task token not set on request."));
+        }
+        let garbled = || Refusal::invalid("Error deserializing task token.");
+        let token = Self::decode(bytes).map_err(|_| garbled())?;
+        if token.workflow_id.is_empty() { Err(garbled()) } else { Ok(token) }
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        Target::new(&self.namespace, &self.workflow_id, &self.run_id)
+    }
+}
+
+/// Where a page of history ended.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct HistoryToken {
+    #[prost(string, tag = "1")]
+    pub(crate) run_id: String,
+    /// Forwards: events after this one follow. Backwards: events before it.
+    #[prost(int64, tag = "2")]
+    pub(crate) position: i64,
+    /// Where the pages end, if not with the history; zero otherwise.
+    #[prost(int64, tag = "3")]
+    pub(crate) until: i64,
+    /// Events a worker is shown that history does not have yet.
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) unwritten: Vec<HistoryEvent>,
+}
+
+impl HistoryToken {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Refusal> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let token = Self::decode(bytes).map_err(|_| Refusal::invalid("Invalid NextPageToken."))?;
+        Ok(Some(token))
+    }
+}
