@@ -5,6 +5,7 @@
 //! and to other runs.
 
 mod call;
+pub mod grpc;
 mod refusal;
 
 pub use self::{
