@@ -26,6 +26,7 @@ use crate::{
     limits::Limits,
     namespaces::Namespaces,
     news::{News, Position},
+    open_queries::OpenQueries,
     persist::{self, Batch, Found, RunWrite},
     queues::{Kind, QueueKey, Queues, Task},
     refusal::Refusal,
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) queues: Queues,
     pub(crate) alarms: Alarms,
     pub(crate) news: News,
+    pub(crate) open_queries: OpenQueries,
     /// Runs that have letters to send.
     pub(crate) post: mpsc::UnboundedSender<RunKey>,
     next_number: AtomicI64,
@@ -112,6 +114,7 @@ impl Core {
             queues: Queues::new(limits.queued_tasks),
             alarms: Alarms::default(),
             news: News::default(),
+            open_queries: OpenQueries::default(),
             next_number: AtomicI64::new(highest + 1),
             database,
             clock,

@@ -1,17 +1,35 @@
 //! A Temporal-compatible service inside the binary: the same protocol, the same histories, durable on one SQLite file.
 //!
-//! `call` is the one way in, whether a request comes from this process or over TCP. Behind it, `run` holds the rules of
-//! a single workflow execution as pure state, and everything else moves what it decides: to disk, to pollers, to timers
-//! and to other runs.
+//! [`Handle::call`] is the one way in, whether a request comes from this process or over TCP (`grpc`). `service` speaks
+//! the protocol, `core` takes a run and lets something happen to it, and `run` holds the rules of a single workflow
+//! execution as pure state. Everything else moves what was decided: to disk (`persist`), to workers (`queues`), to the
+//! moment it is due (`alarms`) and to other runs (`post`).
 
+mod alarms;
 mod call;
+mod clock;
+mod core;
+mod engine;
+pub mod grpc;
 mod limits;
+mod namespaces;
+mod news;
+mod open_queries;
+mod persist;
+mod post;
+mod queues;
 mod refusal;
+mod registry;
 mod run;
+mod service;
 mod time;
+mod token;
+mod visibility;
 
 pub use self::{
     call::{Answer, Call},
+    clock::{Clock, SystemClock},
+    engine::{Engine, EngineError, Handle, NamespaceOptions, Options},
     limits::Limits,
     refusal::Refusal,
 };

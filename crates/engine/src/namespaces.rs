@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
     pub(crate) records: BTreeMap<String, NamespaceRecord>,
-    attributes: HashMap<String, Attributes>,
+    attributes: HashMap<String, BTreeMap<String, IndexedValueType>>,
 }
 
 impl Namespaces {
@@ -45,7 +45,12 @@ impl Namespaces {
     }
 
     pub(crate) fn attributes(&self, namespace: &str) -> Attributes {
-        self.attributes.get(namespace).cloned().unwrap_or_default()
+        self.attributes.get(namespace).into_iter().flatten().map(|(name, kind)| (name.clone(), *kind)).collect()
+    }
+
+    pub(crate) fn custom_attributes(&self, namespace: &str) -> HashMap<String, i32> {
+        let known = self.attributes.get(namespace).into_iter().flatten();
+        known.map(|(name, kind)| (name.clone(), *kind as i32)).collect()
     }
 
     pub(crate) fn add_attribute(&mut self, namespace: &str, name: String, kind: IndexedValueType) {

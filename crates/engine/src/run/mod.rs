@@ -34,7 +34,7 @@ use temporalio_protos::temporal::api::{
 };
 
 pub(crate) use self::{
-    activities::{ActivityFailure, StartedActivity},
+    activities::{ActivityFailure, StartedActivity, activity_not_found},
     complete::Completion,
     control::Signal,
     commands::{memo_without_nothings, without_nothings},

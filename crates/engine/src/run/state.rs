@@ -84,6 +84,12 @@ pub(crate) struct RunState {
     #[prost(int64, tag = "36")]
     pub(crate) original_start_time: Nanos,
 
+    /// The run that a reset made of this one, and when.
+    #[prost(string, tag = "37")]
+    pub(crate) reset_run_id: String,
+    #[prost(int64, tag = "38")]
+    pub(crate) reset_time: Nanos,
+
     #[prost(bool, tag = "40")]
     pub(crate) cancel_requested: bool,
     #[prost(string, tag = "41")]

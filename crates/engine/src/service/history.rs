@@ -12,10 +12,11 @@ use temporalio_protos::temporal::api::{
     },
 };
 use tokio::time::Instant;
+use windlass_sqlite::Ack;
 
 use super::checks;
 use crate::{
-    core::{Core, Target},
+    core::{Core, Target, unavailable},
     news::Position,
     persist,
     refusal::Refusal,
@@ -117,15 +118,14 @@ impl Core {
             }
         } else {
             // What memory knows may be on its way to disk still.
-            position = self.settled_position(number, position).await?;
+            self.written().await?;
         }
         Ok((number, run_id, position))
     }
 
-    /// The position, once everything up to it can be read.
-    async fn settled_position(&self, _number: i64, position: Position) -> Result<Position, Refusal> {
-        self.database.synced().await.map_err(|error| crate::core::unavailable(&error))?;
-        Ok(position)
+    /// Returns once everything that memory knows can be read.
+    async fn written(&self) -> Result<(), Refusal> {
+        self.database.apply(Ack::Written, |_| Ok(())).await.map_err(|error| unavailable(&error))
     }
 
     /// Pages of the history that a worker was handed with a task.
@@ -165,7 +165,7 @@ impl Core {
         let (number, run_id, next) = self
             .with_run(&target, |run, _| Ok((run.number, run.state.run_id.clone(), run.state.next_event_id)))?
             .value();
-        self.database.synced().await.map_err(|error| crate::core::unavailable(&error))?;
+        self.written().await?;
         let before = token.map_or(next, |token| token.position);
         let limit = page_limit(request.maximum_page_size);
         let events = self.read(|sql| persist::events_before(sql, number, before, limit))?;

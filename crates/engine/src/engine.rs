@@ -1,0 +1,207 @@
+//! The engine as a component: what it is given, how it runs, how it is reached.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_sqlite::{Database, DatabaseError};
+
+use crate::{
+    Answer, Call,
+    clock::{Clock, SystemClock},
+    core::{Core, Target, unavailable},
+    limits::Limits,
+    persist::{self, NamespaceRecord},
+    post,
+    refusal::Refusal,
+    registry::RunKey,
+    time::{Nanos, SECOND},
+};
+
+/// How often closed runs that were kept long enough are removed.
+const SWEEP: Duration = Duration::from_secs(600);
+const SWEPT_AT_ONCE: usize = 500;
+/// Closed runs of a namespace nobody registered are kept this long.
+const RETENTION: Nanos = 30 * 24 * 3600 * SECOND;
+
+#[derive(Clone)]
+pub struct Options {
+    pub database: Database,
+    pub clock: Arc<dyn Clock>,
+    pub limits: Limits,
+    /// Namespaces that exist from the start, each with the search attributes it knows.
+    pub namespaces: Vec<NamespaceOptions>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NamespaceOptions {
+    pub name: String,
+    pub search_attributes: Vec<(String, IndexedValueType)>,
+}
+
+impl Options {
+    /// The system's clock, the real server's limits and the namespace `default`.
+    pub fn new(database: Database) -> Self {
+        let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };
+        Self { database, clock: Arc::new(SystemClock), limits: Limits::default(), namespaces: vec![default] }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    #[error("ENG0001: the engine cannot use its database: {0}")]
+    Database(#[from] DatabaseError),
+    #[error("ENG0002: {path} is in use by another engine (process {owner}); stop it, or use another data directory")]
+    InUse { path: PathBuf, owner: String },
+    #[error("ENG0003: the engine cannot lock {path}: {source}; check that it may be written")]
+    Lock { path: PathBuf, source: std::io::Error },
+    #[error("ENG0004: the engine cannot begin: {0}")]
+    Refused(Refusal),
+}
+
+/// The engine, ready to run. Requests can be made through its handle from now on; what happens by itself happens while
+/// it runs.
+pub struct Engine {
+    core: Arc<Core>,
+    post: mpsc::UnboundedReceiver<RunKey>,
+    namespaces: Vec<NamespaceOptions>,
+}
+
+/// The way to an engine.
+#[derive(Clone)]
+pub struct Handle {
+    core: Arc<Core>,
+}
+
+impl Engine {
+    /// Takes up what is on disk. Blocks while it reads.
+    pub fn open(options: Options) -> Result<(Self, Handle), EngineError> {
+        let (sender, post) = mpsc::unbounded_channel();
+        let core = Core::new(options.database, options.clock, options.limits, sender)?;
+        let handle = Handle { core: Arc::clone(&core) };
+        core.recover()?;
+        Ok((Self { core, post, namespaces: options.namespaces }, handle))
+    }
+
+    /// Rings alarms, delivers letters and removes old runs until the token fires.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), EngineError> {
+        let Self { core, post, namespaces } = self;
+        for namespace in namespaces {
+            core.ensure_namespace(namespace).await.map_err(EngineError::Refused)?;
+        }
+        let letters = post::deliver(Arc::clone(&core), post, shutdown.clone());
+        tokio::join!(letters, ring(&core, &shutdown), sweep(&core, &shutdown));
+        Ok(())
+    }
+}
+
+impl Handle {
+    pub fn call(&self, call: Call) -> BoxFuture<'static, Answer> {
+        Arc::clone(&self.core).call(call).boxed()
+    }
+
+    /// Makes sure that a namespace exists and knows these search attributes.
+    pub async fn ensure_namespace(&self, namespace: NamespaceOptions) -> Result<(), EngineError> {
+        self.core.ensure_namespace(namespace).await.map_err(EngineError::Refused)
+    }
+
+    pub fn database(&self) -> &Database {
+        &self.core.database
+    }
+
+    /// Workflow ids with runs in memory.
+    pub fn cached(&self) -> usize {
+        self.core.registry.cached()
+    }
+}
+
+impl Core {
+    async fn ensure_namespace(self: &Arc<Self>, namespace: NamespaceOptions) -> Result<(), Refusal> {
+        let NamespaceOptions { name, search_attributes } = namespace;
+        if self.read_namespaces().id(&name).is_none() {
+            let id = uuid::Uuid::new_v4().to_string();
+            let record = NamespaceRecord { name: name.clone(), id, retention: RETENTION, ..NamespaceRecord::default() };
+            self.save_namespace(record).await?;
+        }
+        let known = self.read_namespaces().custom_attributes(&name);
+        let missing: Vec<_> = search_attributes.into_iter().filter(|(name, _)| !known.contains_key(name)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (namespace, kept) = (name.clone(), missing.clone());
+        let ticket = self.database.apply(windlass_sqlite::Ack::Durable, move |tx| {
+            kept.iter().try_for_each(|(attribute, kind)| persist::save_attribute(tx, &namespace, attribute, *kind))
+        });
+        ticket.await.map_err(|error| unavailable(&error))?;
+        let mut namespaces = self.namespaces.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (attribute, kind) in missing {
+            namespaces.add_attribute(&name, attribute, kind);
+        }
+        Ok(())
+    }
+
+    /// Does what is due for a run.
+    fn ring_run(self: &Arc<Self>, run: &RunKey) {
+        let rung = self.with_run_acked(&Target::of(run), windlass_sqlite::Ack::Written, |run, env| {
+            run.memory.alarm_set = 0;
+            let number = run.number;
+            run.ring(env, &mut || self.beginning(number));
+            if !run.state.is_running() {
+                run.release_queries();
+            }
+            Ok(())
+        });
+        match rung {
+            Ok(done) => done.value(),
+            Err(Refusal::NotFound(_)) => {}
+            Err(refusal) => {
+                tracing::warn!(%refusal, run = &*run.run_id, "what is due for a run cannot be done now");
+                self.alarms.set(self.now() + SECOND, run.clone());
+            }
+        }
+    }
+}
+
+async fn ring(core: &Arc<Core>, shutdown: &CancellationToken) {
+    loop {
+        for run in core.alarms.due(core.now()) {
+            core.ring_run(&run);
+        }
+        let next = core.alarms.next();
+        let reached = async {
+            match next {
+                Some(at) => core.clock.reach(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = core.alarms.changed() => {}
+            () = reached => {}
+        }
+    }
+}
+
+/// Removes closed runs whose retention is over.
+async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
+    loop {
+        let namespaces: Vec<NamespaceRecord> = core.read_namespaces().records.values().cloned().collect();
+        for namespace in namespaces.into_iter().filter(|namespace| namespace.retention > 0) {
+            let before = core.now() - namespace.retention;
+            let expired = core.read(|sql| persist::expired(sql, &namespace.name, before, SWEPT_AT_ONCE));
+            for [workflow_id, run_id] in expired.unwrap_or_default() {
+                let target = Target::new(&namespace.name, &workflow_id, &run_id);
+                if let Err(refusal) = core.delete(&target).await {
+                    tracing::warn!(%refusal, workflow_id, "an old run cannot be removed now");
+                }
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(SWEEP) => {}
+        }
+    }
+}

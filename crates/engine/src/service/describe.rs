@@ -1,0 +1,179 @@
+//! A run as people see it.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::{
+    common::v1::{ActivityType, WorkflowExecution, WorkflowType},
+    enums::v1::{PendingActivityState, PendingWorkflowTaskState, TaskQueueKind, WorkflowExecutionStatus},
+    taskqueue::v1::TaskQueue,
+    workflow::v1::{
+        PendingActivityInfo, PendingChildExecutionInfo, PendingWorkflowTaskInfo, ResetPoints, WorkflowExecutionConfig,
+        WorkflowExecutionExtendedInfo, WorkflowExecutionInfo,
+    },
+    workflowservice::v1::{DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse},
+};
+
+use super::checks;
+use crate::{
+    core::Core,
+    refusal::Refusal,
+    run::{Run, RunState, state::Activity},
+    time::{duration, optional_timestamp, timestamp},
+    visibility::{index, sql::VisibilityRow},
+};
+
+impl Core {
+    pub(super) async fn describe_workflow(
+        self: &Arc<Self>,
+        request: DescribeWorkflowExecutionRequest,
+    ) -> Result<DescribeWorkflowExecutionResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
+        let parent_namespace_id = self.read_namespaces().id(&request.namespace).unwrap_or_default();
+        let done = self.with_run(&target, |run, _| Ok(described(run, &parent_namespace_id)))?;
+        Ok(done.value())
+    }
+
+    /// The run's row in lists.
+    pub(crate) fn listing(&self, run: &Run) -> VisibilityRow {
+        let state = &run.state;
+        let known = self.read_namespaces().attributes(&state.namespace);
+        VisibilityRow {
+            run: run.number,
+            namespace: state.namespace.clone(),
+            workflow_id: state.workflow_id.clone(),
+            run_id: state.run_id.clone(),
+            workflow_type: state.workflow_type.clone(),
+            task_queue: state.task_queue.clone(),
+            status: state.status,
+            start_time: state.start_time,
+            execution_time: state.execution_time,
+            close_time: (state.close_time != 0).then_some(state.close_time),
+            history_length: state.next_event_id - 1,
+            history_size: state.history_size,
+            parent_workflow_id: state.parent.as_ref().map(|parent| parent.workflow_id.clone()),
+            parent_run_id: state.parent.as_ref().map(|parent| parent.run_id.clone()),
+            root_workflow_id: state.root_workflow_id.clone(),
+            root_run_id: state.root_run_id.clone(),
+            memo: state.memo.as_ref().map(|memo| memo.encode_to_vec()),
+            search_attributes: state.search_attributes.as_ref().map(|attributes| attributes.encode_to_vec()),
+            attributes: index::json(state.search_attributes.as_ref(), &known),
+        }
+    }
+}
+
+fn described(run: &Run, parent_namespace_id: &str) -> DescribeWorkflowExecutionResponse {
+    let state = &run.state;
+    DescribeWorkflowExecutionResponse {
+        execution_config: Some(WorkflowExecutionConfig {
+            task_queue: Some(TaskQueue {
+                name: state.task_queue.clone(),
+                kind: TaskQueueKind::Normal as i32,
+                ..TaskQueue::default()
+            }),
+            workflow_execution_timeout: state.execution_timeout,
+            workflow_run_timeout: state.run_timeout,
+            default_workflow_task_timeout: state.task_timeout,
+            user_metadata: state.user_metadata.clone(),
+        }),
+        workflow_execution_info: Some(info(state, parent_namespace_id)),
+        pending_activities: state.activities.values().map(pending_activity).collect(),
+        pending_children: state
+            .children
+            .iter()
+            .filter(|_| state.is_running())
+            .map(|(initiated_id, child)| PendingChildExecutionInfo {
+                workflow_id: child.workflow_id.clone(),
+                run_id: child.run_id.clone(),
+                workflow_type_name: child.workflow_type.clone(),
+                initiated_id: *initiated_id,
+                parent_close_policy: child.parent_close_policy,
+            })
+            .collect(),
+        pending_workflow_task: state.task.as_ref().map(|task| PendingWorkflowTaskInfo {
+            state: if task.started_id != 0 {
+                PendingWorkflowTaskState::Started as i32
+            } else {
+                PendingWorkflowTaskState::Scheduled as i32
+            },
+            scheduled_time: Some(timestamp(task.scheduled_time)),
+            original_scheduled_time: Some(timestamp(task.original_scheduled_time)),
+            started_time: optional_timestamp(task.started_time),
+            attempt: task.attempt,
+        }),
+        workflow_extended_info: Some(WorkflowExecutionExtendedInfo {
+            execution_expiration_time: optional_timestamp(state.execution_expires),
+            run_expiration_time: optional_timestamp(state.run_expires),
+            cancel_requested: state.cancel_requested,
+            original_start_time: Some(timestamp(match state.original_start_time {
+                0 => state.start_time,
+                earlier => earlier,
+            })),
+            reset_run_id: state.reset_run_id.clone(),
+            last_reset_time: optional_timestamp(state.reset_time),
+            ..WorkflowExecutionExtendedInfo::default()
+        }),
+        ..DescribeWorkflowExecutionResponse::default()
+    }
+}
+
+fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
+    let execution = |workflow_id: &str, run_id: &str| WorkflowExecution {
+        workflow_id: workflow_id.to_owned(),
+        run_id: run_id.to_owned(),
+    };
+    let closed = state.status != WorkflowExecutionStatus::Running as i32;
+    WorkflowExecutionInfo {
+        execution: Some(execution(&state.workflow_id, &state.run_id)),
+        r#type: Some(WorkflowType { name: state.workflow_type.clone() }),
+        start_time: Some(timestamp(state.start_time)),
+        close_time: optional_timestamp(state.close_time),
+        status: state.status,
+        history_length: state.next_event_id - 1,
+        parent_namespace_id: state.parent.as_ref().map(|_| parent_namespace_id.to_owned()).unwrap_or_default(),
+        parent_execution: state.parent.as_ref().map(|parent| execution(&parent.workflow_id, &parent.run_id)),
+        execution_time: Some(timestamp(state.execution_time)),
+        memo: state.memo.clone(),
+        search_attributes: state.search_attributes.clone(),
+        auto_reset_points: Some(ResetPoints { points: state.reset_points.clone() }),
+        task_queue: state.task_queue.clone(),
+        state_transition_count: state.state_transitions,
+        history_size_bytes: state.history_size,
+        execution_duration: closed.then(|| duration(state.close_time - state.execution_time)),
+        root_execution: Some(execution(&state.root_workflow_id, &state.root_run_id)),
+        first_run_id: state.first_run_id.clone(),
+        priority: state.priority.clone(),
+        ..WorkflowExecutionInfo::default()
+    }
+}
+
+fn pending_activity(activity: &Activity) -> PendingActivityInfo {
+    let state = match (activity.is_started(), activity.cancel_requested) {
+        (true, true) => PendingActivityState::CancelRequested,
+        (true, false) => PendingActivityState::Started,
+        (false, _) => PendingActivityState::Scheduled,
+    };
+    let policy = activity.retry_policy.clone().unwrap_or_default();
+    PendingActivityInfo {
+        activity_id: activity.id.clone(),
+        activity_type: Some(ActivityType { name: activity.kind.clone() }),
+        state: state as i32,
+        heartbeat_details: activity.heartbeat_details.clone(),
+        last_heartbeat_time: optional_timestamp(activity.last_heartbeat),
+        last_started_time: optional_timestamp(activity.started_time),
+        attempt: activity.attempt,
+        maximum_attempts: policy.maximum_attempts,
+        scheduled_time: Some(timestamp(activity.scheduled_time)),
+        expiration_time: (activity.schedule_to_close > 0)
+            .then(|| timestamp(activity.first_scheduled_time + activity.schedule_to_close)),
+        last_failure: activity.last_failure.clone(),
+        last_worker_identity: activity.last_worker_identity.clone(),
+        current_retry_interval: activity
+            .backing_off
+            .then(|| duration(activity.scheduled_time - activity.last_attempt_complete_time)),
+        last_attempt_complete_time: optional_timestamp(activity.last_attempt_complete_time),
+        next_attempt_schedule_time: activity.backing_off.then(|| timestamp(activity.scheduled_time)),
+        priority: activity.priority.clone(),
+        ..PendingActivityInfo::default()
+    }
+}

@@ -1,0 +1,63 @@
+//! What the engine says about itself, and the lists of things it does not have, which are empty.
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::workflowservice::v1::{
+    GetClusterInfoResponse, GetSystemInfoResponse, ListBatchOperationsResponse, ListDeploymentsResponse,
+    ListSchedulesResponse, ListWorkerDeploymentsResponse, ListWorkersResponse, ListWorkflowRulesResponse,
+    RecordWorkerHeartbeatResponse, get_system_info_response::Capabilities,
+};
+
+use crate::{core::Core, refusal::Refusal};
+
+/// The server whose protocol the engine speaks.
+const SPOKEN_VERSION: &str = "1.32.0";
+
+impl Core {
+    pub(super) fn about_the_service(&self, rpc: &str) -> Result<Vec<u8>, Refusal> {
+        Ok(match rpc {
+            "GetSystemInfo" => system_info().encode_to_vec(),
+            "GetClusterInfo" => cluster_info().encode_to_vec(),
+            "ListSchedules" => ListSchedulesResponse::default().encode_to_vec(),
+            "ListBatchOperations" => ListBatchOperationsResponse::default().encode_to_vec(),
+            "ListDeployments" => ListDeploymentsResponse::default().encode_to_vec(),
+            "ListWorkerDeployments" => ListWorkerDeploymentsResponse::default().encode_to_vec(),
+            "ListWorkers" => ListWorkersResponse::default().encode_to_vec(),
+            "ListWorkflowRules" => ListWorkflowRulesResponse::default().encode_to_vec(),
+            "RecordWorkerHeartbeat" => RecordWorkerHeartbeatResponse::default().encode_to_vec(),
+            rpc => return Err(Refusal::Unimplemented(rpc.to_owned())),
+        })
+    }
+}
+
+/// Workers do without what is not promised here.
+fn system_info() -> GetSystemInfoResponse {
+    GetSystemInfoResponse {
+        server_version: SPOKEN_VERSION.to_owned(),
+        capabilities: Some(Capabilities {
+            signal_and_query_header: true,
+            internal_error_differentiation: true,
+            activity_failure_include_heartbeat: true,
+            encoded_failure_attributes: true,
+            upsert_memo: true,
+            eager_workflow_start: true,
+            sdk_metadata: true,
+            count_group_by_execution_status: true,
+            ..Capabilities::default()
+        }),
+    }
+}
+
+fn cluster_info() -> GetClusterInfoResponse {
+    GetClusterInfoResponse {
+        supported_clients: [("temporal-cli", "<2.0.0"), ("temporal-ui", "<3.0.0"), ("temporal-go", "<2.0.0")]
+            .map(|(client, versions)| (client.to_owned(), versions.to_owned()))
+            .into(),
+        server_version: SPOKEN_VERSION.to_owned(),
+        cluster_id: "windlass".to_owned(),
+        cluster_name: "windlass".to_owned(),
+        history_shard_count: 1,
+        persistence_store: "sqlite".to_owned(),
+        visibility_store: "sqlite".to_owned(),
+        ..GetClusterInfoResponse::default()
+    }
+}

@@ -1,0 +1,112 @@
+//! Task queues as people and workers see them.
+
+use std::sync::Arc;
+
+use temporalio_protos::temporal::api::{
+    enums::v1::TaskQueueType,
+    taskqueue::v1::{PollerInfo, TaskQueuePartitionMetadata, TaskQueueStatus},
+    workflowservice::v1::{
+        DescribeTaskQueueRequest, DescribeTaskQueueResponse, ListTaskQueuePartitionsRequest,
+        ListTaskQueuePartitionsResponse, ResetStickyTaskQueueRequest, ResetStickyTaskQueueResponse,
+        ShutdownWorkerRequest, ShutdownWorkerResponse,
+    },
+};
+
+use super::checks;
+use crate::{
+    core::{Core, Target},
+    queues::{Kind, QueueKey, Task},
+    refusal::Refusal,
+    time::{Nanos, SECOND, timestamp},
+};
+
+/// How long a worker is listed after its last poll.
+const LISTED: Nanos = 5 * 60 * SECOND;
+
+impl Core {
+    #[allow(deprecated, reason = "tools still read the older form of the answer")]
+    pub(super) async fn describe_queue(
+        self: &Arc<Self>,
+        request: DescribeTaskQueueRequest,
+    ) -> Result<DescribeTaskQueueResponse, Refusal> {
+        self.read_namespaces().named(&request.namespace)?;
+        let name = checks::queue(request.task_queue.as_ref(), &self.limits)?;
+        let kind = match request.task_queue_type() {
+            TaskQueueType::Activity => Kind::Activity,
+            _ => Kind::Workflow,
+        };
+        let key = QueueKey { namespace: request.namespace.as_str().into(), name, kind };
+        let pollers = self.queues.pollers(&key, self.now() - LISTED);
+        Ok(DescribeTaskQueueResponse {
+            pollers: pollers
+                .into_iter()
+                .map(|poller| PollerInfo {
+                    last_access_time: Some(timestamp(poller.last_seen)),
+                    identity: poller.identity,
+                    rate_per_second: 100_000.0,
+                    ..PollerInfo::default()
+                })
+                .collect(),
+            task_queue_status: request.include_task_queue_status.then(|| TaskQueueStatus {
+                backlog_count_hint: i64::try_from(self.queues.backlog(&key)).unwrap_or(i64::MAX),
+                ..TaskQueueStatus::default()
+            }),
+            ..DescribeTaskQueueResponse::default()
+        })
+    }
+
+    pub(super) async fn queue_partitions(
+        self: &Arc<Self>,
+        request: ListTaskQueuePartitionsRequest,
+    ) -> Result<ListTaskQueuePartitionsResponse, Refusal> {
+        self.read_namespaces().named(&request.namespace)?;
+        let key = checks::queue(request.task_queue.as_ref(), &self.limits)?;
+        let partition = TaskQueuePartitionMetadata { key, ..TaskQueuePartitionMetadata::default() };
+        Ok(ListTaskQueuePartitionsResponse {
+            activity_task_queue_partitions: vec![partition.clone()],
+            workflow_task_queue_partitions: vec![partition],
+        })
+    }
+
+    /// A worker has dropped a run from its cache.
+    pub(super) async fn reset_sticky_queue(
+        self: &Arc<Self>,
+        request: ResetStickyTaskQueueRequest,
+    ) -> Result<ResetStickyTaskQueueResponse, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
+        self.with_run(&target, |run, _| {
+            run.must_run()?;
+            run.memory.sticky = None;
+            Ok(())
+        })?
+        .value();
+        Ok(ResetStickyTaskQueueResponse {})
+    }
+
+    /// A worker stops: what waits for it goes to the others.
+    pub(super) async fn shutdown_worker(
+        self: &Arc<Self>,
+        request: ShutdownWorkerRequest,
+    ) -> Result<ShutdownWorkerResponse, Refusal> {
+        self.read_namespaces().named(&request.namespace)?;
+        let key = QueueKey {
+            namespace: request.namespace.as_str().into(),
+            name: request.sticky_task_queue,
+            kind: Kind::Workflow,
+        };
+        for task in self.queues.close(&key) {
+            match task {
+                Task::Workflow { run, .. } => {
+                    let moved = self.with_run(&Target::of(&run), |run, _| Ok(run.unstick()));
+                    if let Ok(Some(dispatch)) = moved.map(crate::core::Done::value) {
+                        self.hand_out(&run, dispatch);
+                    }
+                }
+                Task::Query(query) => query.answer(crate::run::queries::QueryAnswer::AskDirectly),
+                Task::Activity { .. } => {}
+            }
+        }
+        Ok(ShutdownWorkerResponse::default())
+    }
+}
+

@@ -1,0 +1,98 @@
+//! From an RPC's name to what does it.
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use crate::{
+    call::{Answer, Call},
+    core::Core,
+    refusal::Refusal,
+};
+
+const WORKFLOW: &str = "temporal.api.workflowservice.v1.WorkflowService";
+const OPERATOR: &str = "temporal.api.operatorservice.v1.OperatorService";
+
+/// Decodes the request, answers it, encodes the answer.
+macro_rules! answer {
+    ($call:ident, $handler:expr) => {{
+        let request = Message::decode($call.message).map_err(|error| Refusal::invalid(format!("the request cannot be read: {error}")))?;
+        let response = $handler(request).await?;
+        Ok(response.encode_to_vec())
+    }};
+}
+
+impl Core {
+    pub(crate) async fn call(self: Arc<Self>, call: Call) -> Answer {
+        let core = &self;
+        let answered: Result<Vec<u8>, Refusal> = match call.service.as_str() {
+            WORKFLOW => core.workflow_service(call).await,
+            OPERATOR => core.operator_service(call).await,
+            service => Err(Refusal::Unimplemented(format!("{service}/{}", call.rpc))),
+        };
+        answered.map_err(Into::into)
+    }
+
+    async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+        let core = self;
+        let timeout = call.timeout;
+        match call.rpc.as_str() {
+            // What a worker asks all the time.
+            "PollWorkflowTaskQueue" => answer!(call, |request| core.poll_workflow_task(request, timeout)),
+            "RespondWorkflowTaskCompleted" => answer!(call, |request| core.complete_workflow_task(request)),
+            "RespondWorkflowTaskFailed" => answer!(call, |request| core.fail_workflow_task(request)),
+            "RespondQueryTaskCompleted" => answer!(call, |request| core.complete_query(request)),
+            "PollActivityTaskQueue" => answer!(call, |request| core.poll_activity_task(request, timeout)),
+            "RespondActivityTaskCompleted" => answer!(call, |request| core.complete_activity(request)),
+            "RespondActivityTaskCompletedById" => answer!(call, |request| core.complete_activity_by_id(request)),
+            "RespondActivityTaskFailed" => answer!(call, |request| core.fail_activity(request)),
+            "RespondActivityTaskFailedById" => answer!(call, |request| core.fail_activity_by_id(request)),
+            "RespondActivityTaskCanceled" => answer!(call, |request| core.cancel_activity(request)),
+            "RespondActivityTaskCanceledById" => answer!(call, |request| core.cancel_activity_by_id(request)),
+            "RecordActivityTaskHeartbeat" => answer!(call, |request| core.heartbeat(request)),
+            "RecordActivityTaskHeartbeatById" => answer!(call, |request| core.heartbeat_by_id(request)),
+            "ResetStickyTaskQueue" => answer!(call, |request| core.reset_sticky_queue(request)),
+            "ShutdownWorker" => answer!(call, |request| core.shutdown_worker(request)),
+            // Starting and steering runs.
+            "StartWorkflowExecution" => answer!(call, |request| core.start_workflow(request)),
+            "SignalWithStartWorkflowExecution" => answer!(call, |request| core.signal_with_start(request)),
+            "ExecuteMultiOperation" => answer!(call, |request| core.execute_multi_operation(request, timeout)),
+            "SignalWorkflowExecution" => answer!(call, |request| core.signal_workflow(request)),
+            "QueryWorkflow" => answer!(call, |request| core.query_workflow(request, timeout)),
+            "UpdateWorkflowExecution" => answer!(call, |request| core.update_workflow(request, timeout)),
+            "PollWorkflowExecutionUpdate" => answer!(call, |request| core.poll_update(request, timeout)),
+            "RequestCancelWorkflowExecution" => answer!(call, |request| core.cancel_workflow(request)),
+            "TerminateWorkflowExecution" => answer!(call, |request| core.terminate_workflow(request)),
+            "ResetWorkflowExecution" => answer!(call, |request| core.reset_workflow(request)),
+            "DeleteWorkflowExecution" => answer!(call, |request| core.delete_workflow(request)),
+            // Looking at them.
+            "DescribeWorkflowExecution" => answer!(call, |request| core.describe_workflow(request)),
+            "GetWorkflowExecutionHistory" => answer!(call, |request| core.workflow_history(request, timeout)),
+            "GetWorkflowExecutionHistoryReverse" => answer!(call, |request| core.workflow_history_reverse(request)),
+            "ListWorkflowExecutions" => answer!(call, |request| core.list_workflows(request)),
+            "ScanWorkflowExecutions" => answer!(call, |request| core.scan_workflows(request)),
+            "ListOpenWorkflowExecutions" => answer!(call, |request| core.list_open_workflows(request)),
+            "ListClosedWorkflowExecutions" => answer!(call, |request| core.list_closed_workflows(request)),
+            "CountWorkflowExecutions" => answer!(call, |request| core.count_workflows(request)),
+            "DescribeTaskQueue" => answer!(call, |request| core.describe_queue(request)),
+            "ListTaskQueuePartitions" => answer!(call, |request| core.queue_partitions(request)),
+            // The service itself.
+            "DescribeNamespace" => answer!(call, |request| core.describe_namespace(request)),
+            "ListNamespaces" => answer!(call, |request| core.list_namespaces(request)),
+            "RegisterNamespace" => answer!(call, |request| core.register_namespace(request)),
+            "UpdateNamespace" => answer!(call, |request| core.update_namespace(request)),
+            "GetSearchAttributes" => answer!(call, |request| core.search_attributes(request)),
+            rpc => core.about_the_service(rpc),
+        }
+    }
+
+    async fn operator_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+        let core = self;
+        match call.rpc.as_str() {
+            "ListSearchAttributes" => answer!(call, |request| core.list_search_attributes(request)),
+            "AddSearchAttributes" => answer!(call, |request| core.add_search_attributes(request)),
+            "RemoveSearchAttributes" => answer!(call, |request| core.remove_search_attributes(request)),
+            rpc => Err(Refusal::Unimplemented(format!("{OPERATOR}/{rpc}"))),
+        }
+    }
+}
