@@ -271,9 +271,7 @@ impl Core {
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Refusal> {
-        self.database
-            .read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?))
-            .map_err(|error| unavailable(&error))
+        self.database.read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
     }
 
     /// A run's first event, for a run that is to be tried again.
@@ -314,7 +312,12 @@ impl Core {
         self.keep_step(workflow, run_id, epoch, ack, false)
     }
 
-    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Option<Ticket<bool, DatabaseError>> {
+    fn keep_new(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+    ) -> Option<Ticket<bool, DatabaseError>> {
         self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
     }
 

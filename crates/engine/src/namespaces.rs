@@ -19,9 +19,8 @@ pub(crate) struct Namespaces {
 
 impl Namespaces {
     pub(crate) fn load(database: &Database) -> Result<Self, DatabaseError> {
-        let (records, attributes) = database.read_blocking(|sql| {
-            Ok::<_, DatabaseError>((persist::namespaces(sql)?, persist::attributes(sql)?))
-        })?;
+        let (records, attributes) = database
+            .read_blocking(|sql| Ok::<_, DatabaseError>((persist::namespaces(sql)?, persist::attributes(sql)?)))?;
         let mut namespaces = Self::default();
         for record in records {
             namespaces.records.insert(record.name.clone(), record);

@@ -86,7 +86,14 @@ impl Core {
                 Some(Content::Cancel(letter)) => self.cancel_other(&target, id, letter).await?,
                 Some(Content::ChildEnded(letter)) => self.child_ended(&target, id, letter).await?,
                 Some(Content::ParentEnded(letter)) => self.parent_ended(&target, id, letter).await?,
-                None => self.with_run(&target, |run, _| { run.letter_done(id); Ok(()) })?.kept().await?,
+                None => {
+                    self.with_run(&target, |run, _| {
+                        run.letter_done(id);
+                        Ok(())
+                    })?
+                    .kept()
+                    .await?
+                }
             }
         }
     }
@@ -96,7 +103,13 @@ impl Core {
         let parent_run = self.with_run(parent, |run, _| Ok((run.state.clone(), run.state.is_running())))?.value();
         let (parent_state, parent_runs) = parent_run;
         if !parent_runs && child.parent_close_policy() != ParentClosePolicy::Abandon {
-            return self.with_run(parent, |run, _| { run.letter_done(id); Ok(()) })?.kept().await;
+            return self
+                .with_run(parent, |run, _| {
+                    run.letter_done(id);
+                    Ok(())
+                })?
+                .kept()
+                .await;
         }
         let spec = StartSpec {
             namespace: child.namespace.clone(),
@@ -154,7 +167,10 @@ impl Core {
         })?
         .kept()
         .await?;
-        match self.with_run(&child_target, |run, env| { run.begin(env); Ok(()) }) {
+        match self.with_run(&child_target, |run, env| {
+            run.begin(env);
+            Ok(())
+        }) {
             Ok(done) => done.kept().await,
             Err(Refusal::NotFound(_)) => Ok(()),
             Err(refusal) => Err(refusal),
@@ -264,7 +280,12 @@ impl Core {
                 Err(refusal) => return Err(refusal),
             }
         }
-        self.with_run(child, |run, _| { run.letter_done(id); Ok(()) })?.kept().await
+        self.with_run(child, |run, _| {
+            run.letter_done(id);
+            Ok(())
+        })?
+        .kept()
+        .await
     }
 
     async fn parent_ended(self: &Arc<Self>, parent: &Target, id: i64, letter: ParentEnded) -> Result<(), Refusal> {
@@ -286,7 +307,12 @@ impl Core {
             Err(Refusal::NotFound(_)) => {}
             Err(refusal) => return Err(refusal),
         }
-        self.with_run(parent, |run, _| { run.letter_done(id); Ok(()) })?.kept().await
+        self.with_run(parent, |run, _| {
+            run.letter_done(id);
+            Ok(())
+        })?
+        .kept()
+        .await
     }
 }
 

@@ -10,8 +10,9 @@ use temporalio_protos::{
         enums::v1::ResourceExhaustedCause,
         errordetails::v1::{
             CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceNotFoundFailure,
-            NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure, ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure,
-            WorkflowNotReadyFailure, multi_operation_execution_failure::OperationStatus,
+            NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure, ResourceExhaustedFailure,
+            WorkflowExecutionAlreadyStartedFailure, WorkflowNotReadyFailure,
+            multi_operation_execution_failure::OperationStatus,
         },
         failure::v1::Failure,
     },
@@ -141,11 +142,7 @@ fn any(name: &str, message: &impl Message) -> Any {
         "MultiOperationExecutionAborted" => "temporal.api.failure.v1",
         _ => "temporal.api.errordetails.v1",
     };
-    Any {
-        type_url: format!("type.googleapis.com/{package}.{name}"),
-        value: message.encode_to_vec(),
-        ..Any::default()
-    }
+    Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec(), ..Any::default() }
 }
 
 impl From<Refusal> for Status {

@@ -30,10 +30,6 @@ pub(crate) fn span(duration: Option<&ProtoDuration>) -> Nanos {
     duration.map_or(0, |duration| duration.seconds.saturating_mul(SECOND).saturating_add(i64::from(duration.nanos)))
 }
 
-pub(crate) fn moment(timestamp: Option<&Timestamp>) -> Nanos {
-    timestamp.map_or(0, |at| at.seconds.saturating_mul(SECOND).saturating_add(i64::from(at.nanos)))
-}
-
 /// Refuses what is not a span and cuts what is too long; the text is the protocol's.
 pub(crate) fn check_span(duration: &mut Option<ProtoDuration>) -> Result<(), String> {
     let Some(given) = duration else { return Ok(()) };

@@ -24,10 +24,8 @@ impl Batch {
 }
 
 pub(super) fn append(sql: &Connection, run: i64, batch: &Batch) -> rusqlite::Result<()> {
-    sql.prepare_cached(
-        "INSERT INTO engine_history (run, first_event, last_event, events) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute(params![run, batch.first, batch.last, batch.events])?;
+    sql.prepare_cached("INSERT INTO engine_history (run, first_event, last_event, events) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![run, batch.first, batch.last, batch.events])?;
     Ok(())
 }
 

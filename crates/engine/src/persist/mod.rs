@@ -10,8 +10,8 @@ use windlass_sqlite::Database;
 
 pub(crate) use self::{
     history::{Batch, event, events_after, events_before},
-    namespaces::{NamespaceRecord, attributes, namespaces, save_attribute, remove_attribute, save_namespace},
-    runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, load_run, ready_runs},
+    namespaces::{NamespaceRecord, attributes, namespaces, remove_attribute, save_attribute, save_namespace},
+    runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, ready_runs},
 };
 
 const COMPONENT: &str = "engine";

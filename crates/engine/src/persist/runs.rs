@@ -69,16 +69,9 @@ pub(crate) struct Found {
 
 fn found(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found> {
     let blob: Vec<u8> = row.get(1)?;
-    let state = RunState::decode(&*blob).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error))
-    })?;
+    let state = RunState::decode(&*blob)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error)))?;
     Ok(Found { number: row.get(0)?, state })
-}
-
-pub(crate) fn load_run(sql: &Connection, number: i64) -> rusqlite::Result<Option<Found>> {
-    sql.prepare_cached("SELECT number, state FROM engine_runs WHERE number = ?1")?
-        .query_row([number], found)
-        .optional()
 }
 
 pub(crate) fn find_run(

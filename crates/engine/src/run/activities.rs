@@ -70,7 +70,8 @@ impl Run {
 
     /// Activities that wait for a worker; for queues that are filled again after a restart.
     pub(crate) fn waiting_activities(&self) -> Vec<Dispatch> {
-        let waiting = self.state.activities.iter().filter(|(_, activity)| !activity.is_started() && !activity.backing_off);
+        let waiting =
+            self.state.activities.iter().filter(|(_, activity)| !activity.is_started() && !activity.backing_off);
         waiting.map(|(id, activity)| dispatch(*id, activity)).collect()
     }
 
@@ -226,8 +227,15 @@ impl Run {
     }
 
     /// Plans the next attempt, or says why there is none.
-    fn retry_activity(&mut self, env: &Env<'_>, scheduled_id: i64, failure: Option<&Failure>) -> Result<(), RetryState> {
-        let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(RetryState::InternalServerError) };
+    fn retry_activity(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        failure: Option<&Failure>,
+    ) -> Result<(), RetryState> {
+        let Some(activity) = self.state.activities.get_mut(&scheduled_id) else {
+            return Err(RetryState::InternalServerError);
+        };
         let Some(policy) = &activity.retry_policy else { return Err(RetryState::RetryPolicyNotSet) };
         if activity.cancel_requested {
             return Err(RetryState::CancelRequested);
@@ -313,7 +321,5 @@ fn timeout_failure(message: String, kind: TimeoutType) -> Failure {
 }
 
 pub(crate) fn activity_not_found() -> Refusal {
-    Refusal::not_found(
-        "invalid activityID or activity already timed out or invoking workflow is completed",
-    )
+    Refusal::not_found("invalid activityID or activity already timed out or invoking workflow is completed")
 }

@@ -15,7 +15,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
-    Env, Run, StartedActivity, Sticky, StartedTask,
+    Env, Run, StartedActivity, StartedTask, Sticky,
     commands::{Rejected, cause_name},
     state::WorkflowTask,
     task::Delivery,
@@ -45,7 +45,10 @@ pub(crate) struct Completion {
 /// What the run was like before the worker's decisions were applied.
 struct Before {
     state: super::RunState,
-    scheduled: BTreeMap<i64, std::sync::Arc<temporalio_protos::temporal::api::history::v1::ActivityTaskScheduledEventAttributes>>,
+    scheduled: BTreeMap<
+        i64,
+        std::sync::Arc<temporalio_protos::temporal::api::history::v1::ActivityTaskScheduledEventAttributes>,
+    >,
     updates: super::updates::Registry,
     sticky: Option<Sticky>,
 }
@@ -61,11 +64,6 @@ impl Run {
                 && task.attempt == attempt
         });
         task.cloned().ok_or_else(|| Refusal::not_found("Workflow task not found."))
-    }
-
-    /// Whether a worker's answer to a task would still be heard.
-    pub(crate) fn check_task(&self, scheduled_id: i64, started_id: i64, attempt: i32) -> Result<(), Refusal> {
-        self.held_task(scheduled_id, started_id, attempt).map(|_| ())
     }
 
     pub(crate) fn complete_task(
@@ -115,6 +113,7 @@ impl Run {
     }
 
     /// Writes that the task is complete, unless it was for an update alone and came to nothing.
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     fn write_completion(
         &mut self,
         env: &Env<'_>,
@@ -132,7 +131,6 @@ impl Run {
         self.touch();
         let task = if written { task.clone() } else { self.write_task(task.clone(), &request.identity) };
         let options = request.deployment_options.clone().unwrap_or_default();
-        #[allow(deprecated, reason = "older workers still say which binary they are")]
         let attributes = WorkflowTaskCompletedEventAttributes {
             scheduled_event_id: task.scheduled_id,
             started_event_id: task.started_id,
@@ -287,10 +285,7 @@ impl Run {
 fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {
     let attributes = request.sticky_attributes.as_ref()?;
     let queue = attributes.worker_task_queue.as_ref()?;
-    Some(Sticky {
-        queue: queue.name.clone(),
-        schedule_to_start: span(attributes.schedule_to_start_timeout.as_ref()),
-    })
+    Some(Sticky { queue: queue.name.clone(), schedule_to_start: span(attributes.schedule_to_start_timeout.as_ref()) })
 }
 
 fn server_failure(message: String) -> Failure {

@@ -134,11 +134,7 @@ impl Run {
     }
 
     pub(crate) fn must_run(&self) -> Result<(), Refusal> {
-        if self.state.is_running() {
-            Ok(())
-        } else {
-            Err(Refusal::not_found("workflow execution already completed"))
-        }
+        if self.state.is_running() { Ok(()) } else { Err(Refusal::not_found("workflow execution already completed")) }
     }
 
     /// A run that has not begun yet hears of everything at once when it does.

@@ -9,13 +9,7 @@ use temporalio_protos::temporal::api::{
     history::v1::{TimerFiredEventAttributes, WorkflowExecutionStartedEventAttributes, history_event::Attributes},
 };
 
-use super::{
-    Env, Run,
-    activities::retries_until,
-    retry::backoff,
-    state::Activity,
-    updates::AbortReason,
-};
+use super::{Env, Run, activities::retries_until, retry::backoff, state::Activity, updates::AbortReason};
 use crate::time::Nanos;
 
 /// Something that is due at a moment.
@@ -133,9 +127,7 @@ impl Run {
         let retry = match &self.state.retry_policy {
             _ if chain_expired => Err(RetryState::Timeout),
             None => Err(RetryState::RetryPolicyNotSet),
-            Some(policy) => {
-                backoff(policy, self.state.attempt, Some(&failure), env.now, self.state.execution_expires)
-            }
+            Some(policy) => backoff(policy, self.state.attempt, Some(&failure), env.now, self.state.execution_expires),
         };
         let again = retry.ok().and_then(|wait| beginning().map(|beginning| (wait, beginning)));
         match again {

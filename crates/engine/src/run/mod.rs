@@ -35,9 +35,8 @@ use temporalio_protos::temporal::api::{
 
 pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity, activity_not_found},
-    complete::Completion,
-    control::Signal,
     commands::{memo_without_nothings, without_nothings},
+    control::Signal,
     start::{StartSpec, run_timeout, task_timeout},
     state::RunState,
     task::StartedTask,

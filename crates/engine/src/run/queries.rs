@@ -25,7 +25,10 @@ pub(crate) struct PendingQuery {
 #[derive(Debug)]
 pub(crate) enum QueryAnswer {
     Answered(Option<Payloads>),
-    Failed { message: String, failure: Option<Failure> },
+    Failed {
+        message: String,
+        failure: Option<Failure>,
+    },
     /// No workflow task will bring it to the worker: it goes there on its own.
     AskDirectly,
 }

@@ -51,7 +51,8 @@ impl Run {
         if !self.state.is_running() {
             return;
         }
-        let Some(child) = self.state.children.get_mut(&letter.initiated_id).filter(|child| child.run_id.is_empty()) else {
+        let Some(child) = self.state.children.get_mut(&letter.initiated_id).filter(|child| child.run_id.is_empty())
+        else {
             return;
         };
         run_id.clone_into(&mut child.run_id);

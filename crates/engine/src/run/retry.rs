@@ -58,12 +58,8 @@ pub(crate) fn check(policy: &mut RetryPolicy) -> Result<(), Refusal> {
 }
 
 fn timeout_named(name: &str) -> Option<TimeoutType> {
-    let all = [
-        TimeoutType::StartToClose,
-        TimeoutType::ScheduleToStart,
-        TimeoutType::ScheduleToClose,
-        TimeoutType::Heartbeat,
-    ];
+    let all =
+        [TimeoutType::StartToClose, TimeoutType::ScheduleToStart, TimeoutType::ScheduleToClose, TimeoutType::Heartbeat];
     all.into_iter().find(|kind| timeout_name(*kind) == name || kind.as_str_name() == name)
 }
 

@@ -18,11 +18,7 @@ use temporalio_protos::temporal::api::{
     update::v1::{Acceptance, Outcome, Rejection, Request, Response, outcome},
 };
 
-use super::{
-    Env, Run,
-    state::UpdateRecord,
-    task::Delivery,
-};
+use super::{Env, Run, state::UpdateRecord, task::Delivery};
 use crate::refusal::Refusal;
 
 const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
@@ -144,11 +140,7 @@ impl Run {
                 id: format!("{id}/request"),
                 protocol_instance_id: id.clone(),
                 sequencing_id: Some(SequencingId::EventId(started_id - 1)),
-                body: Some(Any {
-                    type_url: REQUEST.to_owned(),
-                    value: open.request.encode_to_vec(),
-                    ..Any::default()
-                }),
+                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec(), ..Any::default() }),
             });
         }
         messages
@@ -157,7 +149,8 @@ impl Run {
     /// What a worker says about an update.
     pub(super) fn update_message(&mut self, env: &Env<'_>, message: &Message) -> Result<(), BadMessage> {
         let id = &message.protocol_instance_id;
-        let body = message.body.as_ref().ok_or_else(|| BadMessage(format!("Update {id} received message with nil body")))?;
+        let body =
+            message.body.as_ref().ok_or_else(|| BadMessage(format!("Update {id} received message with nil body")))?;
         let kind = body.type_url.rsplit('/').next().unwrap_or_default();
         let garbled = |error: prost::DecodeError| BadMessage(format!("unable to unmarshal request: {error}"));
         match kind {
@@ -167,7 +160,9 @@ impl Run {
             "temporal.api.update.v1.Rejection" => {
                 self.rejected(env, id, Rejection::decode(&*body.value).map_err(garbled)?)
             }
-            "temporal.api.update.v1.Response" => self.answered(env, id, Response::decode(&*body.value).map_err(garbled)?),
+            "temporal.api.update.v1.Response" => {
+                self.answered(env, id, Response::decode(&*body.value).map_err(garbled)?)
+            }
             other => Err(BadMessage(format!("Message type {other} not supported"))),
         }
     }

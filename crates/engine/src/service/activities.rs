@@ -41,7 +41,8 @@ impl Core {
         timeout: Option<Duration>,
     ) -> Result<PollActivityTaskQueueResponse, Refusal> {
         let deadline = poll_deadline(timeout)?;
-        let key = self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Activity)?;
+        let key =
+            self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Activity)?;
         while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
             if let Task::Activity { run, scheduled_id, attempt } = task
                 && let Some(response) = self.take_activity(&run, scheduled_id, attempt, &request.identity).await?
@@ -164,7 +165,8 @@ impl Core {
         request: RecordActivityTaskHeartbeatRequest,
     ) -> Result<RecordActivityTaskHeartbeatResponse, Refusal> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
-        let done = self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
+        let done =
+            self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
         Ok(RecordActivityTaskHeartbeatResponse {
             cancel_requested: done.value(),
             ..RecordActivityTaskHeartbeatResponse::default()
@@ -176,14 +178,21 @@ impl Core {
         request: RecordActivityTaskHeartbeatByIdRequest,
     ) -> Result<RecordActivityTaskHeartbeatByIdResponse, Refusal> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
-        let done = self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
+        let done =
+            self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
         Ok(RecordActivityTaskHeartbeatByIdResponse {
             cancel_requested: done.value(),
             ..RecordActivityTaskHeartbeatByIdResponse::default()
         })
     }
 
-    fn by_id(&self, namespace: &str, workflow_id: String, run_id: String, activity_id: String) -> Result<Named, Refusal> {
+    fn by_id(
+        &self,
+        namespace: &str,
+        workflow_id: String,
+        run_id: String,
+        activity_id: String,
+    ) -> Result<Named, Refusal> {
         self.read_namespaces().named(namespace)?;
         if workflow_id.is_empty() {
             return Err(Refusal::invalid("WorkflowId is not set on request."));
@@ -211,9 +220,9 @@ impl Core {
             }),
             Named::Id { target, activity_id } => self.with_run(target, |run, env| {
                 run.must_run()?;
-                let id = run.activity_by_id(activity_id).ok_or_else(|| {
-                    Refusal::not_found(format!("cannot find activity with ID {activity_id}"))
-                })?;
+                let id = run
+                    .activity_by_id(activity_id)
+                    .ok_or_else(|| Refusal::not_found(format!("cannot find activity with ID {activity_id}")))?;
                 act(run, env, (id, 0))
             }),
         }

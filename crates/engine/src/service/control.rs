@@ -64,9 +64,7 @@ impl Core {
             run_id,
             reference: Some(reference),
         };
-        Ok(SignalWorkflowExecutionResponse {
-            link: Some(Link { variant: Some(link::Variant::WorkflowEvent(event)) }),
-        })
+        Ok(SignalWorkflowExecutionResponse { link: Some(Link { variant: Some(link::Variant::WorkflowEvent(event)) }) })
     }
 
     pub(super) async fn cancel_workflow(

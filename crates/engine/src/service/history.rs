@@ -103,9 +103,7 @@ impl Core {
             })
         };
         let (number, run_id, mut position, mut news) = look()?.value();
-        let enough = |position: &Position| {
-            position.closed || (!close_only && position.next_event_id > after + 1)
-        };
+        let enough = |position: &Position| position.closed || (!close_only && position.next_event_id > after + 1);
         if waits && !enough(&position) {
             let patience = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
             let deadline = Instant::now() + patience;

@@ -260,7 +260,10 @@ fn described(record: &NamespaceRecord) -> DescribeNamespaceResponse {
         }),
         replication_config: Some(NamespaceReplicationConfig {
             active_cluster_name: "windlass".to_owned(),
-            clusters: vec![ClusterReplicationConfig { cluster_name: "windlass".to_owned() }],
+            clusters: vec![ClusterReplicationConfig {
+                cluster_name: "windlass".to_owned(),
+                ..ClusterReplicationConfig::default()
+            }],
             ..NamespaceReplicationConfig::default()
         }),
         ..DescribeNamespaceResponse::default()

@@ -109,4 +109,3 @@ impl Core {
         Ok(ShutdownWorkerResponse::default())
     }
 }
-

@@ -16,7 +16,8 @@ const OPERATOR: &str = "temporal.api.operatorservice.v1.OperatorService";
 /// Decodes the request, answers it, encodes the answer.
 macro_rules! answer {
     ($call:ident, $handler:expr) => {{
-        let request = Message::decode($call.message).map_err(|error| Refusal::invalid(format!("the request cannot be read: {error}")))?;
+        let request = Message::decode($call.message)
+            .map_err(|error| Refusal::invalid(format!("the request cannot be read: {error}")))?;
         let response = $handler(request).await?;
         Ok(response.encode_to_vec())
     }};

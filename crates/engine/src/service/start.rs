@@ -1,5 +1,7 @@
 //! Starting runs: alone, with a signal, or with an update.
 
+#![allow(deprecated, reason = "clients may still use the old spelling of a conflict policy")]
+
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -58,7 +60,8 @@ impl Core {
         self: &Arc<Self>,
         request: StartWorkflowExecutionRequest,
     ) -> Result<StartWorkflowExecutionResponse, Refusal> {
-        let policies = Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
+        let policies =
+            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         let eager = request.request_eager_execution.then(|| request.identity.clone());
         let spec = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
@@ -127,12 +130,18 @@ impl Core {
         self: &Arc<Self>,
         request: StartWorkflowExecutionRequest,
     ) -> Result<Done<Started>, Refusal> {
-        let policies = Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
+        let policies =
+            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         let spec = self.spec(request)?;
         self.start_new(spec, policies.checked(true)?, &Then::Begin { eager: None })
     }
 
-    fn start_new(self: &Arc<Self>, spec: StartSpec, policies: Policies, then: &Then<'_>) -> Result<Done<Started>, Refusal> {
+    fn start_new(
+        self: &Arc<Self>,
+        spec: StartSpec,
+        policies: Policies,
+        then: &Then<'_>,
+    ) -> Result<Done<Started>, Refusal> {
         self.read_namespaces().named(&spec.namespace)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         self.with_workflow(&namespace, &workflow_id, |workflow, epoch| {
@@ -147,7 +156,9 @@ impl Core {
                 }
             };
             match (verdict, current) {
-                (Verdict::Existing(started), _) => self.use_existing(workflow, epoch, &namespace, &workflow_id, started, then),
+                (Verdict::Existing(started), _) => {
+                    self.use_existing(workflow, epoch, &namespace, &workflow_id, started, then)
+                }
                 (Verdict::Replace, Some((_, run_id))) => {
                     let target = Target::new(&namespace, &workflow_id, &run_id);
                     let run = self.run_in(workflow, &target)?;
@@ -216,7 +227,9 @@ impl Core {
             retry::check(policy)?;
         }
         if let Err(problem) = check_span(&mut request.workflow_start_delay) {
-            return Err(Refusal::invalid(format!("An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}")));
+            return Err(Refusal::invalid(format!(
+                "An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}"
+            )));
         }
         if !request.cron_schedule.is_empty() {
             return Err(Refusal::Unimplemented("cron schedules".to_owned()));

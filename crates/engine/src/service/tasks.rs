@@ -24,7 +24,7 @@ use crate::{
     refusal::Refusal,
     registry::RunKey,
     run::{Run, StartedTask, queries::PendingQuery},
-    time::{timestamp},
+    time::timestamp,
     token::{HistoryToken, TaskToken},
 };
 use prost::Message as _;
@@ -63,7 +63,8 @@ impl Core {
         timeout: Option<Duration>,
     ) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
         let deadline = poll_deadline(timeout)?;
-        let key = self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
+        let key =
+            self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
         let sticky = request.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky);
         while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
             let response = match task {
@@ -214,7 +215,8 @@ impl Core {
                 run.answer_queries(results);
             }
             let next = completion.next.map(|task| taken(run, task, sticky_next));
-            let activities: Vec<_> = completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
+            let activities: Vec<_> =
+                completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
             Ok((completion.refused, next, activities, completion.reset_history_event_id))
         })?;
         let (refused, next, activity_tasks, reset_history_event_id) = done.kept().await?;

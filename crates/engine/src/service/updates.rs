@@ -10,7 +10,8 @@ use temporalio_protos::temporal::api::{
     workflowservice::v1::{
         ExecuteMultiOperationRequest, ExecuteMultiOperationResponse, PollWorkflowExecutionUpdateRequest,
         PollWorkflowExecutionUpdateResponse, StartWorkflowExecutionRequest, UpdateWorkflowExecutionRequest,
-        UpdateWorkflowExecutionResponse, execute_multi_operation_request::operation::Operation,
+        UpdateWorkflowExecutionResponse,
+        execute_multi_operation_request::operation::Operation,
         execute_multi_operation_response::{Response, response},
     },
 };
@@ -50,7 +51,8 @@ impl Core {
         timeout: Option<Duration>,
     ) -> Result<UpdateWorkflowExecutionResponse, Refusal> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution.clone())?;
-        let (update, stage) = check(request.request, request.wait_policy.map(|policy| policy.lifecycle_stage()), &self.limits)?;
+        let (update, stage) =
+            check(request.request, request.wait_policy.map(|policy| policy.lifecycle_stage()), &self.limits)?;
         let first_run_id = request.first_execution_run_id;
         let deadline = deadline(timeout);
         for _ in 0..MOVES {
@@ -167,21 +169,24 @@ impl Core {
         let (start, update) = operations(request)?;
         let (namespace, workflow_id) = (start.namespace.clone(), start.workflow_id.clone());
         let stage = update.wait_policy.map(|policy| policy.lifecycle_stage());
-        let (checked, stage) = check(update.request.clone(), stage, &self.limits).map_err(|refusal| both(None, Some(refusal)))?;
+        let (checked, stage) =
+            check(update.request.clone(), stage, &self.limits).map_err(|refusal| both(None, Some(refusal)))?;
         let started = self.start_for_update(start).map_err(|refusal| both(Some(refusal), None))?;
         let started = started.kept().await.map_err(|refusal| both(Some(refusal), None))?;
         let target = Target::new(&namespace, &workflow_id, &started.run_id);
         let id = checked.meta.clone().unwrap_or_default().update_id;
         let followed = self.admit(&target, &checked, "").map_err(|refusal| both(None, Some(refusal)))?;
-        let (run_id, reached, outcome) = self
-            .follow(followed, &id, stage, deadline(timeout))
-            .await
-            .map_err(|refusal| both(None, Some(refusal)))?;
+        let (run_id, reached, outcome) =
+            self.follow(followed, &id, stage, deadline(timeout)).await.map_err(|refusal| both(None, Some(refusal)))?;
         let update = response(&workflow_id, run_id, &id, reached, outcome);
         Ok(ExecuteMultiOperationResponse {
             responses: vec![
                 Response {
-                    response: Some(response::Response::StartWorkflow(start::response(&namespace, &workflow_id, started))),
+                    response: Some(response::Response::StartWorkflow(start::response(
+                        &namespace,
+                        &workflow_id,
+                        started,
+                    ))),
                 },
                 Response { response: Some(response::Response::UpdateWorkflow(update)) },
             ],

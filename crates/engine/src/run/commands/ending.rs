@@ -7,7 +7,9 @@ use temporalio_protos::temporal::api::{
         ContinueAsNewWorkflowExecutionCommandAttributes, FailWorkflowExecutionCommandAttributes,
     },
     common::v1::WorkflowType,
-    enums::v1::{ContinueAsNewInitiator, RetryState, WorkflowExecutionStatus as Status, WorkflowTaskFailedCause as Cause},
+    enums::v1::{
+        ContinueAsNewInitiator, RetryState, WorkflowExecutionStatus as Status, WorkflowTaskFailedCause as Cause,
+    },
     history::v1::{
         WorkflowExecutionCanceledEventAttributes, WorkflowExecutionCompletedEventAttributes,
         WorkflowExecutionContinuedAsNewEventAttributes, WorkflowExecutionFailedEventAttributes,
@@ -199,16 +201,15 @@ impl Run {
         ];
         for (name, timeout) in spans {
             check_span(timeout).map_err(|problem| {
-                let detail =
-                    format!("Invalid {name} on ContinueAsNewWorkflowExecutionCommand: {problem}. {context}");
+                let detail = format!("Invalid {name} on ContinueAsNewWorkflowExecutionCommand: {problem}. {context}");
                 Rejected::task(CAUSE, detail)
             })?;
         }
-        let given_or = |given: Option<&prost_wkt_types::Duration>, own: Option<&prost_wkt_types::Duration>| match span(given)
-        {
-            0 => span(own),
-            given => given,
-        };
+        let given_or =
+            |given: Option<&prost_wkt_types::Duration>, own: Option<&prost_wkt_types::Duration>| match span(given) {
+                0 => span(own),
+                given => given,
+            };
         let run = run_timeout(
             given_or(command.workflow_run_timeout.as_ref(), self.state.run_timeout.as_ref()),
             span(self.state.execution_timeout.as_ref()),
@@ -219,8 +220,9 @@ impl Run {
         if let Some(policy) = &mut command.retry_policy {
             retry::complete(policy);
             retry::check(policy).map_err(|refusal| {
-                let detail =
-                    format!("invalid WorkflowRetryPolicy on ContinueAsNewWorkflowExecutionCommand: {refusal}. {context}");
+                let detail = format!(
+                    "invalid WorkflowRetryPolicy on ContinueAsNewWorkflowExecutionCommand: {refusal}. {context}"
+                );
                 Rejected::task(CAUSE, detail)
             })?;
         }

@@ -178,9 +178,7 @@ impl Run {
                 let message = batch.messages.remove(index);
                 self.say(env, &message)
             }
-            None => {
-                Err(Rejected::task(CAUSE, format!("ProtocolMessageCommand referenced absent message ID {id}")))
-            }
+            None => Err(Rejected::task(CAUSE, format!("ProtocolMessageCommand referenced absent message ID {id}"))),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Children, and messages to other runs. They are sent once the task that decided on them is kept.
 
+#![allow(deprecated, reason = "workers may still name a namespace or a control, and history shows them")]
+
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
     command::v1::{
@@ -41,7 +43,7 @@ impl Run {
         user_metadata: Option<UserMetadata>,
     ) -> Result<(), Rejected> {
         const CAUSE: Cause = Cause::BadStartChildExecutionAttributes;
-        let namespace = self.target_namespace(&deprecated_namespace(&command.namespace), env)?;
+        let namespace = self.target_namespace(&command.namespace, env)?;
         let (id, kind) = (command.workflow_id.clone(), command.workflow_type.clone().unwrap_or_default().name);
         let context = format!("WorkflowId={id} WorkflowType={kind} Namespace={namespace}");
         let bad = |detail: String| Err(Rejected::task(CAUSE, detail));
@@ -130,10 +132,8 @@ impl Run {
             WorkflowIdReusePolicy::Unspecified => WorkflowIdReusePolicy::AllowDuplicate,
             policy => policy,
         };
-        let run = run_timeout(
-            span(command.workflow_run_timeout.as_ref()),
-            span(command.workflow_execution_timeout.as_ref()),
-        );
+        let run =
+            run_timeout(span(command.workflow_run_timeout.as_ref()), span(command.workflow_execution_timeout.as_ref()));
         let attributes = StartChildWorkflowExecutionInitiatedEventAttributes {
             namespace_id: (env.namespace_id)(&namespace).unwrap_or_default(),
             namespace: namespace.clone(),
@@ -180,7 +180,7 @@ impl Run {
         command: SignalExternalWorkflowExecutionCommandAttributes,
     ) -> Result<(), Rejected> {
         const CAUSE: Cause = Cause::BadSignalWorkflowExecutionAttributes;
-        let given = deprecated_namespace(&command.namespace);
+        let given = command.namespace.clone();
         let namespace = self.target_namespace(&given, env)?;
         let bad = |detail: String| Err(Rejected::task(CAUSE, detail));
         let Some(target) = command.execution else {
@@ -214,7 +214,6 @@ impl Run {
             let detail = "SignalExternalWorkflowExecutionCommandAttributes.Input exceeds size limit.";
             return Err(Rejected::fatal(CAUSE, detail));
         }
-        #[allow(deprecated, reason = "workers may still send it, and history shows it")]
         let attributes = SignalExternalWorkflowExecutionInitiatedEventAttributes {
             workflow_task_completed_event_id: batch.completed_id,
             namespace_id: (env.namespace_id)(&namespace).unwrap_or_default(),
@@ -242,7 +241,7 @@ impl Run {
         command: RequestCancelExternalWorkflowExecutionCommandAttributes,
     ) -> Result<(), Rejected> {
         const CAUSE: Cause = Cause::BadRequestCancelExternalWorkflowExecutionAttributes;
-        let given = deprecated_namespace(&command.namespace);
+        let given = command.namespace.clone();
         let namespace = self.target_namespace(&given, env)?;
         let bad = |detail: String| Err(Rejected::task(CAUSE, detail));
         let (id, run_id) = (&command.workflow_id, &command.run_id);
@@ -269,15 +268,11 @@ impl Run {
             let detail = too_many("requests to cancel external workflows", pending, limit);
             return Err(Rejected::task(Cause::PendingRequestCancelLimitExceeded, detail));
         }
-        #[allow(deprecated, reason = "workers may still send it, and history shows it")]
         let attributes = RequestCancelExternalWorkflowExecutionInitiatedEventAttributes {
             workflow_task_completed_event_id: batch.completed_id,
             namespace_id: (env.namespace_id)(&namespace).unwrap_or_default(),
             namespace: given_or_own(given, namespace),
-            workflow_execution: Some(WorkflowExecution {
-                workflow_id: command.workflow_id,
-                run_id: command.run_id,
-            }),
+            workflow_execution: Some(WorkflowExecution { workflow_id: command.workflow_id, run_id: command.run_id }),
             control: command.control,
             child_workflow_only: command.child_workflow_only,
             reason: command.reason,
@@ -299,10 +294,6 @@ impl Run {
             None => Err(Rejected::Request(crate::refusal::Refusal::NamespaceNotFound(namespace.to_owned()))),
         }
     }
-}
-
-fn deprecated_namespace(namespace: &str) -> String {
-    namespace.to_owned()
 }
 
 fn given_or_own(given: String, own: String) -> String {

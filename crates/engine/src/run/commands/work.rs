@@ -131,7 +131,10 @@ impl Run {
             return Err(Rejected::task(CAUSE, detail));
         }
         if scheduled_id >= self.state.next_event_id {
-            return Err(Rejected::task(CAUSE, "invalid history builder state for action: add-activitytask-cancel-requested-event"));
+            return Err(Rejected::task(
+                CAUSE,
+                "invalid history builder state for action: add-activitytask-cancel-requested-event",
+            ));
         }
         let attributes = ActivityTaskCancelRequestedEventAttributes {
             scheduled_event_id: scheduled_id,
