@@ -7,6 +7,7 @@
 mod call;
 pub mod grpc;
 mod refusal;
+pub mod visibility;
 
 pub use self::{
     call::{Answer, Call},
