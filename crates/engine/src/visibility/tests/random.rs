@@ -42,7 +42,8 @@ impl<T: PartialOrd> Test<T> {
             Self::Compare(">=", other) => value >= other,
             Self::In { negated, values } => values.contains(value) != *negated,
             Self::Between { negated, from, to } => (from <= value && value <= to) != *negated,
-            other => panic!("{}", matches!(other, Self::Null { .. })),
+            Self::Compare(operator, _) => panic!("{operator} has no meaning here"),
+            Self::StartsWith { .. } | Self::Null { .. } => unreachable!("told apart before"),
         })
     }
 
@@ -172,7 +173,7 @@ fn all(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    select(vec!["", "a", "A", "ab", "aB%", "a_b", "b'c", "é", "É", "\\", "a\\b", "\"", "a`b", "zz", "\u{1}"])
+    select(vec!["", "a", "A", "ab", "aB%", "a_b", "b'c", "é", "éa", "É", "\\", "a\\b", "\"", "a`b", "zz", "\u{1}"])
         .prop_map(str::to_owned)
 }
 
@@ -241,7 +242,7 @@ fn condition() -> impl Strategy<Value = Condition> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_database_finds_what_plain_code_finds(runs in vec(run(), 1..12), condition in condition()) {
