@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Writes that may wait. Whoever is refused beyond that should have slowed down long before.
-const QUEUE: usize = 64 * 1024;
+pub(crate) const QUEUE: usize = 64 * 1024;
 
 /// A database file that this process has open. Clones are the same database; the last one to go closes it.
 #[derive(Clone)]

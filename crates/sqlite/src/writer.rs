@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Jobs of one commit at most, so that the first of them is not kept waiting forever.
-const BATCH: usize = 512;
+pub(crate) const BATCH: usize = 512;
 
 /// How long a commit that nobody waits for stays unsynced.
 const LINGER: Duration = Duration::from_millis(20);
