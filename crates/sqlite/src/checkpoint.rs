@@ -38,12 +38,8 @@ impl Checkpointer {
     }
 
     /// Starts a checkpoint if the log has become large.
-    pub(crate) fn look(&mut self, sql: &Connection) {
-        if self.busy {
-            return;
-        }
-        let Some(log) = measure(sql) else { return };
-        if log.pages >= LARGE && log.unfolded() >= self.left + WORTHWHILE {
+    pub(crate) fn look(&mut self, log: &Extent) {
+        if !self.busy && log.pages >= LARGE && log.unfolded() >= self.left + WORTHWHILE {
             self.busy = self.wake.as_ref().is_some_and(|wake| wake.send(()).is_ok());
         }
     }
@@ -81,19 +77,19 @@ pub(crate) fn fold(sql: &Connection) {
     }
 }
 
-struct Log {
-    pages: i64,
+/// How far the log reaches. Its file does not tell, because it is reused.
+pub(crate) struct Extent {
+    pub(crate) pages: i64,
     folded: i64,
 }
 
-impl Log {
+impl Extent {
     fn unfolded(&self) -> i64 {
         self.pages - self.folded
     }
 }
 
-/// The size of the log; its file does not tell, because it is reused.
-fn measure(sql: &Connection) -> Option<Log> {
+pub(crate) fn measure(sql: &Connection) -> Option<Extent> {
     let mut pragma = sql.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
-    pragma.query_row([], |row| Ok(Log { pages: row.get(1)?, folded: row.get(2)? })).ok()
+    pragma.query_row([], |row| Ok(Extent { pages: row.get(1)?, folded: row.get(2)? })).ok()
 }

@@ -69,6 +69,7 @@ impl Database {
         let written = Arc::default();
         let (synced, sync_news) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
+            frame: log::frame(&sql)?,
             sql,
             log,
             durability,

@@ -42,6 +42,8 @@ pub(crate) enum Order {
 pub(crate) struct Writer {
     pub(crate) sql: Connection,
     pub(crate) log: Log,
+    /// Bytes that a page takes in the log.
+    pub(crate) frame: u64,
     pub(crate) durability: Durability,
     pub(crate) faults: Option<Arc<dyn Faults>>,
     pub(crate) counters: Arc<Counters>,
@@ -125,7 +127,7 @@ impl Writer {
                     self.committed(after_sync);
                 }
                 self.answer(batch);
-                self.checkpointer.look(&self.sql);
+                self.tend_log();
             }
             Err(error) => self.fail(batch.drain(..), &error),
         }
@@ -242,6 +244,25 @@ impl Writer {
     fn fail(&self, batch: impl Iterator<Item = Box<dyn Job>>, error: &DatabaseError) {
         self.hooks.call();
         batch.for_each(|job| job.answer(Err(error.clone())));
+    }
+
+    /// What the log needs now and then. Nobody waits for an answer meanwhile.
+    fn tend_log(&mut self) {
+        let Some(extent) = checkpoint::measure(&self.sql) else { return };
+        self.checkpointer.look(&extent);
+        let used = extent.pages.unsigned_abs() * self.frame;
+        if self.durability == Durability::Full && self.log.is_cramped(used) {
+            // Other processes may write to the log too, but not while this one holds the lock.
+            let extended = execute(&self.sql, "BEGIN IMMEDIATE").and_then(|()| {
+                let extended = self.log.extend(used);
+                execute(&self.sql, "ROLLBACK")?;
+                extended.map_err(|error| DatabaseError::unavailable("extend its write-ahead log", error))
+            });
+            if let Err(error) = extended {
+                // It only makes the next commits slower.
+                tracing::debug!(%error, "the write-ahead log was not extended");
+            }
+        }
     }
 
     fn finish_checkpoint(&mut self) {

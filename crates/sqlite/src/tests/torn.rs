@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
 use super::{file, open, submit, words_in};
-use crate::{Ack, Options};
+use crate::{Ack, Options, checkpoint};
 
 const COMMITS: [&str; 3] = ["one", "two", "three"];
 
@@ -25,12 +25,17 @@ impl Wreck {
         let mut ends = Vec::new();
         for word in COMMITS {
             submit(&database, Ack::Durable, word).await.unwrap();
-            ends.push(fs::metadata(&log).unwrap().len() as usize);
+            let pages = checkpoint::measure(&database.reader().unwrap()).unwrap().pages;
+            // Behind its end the file has room for more.
+            ends.push(32 + pages as usize * 4120);
         }
+        let mut log = fs::read(log).unwrap();
+        assert!(log[ends[2]..].iter().all(|byte| *byte == 0));
+        log.truncate(ends[2]);
         let wreck = TempDir::new().unwrap();
         let copy = file(&wreck);
         fs::copy(file(&directory), &copy).unwrap();
-        Self { _directory: wreck, database: copy, log: fs::read(log).unwrap(), ends }
+        Self { _directory: wreck, database: copy, log, ends }
     }
 
     /// What is found when the log is like this.
