@@ -79,6 +79,7 @@ impl Database {
             hooks: Arc::clone(&hooks),
             progress: Progress { written: Arc::clone(&written), synced, unsynced_since: None, after_sync: Vec::new() },
             checkpointer,
+            settled: true,
         };
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())

@@ -10,7 +10,7 @@
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
-    io::{self, Read as _, Seek as _, SeekFrom},
+    io::{self, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -28,8 +28,11 @@ pub(crate) struct Log {
 /// What a new log is given.
 const FIRST_ROOM: u64 = 256 * 1024;
 
-/// From here on the log is not given more than it takes.
-const MOST_ROOM: u64 = 16 * 1024 * 1024;
+/// What it is given at once, so that nobody waits long meanwhile.
+const MORE_ROOM: u64 = 1024 * 1024;
+
+/// Longer logs come from so many writes that each pays little for a sync; and they are written over soon.
+const MOST_ROOM: u64 = 4 * 1024 * 1024;
 
 impl Log {
     /// Opens the log of a database that somebody has open, which is what keeps the file there. SQLite holds no locks on
@@ -53,15 +56,20 @@ impl Log {
         used + FIRST_ROOM / 2 > self.room && self.room < MOST_ROOM
     }
 
-    /// Doubles the room if that is needed. Nobody else may write to the log meanwhile.
+    /// Makes room if that is needed. Nobody else may write to the log meanwhile.
     pub(crate) fn extend(&mut self, used: u64) -> io::Result<()> {
         self.room = self.file.seek(SeekFrom::End(0))?;
-        if self.is_cramped(used) {
-            let room = (2 * self.room).clamp(FIRST_ROOM, MOST_ROOM);
-            io::copy(&mut io::repeat(0).take(room - self.room), &mut self.file)?;
-            self.room = room;
+        while self.is_cramped(used) {
+            let more = self.room.clamp(FIRST_ROOM, MORE_ROOM);
+            self.file.write_all(&vec![0; more as usize])?;
+            self.room += more;
         }
         Ok(())
+    }
+
+    /// The file was cut off.
+    pub(crate) fn was_cut(&mut self) {
+        self.room = 0;
     }
 }
 

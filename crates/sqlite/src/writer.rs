@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::watch;
 
 use crate::{
@@ -30,6 +30,9 @@ pub(crate) const BATCH: usize = 512;
 
 /// How long a commit that nobody waits for stays unsynced.
 const LINGER: Duration = Duration::from_millis(20);
+
+/// How long nobody must have written anything for the log to be folded in.
+const IDLE: Duration = Duration::from_secs(1);
 
 pub(crate) enum Order {
     Write(Box<dyn Job>),
@@ -51,6 +54,8 @@ pub(crate) struct Writer {
     pub(crate) hooks: Arc<FailedCommitHooks>,
     pub(crate) progress: Progress,
     pub(crate) checkpointer: Checkpointer,
+    /// Whether nothing was written since the log was last folded in for want of other work.
+    pub(crate) settled: bool,
 }
 
 /// How far the commits have got.
@@ -79,7 +84,7 @@ impl Writer {
             let mut next = match self.wait(orders) {
                 Ok(order) => Some(order),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.sync_unless_broken();
+                    self.rest();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -114,7 +119,20 @@ impl Writer {
     fn wait(&self, orders: &Receiver<Order>) -> std::result::Result<Order, RecvTimeoutError> {
         match self.progress.unsynced_since {
             Some(since) => orders.recv_timeout(LINGER.saturating_sub(since.elapsed())),
+            None if !self.settled => orders.recv_timeout(IDLE),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Nobody wants anything: time for what nobody waits for.
+    fn rest(&mut self) {
+        if self.progress.unsynced_since.is_some() {
+            self.sync_unless_broken();
+            return;
+        }
+        self.settled = true;
+        if self.trusts_disk() && checkpoint::settle(&self.sql) {
+            self.log.was_cut();
         }
     }
 
@@ -122,6 +140,7 @@ impl Writer {
         match self.commit(batch) {
             Ok(kept) => {
                 if let Some(after_sync) = kept {
+                    self.settled = false;
                     Counters::add(&self.counters.commits, 1);
                     Counters::add(&self.counters.writes, batch.len());
                     self.committed(after_sync);
@@ -230,6 +249,7 @@ impl Writer {
         if let Err(error) = synced {
             tracing::error!(%error, "the write-ahead log was not synced; no more writes are taken");
             let error = DatabaseError::SyncFailed { detail: error.to_string() };
+            self.distrust_disk();
             self.progress.unsynced_since = None;
             self.progress.after_sync.clear();
             self.progress.synced.send_replace(Synced::Broken(error.clone()));
@@ -266,11 +286,23 @@ impl Writer {
     }
 
     fn finish_checkpoint(&mut self) {
-        // What was not synced must not be folded in either: a damaged log would spoil the file too.
-        if matches!(*self.progress.synced.borrow(), Synced::UpTo(_)) {
+        if self.trusts_disk() {
             checkpoint::fold(&self.sql);
         }
         self.checkpointer.finished(&self.sql);
+    }
+
+    /// What the log's file holds is found out when it is opened anew and its checksums are compared. Until then it must
+    /// not be folded in, not even by SQLite itself when the connection is closed.
+    fn distrust_disk(&self) {
+        if let Err(error) = self.sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+            tracing::warn!(%error, "the write-ahead log may be folded in unread");
+        }
+    }
+
+    /// Whether the log may be folded in: a log that a failed sync has damaged would spoil the file too.
+    fn trusts_disk(&self) -> bool {
+        matches!(*self.progress.synced.borrow(), Synced::UpTo(_))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     sync::{Barrier, mpsc},
     thread,
+    time::Duration,
 };
 
 use rusqlite::Connection;
@@ -136,4 +137,20 @@ async fn the_log_starts_again_while_writing_goes_on_and_nothing_is_lost() {
     assert_eq!(words(&database).len(), written);
     drop(database);
     assert_eq!(words_in(&file(&directory)).len(), written);
+}
+
+#[tokio::test]
+async fn a_database_at_rest_folds_its_log_in() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    database.apply(Ack::Written, |tx| insert(tx, &"x".repeat(2 << 20))).await.unwrap();
+    assert!(database.stats().log_bytes > 2 << 20);
+    let folded = async {
+        while database.stats().log_bytes > 0 {
+            database.read(|_| Ok::<_, DatabaseError>(())).await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), folded).await.expect("the log is folded in");
+    submit(&database, Ack::Durable, "more").await.unwrap();
+    assert_eq!(words(&database).len(), 2);
 }
