@@ -60,7 +60,7 @@ pub(crate) struct Writer {
 
 /// How far the commits have got.
 pub(crate) struct Progress {
-    /// Number of the last commit.
+    /// Number of the last commit, counted before anybody can see it.
     pub(crate) written: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<Synced>,
     /// Since when there have been unsynced commits.
@@ -162,6 +162,9 @@ impl Writer {
             if !self.sql.is_autocommit() {
                 execute(&self.sql, "ROLLBACK")?;
             }
+            if self.progress.unsynced_since.is_none() {
+                self.progress.all_is_safe();
+            }
         }
         outcome
     }
@@ -207,13 +210,13 @@ impl Writer {
         if let Some(faults) = &self.faults {
             faults.before_commit().map_err(|error| DatabaseError::of_batch(&error))?;
         }
+        self.progress.written.fetch_add(1, Ordering::Release);
         step("COMMIT")?;
         Ok(Some(after_sync))
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {
         let progress = &mut self.progress;
-        progress.written.fetch_add(1, Ordering::Release);
         progress.after_sync.extend(after_sync);
         match self.durability {
             Durability::Full => _ = progress.unsynced_since.get_or_insert_with(Instant::now),

@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Gate, file, insert, open, submit, words};
+use super::{Gate, file, insert, open, submit, words, words_in};
 use crate::{Ack, Database, DatabaseError, Durability, Faults, Options};
 
 /// A disk that asks before it syncs, once it is told to.
@@ -37,7 +37,7 @@ struct Slow {
     allow: mpsc::Sender<()>,
     asked: UnboundedReceiver<()>,
     database: Database,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Slow {
@@ -48,7 +48,7 @@ impl Slow {
         let disk = Arc::new(Disk { slow: AtomicBool::new(false), asks, may: Mutex::new(may) });
         let database = open(Options { faults: Some(disk.clone()), ..Options::new(file(&directory)) });
         disk.slow.store(true, Ordering::SeqCst);
-        Self { allow, asked, database, _directory: directory }
+        Self { allow, asked, database, directory }
     }
 }
 
@@ -100,6 +100,18 @@ async fn a_write_nobody_waits_for_is_synced_all_the_same_and_then_the_writer_res
     // Nothing is left to wait for.
     database.synced().await.unwrap();
     assert_eq!(database.stats().syncs - before.syncs, 1);
+}
+
+#[tokio::test]
+async fn a_written_write_survives_the_process() {
+    let slow = Slow::open();
+    submit(&slow.database, Ack::Written, "written").await.unwrap();
+    // What a kill leaves: the database and its log as they are at this moment, and no shared memory.
+    let wreck = TempDir::new().unwrap();
+    for name in ["test.db", "test.db-wal"] {
+        std::fs::copy(slow.directory.path().join(name), wreck.path().join(name)).unwrap();
+    }
+    assert_eq!(words_in(&file(&wreck)), ["written"]);
 }
 
 #[tokio::test]
