@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use windlass_store::sqlite::Durability;
 
-use super::work::Work;
+use super::{backend::Backend, server::ServerSide, work::Work};
 use crate::cli::{Failure, usage};
 
 const EXAMPLES: &str = "\
@@ -53,12 +53,12 @@ pub struct BenchArgs {
     durability: Level,
 
     /// Process of the server, to measure its side, too
-    #[arg(long, value_name = "PID", requires = "temporal")]
-    pub(super) server_pid: Option<u32>,
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
 
     /// Database file of the server, to add its growth to the store's
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "temporal")]
-    pub(super) server_database: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    server_database: Option<PathBuf>,
 
     /// Hold runs for another process of this program
     #[arg(long, hide = true)]
@@ -104,6 +104,17 @@ impl BenchArgs {
         match self.durability {
             Level::Full => Durability::Full,
             Level::Relaxed => Durability::Relaxed,
+        }
+    }
+
+    /// The server's side, which only a server has.
+    pub(super) fn server(&self, backend: &Backend) -> Result<ServerSide, Failure> {
+        let server = ServerSide { pid: self.server_pid, database: self.server_database.clone() };
+        match backend {
+            Backend::Embedded if server != ServerSide::default() => {
+                Err(usage("--server-pid and --server-database are about a server; give its address with --temporal"))
+            }
+            _ => Ok(server),
         }
     }
 

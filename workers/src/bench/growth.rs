@@ -13,7 +13,7 @@ use super::{
     probe::{Beats, Probe, turns},
     progress::Progress,
     reading::{Growth, Reading},
-    rig::{Rig, answer, complete, finish, fresh, park},
+    rig::{Rig, answer, complete, finish, park},
     site::Site,
     stats::{median, rounded, window},
     work::Work,
@@ -30,14 +30,15 @@ pub(super) async fn measure(site: &Site, work: Work, progress: &Progress) -> Res
     let beats = Arc::new(Beats::default());
     let probe = Probe { beats: Some(Arc::clone(&beats)), ledger: None };
     let _bar = progress.begin("growth", 1);
-    let (turns, bytes) = Rig::with(site, work, probe, async |ops, _| {
+    let (turns, bytes) = Rig::with(site, work, probe, async |rig| {
+        let ops = &rig.ops;
         for _ in 0..WARM_UP {
-            let run = park(ops, fresh()).await?;
+            let run = park(ops, rig.next_run()).await?;
             answer(ops, &run).await?;
             finish(ops, &run).await?;
         }
         beats.take();
-        let run = fresh();
+        let run = rig.next_run();
         complete(ops, run.clone()).await?;
         let events = whole_history(ops.client(), &run).await?;
         Ok((turns(&beats.take()), bytes_per_turn(&events)))
@@ -139,7 +140,7 @@ mod tests {
     fn a_mark_is_the_median_of_the_turns_around_it() {
         let work = Work { turns: 100, calls: 2, once: false, seed: 1 };
         // Every tenth turn is an outlier, and every turn takes as many microseconds as its number.
-        let span = |turn: u64| Duration::from_micros(if turn % 10 == 0 { 90_000 } else { turn });
+        let span = |turn: u64| Duration::from_micros(if turn.is_multiple_of(10) { 90_000 } else { turn });
         let turns: Vec<Duration> = (0..100).map(span).collect();
         let bytes: Vec<usize> = (0..101).map(|_| 4000).collect();
         let expected = [(1, 0.004), (10, 0.011), (50, 0.051), (90, 0.091)].map(|(turn, ms_per_turn)| {

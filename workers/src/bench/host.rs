@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use temporalio_client::UntypedWorkflow;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{envelope::CallStatus, event::EventBody, ids::RunId};
@@ -57,9 +56,9 @@ pub(super) async fn serve(backend: Backend) -> Result<(), Failure> {
         interrupted: CancellationToken::new(),
     };
     let probe = Probe { beats: None, ledger };
-    Rig::with(&site, brief.work, probe, async |ops, _| {
-        if orders(ops, &site, &mut lines).await? == Ending::Deserted && matches!(site.backend, Backend::Address(_)) {
-            clear(ops, &site, brief.runs).await;
+    Rig::with(&site, brief.work, probe, async |rig| {
+        if orders(&rig.ops, &site, &mut lines).await? == Ending::Deserted {
+            rig.abandon(brief.runs);
         }
         Ok(())
     })
@@ -153,15 +152,6 @@ async fn count_unknown(ops: &RunOps, site: &Site, count: u32) -> Result<Report, 
 
 fn is_unknown(event: Option<EventBody>) -> bool {
     matches!(event, Some(EventBody::ToolResult { status: CallStatus::OutcomeUnknown, .. }))
-}
-
-/// Leaves nothing that waits for three weeks on somebody's server. Runs that have ended, or never began, need nothing.
-async fn clear(ops: &RunOps, site: &Site, runs: u32) {
-    let terminate = async |number| {
-        let handle = ops.client().get_workflow_handle::<UntypedWorkflow>(site.run(number).to_string());
-        let _ = handle.terminate(Default::default()).await;
-    };
-    stream::iter(0..runs).map(terminate).buffer_unordered(AT_ONCE).for_each(|()| std::future::ready(())).await;
 }
 
 /// A reader that went away is noticed where orders are read.

@@ -6,7 +6,7 @@ use super::{
     probe::{Beats, Probe, gaps},
     progress::Progress,
     reading::{Latency, Reading},
-    rig::{Rig, complete, fresh},
+    rig::{Rig, complete},
     site::Site,
     stats::{median, percentile, rounded},
     work::Work,
@@ -20,11 +20,11 @@ pub(super) async fn measure(site: &Site, runs: u32, work: Work, progress: &Progr
     let beats = Arc::new(Beats::default());
     let probe = Probe { beats: Some(Arc::clone(&beats)), ledger: None };
     let bar = progress.begin("latency", runs + WARM_UP);
-    let (steps, whole) = Rig::with(site, work, probe, async |ops, _| {
+    let (steps, whole) = Rig::with(site, work, probe, async |rig| {
         let (mut steps, mut whole) = (Vec::new(), Vec::new());
         for run in 0..WARM_UP + runs {
             let begun = Instant::now();
-            complete(ops, fresh()).await?;
+            complete(&rig.ops, rig.next_run()).await?;
             let took = begun.elapsed();
             let gaps = gaps(&beats.take());
             if run >= WARM_UP {

@@ -53,7 +53,7 @@ pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Fa
         Box::pin(host::serve(backend)).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let tasks = args.tasks()?;
+    let (tasks, server) = (args.tasks()?, args.server(&backend)?);
     let interrupted = Stop::listen()?.into_token();
     let ground = Ground::prepare(global.given_data_dir())?;
     let facts = Facts::gather(&backend, args.durability(), ground.path(), args.seed);
@@ -62,7 +62,7 @@ pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Fa
     if !out.json {
         out.line(facts.heading());
     }
-    let bench = Bench { server: ServerSide { pid: args.server_pid, database: args.server_database.clone() }, out, facts };
+    let bench = Bench { server, out, facts };
     for round in 1..=args.repeat {
         for group in tasks.chunk_by(|one, other| one.metric == other.metric) {
             let mut readings = Vec::new();

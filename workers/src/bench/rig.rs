@@ -1,8 +1,15 @@
 //! A backend with a worker on it, in this process: what runs are measured on.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
-use tokio::task::JoinHandle;
+use futures_util::{StreamExt as _, stream};
+use temporalio_client::UntypedWorkflow;
 use tokio_util::sync::CancellationToken;
 use windlass_activities::AgentCatalog;
 use windlass_core::{
@@ -17,7 +24,7 @@ use windlass_models::{
 use windlass_tools::ToolRegistry;
 
 use super::{
-    backend::{Opened, open},
+    backend::{Backend, Opened, open},
     probe::{Lookup, Probe, ProbedModel},
     site::Site,
     work::{self, Work},
@@ -25,70 +32,96 @@ use super::{
 use crate::{
     cli::{Failure, failed},
     ops::{RunOps, StartRun},
-    worker::{Ports, RunWorkerOptions, WorkerError, WorkerService},
+    worker::{Ports, RunWorkerOptions, WorkerService},
 };
 
 /// Nothing is under way any more when a worker is stopped.
 const GRACE: Duration = Duration::from_secs(2);
+/// Runs that are cleared away at the same time.
+const AT_ONCE: usize = 64;
 /// More than a run writes until it waits.
 const FIRST_EVENTS: u32 = 100;
 
 pub(super) struct Rig {
-    ops: RunOps,
-    opened: Opened,
-    stop: CancellationToken,
-    worker: JoinHandle<Result<(), WorkerError>>,
+    pub(super) ops: RunOps,
+    pub(super) opened: Opened,
+    site: Site,
+    begun: AtomicU32,
+    abandoned: AtomicU32,
 }
 
 impl Rig {
-    async fn start(site: &Site, work: Work, probe: Probe) -> Result<Self, Failure> {
-        let opened = open(&site.backend, &site.data_dir, site.durability).await?;
-        let model = ProbedModel { scripts: ScriptModel::from_json(&work.scripts())?, probe: probe.clone() };
-        let ports = Ports {
-            store: opened.store.clone(),
-            models: ModelRegistry::new().with(SCHEME, Arc::new(model)),
-            tools: ToolRegistry::new().with(Lookup { work, probe }),
-            agents: AgentCatalog::from_iter(work::agents()?),
-        };
-        let options =
-            RunWorkerOptions { task_queue: site.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
-        let service = WorkerService::new(opened.client.clone(), ports, &options)?;
-        let stop = CancellationToken::new();
-        let worker = tokio::spawn(service.run(stop.clone()));
-        let workspace = WorkspaceId::new("bench");
-        let ops = RunOps::new(opened.client.clone(), opened.store.clone(), site.task_queue.clone(), workspace);
-        Ok(Self { ops, opened, stop, worker })
-    }
-
     /// Measures on a rig, which is taken down afterwards, however the measurement ended.
     pub(super) async fn with<T>(
         site: &Site,
         work: Work,
         probe: Probe,
-        measure: impl AsyncFnOnce(&RunOps, &Opened) -> Result<T, Failure>,
+        measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut rig = Self::start(site, work, probe).await?;
+        let opened = open(&site.backend, &site.data_dir, site.durability).await?;
+        let service = worker(&opened, site, work, probe)?;
+        let stop = CancellationToken::new();
+        let mut worker = tokio::spawn(service.run(stop.clone()));
+        let workspace = WorkspaceId::new("bench");
+        let ops = RunOps::new(opened.client.clone(), opened.store.clone(), site.task_queue.clone(), workspace);
+        let rig = Self { ops, opened, site: site.clone(), begun: AtomicU32::new(0), abandoned: AtomicU32::new(0) };
         let measured = tokio::select! {
-            measured = measure(&rig.ops, &rig.opened) => measured,
-            ended = &mut rig.worker => Err(match ended {
+            measured = measure(&rig) => measured,
+            ended = &mut worker => Err(match ended {
                 Ok(Err(error)) => error.into(),
                 _ => failed("the worker stopped in the middle of the measurement"),
             }),
             () = site.interrupted.cancelled() => Err(interrupted()),
         };
-        let closed = rig.close().await;
+        if measured.is_err() {
+            rig.abandon(rig.begun.load(Ordering::Relaxed));
+        }
+        stop.cancel();
+        // A worker that ended by itself has been reported already.
+        if !worker.is_finished() {
+            let _ = worker.await;
+        }
+        rig.clear().await;
+        let closed = rig.opened.close().await;
         let measured = measured?;
         closed.map(|()| measured)
     }
 
-    async fn close(self) -> Result<(), Failure> {
-        self.stop.cancel();
-        // A worker that ended by itself has been reported already.
-        if !self.worker.is_finished() {
-            let _ = self.worker.await;
-        }
-        self.opened.close().await
+    /// An id for another run.
+    pub(super) fn next_run(&self) -> RunId {
+        self.site.run(self.begun.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// Nobody wants the first so many runs any more.
+    pub(super) fn abandon(&self, runs: u32) {
+        self.abandoned.store(runs, Ordering::Relaxed);
+    }
+
+    /// Leaves nothing on somebody's server that waits there for weeks. Runs that have ended, or never began, need nothing,
+    /// and what is embedded goes with its directory.
+    async fn clear(&self) {
+        let runs = match self.site.backend {
+            Backend::Embedded => 0,
+            Backend::Address(_) => self.abandoned.load(Ordering::Relaxed),
+        };
+        let terminate = async |number| {
+            let handle = self.ops.client().get_workflow_handle::<UntypedWorkflow>(self.site.run(number).to_string());
+            let _ = handle.terminate(Default::default()).await;
+        };
+        stream::iter(0..runs).map(terminate).buffer_unordered(AT_ONCE).for_each(|()| std::future::ready(())).await;
+    }
+}
+
+fn worker(opened: &Opened, site: &Site, work: Work, probe: Probe) -> Result<WorkerService, Failure> {
+    let model = ProbedModel { scripts: ScriptModel::from_json(&work.scripts())?, probe: probe.clone() };
+    let ports = Ports {
+        store: opened.store.clone(),
+        models: ModelRegistry::new().with(SCHEME, Arc::new(model)),
+        tools: ToolRegistry::new().with(Lookup { work, probe }),
+        agents: AgentCatalog::from_iter(work::agents()?),
+    };
+    let options = RunWorkerOptions { task_queue: site.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
+    Ok(WorkerService::new(opened.client.clone(), ports, &options)?)
 }
 
 /// The user has seen enough.
@@ -130,9 +163,4 @@ pub(super) async fn park(ops: &RunOps, run: RunId) -> Result<RunId, Failure> {
 pub(super) async fn answer(ops: &RunOps, run: &RunId) -> Result<(), Failure> {
     let answer = AnswerBody::Clarification { answer: "Yes.".to_owned() };
     Ok(ops.signal_answer(run, Answer::new(AwaitId::new("await-1"), "bench", answer)).await?)
-}
-
-/// An id that no other run has.
-pub(super) fn fresh() -> RunId {
-    RunId::new(format!("bench-{}", uuid::Uuid::now_v7().simple()))
 }

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use super::system;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ServerSide {
     pub(super) pid: Option<u32>,
     pub(super) database: Option<PathBuf>,

@@ -6,7 +6,7 @@ use super::{
     probe::Probe,
     progress::Progress,
     reading::{Reading, Signal},
-    rig::{Rig, answer, finish, fresh, park},
+    rig::{Rig, answer, finish, park},
     site::Site,
     stats::{percentile, rounded},
     work::Work,
@@ -17,10 +17,11 @@ const WARM_UP: u32 = 5;
 
 pub(super) async fn measure(site: &Site, runs: u32, work: Work, progress: &Progress) -> Result<Vec<Reading>, Failure> {
     let bar = progress.begin("signal", runs + WARM_UP);
-    let took = Rig::with(site, work, Probe::default(), async |ops, _| {
+    let took = Rig::with(site, work, Probe::default(), async |rig| {
+        let ops = &rig.ops;
         let mut took = Vec::new();
         for index in 0..WARM_UP + runs {
-            let run = park(ops, fresh()).await?;
+            let run = park(ops, rig.next_run()).await?;
             let result = tokio::spawn({
                 let (ops, run) = (ops.clone(), run.clone());
                 async move { finish(&ops, &run).await }

@@ -5,9 +5,6 @@ use super::{facts::Machine, reading::Signal, work::Work, *};
 
 #[derive(Debug, Parser)]
 struct Typed {
-    // `--server-pid` needs it.
-    #[arg(long, id = "temporal")]
-    _temporal: Option<String>,
     #[command(flatten)]
     bench: BenchArgs,
 }
@@ -16,6 +13,7 @@ fn tasks(line: &str) -> Result<Vec<(&'static str, u32, Work)>, String> {
     let words = ["bench"].into_iter().chain(line.split_whitespace());
     let typed = Typed::try_parse_from(words).map_err(|error| error.to_string())?;
     let tasks = typed.bench.tasks().map_err(|failure| failure.to_string())?;
+    typed.bench.server(&Backend::Embedded).map_err(|failure| failure.to_string())?;
     Ok(tasks.into_iter().map(|task| (task.metric.name(), task.runs, task.work)).collect())
 }
 
@@ -52,7 +50,14 @@ fn sizes_can_be_chosen() {
     let sizes: Vec<_> = small.into_iter().map(|(metric, runs, work)| (metric, runs, work.turns)).collect();
     assert_eq!(
         sizes,
-        [("latency", 3, 4), ("throughput", 3, 4), ("signal", 3, 4), ("parked", 3, 4), ("growth", 1, 4), ("recovery", 3, 4)]
+        [
+            ("latency", 3, 4),
+            ("throughput", 3, 4),
+            ("signal", 3, 4),
+            ("parked", 3, 4),
+            ("growth", 1, 4),
+            ("recovery", 3, 4)
+        ]
     );
 }
 
@@ -65,7 +70,7 @@ fn what_makes_no_sense_is_refused() {
         ("parked --calls 2", "`bench parked` has no use for --calls; leave it out"),
         ("latency --runs 0", "0 is not in 1.."),
         ("latency --durability some", "possible values: full, relaxed"),
-        ("throughput --server-pid 1", "--temporal"),
+        ("throughput --server-pid 1", "give its address with --temporal"),
     ];
     for (line, expected) in cases {
         let refusal = tasks(line).unwrap_err();

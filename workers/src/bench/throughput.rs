@@ -9,17 +9,14 @@ use super::{
     probe::Probe,
     progress::{Bar, Progress},
     reading::{Reading, Throughput},
-    rig::{Rig, complete, fresh},
+    rig::{Rig, complete},
     server::ServerSide,
     site::Site,
     stats::{each, rounded},
     system,
     work::Work,
 };
-use crate::{
-    cli::{Failure, failed},
-    ops::RunOps,
-};
+use crate::cli::{Failure, failed};
 
 const WARM_UP: u32 = 20;
 
@@ -31,13 +28,13 @@ pub(super) async fn measure(
     progress: &Progress,
 ) -> Result<Vec<Reading>, Failure> {
     let bar = progress.begin("throughput", runs + WARM_UP);
-    let (before, wall, after) = Rig::with(site, work, Probe::default(), async |ops, opened| {
-        all(ops, WARM_UP, &bar).await?;
-        let before = Meters::read(opened, server)?;
+    let (before, wall, after) = Rig::with(site, work, Probe::default(), async |rig| {
+        all(rig, WARM_UP, &bar).await?;
+        let before = Meters::read(&rig.opened, server)?;
         let begun = Instant::now();
-        all(ops, runs, &bar).await?;
+        all(rig, runs, &bar).await?;
         let wall = begun.elapsed();
-        Ok((before, wall, Meters::read(opened, server)?))
+        Ok((before, wall, Meters::read(&rig.opened, server)?))
     })
     .await?;
     let steps = work.steps() * u64::from(runs);
@@ -61,11 +58,11 @@ pub(super) async fn measure(
 }
 
 /// Starts all of them, then waits for all of them.
-async fn all(ops: &RunOps, runs: u32, bar: &Bar) -> Result<(), Failure> {
+async fn all(rig: &Rig, runs: u32, bar: &Bar) -> Result<(), Failure> {
     let mut under_way = JoinSet::new();
     for _ in 0..runs {
-        let ops = ops.clone();
-        under_way.spawn(async move { complete(&ops, fresh()).await });
+        let (ops, run) = (rig.ops.clone(), rig.next_run());
+        under_way.spawn(async move { complete(&ops, run).await });
     }
     while let Some(ended) = under_way.join_next().await {
         ended.map_err(|error| failed(format!("a client of a run ended badly: {error}")))??;

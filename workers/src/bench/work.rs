@@ -92,9 +92,9 @@ pub(super) struct Random(u64);
 impl Random {
     pub(super) fn new(seed: u64, purpose: &str) -> Self {
         // FNV-1a: different purposes draw different numbers from the same seed.
-        let mixed = purpose.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let mixed = purpose
+            .bytes()
+            .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         Self(mixed)
     }
 
