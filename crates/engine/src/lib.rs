@@ -5,9 +5,13 @@
 //! and to other runs.
 
 mod call;
+mod limits;
 mod refusal;
+mod run;
+mod time;
 
 pub use self::{
     call::{Answer, Call},
+    limits::Limits,
     refusal::Refusal,
 };

@@ -1,0 +1,63 @@
+//! How large things may become. The numbers are the real server's, so that what runs here runs there.
+
+use crate::time::{Nanos, SECOND};
+
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Of ids and names, in bytes.
+    pub id_length: usize,
+    /// Of one payload field, in bytes.
+    pub blob_bytes: usize,
+    pub memo_bytes: usize,
+    pub history_bytes: i64,
+    pub history_events: i64,
+    pub suggest_continue_bytes: i64,
+    pub suggest_continue_events: i64,
+    pub pending_activities: usize,
+    pub pending_children: usize,
+    pub pending_signals: usize,
+    pub pending_cancels: usize,
+    pub buffered_events: usize,
+    pub signals: usize,
+    pub updates_in_flight: usize,
+    pub updates_in_all: usize,
+    pub queries_waiting: usize,
+    /// How long a worker may go on with heartbeats of one workflow task.
+    pub task_heartbeats: Nanos,
+    /// Reset points that a chain remembers.
+    pub reset_points: usize,
+    /// Runs kept in memory; others are read again when something happens to them.
+    pub cached_runs: usize,
+    /// Tasks of one queue kept in memory; others are found again on disk.
+    pub queued_tasks: usize,
+    /// Polls and waiting requests at a time.
+    pub waiting_calls: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            id_length: 1000,
+            blob_bytes: 2 * 1024 * 1024,
+            memo_bytes: 2 * 1024 * 1024,
+            history_bytes: 50 * 1024 * 1024,
+            history_events: 50 * 1024,
+            suggest_continue_bytes: 4 * 1024 * 1024,
+            suggest_continue_events: 4 * 1024,
+            pending_activities: 2000,
+            pending_children: 2000,
+            pending_signals: 2000,
+            pending_cancels: 2000,
+            buffered_events: 100,
+            signals: 10_000,
+            updates_in_flight: 10,
+            updates_in_all: 2000,
+            queries_waiting: 1000,
+            task_heartbeats: 30 * 60 * SECOND,
+            reset_points: 20,
+            cached_runs: 2000,
+            queued_tasks: 100_000,
+            waiting_calls: 20_000,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Activities: handed out, answered, timed out, tried again.
+//!
+//! That a worker has begun is written only together with how it ended, so that attempts that are repeated leave no
+//! events. A started event therefore carries a time before those of events around it.
+
+use std::sync::Arc;
+
+use temporalio_protos::temporal::api::{
+    common::v1::Payloads,
+    enums::v1::{RetryState, TimeoutType},
+    failure::v1::{Failure, TimeoutFailureInfo, failure::FailureInfo},
+    history::v1::{
+        ActivityTaskCanceledEventAttributes, ActivityTaskCompletedEventAttributes, ActivityTaskFailedEventAttributes,
+        ActivityTaskScheduledEventAttributes, ActivityTaskStartedEventAttributes, ActivityTaskTimedOutEventAttributes,
+        history_event::Attributes,
+    },
+};
+
+use super::{
+    Dispatch, Env, Run,
+    retry::{backoff, timeout_name},
+    state::Activity,
+};
+use crate::{refusal::Refusal, time::Nanos};
+
+/// An activity as its worker gets it.
+#[derive(Debug, Clone)]
+pub(crate) struct StartedActivity {
+    pub(crate) scheduled_id: i64,
+    pub(crate) activity: Activity,
+    /// `None` when it must be read from history first.
+    pub(crate) scheduled: Option<Arc<ActivityTaskScheduledEventAttributes>>,
+}
+
+/// What a worker says about an attempt that did not succeed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ActivityFailure {
+    pub(crate) failure: Option<Failure>,
+    pub(crate) heartbeat_details: Option<Payloads>,
+    pub(crate) identity: String,
+}
+
+impl Run {
+    /// A worker takes the activity. `None` if there is nothing to take.
+    pub(crate) fn start_activity(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        attempt: i32,
+        identity: &str,
+        request_id: &str,
+    ) -> Option<StartedActivity> {
+        if !self.state.is_running() {
+            return None;
+        }
+        let activity = self.state.activities.get_mut(&scheduled_id)?;
+        if activity.is_started() || activity.backing_off || activity.attempt != attempt {
+            return None;
+        }
+        activity.started_time = env.now;
+        request_id.clone_into(&mut activity.start_request_id);
+        identity.clone_into(&mut activity.started_identity);
+        identity.clone_into(&mut activity.last_worker_identity);
+        activity.last_heartbeat = 0;
+        let activity = activity.clone();
+        self.touch();
+        let scheduled = self.memory.scheduled.get(&scheduled_id).cloned();
+        Some(StartedActivity { scheduled_id, activity, scheduled })
+    }
+
+    /// Activities that wait for a worker; for queues that are filled again after a restart.
+    pub(crate) fn waiting_activities(&self) -> Vec<Dispatch> {
+        let waiting = self.state.activities.iter().filter(|(_, activity)| !activity.is_started() && !activity.backing_off);
+        waiting.map(|(id, activity)| dispatch(*id, activity)).collect()
+    }
+
+    pub(super) fn dispatch_activity(&mut self, scheduled_id: i64) {
+        if let Some(activity) = self.state.activities.get(&scheduled_id) {
+            self.changes.dispatches.push(dispatch(scheduled_id, activity));
+        }
+    }
+
+    /// The activity a worker speaks of, if it is still that worker's to speak of.
+    fn held_activity(&self, scheduled_id: i64, attempt: i32) -> Result<&Activity, Refusal> {
+        self.must_run()?;
+        let activity = self.state.activities.get(&scheduled_id);
+        activity
+            .filter(|activity| activity.is_started() && (attempt == 0 || activity.attempt == attempt))
+            .ok_or_else(activity_not_found)
+    }
+
+    pub(crate) fn activity_by_id(&self, id: &str) -> Option<i64> {
+        self.state.activities.iter().find(|(_, activity)| activity.id == id).map(|(scheduled_id, _)| *scheduled_id)
+    }
+
+    pub(crate) fn complete_activity(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        attempt: i32,
+        result: Option<Payloads>,
+        identity: &str,
+    ) -> Result<(), Refusal> {
+        self.held_activity(scheduled_id, attempt)?;
+        let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
+        self.write_start(scheduled_id, &activity);
+        let attributes = ActivityTaskCompletedEventAttributes {
+            result,
+            scheduled_event_id: scheduled_id,
+            identity: identity.to_owned(),
+            ..ActivityTaskCompletedEventAttributes::default()
+        };
+        self.happen(env, Attributes::ActivityTaskCompletedEventAttributes(attributes));
+        self.look_at_news(env);
+        Ok(())
+    }
+
+    pub(crate) fn fail_activity(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        attempt: i32,
+        failed: ActivityFailure,
+    ) -> Result<(), Refusal> {
+        self.held_activity(scheduled_id, attempt)?;
+        if let (Some(details), Some(activity)) =
+            (failed.heartbeat_details, self.state.activities.get_mut(&scheduled_id))
+        {
+            activity.heartbeat_details = Some(details);
+            activity.last_heartbeat = env.now;
+        }
+        let Err(retry_state) = self.retry_activity(env, scheduled_id, failed.failure.as_ref()) else { return Ok(()) };
+        let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
+        self.write_start(scheduled_id, &activity);
+        let attributes = ActivityTaskFailedEventAttributes {
+            failure: failed.failure,
+            scheduled_event_id: scheduled_id,
+            identity: failed.identity,
+            retry_state: retry_state as i32,
+            ..ActivityTaskFailedEventAttributes::default()
+        };
+        self.happen(env, Attributes::ActivityTaskFailedEventAttributes(attributes));
+        self.look_at_news(env);
+        Ok(())
+    }
+
+    pub(crate) fn cancel_activity(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        attempt: i32,
+        details: Option<Payloads>,
+        identity: &str,
+    ) -> Result<(), Refusal> {
+        let activity = self.held_activity(scheduled_id, attempt)?;
+        if !activity.cancel_requested {
+            return Err(Refusal::invalid("unable to cancel activity that is not requested to be cancelled"));
+        }
+        let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
+        self.write_start(scheduled_id, &activity);
+        self.activity_cancelled(env, scheduled_id, activity.cancel_requested_id, details, identity);
+        self.look_at_news(env);
+        Ok(())
+    }
+
+    pub(super) fn activity_cancelled(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        cancel_requested_id: i64,
+        details: Option<Payloads>,
+        identity: &str,
+    ) {
+        let attributes = ActivityTaskCanceledEventAttributes {
+            details,
+            latest_cancel_requested_event_id: cancel_requested_id,
+            scheduled_event_id: scheduled_id,
+            identity: identity.to_owned(),
+            ..ActivityTaskCanceledEventAttributes::default()
+        };
+        self.happen(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
+    }
+
+    /// A sign of life. Says whether the activity should stop. It is not worth a write to disk.
+    pub(crate) fn heartbeat(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        attempt: i32,
+        details: Option<Payloads>,
+    ) -> Result<bool, Refusal> {
+        self.held_activity(scheduled_id, attempt)?;
+        let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(activity_not_found()) };
+        activity.last_heartbeat = env.now;
+        if details.is_some() {
+            activity.heartbeat_details = details;
+        }
+        Ok(activity.cancel_requested)
+    }
+
+    /// An attempt, or the whole activity, took too long.
+    pub(super) fn time_out_activity(&mut self, env: &Env<'_>, scheduled_id: i64, kind: TimeoutType) {
+        let mut failure = timeout_failure(format!("activity {} timeout", timeout_name(kind)), kind);
+        let Err(retry_state) = self.retry_activity(env, scheduled_id, Some(&failure)) else { return };
+        if retry_state == RetryState::Timeout && kind != TimeoutType::ScheduleToStart {
+            failure = timeout_failure(
+                "Not enough time to schedule next retry before activity ScheduleToClose timeout, giving up retrying"
+                    .to_owned(),
+                TimeoutType::ScheduleToClose,
+            );
+        }
+        let Some(activity) = self.take_activity(scheduled_id) else { return };
+        if let Some(FailureInfo::TimeoutFailureInfo(info)) = &mut failure.failure_info {
+            info.last_heartbeat_details = activity.heartbeat_details.clone();
+        }
+        failure.cause = activity.last_failure.clone().map(Box::new);
+        self.write_start(scheduled_id, &activity);
+        let attributes = ActivityTaskTimedOutEventAttributes {
+            failure: Some(failure),
+            scheduled_event_id: scheduled_id,
+            retry_state: retry_state as i32,
+            ..ActivityTaskTimedOutEventAttributes::default()
+        };
+        self.happen(env, Attributes::ActivityTaskTimedOutEventAttributes(attributes));
+        self.look_at_news(env);
+    }
+
+    /// Plans the next attempt, or says why there is none.
+    fn retry_activity(&mut self, env: &Env<'_>, scheduled_id: i64, failure: Option<&Failure>) -> Result<(), RetryState> {
+        let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(RetryState::InternalServerError) };
+        let Some(policy) = &activity.retry_policy else { return Err(RetryState::RetryPolicyNotSet) };
+        if activity.cancel_requested {
+            return Err(RetryState::CancelRequested);
+        }
+        if let Some(FailureInfo::TimeoutFailureInfo(info)) = failure.and_then(|failure| failure.failure_info.as_ref())
+            && matches!(info.timeout_type(), TimeoutType::ScheduleToStart | TimeoutType::ScheduleToClose)
+        {
+            return Err(RetryState::Timeout);
+        }
+        let wait = backoff(policy, activity.attempt, failure, env.now, retries_until(activity))?;
+        activity.attempt += 1;
+        activity.scheduled_time = env.now + wait;
+        activity.backing_off = wait > 0;
+        activity.started_time = 0;
+        activity.start_request_id.clear();
+        activity.last_attempt_complete_time = env.now;
+        activity.last_failure = failure.cloned();
+        let due = !activity.backing_off;
+        self.touch();
+        if due {
+            self.dispatch_activity(scheduled_id);
+        }
+        Ok(())
+    }
+
+    /// The wait before the next attempt is over.
+    pub(super) fn activity_due(&mut self, scheduled_id: i64) {
+        if let Some(activity) = self.state.activities.get_mut(&scheduled_id) {
+            activity.backing_off = false;
+            self.touch();
+            self.dispatch_activity(scheduled_id);
+        }
+    }
+
+    pub(super) fn take_activity(&mut self, scheduled_id: i64) -> Option<Activity> {
+        self.memory.scheduled.remove(&scheduled_id);
+        let taken = self.state.activities.remove(&scheduled_id);
+        if taken.is_some() {
+            self.touch();
+        }
+        taken
+    }
+
+    /// Writes, late, that the last attempt had begun.
+    pub(super) fn write_start(&mut self, scheduled_id: i64, activity: &Activity) {
+        if !activity.is_started() {
+            return;
+        }
+        let attributes = ActivityTaskStartedEventAttributes {
+            scheduled_event_id: scheduled_id,
+            identity: activity.started_identity.clone(),
+            request_id: activity.start_request_id.clone(),
+            attempt: activity.attempt,
+            last_failure: activity.last_failure.clone(),
+            ..ActivityTaskStartedEventAttributes::default()
+        };
+        self.happen_at(activity.started_time, Attributes::ActivityTaskStartedEventAttributes(attributes));
+    }
+}
+
+/// No attempt begins after this; zero for "never".
+pub(super) fn retries_until(activity: &Activity) -> Nanos {
+    match activity.schedule_to_close {
+        0 => 0,
+        span => activity.first_scheduled_time.saturating_add(span),
+    }
+}
+
+fn dispatch(scheduled_id: i64, activity: &Activity) -> Dispatch {
+    Dispatch::Activity { queue: activity.task_queue.clone(), scheduled_id, attempt: activity.attempt }
+}
+
+fn timeout_failure(message: String, kind: TimeoutType) -> Failure {
+    Failure {
+        message,
+        source: "Server".to_owned(),
+        failure_info: Some(FailureInfo::TimeoutFailureInfo(TimeoutFailureInfo {
+            timeout_type: kind as i32,
+            ..TimeoutFailureInfo::default()
+        })),
+        ..Failure::default()
+    }
+}
+
+pub(crate) fn activity_not_found() -> Refusal {
+    Refusal::not_found(
+        "invalid activityID or activity already timed out or invoking workflow is completed",
+    )
+}

@@ -1,0 +1,111 @@
+//! From one run of a chain to the next: continued as new, or tried again.
+
+use temporalio_protos::temporal::api::{
+    command::v1::ContinueAsNewWorkflowExecutionCommandAttributes,
+    common::v1::{Payloads, WorkflowExecution},
+    enums::v1::ContinueAsNewInitiator,
+    failure::v1::Failure,
+    history::v1::WorkflowExecutionStartedEventAttributes,
+};
+
+use super::{Env, Run, StartSpec};
+use crate::time::{Nanos, duration};
+
+impl Run {
+    /// What a new run of this chain inherits in any case.
+    fn next_in_chain(&self, env: &Env<'_>) -> StartSpec {
+        StartSpec {
+            namespace: self.state.namespace.clone(),
+            workflow_id: self.state.workflow_id.clone(),
+            run_id: (env.new_id)(),
+            request_id: (env.new_id)(),
+            execution_timeout: self.state.execution_timeout,
+            execution_expires: self.state.execution_expires,
+            first_run_id: self.state.first_run_id.clone(),
+            continued_run_id: self.state.run_id.clone(),
+            parent_namespace_id: self
+                .state
+                .parent
+                .as_ref()
+                .and_then(|parent| (env.namespace_id)(&parent.namespace))
+                .unwrap_or_default(),
+            parent: self.state.parent.clone(),
+            root: self.state.parent.is_some().then(|| WorkflowExecution {
+                workflow_id: self.state.root_workflow_id.clone(),
+                run_id: self.state.root_run_id.clone(),
+            }),
+            reset_points: self.state.reset_points.clone(),
+            ..StartSpec::default()
+        }
+    }
+
+    pub(super) fn prepare_continuation(
+        &self,
+        env: &Env<'_>,
+        command: ContinueAsNewWorkflowExecutionCommandAttributes,
+    ) -> StartSpec {
+        let initiator = match command.initiator() {
+            ContinueAsNewInitiator::Unspecified => ContinueAsNewInitiator::Workflow,
+            initiator => initiator,
+        };
+        let attempt = if initiator == ContinueAsNewInitiator::Retry { self.state.attempt + 1 } else { 1 };
+        StartSpec {
+            workflow_type: command.workflow_type.unwrap_or_default().name,
+            task_queue: command.task_queue.unwrap_or_default().name,
+            input: command.input,
+            header: command.header,
+            run_timeout: command.workflow_run_timeout,
+            task_timeout: command.workflow_task_timeout,
+            retry_policy: command.retry_policy,
+            memo: command.memo,
+            search_attributes: command.search_attributes,
+            priority: self.state.priority.clone(),
+            first_task_backoff: command.backoff_start_interval,
+            initiator,
+            attempt,
+            continued_failure: command.failure,
+            last_completion_result: command.last_completion_result,
+            ..self.next_in_chain(env)
+        }
+    }
+
+    /// The same run once more, from its beginning.
+    pub(super) fn prepare_retry(
+        &self,
+        env: &Env<'_>,
+        beginning: WorkflowExecutionStartedEventAttributes,
+        wait: Nanos,
+        failure: Option<Failure>,
+        last_completion_result: Option<Payloads>,
+    ) -> StartSpec {
+        StartSpec {
+            workflow_type: self.state.workflow_type.clone(),
+            task_queue: self.state.task_queue.clone(),
+            input: beginning.input,
+            header: beginning.header,
+            run_timeout: beginning.workflow_run_timeout,
+            task_timeout: beginning.workflow_task_timeout,
+            retry_policy: beginning.retry_policy,
+            memo: beginning.memo,
+            search_attributes: beginning.search_attributes,
+            priority: beginning.priority,
+            first_task_backoff: Some(duration(wait)),
+            initiator: ContinueAsNewInitiator::Retry,
+            attempt: self.state.attempt + 1,
+            continued_failure: failure,
+            last_completion_result,
+            ..self.next_in_chain(env)
+        }
+    }
+
+    /// Lets the chain go on with this run, which begins at once.
+    pub(super) fn succeed(&mut self, env: &Env<'_>, next: StartSpec) {
+        let mut next = Self::start(env, next);
+        next.state.original_start_time = match self.state.original_start_time {
+            0 => self.state.start_time,
+            earlier => earlier,
+        };
+        next.begin(env);
+        self.changes.successor = Some(Box::new(next));
+    }
+}

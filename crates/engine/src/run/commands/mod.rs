@@ -1,0 +1,249 @@
+//! Carrying out what a worker decided, command by command.
+//!
+//! A command that makes no sense fails the whole task: nothing of it is kept. The words of such refusals are the
+//! protocol's own, since workers and people know them.
+
+mod ending;
+mod facts;
+mod others;
+mod work;
+
+use std::collections::BTreeSet;
+
+use temporalio_protos::temporal::api::{
+    command::v1::{Command, command::Attributes as Decision},
+    enums::v1::{CommandType, WorkflowTaskFailedCause},
+    history::v1::WorkflowExecutionStartedEventAttributes,
+    protocol::v1::Message,
+};
+
+use super::{Env, Run, StartedActivity};
+use crate::refusal::Refusal;
+
+/// Why a worker's answer is not carried out.
+#[derive(Debug)]
+pub(super) enum Rejected {
+    /// The request itself is wrong; nothing comes of it.
+    Request(Refusal),
+    /// A decision is wrong; the task fails with it.
+    Task { cause: WorkflowTaskFailedCause, detail: Option<String>, terminate: bool },
+}
+
+impl Rejected {
+    fn task(cause: WorkflowTaskFailedCause, detail: impl Into<String>) -> Self {
+        Self::Task { cause, detail: Some(detail.into()), terminate: false }
+    }
+
+    /// So wrong that the run is ended.
+    fn fatal(cause: WorkflowTaskFailedCause, detail: impl Into<String>) -> Self {
+        Self::Task { cause, detail: Some(detail.into()), terminate: true }
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Request(refusal) => refusal.to_string(),
+            Self::Task { cause, detail: None, .. } => cause_name(*cause),
+            Self::Task { cause, detail: Some(detail), .. } => format!("{}: {detail}", cause_name(*cause)),
+        }
+    }
+}
+
+/// `WORKFLOW_TASK_FAILED_CAUSE_BAD_BINARY` as `BadBinary`.
+pub(super) fn cause_name(cause: WorkflowTaskFailedCause) -> String {
+    let name = cause.as_str_name();
+    camel_case(name.strip_prefix("WORKFLOW_TASK_FAILED_CAUSE_").unwrap_or(name))
+}
+
+fn camel_case(name: &str) -> String {
+    name.split('_')
+        .flat_map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            [first.to_owned(), rest.to_ascii_lowercase()]
+        })
+        .collect()
+}
+
+/// What came of the decisions.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    pub(super) eager: Vec<StartedActivity>,
+    /// Something happened that the worker has not seen.
+    pub(super) news: bool,
+}
+
+/// What the commands of one task share.
+struct Batch<'a> {
+    completed_id: i64,
+    identity: &'a str,
+    news: bool,
+    cancelled_unstarted: bool,
+    /// Activities the worker wants to take along.
+    eager: Vec<i64>,
+    /// Children that were started by the same task.
+    children: BTreeSet<String>,
+    messages: Vec<Message>,
+}
+
+type Beginning<'a> = &'a mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>;
+
+impl Run {
+    pub(super) fn carry_out(
+        &mut self,
+        env: &Env<'_>,
+        completed_id: i64,
+        commands: Vec<Command>,
+        messages: Vec<Message>,
+        identity: &str,
+        beginning: Beginning<'_>,
+    ) -> Result<Decided, Rejected> {
+        check_sequence(&commands)?;
+        let mut batch = Batch {
+            completed_id,
+            identity,
+            news: !self.state.buffered.is_empty(),
+            cancelled_unstarted: false,
+            eager: Vec::new(),
+            children: BTreeSet::new(),
+            messages,
+        };
+        for command in commands {
+            let written = self.changes.events.len();
+            let (metadata, markers) = (command.user_metadata, command.event_group_markers);
+            let Some(decision) = command.attributes else {
+                let kind = CommandType::try_from(command.command_type).unwrap_or_default();
+                return Err(missing_attributes(kind));
+            };
+            self.decide(env, &mut batch, decision, metadata.clone(), &mut *beginning)?;
+            if let Some(event) = self.changes.events.get_mut(written)
+                && (metadata.is_some() || !markers.is_empty())
+            {
+                event.user_metadata = metadata;
+                event.event_group_markers = markers;
+            }
+        }
+        for message in std::mem::take(&mut batch.messages) {
+            self.say(env, &message)?;
+        }
+        let mut decided = Decided { news: batch.news || batch.cancelled_unstarted, ..Decided::default() };
+        for scheduled_id in batch.eager {
+            let request_id = (env.new_id)();
+            decided.eager.extend(self.start_activity(env, scheduled_id, 1, identity, &request_id));
+        }
+        Ok(decided)
+    }
+
+    fn decide(
+        &mut self,
+        env: &Env<'_>,
+        batch: &mut Batch<'_>,
+        decision: Decision,
+        metadata: Option<temporalio_protos::temporal::api::sdk::v1::UserMetadata>,
+        beginning: Beginning<'_>,
+    ) -> Result<(), Rejected> {
+        match decision {
+            Decision::ScheduleActivityTaskCommandAttributes(it) => self.schedule_activity(env, batch, it),
+            Decision::RequestCancelActivityTaskCommandAttributes(it) => self.ask_activity_to_stop(env, batch, it),
+            Decision::StartTimerCommandAttributes(it) => self.start_timer(env, batch, it),
+            Decision::CancelTimerCommandAttributes(it) => self.cancel_timer(env, batch, it),
+            Decision::RecordMarkerCommandAttributes(it) => self.record_marker(env, batch, it),
+            Decision::StartChildWorkflowExecutionCommandAttributes(it) => self.start_child(env, batch, it, metadata),
+            Decision::SignalExternalWorkflowExecutionCommandAttributes(it) => self.signal_other(env, batch, it),
+            Decision::RequestCancelExternalWorkflowExecutionCommandAttributes(it) => {
+                self.ask_other_to_stop(env, batch, it)
+            }
+            Decision::UpsertWorkflowSearchAttributesCommandAttributes(it) => self.upsert_attributes(env, batch, it),
+            Decision::ModifyWorkflowPropertiesCommandAttributes(it) => self.modify_memo(env, batch, it),
+            Decision::ProtocolMessageCommandAttributes(it) => self.say_next(env, batch, &it.message_id),
+            Decision::CompleteWorkflowExecutionCommandAttributes(it) => self.complete_run(env, batch, it),
+            Decision::FailWorkflowExecutionCommandAttributes(it) => self.fail_run(env, batch, it, beginning),
+            Decision::CancelWorkflowExecutionCommandAttributes(it) => self.cancel_run(env, batch, it),
+            Decision::ContinueAsNewWorkflowExecutionCommandAttributes(it) => self.continue_as_new(env, batch, it),
+            Decision::ScheduleNexusOperationCommandAttributes(_)
+            | Decision::RequestCancelNexusOperationCommandAttributes(_) => Err(Rejected::task(
+                WorkflowTaskFailedCause::FeatureDisabled,
+                "the embedded engine has no Nexus operations",
+            )),
+        }
+    }
+
+    /// A protocol message whose place among the commands matters.
+    fn say_next(&mut self, env: &Env<'_>, batch: &mut Batch<'_>, id: &str) -> Result<(), Rejected> {
+        const CAUSE: WorkflowTaskFailedCause = WorkflowTaskFailedCause::BadUpdateWorkflowExecutionMessage;
+        if id.is_empty() {
+            return Err(Rejected::task(CAUSE, "MessageID is not set on ProtocolMessageCommand."));
+        }
+        match batch.messages.iter().position(|message| message.id == id) {
+            Some(index) => {
+                let message = batch.messages.remove(index);
+                self.say(env, &message)
+            }
+            None => {
+                Err(Rejected::task(CAUSE, format!("ProtocolMessageCommand referenced absent message ID {id}")))
+            }
+        }
+    }
+
+    fn say(&mut self, env: &Env<'_>, message: &Message) -> Result<(), Rejected> {
+        self.update_message(env, message)
+            .map_err(|bad| Rejected::task(WorkflowTaskFailedCause::BadUpdateWorkflowExecutionMessage, bad.0))
+    }
+}
+
+/// A command that ends the run must be the last.
+fn check_sequence(commands: &[Command]) -> Result<(), Rejected> {
+    let refuse = |message: String| Err(Rejected::Request(Refusal::InvalidArgument(message)));
+    let name = |command: &Command| {
+        let kind = CommandType::try_from(command.command_type).unwrap_or_default();
+        camel_case(kind.as_str_name().strip_prefix("COMMAND_TYPE_").unwrap_or_default())
+    };
+    let mut ending = None;
+    for command in commands {
+        if let Some(ending) = ending {
+            let all: Vec<String> = commands.iter().map(name).collect();
+            return refuse(format!(
+                "invalid command sequence: [{}], command {} must be the last command.",
+                all.join(", "),
+                name(ending)
+            ));
+        }
+        match CommandType::try_from(command.command_type) {
+            Ok(
+                CommandType::ContinueAsNewWorkflowExecution
+                | CommandType::CompleteWorkflowExecution
+                | CommandType::FailWorkflowExecution
+                | CommandType::CancelWorkflowExecution,
+            ) => ending = Some(command),
+            Ok(CommandType::Unspecified) | Err(_) => return refuse(format!("unknown command type: {}", name(command))),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn missing_attributes(kind: CommandType) -> Rejected {
+    use CommandType as K;
+    use WorkflowTaskFailedCause as C;
+    let (cause, name) = match kind {
+        K::ScheduleActivityTask => (C::BadScheduleActivityAttributes, "ScheduleActivityTask"),
+        K::RequestCancelActivityTask => (C::BadRequestCancelActivityAttributes, "RequestCancelActivityTask"),
+        K::StartTimer => (C::BadStartTimerAttributes, "StartTimer"),
+        K::CancelTimer => (C::BadCancelTimerAttributes, "CancelTimer"),
+        K::RecordMarker => (C::BadRecordMarkerAttributes, "RecordMarker"),
+        K::CompleteWorkflowExecution => (C::BadCompleteWorkflowExecutionAttributes, "CompleteWorkflowExecution"),
+        K::FailWorkflowExecution => (C::BadFailWorkflowExecutionAttributes, "FailWorkflowExecution"),
+        K::CancelWorkflowExecution => (C::BadCancelWorkflowExecutionAttributes, "CancelWorkflowExecution"),
+        K::ContinueAsNewWorkflowExecution => (C::BadContinueAsNewAttributes, "ContinueAsNewWorkflowExecution"),
+        K::StartChildWorkflowExecution => (C::BadStartChildExecutionAttributes, "StartChildWorkflowExecution"),
+        K::SignalExternalWorkflowExecution => {
+            (C::BadSignalWorkflowExecutionAttributes, "SignalExternalWorkflowExecution")
+        }
+        K::RequestCancelExternalWorkflowExecution => {
+            (C::BadRequestCancelExternalWorkflowExecutionAttributes, "RequestCancelExternalWorkflowExecution")
+        }
+        K::UpsertWorkflowSearchAttributes => (C::BadSearchAttributes, "UpsertWorkflowSearchAttributes"),
+        K::ModifyWorkflowProperties => (C::BadModifyWorkflowPropertiesAttributes, "ModifyWorkflowProperties"),
+        K::ProtocolMessage => (C::BadUpdateWorkflowExecutionMessage, "ProtocolMessage"),
+        _ => return Rejected::Request(Refusal::invalid("unknown command type: Unspecified")),
+    };
+    Rejected::task(cause, format!("{name}CommandAttributes is not set on {name}Command."))
+}

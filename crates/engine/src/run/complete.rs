@@ -1,0 +1,303 @@
+//! A worker has decided: the end of a workflow task.
+
+use std::collections::BTreeMap;
+
+use temporalio_protos::temporal::api::{
+    command::v1::Command,
+    enums::v1::WorkflowTaskFailedCause,
+    failure::v1::{Failure, ServerFailureInfo, failure::FailureInfo},
+    history::v1::{
+        WorkflowExecutionStartedEventAttributes, WorkflowTaskCompletedEventAttributes, history_event::Attributes,
+    },
+    protocol::v1::Message,
+    workflow::v1::ResetPointInfo,
+    workflowservice::v1::{RespondWorkflowTaskCompletedRequest, RespondWorkflowTaskFailedRequest},
+};
+
+use super::{
+    Env, Run, StartedActivity, Sticky, StartedTask,
+    commands::{Rejected, cause_name},
+    state::WorkflowTask,
+    task::Delivery,
+    updates::AbortReason,
+};
+use crate::{
+    refusal::Refusal,
+    time::{SECOND, span, timestamp},
+};
+
+/// Name of the request by which a worker gets its next task with the answer to its last.
+const INLINE_REQUEST: &str = "request-from-RespondWorkflowTaskCompleted";
+
+/// How the end of a task is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Completion {
+    /// Activities the worker takes along.
+    pub(crate) eager: Vec<StartedActivity>,
+    /// The next task, if the worker asked for it and there is one.
+    pub(crate) next: Option<StartedTask>,
+    /// Where the worker's view of history ends after a task that left no trace.
+    pub(crate) reset_history_event_id: i64,
+    /// The task was ended otherwise than the worker wanted; this is kept, and the worker is told.
+    pub(crate) refused: Option<Refusal>,
+}
+
+/// What the run was like before the worker's decisions were applied.
+struct Before {
+    state: super::RunState,
+    scheduled: BTreeMap<i64, std::sync::Arc<temporalio_protos::temporal::api::history::v1::ActivityTaskScheduledEventAttributes>>,
+    updates: super::updates::Registry,
+    sticky: Option<Sticky>,
+}
+
+impl Run {
+    /// The started task that a token speaks of.
+    fn held_task(&self, scheduled_id: i64, started_id: i64, attempt: i32) -> Result<WorkflowTask, Refusal> {
+        let task = self.state.task.as_ref().filter(|task| {
+            self.state.is_running()
+                && task.started_id != 0
+                && task.scheduled_id == scheduled_id
+                && task.started_id == started_id
+                && task.attempt == attempt
+        });
+        task.cloned().ok_or_else(|| Refusal::not_found("Workflow task not found."))
+    }
+
+    /// Whether a worker's answer to a task would still be heard.
+    pub(crate) fn check_task(&self, scheduled_id: i64, started_id: i64, attempt: i32) -> Result<(), Refusal> {
+        self.held_task(scheduled_id, started_id, attempt).map(|_| ())
+    }
+
+    pub(crate) fn complete_task(
+        &mut self,
+        env: &Env<'_>,
+        token: (i64, i64, i32),
+        mut request: RespondWorkflowTaskCompletedRequest,
+        beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
+    ) -> Result<Completion, Refusal> {
+        let task = self.held_task(token.0, token.1, token.2)?;
+        let (commands, messages) = (std::mem::take(&mut request.commands), std::mem::take(&mut request.messages));
+        let beats = request.force_create_new_workflow_task && commands.is_empty() && messages.is_empty();
+        if beats && env.now > task.original_scheduled_time.saturating_add(env.limits.task_heartbeats) {
+            self.time_out_started_task(env, task);
+            self.memory.sticky = None;
+            self.schedule_task(env, Delivery::Queue, env.now);
+            let refused = Some(Refusal::not_found("workflow task heartbeat timeout"));
+            return Ok(Completion { refused, ..Completion::default() });
+        }
+
+        let before = Before {
+            state: self.state.clone(),
+            scheduled: self.memory.scheduled.clone(),
+            updates: self.memory.updates.clone(),
+            sticky: self.memory.sticky.clone(),
+        };
+        let completed_id = self.write_completion(env, &task, &request, &commands, &messages);
+        self.memory.sticky = sticky(&request);
+        let decided = self.carry_out(env, completed_id, commands, messages, &request.identity, beginning);
+        let decided = match decided {
+            Ok(decided) => decided,
+            Err(rejected) => return self.refuse_decisions(env, before, task, &rejected, &request),
+        };
+        if self.state.is_running() && !request.force_create_new_workflow_task {
+            self.reject_unprocessed_updates();
+        }
+        if !self.state.is_running() {
+            let goes_on = self.changes.successor.is_some();
+            self.abort_updates(if goes_on { AbortReason::Continuing } else { AbortReason::Completed });
+        }
+        let mut completion = Completion { eager: decided.eager, ..Completion::default() };
+        if completed_id == 0 {
+            completion.reset_history_event_id = self.state.previous_started_id;
+        }
+        self.schedule_next(env, &task, beats, decided.news, &request, &mut completion);
+        Ok(completion)
+    }
+
+    /// Writes that the task is complete, unless it was for an update alone and came to nothing.
+    fn write_completion(
+        &mut self,
+        env: &Env<'_>,
+        task: &WorkflowTask,
+        request: &RespondWorkflowTaskCompletedRequest,
+        commands: &[Command],
+        messages: &[Message],
+    ) -> i64 {
+        let written = self.task_is_written(task);
+        self.state.task = None;
+        self.state.task_attempt = 1;
+        if task.speculative && self.leaves_no_trace(request, commands, messages) {
+            return 0;
+        }
+        self.touch();
+        let task = if written { task.clone() } else { self.write_task(task.clone(), &request.identity) };
+        let options = request.deployment_options.clone().unwrap_or_default();
+        #[allow(deprecated, reason = "older workers still say which binary they are")]
+        let attributes = WorkflowTaskCompletedEventAttributes {
+            scheduled_event_id: task.scheduled_id,
+            started_event_id: task.started_id,
+            identity: request.identity.clone(),
+            binary_checksum: request.binary_checksum.clone(),
+            worker_version: request.worker_version_stamp.clone(),
+            sdk_metadata: request.sdk_metadata.clone(),
+            metering_metadata: request.metering_metadata.clone(),
+            worker_deployment_name: options.deployment_name,
+            ..WorkflowTaskCompletedEventAttributes::default()
+        };
+        let checksum = attributes.binary_checksum.clone();
+        let completed_id = self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
+        self.state.previous_started_id = task.started_id;
+        self.add_reset_point(env, completed_id, checksum);
+        completed_id
+    }
+
+    fn leaves_no_trace(
+        &self,
+        request: &RespondWorkflowTaskCompletedRequest,
+        commands: &[Command],
+        messages: &[Message],
+    ) -> bool {
+        const MAY_BE_DROPPED: i64 = 10;
+        let discards = request.capabilities.as_ref().is_some_and(|it| it.discard_speculative_workflow_task_with_events);
+        let allowed = if discards { MAY_BE_DROPPED } else { 0 };
+        let only_rejections = messages.iter().all(|message| {
+            message.body.as_ref().is_some_and(|body| body.type_url.ends_with("temporal.api.update.v1.Rejection"))
+        });
+        commands.is_empty()
+            && !request.force_create_new_workflow_task
+            && self.state.next_event_id <= self.state.previous_started_id + 2 + allowed
+            && only_rejections
+    }
+
+    /// Remembers the first completed task of each build, for resets.
+    #[allow(deprecated, reason = "a build is known by its checksum")]
+    fn add_reset_point(&mut self, env: &Env<'_>, completed_id: i64, checksum: String) {
+        const KEPT: i64 = 3 * 24 * 3600 * SECOND;
+        let points = &mut self.state.reset_points;
+        if points.iter().any(|point| point.binary_checksum == checksum) {
+            return;
+        }
+        points.push(ResetPointInfo {
+            binary_checksum: checksum,
+            run_id: self.state.run_id.clone(),
+            first_workflow_task_completed_id: completed_id,
+            create_time: Some(timestamp(env.now)),
+            expire_time: Some(timestamp(env.now + KEPT)),
+            resettable: self.state.children.is_empty()
+                && self.state.signals_out.is_empty()
+                && self.state.cancels_out.is_empty(),
+            ..ResetPointInfo::default()
+        });
+        if points.len() > env.limits.reset_points {
+            points.remove(0);
+        }
+    }
+
+    /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
+    fn refuse_decisions(
+        &mut self,
+        env: &Env<'_>,
+        before: Before,
+        task: WorkflowTask,
+        rejected: &Rejected,
+        request: &RespondWorkflowTaskCompletedRequest,
+    ) -> Result<Completion, Refusal> {
+        self.state = before.state;
+        self.memory.scheduled = before.scheduled;
+        self.memory.updates = before.updates;
+        self.memory.sticky = before.sticky;
+        self.settle_in_memory();
+        let message = match rejected {
+            Rejected::Request(refusal) => return Err(refusal.clone()),
+            Rejected::Task { .. } => rejected.message(),
+        };
+        let (cause, terminate) = match rejected {
+            Rejected::Task { cause, terminate, .. } => (*cause, *terminate),
+            Rejected::Request(_) => (WorkflowTaskFailedCause::Unspecified, false),
+        };
+        let refused = Refusal::InvalidArgument(message.clone());
+        self.abort_updates(AbortReason::TaskFailed);
+        if task.attempt > 1 && cause != WorkflowTaskFailedCause::UnhandledCommand {
+            // It keeps failing: let it time out, so that it is not repeated in a tight loop.
+            return Err(refused);
+        }
+        self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
+        if terminate {
+            self.flush();
+            self.terminate(env, &message, None, "history-service")?;
+        } else {
+            self.schedule_task(env, Delivery::Queue, env.now);
+        }
+        Ok(Completion { refused: Some(refused), ..Completion::default() })
+    }
+
+    fn schedule_next(
+        &mut self,
+        env: &Env<'_>,
+        task: &WorkflowTask,
+        beats: bool,
+        news: bool,
+        request: &RespondWorkflowTaskCompletedRequest,
+        completion: &mut Completion,
+    ) {
+        if !self.state.is_running() {
+            return;
+        }
+        let delivery = if request.return_new_workflow_task { Delivery::Inline } else { Delivery::Queue };
+        if request.force_create_new_workflow_task || news {
+            let original = if beats { task.original_scheduled_time } else { env.now };
+            self.schedule_task(env, delivery, original);
+        } else if self.has_unsent_updates() {
+            match delivery {
+                // What history must keep is kept before the speculative task begins.
+                Delivery::Inline => {
+                    self.flush();
+                    self.schedule_speculative_task(env, delivery);
+                }
+                Delivery::Queue => self.schedule_task(env, delivery, env.now),
+            }
+        } else {
+            return;
+        }
+        if delivery == Delivery::Inline
+            && let Some(scheduled_id) = self.state.task.as_ref().map(|task| task.scheduled_id)
+        {
+            completion.next = self.start_task(env, scheduled_id, &request.identity, INLINE_REQUEST);
+        }
+    }
+
+    /// A worker could not decide.
+    pub(crate) fn task_failed(
+        &mut self,
+        env: &Env<'_>,
+        token: (i64, i64, i32),
+        request: RespondWorkflowTaskFailedRequest,
+    ) -> Result<(), Refusal> {
+        let task = self.held_task(token.0, token.1, token.2)?;
+        let cause = request.cause();
+        if cause == WorkflowTaskFailedCause::GrpcMessageTooLarge {
+            return self.terminate(env, &cause_name(cause), None, "history-service");
+        }
+        self.fail_task(env, task, cause, request.failure, &request.identity);
+        self.ensure_task(env);
+        Ok(())
+    }
+}
+
+fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {
+    let attributes = request.sticky_attributes.as_ref()?;
+    let queue = attributes.worker_task_queue.as_ref()?;
+    Some(Sticky {
+        queue: queue.name.clone(),
+        schedule_to_start: span(attributes.schedule_to_start_timeout.as_ref()),
+    })
+}
+
+fn server_failure(message: String) -> Failure {
+    Failure {
+        message,
+        source: "Server".to_owned(),
+        failure_info: Some(FailureInfo::ServerFailureInfo(ServerFailureInfo { non_retryable: true })),
+        ..Failure::default()
+    }
+}

@@ -1,0 +1,140 @@
+//! What people and other runs do to a run: signal it, ask it to stop, end it.
+
+use temporalio_protos::temporal::api::{
+    common::v1::{Header, Payloads, WorkflowExecution},
+    enums::v1::{RetryState, WorkflowExecutionStatus, WorkflowTaskFailedCause},
+    history::v1::{
+        WorkflowExecutionCancelRequestedEventAttributes, WorkflowExecutionSignaledEventAttributes,
+        WorkflowExecutionTerminatedEventAttributes, WorkflowExecutionTimedOutEventAttributes,
+        history_event::Attributes,
+    },
+};
+
+use super::{Env, Run, updates::AbortReason};
+use crate::refusal::Refusal;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Signal {
+    pub(crate) name: String,
+    pub(crate) input: Option<Payloads>,
+    pub(crate) header: Option<Header>,
+    pub(crate) identity: String,
+    pub(crate) request_id: String,
+    /// The run that sent it, if it was one.
+    pub(crate) sender: Option<WorkflowExecution>,
+}
+
+impl Run {
+    pub(crate) fn signal(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), Refusal> {
+        self.must_run()?;
+        if !signal.request_id.is_empty() && self.state.signal_request_ids.contains(&signal.request_id) {
+            return Ok(());
+        }
+        if self.state.signal_request_ids.len() >= env.limits.signals {
+            return Err(Refusal::InvalidArgument("exceeded workflow execution limit for signal events".to_owned()));
+        }
+        self.state.signal_request_ids.push(signal.request_id.clone());
+        let attributes = WorkflowExecutionSignaledEventAttributes {
+            signal_name: signal.name,
+            input: signal.input,
+            identity: signal.identity,
+            header: signal.header,
+            external_workflow_execution: signal.sender,
+            request_id: signal.request_id,
+            ..WorkflowExecutionSignaledEventAttributes::default()
+        };
+        self.happen(env, Attributes::WorkflowExecutionSignaledEventAttributes(attributes));
+        self.look_at_news(env);
+        Ok(())
+    }
+
+    /// Asks the run to stop. Asking again changes nothing.
+    pub(crate) fn request_cancel(
+        &mut self,
+        env: &Env<'_>,
+        request_id: &str,
+        reason: &str,
+        identity: &str,
+        asked_by: Option<(WorkflowExecution, i64)>,
+    ) -> Result<(), Refusal> {
+        self.must_run()?;
+        if self.state.cancel_requested {
+            return Ok(());
+        }
+        self.state.cancel_requested = true;
+        request_id.clone_into(&mut self.state.cancel_request_id);
+        let (external_workflow_execution, external_initiated_event_id) =
+            asked_by.map_or((None, 0), |(run, initiated)| (Some(run), initiated));
+        let attributes = WorkflowExecutionCancelRequestedEventAttributes {
+            cause: reason.to_owned(),
+            external_initiated_event_id,
+            external_workflow_execution,
+            identity: identity.to_owned(),
+        };
+        self.happen(env, Attributes::WorkflowExecutionCancelRequestedEventAttributes(attributes));
+        self.look_at_news(env);
+        Ok(())
+    }
+
+    /// Ends the run, whatever it is doing.
+    pub(crate) fn terminate(
+        &mut self,
+        env: &Env<'_>,
+        reason: &str,
+        details: Option<Payloads>,
+        identity: &str,
+    ) -> Result<(), Refusal> {
+        self.must_run()?;
+        self.stop_deciding(env);
+        let attributes = WorkflowExecutionTerminatedEventAttributes {
+            reason: reason.to_owned(),
+            details,
+            identity: identity.to_owned(),
+        };
+        let close = Attributes::WorkflowExecutionTerminatedEventAttributes(attributes);
+        self.close(env, WorkflowExecutionStatus::Terminated, close);
+        self.abort_updates(AbortReason::Completed);
+        Ok(())
+    }
+
+    pub(super) fn time_out(&mut self, env: &Env<'_>, retry_state: RetryState, new_run_id: &str) {
+        self.stop_deciding(env);
+        let attributes = WorkflowExecutionTimedOutEventAttributes {
+            retry_state: retry_state as i32,
+            new_execution_run_id: new_run_id.to_owned(),
+        };
+        let close = Attributes::WorkflowExecutionTimedOutEventAttributes(attributes);
+        self.close(env, WorkflowExecutionStatus::TimedOut, close);
+    }
+
+    /// A worker that is deciding is told that it is too late, and what was held back is written.
+    fn stop_deciding(&mut self, env: &Env<'_>) {
+        if let Some(task) = self.state.task.clone().filter(|task| task.started_id != 0) {
+            self.fail_task(env, task, WorkflowTaskFailedCause::ForceCloseCommand, None, "");
+            self.flush();
+        }
+    }
+
+    /// The last event. What other runs must hear of it is put into the outbox.
+    pub(super) fn close(&mut self, env: &Env<'_>, status: WorkflowExecutionStatus, close: Attributes) {
+        self.write(env, close);
+        self.state.status = status as i32;
+        self.state.close_time = env.now;
+        self.state.task = None;
+        self.changes.listing = true;
+        self.announce_end();
+    }
+
+    pub(crate) fn must_run(&self) -> Result<(), Refusal> {
+        if self.state.is_running() {
+            Ok(())
+        } else {
+            Err(Refusal::not_found("workflow execution already completed"))
+        }
+    }
+
+    /// A run that has not begun yet hears of everything at once when it does.
+    pub(super) fn look_at_news(&mut self, env: &Env<'_>) {
+        self.ensure_task(env);
+    }
+}

@@ -1,0 +1,182 @@
+//! What happens to a run by itself, and when.
+//!
+//! A run has one alarm: the earliest of all its deadlines. When it rings, everything that is due is done, in the order in
+//! which it became due.
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{RetryState, TimeoutType},
+    failure::v1::{Failure, TimeoutFailureInfo, failure::FailureInfo},
+    history::v1::{TimerFiredEventAttributes, WorkflowExecutionStartedEventAttributes, history_event::Attributes},
+};
+
+use super::{
+    Env, Run,
+    activities::retries_until,
+    retry::backoff,
+    state::Activity,
+    updates::AbortReason,
+};
+use crate::time::Nanos;
+
+/// Something that is due at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    RunTimeout,
+    FirstTask,
+    StickyTask,
+    StartedTask,
+    Timer(String),
+    ActivityRetry(i64),
+    ActivityTimeout(i64, i32),
+}
+
+impl Run {
+    /// The next moment at which something happens by itself.
+    pub(crate) fn alarm(&self) -> Option<Nanos> {
+        self.next_due().map(|(at, _)| at)
+    }
+
+    fn next_due(&self) -> Option<(Nanos, Due)> {
+        if !self.state.is_running() {
+            return None;
+        }
+        let mut next: Option<(Nanos, Due)> = None;
+        let mut consider = |at: Nanos, due: Due| {
+            if next.as_ref().is_none_or(|(earliest, _)| at < *earliest) {
+                next = Some((at, due));
+            }
+        };
+        for expires in [self.state.run_expires, self.state.execution_expires] {
+            if expires != 0 {
+                consider(expires, Due::RunTimeout);
+            }
+        }
+        if self.state.first_task_due != 0 {
+            consider(self.state.first_task_due, Due::FirstTask);
+        }
+        if let Some(task) = &self.state.task {
+            if task.started_id != 0 {
+                consider(task.started_time.saturating_add(task.timeout), Due::StartedTask);
+            } else if let Some(sticky) = self.memory.sticky.as_ref().filter(|sticky| sticky.schedule_to_start > 0) {
+                consider(task.scheduled_time.saturating_add(sticky.schedule_to_start), Due::StickyTask);
+            }
+        }
+        for (id, timer) in &self.state.timers {
+            consider(timer.fires, Due::Timer(id.clone()));
+        }
+        for (id, activity) in &self.state.activities {
+            if activity.backing_off {
+                consider(activity.scheduled_time, Due::ActivityRetry(*id));
+            }
+            if let Some((at, kind)) = next_timeout(activity) {
+                consider(at, Due::ActivityTimeout(*id, kind as i32));
+            }
+        }
+        next
+    }
+
+    /// Does what is due. `beginning` is the run's first event, needed when a run that took too long is tried again.
+    pub(crate) fn ring(
+        &mut self,
+        env: &Env<'_>,
+        beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
+    ) {
+        while let Some((_, due)) = self.next_due().filter(|(at, _)| *at <= env.now) {
+            match due {
+                Due::RunTimeout => self.run_timed_out(env, beginning),
+                Due::FirstTask => {
+                    self.state.first_task_due = 0;
+                    self.touch();
+                    self.ensure_task(env);
+                }
+                Due::StartedTask => {
+                    let Some(task) = self.state.task.clone() else { return };
+                    self.time_out_started_task(env, task);
+                    self.ensure_task(env);
+                }
+                Due::StickyTask => {
+                    let Some(task) = self.state.task.clone() else { return };
+                    self.time_out_sticky_task(env, task);
+                    self.ensure_task(env);
+                }
+                Due::Timer(id) => self.fire_timer(env, &id),
+                Due::ActivityRetry(id) => self.activity_due(id),
+                Due::ActivityTimeout(id, kind) => {
+                    self.time_out_activity(env, id, TimeoutType::try_from(kind).unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    fn fire_timer(&mut self, env: &Env<'_>, id: &str) {
+        let Some(timer) = self.state.timers.remove(id) else { return };
+        let attributes = TimerFiredEventAttributes { timer_id: id.to_owned(), started_event_id: timer.started_id };
+        self.happen(env, Attributes::TimerFiredEventAttributes(attributes));
+        self.look_at_news(env);
+    }
+
+    fn run_timed_out(
+        &mut self,
+        env: &Env<'_>,
+        beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
+    ) {
+        let failure = Failure {
+            message: "workflow timeout".to_owned(),
+            source: "Server".to_owned(),
+            failure_info: Some(FailureInfo::TimeoutFailureInfo(TimeoutFailureInfo {
+                timeout_type: TimeoutType::StartToClose as i32,
+                ..TimeoutFailureInfo::default()
+            })),
+            ..Failure::default()
+        };
+        let chain_expired = self.state.execution_expires != 0 && self.state.execution_expires <= env.now;
+        let retry = match &self.state.retry_policy {
+            _ if chain_expired => Err(RetryState::Timeout),
+            None => Err(RetryState::RetryPolicyNotSet),
+            Some(policy) => {
+                backoff(policy, self.state.attempt, Some(&failure), env.now, self.state.execution_expires)
+            }
+        };
+        let again = retry.ok().and_then(|wait| beginning().map(|beginning| (wait, beginning)));
+        match again {
+            Some((wait, beginning)) => {
+                let last_result = beginning.last_completion_result.clone();
+                let next = self.prepare_retry(env, beginning, wait, Some(failure), last_result);
+                next.run_id.clone_into(&mut self.state.successor_run_id);
+                self.time_out(env, RetryState::InProgress, &next.run_id);
+                self.succeed(env, next);
+                self.abort_updates(AbortReason::Continuing);
+            }
+            None => {
+                self.time_out(env, retry.err().unwrap_or(RetryState::InternalServerError), "");
+                self.abort_updates(AbortReason::Completed);
+            }
+        }
+    }
+}
+
+/// The earliest of an activity's timeouts that can still happen.
+fn next_timeout(activity: &Activity) -> Option<(Nanos, TimeoutType)> {
+    let mut next: Option<(Nanos, TimeoutType)> = None;
+    let mut consider = |at: Nanos, kind: TimeoutType| {
+        if next.is_none_or(|(earliest, _)| at < earliest) {
+            next = Some((at, kind));
+        }
+    };
+    let until = retries_until(activity);
+    if until != 0 {
+        consider(until, TimeoutType::ScheduleToClose);
+    }
+    if activity.is_started() {
+        if activity.start_to_close > 0 {
+            consider(activity.started_time.saturating_add(activity.start_to_close), TimeoutType::StartToClose);
+        }
+        if activity.heartbeat_timeout > 0 {
+            let last = activity.last_heartbeat.max(activity.started_time);
+            consider(last.saturating_add(activity.heartbeat_timeout), TimeoutType::Heartbeat);
+        }
+    } else if activity.schedule_to_start > 0 && !activity.backing_off {
+        consider(activity.scheduled_time.saturating_add(activity.schedule_to_start), TimeoutType::ScheduleToStart);
+    }
+    next
+}

@@ -1,0 +1,130 @@
+//! One workflow execution and the rules it lives by.
+//!
+//! Everything here is memory and arithmetic: no clock, no disk, no queue. An operation changes the run and leaves in
+//! [`Changes`] what the world must do about it: events to write, tasks to hand out, runs to create. The order of events
+//! is the protocol's: what a worker decided comes first, what happened meanwhile follows, then the next workflow task.
+
+mod activities;
+mod chain;
+mod commands;
+mod complete;
+mod control;
+mod deadlines;
+mod events;
+pub(crate) mod outbox;
+mod relatives;
+mod retry;
+mod start;
+pub(crate) mod state;
+mod task;
+pub(crate) mod updates;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use temporalio_protos::temporal::api::{
+    common::v1::SearchAttributes,
+    history::v1::{ActivityTaskScheduledEventAttributes, HistoryEvent},
+};
+
+pub(crate) use self::{
+    activities::{ActivityFailure, StartedActivity},
+    complete::Completion,
+    control::Signal,
+    start::StartSpec,
+    state::RunState,
+    task::StartedTask,
+};
+use self::updates::{Registry, UpdateNews};
+use crate::{limits::Limits, refusal::Refusal, time::Nanos};
+
+/// What an operation may ask of its surroundings.
+pub(crate) struct Env<'a> {
+    pub(crate) now: Nanos,
+    pub(crate) limits: &'a Limits,
+    /// A new unique id.
+    pub(crate) new_id: &'a dyn Fn() -> String,
+    /// The id of a namespace, if it exists.
+    pub(crate) namespace_id: &'a dyn Fn(&str) -> Option<String>,
+    /// Refuses search attributes that the namespace does not know, and notes the type beside each value.
+    pub(crate) check_attributes: &'a dyn Fn(&mut SearchAttributes) -> Result<(), Refusal>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The run's row.
+    pub(crate) number: i64,
+    pub(crate) state: RunState,
+    pub(crate) memory: Memory,
+    changes: Changes,
+}
+
+/// What a restart forgets.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) sticky: Option<Sticky>,
+    /// Who has the started workflow task.
+    pub(crate) task_identity: String,
+    /// Recent events: all those after the last completed workflow task was started, and sometimes more.
+    pub(crate) tail: Vec<HistoryEvent>,
+    /// What pending activities were scheduled with. Those of a run that was loaded are read again when needed.
+    pub(crate) scheduled: BTreeMap<i64, Arc<ActivityTaskScheduledEventAttributes>>,
+    pub(crate) updates: Registry,
+}
+
+/// The worker that has the run in its cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sticky {
+    pub(crate) queue: String,
+    pub(crate) schedule_to_start: Nanos,
+}
+
+/// What the world must do after an operation.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) events: Vec<HistoryEvent>,
+    pub(crate) dispatches: Vec<Dispatch>,
+    /// What lists show has changed.
+    pub(crate) listing: bool,
+    /// The next run of the chain; it becomes current in the same step.
+    pub(crate) successor: Option<Box<Run>>,
+    pub(crate) updates: Vec<UpdateNews>,
+    /// The run differs from what is on disk.
+    pub(crate) dirty: bool,
+}
+
+/// A task for whoever polls the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Dispatch {
+    Workflow { queue: String, sticky: bool, scheduled_id: i64 },
+    Activity { queue: String, scheduled_id: i64, attempt: i32 },
+}
+
+impl Run {
+    /// A run as it was left on disk.
+    pub(crate) fn loaded(number: i64, state: RunState) -> Self {
+        Self { number, state, memory: Memory::default(), changes: Changes::default() }
+    }
+
+    /// Ends an operation: what happened is put in order, and a workflow task is scheduled if there is news.
+    pub(crate) fn settle(&mut self, env: &Env<'_>) -> Changes {
+        self.write_speculative_task(env);
+        if self.state.is_running() && !self.has_started_task() {
+            self.flush();
+        } else if !self.state.is_running() {
+            self.state.buffered.clear();
+        }
+        if self.changes.dirty {
+            self.state.state_transitions += 1;
+        }
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Ends an operation that turned out not to change anything worth keeping.
+    pub(crate) fn settle_in_memory(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn touch(&mut self) {
+        self.changes.dirty = true;
+    }
+}

@@ -1,0 +1,109 @@
+//! What a run has to tell other runs.
+//!
+//! A letter is kept with the run until its delivery has been answered, so that a crash in between only means that it is
+//! delivered again. Receivers know repeats by the request id.
+
+use temporalio_protos::temporal::api::history::v1::{
+    HistoryEvent, RequestCancelExternalWorkflowExecutionInitiatedEventAttributes,
+    SignalExternalWorkflowExecutionInitiatedEventAttributes, StartChildWorkflowExecutionInitiatedEventAttributes,
+};
+
+use super::{Run, state::Parent};
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Letter {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
+    #[prost(oneof = "Content", tags = "2, 3, 4, 5, 6")]
+    pub(crate) content: Option<Content>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Content {
+    #[prost(message, tag = "2")]
+    StartChild(StartChild),
+    #[prost(message, tag = "3")]
+    Signal(SignalRun),
+    #[prost(message, tag = "4")]
+    Cancel(CancelRun),
+    #[prost(message, tag = "5")]
+    ChildEnded(ChildEnded),
+    #[prost(message, tag = "6")]
+    ParentEnded(ParentEnded),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StartChild {
+    #[prost(int64, tag = "1")]
+    pub(crate) initiated_id: i64,
+    #[prost(string, tag = "2")]
+    pub(crate) request_id: String,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) child: Option<StartChildWorkflowExecutionInitiatedEventAttributes>,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) user_metadata: Option<temporalio_protos::temporal::api::sdk::v1::UserMetadata>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct SignalRun {
+    #[prost(int64, tag = "1")]
+    pub(crate) initiated_id: i64,
+    #[prost(string, tag = "2")]
+    pub(crate) request_id: String,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) signal: Option<SignalExternalWorkflowExecutionInitiatedEventAttributes>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CancelRun {
+    #[prost(int64, tag = "1")]
+    pub(crate) initiated_id: i64,
+    #[prost(string, tag = "2")]
+    pub(crate) request_id: String,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) cancel: Option<RequestCancelExternalWorkflowExecutionInitiatedEventAttributes>,
+}
+
+/// For the parent: how its child ended.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ChildEnded {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) parent: Option<Parent>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) end: Option<HistoryEvent>,
+}
+
+/// For a child: what the end of its parent means for it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ParentEnded {
+    #[prost(string, tag = "1")]
+    pub(crate) namespace: String,
+    #[prost(string, tag = "2")]
+    pub(crate) workflow_id: String,
+    /// The first run of the child's chain.
+    #[prost(string, tag = "3")]
+    pub(crate) first_run_id: String,
+    #[prost(bool, tag = "4")]
+    pub(crate) terminate: bool,
+}
+
+impl Run {
+    pub(super) fn post(&mut self, content: Content) {
+        self.state.letters += 1;
+        self.state.outbox.push(Letter { id: self.state.letters, content: Some(content) });
+        self.touch();
+    }
+
+    pub(crate) fn next_letter(&self) -> Option<&Letter> {
+        self.state.outbox.first()
+    }
+
+    /// The letter has arrived, or never will.
+    pub(crate) fn letter_done(&mut self, id: i64) {
+        let before = self.state.outbox.len();
+        self.state.outbox.retain(|letter| letter.id != id);
+        if self.state.outbox.len() != before {
+            self.touch();
+        }
+    }
+}

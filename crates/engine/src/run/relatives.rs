@@ -1,0 +1,240 @@
+//! Children, parents and other runs: what a run hears back about them, and what it tells them when it ends.
+
+use temporalio_protos::temporal::api::{
+    common::v1::{WorkflowExecution, WorkflowType},
+    enums::v1::{
+        CancelExternalWorkflowExecutionFailedCause, ParentClosePolicy, SignalExternalWorkflowExecutionFailedCause,
+        StartChildWorkflowExecutionFailedCause,
+    },
+    history::v1::{
+        ChildWorkflowExecutionCanceledEventAttributes, ChildWorkflowExecutionCompletedEventAttributes,
+        ChildWorkflowExecutionFailedEventAttributes, ChildWorkflowExecutionStartedEventAttributes,
+        ChildWorkflowExecutionTerminatedEventAttributes, ChildWorkflowExecutionTimedOutEventAttributes,
+        ExternalWorkflowExecutionCancelRequestedEventAttributes, ExternalWorkflowExecutionSignaledEventAttributes,
+        HistoryEvent, RequestCancelExternalWorkflowExecutionFailedEventAttributes,
+        SignalExternalWorkflowExecutionFailedEventAttributes, StartChildWorkflowExecutionFailedEventAttributes,
+        history_event::Attributes,
+    },
+};
+
+use super::{
+    Env, Run,
+    outbox::{CancelRun, ChildEnded, Content, ParentEnded, SignalRun, StartChild},
+};
+
+impl Run {
+    /// Tells the parent and the children that this run has ended.
+    pub(super) fn announce_end(&mut self) {
+        let chain_goes_on = !self.state.successor_run_id.is_empty();
+        if let Some(parent) = self.state.parent.clone().filter(|_| !chain_goes_on) {
+            let end = self.last_written().cloned();
+            self.post(Content::ChildEnded(ChildEnded { parent: Some(parent), end }));
+        }
+        for child in self.state.children.values().cloned().collect::<Vec<_>>() {
+            let terminate = match ParentClosePolicy::try_from(child.parent_close_policy) {
+                Ok(ParentClosePolicy::Terminate) => true,
+                Ok(ParentClosePolicy::RequestCancel) => false,
+                _ => continue,
+            };
+            if !child.run_id.is_empty() {
+                self.post(Content::ParentEnded(ParentEnded {
+                    namespace: child.namespace,
+                    workflow_id: child.workflow_id,
+                    first_run_id: child.run_id,
+                    terminate,
+                }));
+            }
+        }
+    }
+
+    pub(crate) fn child_started(&mut self, env: &Env<'_>, letter: &StartChild, run_id: &str) {
+        if !self.state.is_running() {
+            return;
+        }
+        let Some(child) = self.state.children.get_mut(&letter.initiated_id).filter(|child| child.run_id.is_empty()) else {
+            return;
+        };
+        run_id.clone_into(&mut child.run_id);
+        let attributes = ChildWorkflowExecutionStartedEventAttributes {
+            namespace: child.namespace.clone(),
+            namespace_id: (env.namespace_id)(&child.namespace).unwrap_or_default(),
+            initiated_event_id: letter.initiated_id,
+            workflow_execution: Some(WorkflowExecution {
+                workflow_id: child.workflow_id.clone(),
+                run_id: run_id.to_owned(),
+            }),
+            workflow_type: Some(WorkflowType { name: child.workflow_type.clone() }),
+            header: letter.child.as_ref().and_then(|child| child.header.clone()),
+        };
+        self.happen(env, Attributes::ChildWorkflowExecutionStartedEventAttributes(attributes));
+        self.look_at_news(env);
+    }
+
+    pub(crate) fn child_not_started(
+        &mut self,
+        env: &Env<'_>,
+        letter: &StartChild,
+        cause: StartChildWorkflowExecutionFailedCause,
+    ) {
+        let Some(child) = self.state.children.remove(&letter.initiated_id) else { return };
+        if !self.state.is_running() {
+            return;
+        }
+        let attributes = StartChildWorkflowExecutionFailedEventAttributes {
+            namespace_id: (env.namespace_id)(&child.namespace).unwrap_or_default(),
+            namespace: child.namespace,
+            workflow_id: child.workflow_id,
+            workflow_type: Some(WorkflowType { name: child.workflow_type }),
+            cause: cause as i32,
+            initiated_event_id: letter.initiated_id,
+            ..StartChildWorkflowExecutionFailedEventAttributes::default()
+        };
+        self.happen(env, Attributes::StartChildWorkflowExecutionFailedEventAttributes(attributes));
+        self.look_at_news(env);
+    }
+
+    /// A child has ended. News about one that is not ours, or has been heard already, changes nothing.
+    pub(crate) fn child_ended(&mut self, env: &Env<'_>, initiated_id: i64, run_id: &str, end: &HistoryEvent) {
+        if !self.state.is_running() {
+            return;
+        }
+        let Some(child) = self.state.children.get(&initiated_id).filter(|child| !child.run_id.is_empty()) else {
+            return;
+        };
+        let namespace = child.namespace.clone();
+        let namespace_id = (env.namespace_id)(&namespace).unwrap_or_default();
+        let workflow_execution =
+            Some(WorkflowExecution { workflow_id: child.workflow_id.clone(), run_id: run_id.to_owned() });
+        let workflow_type = Some(WorkflowType { name: child.workflow_type.clone() });
+        let (initiated_event_id, started_event_id) = (initiated_id, child.started_id);
+        use Attributes as A;
+        let attributes = match end.attributes.clone() {
+            Some(A::WorkflowExecutionCompletedEventAttributes(end)) => {
+                A::ChildWorkflowExecutionCompletedEventAttributes(ChildWorkflowExecutionCompletedEventAttributes {
+                    result: end.result,
+                    namespace,
+                    namespace_id,
+                    workflow_execution,
+                    workflow_type,
+                    initiated_event_id,
+                    started_event_id,
+                })
+            }
+            Some(A::WorkflowExecutionFailedEventAttributes(end)) => {
+                A::ChildWorkflowExecutionFailedEventAttributes(ChildWorkflowExecutionFailedEventAttributes {
+                    failure: end.failure,
+                    namespace,
+                    namespace_id,
+                    workflow_execution,
+                    workflow_type,
+                    initiated_event_id,
+                    started_event_id,
+                    retry_state: end.retry_state,
+                })
+            }
+            Some(A::WorkflowExecutionCanceledEventAttributes(end)) => {
+                A::ChildWorkflowExecutionCanceledEventAttributes(ChildWorkflowExecutionCanceledEventAttributes {
+                    details: end.details,
+                    namespace,
+                    namespace_id,
+                    workflow_execution,
+                    workflow_type,
+                    initiated_event_id,
+                    started_event_id,
+                })
+            }
+            Some(A::WorkflowExecutionTimedOutEventAttributes(end)) => {
+                A::ChildWorkflowExecutionTimedOutEventAttributes(ChildWorkflowExecutionTimedOutEventAttributes {
+                    namespace,
+                    namespace_id,
+                    workflow_execution,
+                    workflow_type,
+                    initiated_event_id,
+                    started_event_id,
+                    retry_state: end.retry_state,
+                })
+            }
+            Some(A::WorkflowExecutionTerminatedEventAttributes(_)) => {
+                A::ChildWorkflowExecutionTerminatedEventAttributes(ChildWorkflowExecutionTerminatedEventAttributes {
+                    namespace,
+                    namespace_id,
+                    workflow_execution,
+                    workflow_type,
+                    initiated_event_id,
+                    started_event_id,
+                })
+            }
+            _ => return,
+        };
+        self.state.children.remove(&initiated_id);
+        self.happen(env, attributes);
+        self.look_at_news(env);
+    }
+
+    /// Another run has, or has not, taken this run's signal.
+    pub(crate) fn signal_answered(
+        &mut self,
+        env: &Env<'_>,
+        letter: &SignalRun,
+        refused: Option<SignalExternalWorkflowExecutionFailedCause>,
+    ) {
+        let known = self.state.signals_out.remove(&letter.initiated_id).is_some();
+        let Some(signal) = letter.signal.clone().filter(|_| known && self.state.is_running()) else { return };
+        let attributes = match refused {
+            Some(cause) => Attributes::SignalExternalWorkflowExecutionFailedEventAttributes(
+                SignalExternalWorkflowExecutionFailedEventAttributes {
+                    cause: cause as i32,
+                    namespace: signal.namespace,
+                    namespace_id: signal.namespace_id,
+                    workflow_execution: signal.workflow_execution,
+                    initiated_event_id: letter.initiated_id,
+                    ..SignalExternalWorkflowExecutionFailedEventAttributes::default()
+                },
+            ),
+            None => Attributes::ExternalWorkflowExecutionSignaledEventAttributes(
+                ExternalWorkflowExecutionSignaledEventAttributes {
+                    initiated_event_id: letter.initiated_id,
+                    namespace: signal.namespace,
+                    namespace_id: signal.namespace_id,
+                    workflow_execution: signal.workflow_execution,
+                    ..ExternalWorkflowExecutionSignaledEventAttributes::default()
+                },
+            ),
+        };
+        self.happen(env, attributes);
+        self.look_at_news(env);
+    }
+
+    /// Another run has, or has not, taken this run's request to stop.
+    pub(crate) fn cancel_answered(
+        &mut self,
+        env: &Env<'_>,
+        letter: &CancelRun,
+        refused: Option<CancelExternalWorkflowExecutionFailedCause>,
+    ) {
+        let known = self.state.cancels_out.remove(&letter.initiated_id).is_some();
+        let Some(cancel) = letter.cancel.clone().filter(|_| known && self.state.is_running()) else { return };
+        let attributes = match refused {
+            Some(cause) => Attributes::RequestCancelExternalWorkflowExecutionFailedEventAttributes(
+                RequestCancelExternalWorkflowExecutionFailedEventAttributes {
+                    cause: cause as i32,
+                    namespace: cancel.namespace,
+                    namespace_id: cancel.namespace_id,
+                    workflow_execution: cancel.workflow_execution,
+                    initiated_event_id: letter.initiated_id,
+                    ..RequestCancelExternalWorkflowExecutionFailedEventAttributes::default()
+                },
+            ),
+            None => Attributes::ExternalWorkflowExecutionCancelRequestedEventAttributes(
+                ExternalWorkflowExecutionCancelRequestedEventAttributes {
+                    initiated_event_id: letter.initiated_id,
+                    namespace: cancel.namespace,
+                    namespace_id: cancel.namespace_id,
+                    workflow_execution: cancel.workflow_execution,
+                },
+            ),
+        };
+        self.happen(env, attributes);
+        self.look_at_news(env);
+    }
+}

@@ -1,0 +1,188 @@
+//! The beginning of a run.
+
+use prost_wkt_types::Duration;
+use temporalio_protos::temporal::api::{
+    common::v1::{Header, Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkflowExecution, WorkflowType},
+    enums::v1::{ContinueAsNewInitiator, WorkflowExecutionStatus},
+    failure::v1::Failure,
+    history::v1::{WorkflowExecutionStartedEventAttributes, history_event::Attributes},
+    sdk::v1::UserMetadata,
+    workflow::v1::{ResetPointInfo, ResetPoints},
+};
+
+use super::{
+    Changes, Env, Memory, Run,
+    state::{Parent, RunState},
+    task::{Delivery, normal_queue},
+};
+use crate::time::{Nanos, duration, optional_timestamp, span};
+
+/// Everything a run begins with, checked and completed by whoever starts it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartSpec {
+    pub(crate) number: i64,
+    pub(crate) namespace: String,
+    pub(crate) workflow_id: String,
+    pub(crate) run_id: String,
+    pub(crate) workflow_type: String,
+    pub(crate) task_queue: String,
+    pub(crate) input: Option<Payloads>,
+    pub(crate) header: Option<Header>,
+    pub(crate) execution_timeout: Option<Duration>,
+    pub(crate) run_timeout: Option<Duration>,
+    pub(crate) task_timeout: Option<Duration>,
+    pub(crate) identity: String,
+    pub(crate) request_id: String,
+    pub(crate) retry_policy: Option<RetryPolicy>,
+    pub(crate) memo: Option<Memo>,
+    pub(crate) search_attributes: Option<SearchAttributes>,
+    pub(crate) user_metadata: Option<UserMetadata>,
+    pub(crate) priority: Option<Priority>,
+    pub(crate) first_task_backoff: Option<Duration>,
+    pub(crate) eager: bool,
+
+    pub(crate) parent: Option<Parent>,
+    pub(crate) parent_namespace_id: String,
+    pub(crate) root: Option<WorkflowExecution>,
+
+    /// Empty for the first run of a chain.
+    pub(crate) first_run_id: String,
+    pub(crate) continued_run_id: String,
+    pub(crate) initiator: ContinueAsNewInitiator,
+    pub(crate) attempt: i32,
+    pub(crate) continued_failure: Option<Failure>,
+    pub(crate) last_completion_result: Option<Payloads>,
+    pub(crate) execution_expires: Nanos,
+    pub(crate) reset_points: Vec<ResetPointInfo>,
+}
+
+impl Run {
+    /// A new run with its first event. Its first workflow task is scheduled by [`Run::begin`].
+    pub(crate) fn start(env: &Env<'_>, spec: StartSpec) -> Self {
+        let backoff = span(spec.first_task_backoff.as_ref());
+        let execution_time = env.now + backoff;
+        let expires = |timeout: Nanos, from: Nanos| if timeout == 0 { 0 } else { from.saturating_add(timeout) };
+        let first_of_chain = spec.first_run_id.is_empty();
+        let first_run_id = if first_of_chain { spec.run_id.clone() } else { spec.first_run_id.clone() };
+        let execution_expires = match spec.execution_expires {
+            0 => expires(span(spec.execution_timeout.as_ref()), env.now),
+            carried => carried,
+        };
+        let mut run_expires = expires(span(spec.run_timeout.as_ref()), execution_time);
+        if execution_expires != 0 && run_expires != 0 {
+            run_expires = run_expires.min(execution_expires);
+        }
+        let root = spec.root.clone().unwrap_or_else(|| WorkflowExecution {
+            workflow_id: spec.workflow_id.clone(),
+            run_id: spec.run_id.clone(),
+        });
+        let state = RunState {
+            namespace: spec.namespace.clone(),
+            workflow_id: spec.workflow_id.clone(),
+            run_id: spec.run_id.clone(),
+            first_run_id: first_run_id.clone(),
+            workflow_type: spec.workflow_type.clone(),
+            task_queue: spec.task_queue.clone(),
+            status: WorkflowExecutionStatus::Running as i32,
+            create_request_id: spec.request_id.clone(),
+            next_event_id: 1,
+            start_time: env.now,
+            execution_time,
+            execution_timeout: spec.execution_timeout,
+            run_timeout: spec.run_timeout,
+            task_timeout: spec.task_timeout,
+            execution_expires,
+            run_expires,
+            first_task_due: if backoff > 0 { execution_time } else { 0 },
+            attempt: spec.attempt.max(1),
+            retry_policy: spec.retry_policy.clone(),
+            parent: spec.parent.clone(),
+            root_workflow_id: root.workflow_id,
+            root_run_id: root.run_id,
+            memo: spec.memo.clone(),
+            search_attributes: spec.search_attributes.clone(),
+            user_metadata: spec.user_metadata.clone(),
+            priority: spec.priority.clone(),
+            reset_points: spec.reset_points.clone(),
+            task_attempt: 1,
+            ..RunState::default()
+        };
+        let mut run = Self { number: spec.number, state, memory: Memory::default(), changes: Changes::default() };
+        run.changes.listing = true;
+        let user_metadata = spec.user_metadata.clone();
+        run.write(env, started(spec, first_run_id, execution_expires));
+        if let Some(event) = run.last_written() {
+            event.user_metadata = user_metadata;
+        }
+        run
+    }
+
+    /// Schedules the first workflow task, unless it has to wait.
+    pub(crate) fn begin(&mut self, env: &Env<'_>) {
+        self.ensure_task(env);
+    }
+
+    /// Schedules the first workflow task for the very worker that starts the run.
+    pub(crate) fn begin_inline(&mut self, env: &Env<'_>) -> Option<i64> {
+        if self.state.first_task_due != 0 {
+            return None;
+        }
+        self.schedule_task(env, Delivery::Inline, env.now);
+        self.state.task.as_ref().map(|task| task.scheduled_id)
+    }
+}
+
+fn started(spec: StartSpec, first_run_id: String, execution_expires: Nanos) -> Attributes {
+    let parent = spec.parent.unwrap_or_default();
+    let has_parent = !parent.workflow_id.is_empty();
+    Attributes::WorkflowExecutionStartedEventAttributes(WorkflowExecutionStartedEventAttributes {
+        workflow_type: Some(WorkflowType { name: spec.workflow_type }),
+        parent_workflow_namespace: parent.namespace,
+        parent_workflow_namespace_id: spec.parent_namespace_id,
+        parent_workflow_execution: has_parent
+            .then_some(WorkflowExecution { workflow_id: parent.workflow_id, run_id: parent.run_id }),
+        parent_initiated_event_id: parent.initiated_id,
+        task_queue: Some(normal_queue(&spec.task_queue)),
+        input: spec.input,
+        workflow_execution_timeout: spec.execution_timeout,
+        workflow_run_timeout: spec.run_timeout,
+        workflow_task_timeout: spec.task_timeout,
+        continued_execution_run_id: spec.continued_run_id,
+        initiator: spec.initiator as i32,
+        continued_failure: spec.continued_failure,
+        last_completion_result: spec.last_completion_result,
+        original_execution_run_id: spec.run_id,
+        identity: spec.identity,
+        first_execution_run_id: first_run_id,
+        retry_policy: spec.retry_policy,
+        attempt: spec.attempt.max(1),
+        workflow_execution_expiration_time: optional_timestamp(execution_expires),
+        first_workflow_task_backoff: spec.first_task_backoff,
+        memo: spec.memo,
+        search_attributes: spec.search_attributes,
+        prev_auto_reset_points: (!spec.reset_points.is_empty()).then_some(ResetPoints { points: spec.reset_points }),
+        header: spec.header,
+        workflow_id: spec.workflow_id,
+        root_workflow_execution: if has_parent { spec.root } else { None },
+        priority: spec.priority,
+        eager_execution_accepted: spec.eager,
+        ..WorkflowExecutionStartedEventAttributes::default()
+    })
+}
+
+/// The shorter of run and execution timeout, if either is set.
+pub(crate) fn run_timeout(run: Nanos, execution: Nanos) -> Nanos {
+    match (run, execution) {
+        (0, execution) => execution,
+        (run, 0) => run,
+        (run, execution) => run.min(execution),
+    }
+}
+
+/// A workflow task's timeout: the default if none is given, and never more than two minutes or the run's own.
+pub(crate) fn task_timeout(task: Nanos, run: Nanos) -> Duration {
+    const DEFAULT: Nanos = 10 * crate::time::SECOND;
+    const LONGEST: Nanos = 120 * crate::time::SECOND;
+    let task = if task == 0 { DEFAULT } else { task.min(LONGEST) };
+    duration(if run == 0 { task } else { task.min(run) })
+}

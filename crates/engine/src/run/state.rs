@@ -1,0 +1,287 @@
+//! What a run is, as it is kept on disk.
+//!
+//! The messages are written out by hand rather than generated: they are the engine's own record and nobody else's
+//! protocol. Tags are never reused. Whatever a restart may forget (pollers, queries, sticky bindings, updates that were
+//! only admitted) is not here but in the run's memory.
+
+use std::collections::BTreeMap;
+
+use prost_wkt_types::Duration;
+use temporalio_protos::temporal::api::{
+    common::v1::{Memo, Payloads, Priority, RetryPolicy, SearchAttributes},
+    enums::v1::{SuggestContinueAsNewReason, WorkflowExecutionStatus},
+    failure::v1::Failure,
+    history::v1::HistoryEvent,
+    sdk::v1::UserMetadata,
+    workflow::v1::ResetPointInfo,
+};
+
+use super::outbox::Letter;
+use crate::time::Nanos;
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RunState {
+    #[prost(string, tag = "1")]
+    pub(crate) namespace: String,
+    #[prost(string, tag = "2")]
+    pub(crate) workflow_id: String,
+    #[prost(string, tag = "3")]
+    pub(crate) run_id: String,
+    #[prost(string, tag = "4")]
+    pub(crate) first_run_id: String,
+    #[prost(string, tag = "5")]
+    pub(crate) workflow_type: String,
+    #[prost(string, tag = "6")]
+    pub(crate) task_queue: String,
+    #[prost(enumeration = "WorkflowExecutionStatus", tag = "7")]
+    pub(crate) status: i32,
+    #[prost(string, tag = "8")]
+    pub(crate) create_request_id: String,
+
+    #[prost(int64, tag = "10")]
+    pub(crate) next_event_id: i64,
+    #[prost(int64, tag = "11")]
+    pub(crate) history_size: i64,
+    /// The last workflow task that was completed had this started event.
+    #[prost(int64, tag = "12")]
+    pub(crate) previous_started_id: i64,
+    #[prost(int64, tag = "13")]
+    pub(crate) state_transitions: i64,
+
+    #[prost(int64, tag = "20")]
+    pub(crate) start_time: Nanos,
+    #[prost(int64, tag = "21")]
+    pub(crate) execution_time: Nanos,
+    #[prost(int64, tag = "22")]
+    pub(crate) close_time: Nanos,
+    #[prost(message, optional, tag = "23")]
+    pub(crate) execution_timeout: Option<Duration>,
+    #[prost(message, optional, tag = "24")]
+    pub(crate) run_timeout: Option<Duration>,
+    #[prost(message, optional, tag = "25")]
+    pub(crate) task_timeout: Option<Duration>,
+    #[prost(int64, tag = "26")]
+    pub(crate) execution_expires: Nanos,
+    #[prost(int64, tag = "27")]
+    pub(crate) run_expires: Nanos,
+    /// The first workflow task is not scheduled before this.
+    #[prost(int64, tag = "28")]
+    pub(crate) first_task_due: Nanos,
+
+    #[prost(int32, tag = "30")]
+    pub(crate) attempt: i32,
+    #[prost(message, optional, tag = "31")]
+    pub(crate) retry_policy: Option<RetryPolicy>,
+    #[prost(message, optional, tag = "32")]
+    pub(crate) parent: Option<Parent>,
+    #[prost(string, tag = "33")]
+    pub(crate) root_workflow_id: String,
+    #[prost(string, tag = "34")]
+    pub(crate) root_run_id: String,
+    /// The run that replaced this one: continued, retried or reset.
+    #[prost(string, tag = "35")]
+    pub(crate) successor_run_id: String,
+    #[prost(int64, tag = "36")]
+    pub(crate) original_start_time: Nanos,
+
+    #[prost(bool, tag = "40")]
+    pub(crate) cancel_requested: bool,
+    #[prost(string, tag = "41")]
+    pub(crate) cancel_request_id: String,
+    #[prost(message, optional, tag = "42")]
+    pub(crate) memo: Option<Memo>,
+    #[prost(message, optional, tag = "43")]
+    pub(crate) search_attributes: Option<SearchAttributes>,
+    #[prost(message, optional, tag = "44")]
+    pub(crate) user_metadata: Option<UserMetadata>,
+    #[prost(message, optional, tag = "45")]
+    pub(crate) priority: Option<Priority>,
+
+    /// Moments to which the chain can be reset, one for each build of the worker.
+    #[prost(message, repeated, tag = "46")]
+    pub(crate) reset_points: Vec<ResetPointInfo>,
+
+    #[prost(message, optional, tag = "50")]
+    pub(crate) task: Option<WorkflowTask>,
+    /// Attempt of the pending or, if there is none, of the next workflow task.
+    #[prost(int32, tag = "51")]
+    pub(crate) task_attempt: i32,
+
+    #[prost(btree_map = "int64, message", tag = "60")]
+    pub(crate) activities: BTreeMap<i64, Activity>,
+    #[prost(btree_map = "string, message", tag = "61")]
+    pub(crate) timers: BTreeMap<String, Timer>,
+    #[prost(btree_map = "int64, message", tag = "62")]
+    pub(crate) children: BTreeMap<i64, Child>,
+    #[prost(btree_map = "int64, message", tag = "63")]
+    pub(crate) signals_out: BTreeMap<i64, ExternalRequest>,
+    #[prost(btree_map = "int64, message", tag = "64")]
+    pub(crate) cancels_out: BTreeMap<i64, ExternalRequest>,
+    #[prost(string, repeated, tag = "65")]
+    pub(crate) signal_request_ids: Vec<String>,
+    #[prost(btree_map = "string, message", tag = "66")]
+    pub(crate) updates: BTreeMap<String, UpdateRecord>,
+    #[prost(message, repeated, tag = "67")]
+    pub(crate) buffered: Vec<HistoryEvent>,
+    /// What other runs must be told, in order. Repeating one is harmless.
+    #[prost(message, repeated, tag = "68")]
+    pub(crate) outbox: Vec<Letter>,
+    /// Letters written so far.
+    #[prost(int64, tag = "69")]
+    pub(crate) letters: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Parent {
+    #[prost(string, tag = "1")]
+    pub(crate) namespace: String,
+    #[prost(string, tag = "2")]
+    pub(crate) workflow_id: String,
+    #[prost(string, tag = "3")]
+    pub(crate) run_id: String,
+    #[prost(int64, tag = "4")]
+    pub(crate) initiated_id: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WorkflowTask {
+    #[prost(int64, tag = "1")]
+    pub(crate) scheduled_id: i64,
+    /// Zero until a worker has it.
+    #[prost(int64, tag = "2")]
+    pub(crate) started_id: i64,
+    #[prost(int64, tag = "3")]
+    pub(crate) scheduled_time: Nanos,
+    /// When the first of a series of heartbeats was scheduled.
+    #[prost(int64, tag = "4")]
+    pub(crate) original_scheduled_time: Nanos,
+    #[prost(int64, tag = "5")]
+    pub(crate) started_time: Nanos,
+    #[prost(string, tag = "6")]
+    pub(crate) request_id: String,
+    #[prost(int64, tag = "7")]
+    pub(crate) timeout: Nanos,
+    /// Its events are written only once it turns out to matter.
+    #[prost(bool, tag = "8")]
+    pub(crate) speculative: bool,
+    #[prost(int64, tag = "9")]
+    pub(crate) history_size: i64,
+    #[prost(enumeration = "SuggestContinueAsNewReason", repeated, tag = "10")]
+    pub(crate) suggest_continue_as_new: Vec<i32>,
+    #[prost(int32, tag = "11")]
+    pub(crate) attempt: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Activity {
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
+    #[prost(string, tag = "2")]
+    pub(crate) kind: String,
+    #[prost(string, tag = "3")]
+    pub(crate) task_queue: String,
+    #[prost(int32, tag = "4")]
+    pub(crate) attempt: i32,
+    /// When the first attempt was scheduled.
+    #[prost(int64, tag = "5")]
+    pub(crate) first_scheduled_time: Nanos,
+    #[prost(int64, tag = "6")]
+    pub(crate) scheduled_time: Nanos,
+    /// The attempt waits for its backoff to end at `scheduled_time`.
+    #[prost(bool, tag = "7")]
+    pub(crate) backing_off: bool,
+    /// Zero unless a worker has it.
+    #[prost(int64, tag = "8")]
+    pub(crate) started_time: Nanos,
+    /// Zero, or the started event that is still buffered or already written.
+    #[prost(string, tag = "9")]
+    pub(crate) start_request_id: String,
+    #[prost(string, tag = "10")]
+    pub(crate) started_identity: String,
+    #[prost(int64, tag = "11")]
+    pub(crate) schedule_to_close: Nanos,
+    #[prost(int64, tag = "12")]
+    pub(crate) schedule_to_start: Nanos,
+    #[prost(int64, tag = "13")]
+    pub(crate) start_to_close: Nanos,
+    #[prost(int64, tag = "14")]
+    pub(crate) heartbeat_timeout: Nanos,
+    #[prost(message, optional, tag = "15")]
+    pub(crate) retry_policy: Option<RetryPolicy>,
+    #[prost(message, optional, tag = "16")]
+    pub(crate) last_failure: Option<Failure>,
+    #[prost(message, optional, tag = "17")]
+    pub(crate) heartbeat_details: Option<Payloads>,
+    #[prost(int64, tag = "18")]
+    pub(crate) last_heartbeat: Nanos,
+    #[prost(bool, tag = "19")]
+    pub(crate) cancel_requested: bool,
+    #[prost(int64, tag = "20")]
+    pub(crate) cancel_requested_id: i64,
+    #[prost(int64, tag = "21")]
+    pub(crate) last_attempt_complete_time: Nanos,
+    #[prost(string, tag = "22")]
+    pub(crate) last_worker_identity: String,
+    #[prost(message, optional, tag = "23")]
+    pub(crate) priority: Option<Priority>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Timer {
+    #[prost(int64, tag = "1")]
+    pub(crate) started_id: i64,
+    #[prost(int64, tag = "2")]
+    pub(crate) fires: Nanos,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Child {
+    #[prost(string, tag = "1")]
+    pub(crate) namespace: String,
+    #[prost(string, tag = "2")]
+    pub(crate) workflow_id: String,
+    /// Empty until it has started.
+    #[prost(string, tag = "3")]
+    pub(crate) run_id: String,
+    #[prost(string, tag = "4")]
+    pub(crate) workflow_type: String,
+    #[prost(int64, tag = "5")]
+    pub(crate) started_id: i64,
+    #[prost(int32, tag = "6")]
+    pub(crate) parent_close_policy: i32,
+    #[prost(string, tag = "7")]
+    pub(crate) create_request_id: String,
+}
+
+/// A signal or a cancellation on its way to another run.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ExternalRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) request_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct UpdateRecord {
+    #[prost(int64, tag = "1")]
+    pub(crate) accepted_id: i64,
+    /// Zero while it is running.
+    #[prost(int64, tag = "2")]
+    pub(crate) completed_id: i64,
+}
+
+impl RunState {
+    pub(crate) fn is_running(&self) -> bool {
+        self.status == WorkflowExecutionStatus::Running as i32
+    }
+
+    /// The next workflow task repeats one that failed; its events are not written before it succeeds.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.task_attempt > 1
+    }
+}
+
+impl Activity {
+    pub(crate) fn is_started(&self) -> bool {
+        self.started_time != 0
+    }
+}

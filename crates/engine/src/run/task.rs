@@ -1,0 +1,288 @@
+//! The workflow task: the one outstanding request for a worker's next decision.
+//!
+//! A *transient* task repeats one that failed; its events are written when it succeeds. A *speculative* task only brings
+//! an update to the worker; its events are written once something comes of it.
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{SuggestContinueAsNewReason, TaskQueueKind, TimeoutType, WorkflowTaskFailedCause},
+    failure::v1::Failure,
+    history::v1::{
+        HistoryEvent, WorkflowTaskFailedEventAttributes, WorkflowTaskScheduledEventAttributes,
+        WorkflowTaskStartedEventAttributes, WorkflowTaskTimedOutEventAttributes, history_event::Attributes,
+    },
+    taskqueue::v1::TaskQueue,
+};
+
+use super::{Dispatch, Env, Run, events::new_event, state::WorkflowTask};
+use crate::time::{Nanos, duration, span};
+
+/// A task as a worker gets it.
+#[derive(Debug, Clone)]
+pub(crate) struct StartedTask {
+    pub(crate) task: WorkflowTask,
+    /// Events that are shown to the worker though they are not in history yet.
+    pub(crate) unwritten: Vec<HistoryEvent>,
+}
+
+/// Whether the new task goes to a queue or straight to the worker that asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    Queue,
+    Inline,
+}
+
+impl Run {
+    pub(crate) fn has_started_task(&self) -> bool {
+        self.state.task.as_ref().is_some_and(|task| task.started_id != 0)
+    }
+
+    /// Makes sure that a worker will look at what has happened.
+    pub(super) fn ensure_task(&mut self, env: &Env<'_>) {
+        if self.state.is_running() && self.state.task.is_none() && self.state.first_task_due == 0 {
+            self.schedule_task(env, Delivery::Queue, env.now);
+        }
+    }
+
+    /// Schedules a task that history will show, once its attempt is not a repeat.
+    pub(super) fn schedule_task(&mut self, env: &Env<'_>, delivery: Delivery, original_scheduled_time: Nanos) {
+        if !self.state.buffered.is_empty() {
+            // There is news since the failed attempt, so this is a new task.
+            self.state.task_attempt = 1;
+            self.flush();
+        }
+        let timeout = span(self.state.task_timeout.as_ref());
+        let mut task = WorkflowTask {
+            scheduled_id: self.state.next_event_id,
+            scheduled_time: env.now,
+            original_scheduled_time,
+            timeout,
+            attempt: self.state.task_attempt,
+            ..WorkflowTask::default()
+        };
+        if !self.state.is_transient() {
+            task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
+        }
+        self.touch();
+        self.hand_out(&task, delivery);
+        self.state.task = Some(task);
+    }
+
+    /// Schedules a task that leaves no trace if nothing comes of it.
+    pub(super) fn schedule_speculative_task(&mut self, env: &Env<'_>, delivery: Delivery) {
+        let task = WorkflowTask {
+            scheduled_id: self.state.next_event_id,
+            scheduled_time: env.now,
+            original_scheduled_time: env.now,
+            timeout: span(self.state.task_timeout.as_ref()),
+            speculative: true,
+            attempt: self.state.task_attempt,
+            ..WorkflowTask::default()
+        };
+        self.hand_out(&task, delivery);
+        self.state.task = Some(task);
+    }
+
+    fn hand_out(&mut self, task: &WorkflowTask, delivery: Delivery) {
+        if delivery == Delivery::Queue {
+            let dispatch = self.task_dispatch(task.scheduled_id);
+            self.changes.dispatches.push(dispatch);
+        }
+    }
+
+    fn task_dispatch(&self, scheduled_id: i64) -> Dispatch {
+        match &self.memory.sticky {
+            Some(sticky) => Dispatch::Workflow { queue: sticky.queue.clone(), sticky: true, scheduled_id },
+            None => Dispatch::Workflow { queue: self.state.task_queue.clone(), sticky: false, scheduled_id },
+        }
+    }
+
+    /// The task that waits for a worker, if any; for queues that are filled again after a restart.
+    pub(crate) fn waiting_task(&self) -> Option<Dispatch> {
+        let task = self.state.task.as_ref().filter(|task| task.started_id == 0)?;
+        Some(self.task_dispatch(task.scheduled_id))
+    }
+
+    /// The queue's worker is gone: the task moves to the queue of all workers.
+    pub(crate) fn unstick(&mut self) -> Option<Dispatch> {
+        self.memory.sticky = None;
+        self.waiting_task()
+    }
+
+    /// A worker takes the task. `None` if it is not there to be taken.
+    pub(crate) fn start_task(
+        &mut self,
+        env: &Env<'_>,
+        scheduled_id: i64,
+        identity: &str,
+        request_id: &str,
+    ) -> Option<StartedTask> {
+        let mut task = self.state.task.clone()?;
+        if !self.state.is_running() || task.scheduled_id != scheduled_id || task.started_id != 0 {
+            return None;
+        }
+        let mut written = !self.state.is_transient() && !task.speculative;
+        if !written && task.scheduled_id != self.state.next_event_id {
+            // Something was written since: the task is no repeat any more, and not for an update alone.
+            self.state.task_attempt = 1;
+            task.attempt = 1;
+            task.speculative = false;
+            task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
+            written = true;
+        }
+        task.started_time = env.now;
+        task.request_id = request_id.to_owned();
+        task.history_size = self.state.history_size;
+        task.suggest_continue_as_new = self.reasons_to_continue(env);
+        identity.clone_into(&mut self.memory.task_identity);
+        task.started_id = task.scheduled_id + 1;
+        if written {
+            self.write(env, started_attributes(&task, identity));
+        }
+        if !task.speculative {
+            self.touch();
+        }
+        self.state.task = Some(task.clone());
+        let unwritten = if written { Vec::new() } else { self.unwritten(&task) };
+        Some(StartedTask { task, unwritten })
+    }
+
+    /// Events of a started task that history does not have yet.
+    fn unwritten(&self, task: &WorkflowTask) -> Vec<HistoryEvent> {
+        let mut scheduled = new_event(task.scheduled_time, self.scheduled_attributes(task));
+        let mut started = new_event(task.started_time, started_attributes(task, &self.memory.task_identity));
+        scheduled.event_id = task.scheduled_id;
+        started.event_id = task.started_id;
+        vec![scheduled, started]
+    }
+
+    /// Whether history has the events of the pending task.
+    pub(super) fn task_is_written(&self, task: &WorkflowTask) -> bool {
+        task.attempt <= 1 && !task.speculative
+    }
+
+    /// Writes what a task has kept back so far; returns it with the numbers it got.
+    pub(super) fn write_task(&mut self, mut task: WorkflowTask, identity: &str) -> WorkflowTask {
+        task.scheduled_id = self.write_at(task.scheduled_time, self.scheduled_attributes(&task));
+        if task.started_id != 0 {
+            task.started_id = self.write_at(task.started_time, started_attributes(&task, identity));
+        }
+        task.speculative = false;
+        task
+    }
+
+    /// A speculative task cannot be kept on disk: as soon as anything is, it becomes a normal one.
+    pub(super) fn write_speculative_task(&mut self, _env: &Env<'_>) {
+        if !self.changes.dirty || !self.state.is_running() {
+            return;
+        }
+        if let Some(task) = self.state.task.take_if(|task| task.speculative) {
+            let task = self.write_task(task, "");
+            self.state.task = Some(task);
+        }
+    }
+
+    pub(super) fn fail_task(
+        &mut self,
+        env: &Env<'_>,
+        task: WorkflowTask,
+        cause: WorkflowTaskFailedCause,
+        failure: Option<Failure>,
+        identity: &str,
+    ) {
+        let task = if task.speculative { self.write_task(task, identity) } else { task };
+        if self.task_is_written(&task) {
+            let attributes = WorkflowTaskFailedEventAttributes {
+                scheduled_event_id: task.scheduled_id,
+                started_event_id: task.started_id,
+                cause: cause as i32,
+                failure,
+                identity: identity.to_owned(),
+                ..WorkflowTaskFailedEventAttributes::default()
+            };
+            self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
+        }
+        self.give_up_task(true);
+    }
+
+    /// The worker that took the task did not answer in time.
+    pub(super) fn time_out_started_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
+        let task = if task.speculative { self.write_task(task, "") } else { task };
+        if self.task_is_written(&task) {
+            self.write(env, timed_out(&task, TimeoutType::StartToClose));
+        }
+        self.give_up_task(true);
+    }
+
+    /// The worker that has the run in its cache does not take the task.
+    pub(super) fn time_out_sticky_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
+        let task = if task.speculative { self.write_task(task, "") } else { task };
+        if self.task_is_written(&task) {
+            self.write(env, timed_out(&task, TimeoutType::ScheduleToStart));
+        }
+        self.give_up_task(false);
+    }
+
+    /// A failure on the worker that had the run cached costs no attempt: another worker may do better.
+    fn give_up_task(&mut self, count: bool) {
+        let was_sticky = self.memory.sticky.take().is_some();
+        self.state.task_attempt = if count && !was_sticky { self.state.task_attempt + 1 } else { 1 };
+        self.state.task = None;
+        self.touch();
+    }
+
+    /// The queue of the pending task as workers see it.
+    pub(super) fn current_queue(&self) -> TaskQueue {
+        match &self.memory.sticky {
+            Some(sticky) => TaskQueue {
+                name: sticky.queue.clone(),
+                kind: TaskQueueKind::Sticky as i32,
+                normal_name: self.state.task_queue.clone(),
+            },
+            None => normal_queue(&self.state.task_queue),
+        }
+    }
+
+    fn scheduled_attributes(&self, task: &WorkflowTask) -> Attributes {
+        Attributes::WorkflowTaskScheduledEventAttributes(WorkflowTaskScheduledEventAttributes {
+            task_queue: Some(self.current_queue()),
+            start_to_close_timeout: Some(duration(task.timeout)),
+            attempt: task.attempt,
+        })
+    }
+
+    fn reasons_to_continue(&self, env: &Env<'_>) -> Vec<i32> {
+        let limits = env.limits;
+        let mut reasons = Vec::new();
+        if self.state.history_size >= limits.suggest_continue_bytes {
+            reasons.push(SuggestContinueAsNewReason::HistorySizeTooLarge as i32);
+        }
+        if self.state.next_event_id > limits.suggest_continue_events {
+            reasons.push(SuggestContinueAsNewReason::TooManyHistoryEvents as i32);
+        }
+        reasons
+    }
+}
+
+pub(super) fn normal_queue(name: &str) -> TaskQueue {
+    TaskQueue { name: name.to_owned(), kind: TaskQueueKind::Normal as i32, ..TaskQueue::default() }
+}
+
+fn started_attributes(task: &WorkflowTask, identity: &str) -> Attributes {
+    Attributes::WorkflowTaskStartedEventAttributes(WorkflowTaskStartedEventAttributes {
+        scheduled_event_id: task.scheduled_id,
+        identity: identity.to_owned(),
+        request_id: task.request_id.clone(),
+        suggest_continue_as_new: !task.suggest_continue_as_new.is_empty(),
+        suggest_continue_as_new_reasons: task.suggest_continue_as_new.clone(),
+        history_size_bytes: task.history_size,
+        ..WorkflowTaskStartedEventAttributes::default()
+    })
+}
+
+fn timed_out(task: &WorkflowTask, kind: TimeoutType) -> Attributes {
+    Attributes::WorkflowTaskTimedOutEventAttributes(WorkflowTaskTimedOutEventAttributes {
+        scheduled_event_id: task.scheduled_id,
+        started_event_id: task.started_id,
+        timeout_type: kind as i32,
+    })
+}

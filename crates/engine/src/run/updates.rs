@@ -1,0 +1,331 @@
+//! Updates: requests that a worker accepts or rejects and later answers.
+//!
+//! An update that was only admitted is kept in memory; whoever sent it asks again after a restart, under the same id.
+//! Accepted and completed ones are in history. Who waits for an update is told through [`UpdateNews`], once what they
+//! are told is kept.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use prost_wkt_types::Any;
+use temporalio_protos::temporal::api::{
+    failure::v1::{ApplicationFailureInfo, Failure, failure::FailureInfo},
+    history::v1::{
+        WorkflowExecutionUpdateAcceptedEventAttributes, WorkflowExecutionUpdateCompletedEventAttributes,
+        history_event::Attributes,
+    },
+    protocol::v1::{Message, message::SequencingId},
+    update::v1::{Acceptance, Outcome, Rejection, Request, Response, outcome},
+};
+
+use super::{
+    Env, Run,
+    state::UpdateRecord,
+    task::Delivery,
+};
+use crate::refusal::Refusal;
+
+const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
+
+/// Where an update stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Progress {
+    Admitted,
+    Accepted,
+    Completed(Outcome),
+    /// It will not be answered here; the sender may try again if the refusal says so.
+    Aborted(Refusal),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UpdateNews {
+    pub(crate) update_id: String,
+    pub(crate) progress: Progress,
+}
+
+/// Updates that a worker has still to see or to answer.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Registry {
+    open: BTreeMap<String, Open>,
+    admitted: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Open {
+    order: u64,
+    request: Request,
+    sent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AbortReason {
+    Completed,
+    Continuing,
+    TaskFailed,
+}
+
+/// A message of the worker that makes no sense.
+pub(super) struct BadMessage(pub(super) String);
+
+impl Registry {
+    fn has_unsent(&self) -> bool {
+        self.open.values().any(|open| !open.sent)
+    }
+
+    fn in_order(&mut self) -> Vec<(&String, &mut Open)> {
+        let mut all: Vec<_> = self.open.iter_mut().collect();
+        all.sort_by_key(|(_, open)| open.order);
+        all
+    }
+}
+
+impl Run {
+    /// Takes a new update in, or says where the one with this id stands.
+    pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, Refusal> {
+        let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
+        if let Some(progress) = self.update_progress(&id) {
+            return Ok(progress);
+        }
+        if !self.state.is_running() {
+            return Err(Refusal::not_found("workflow execution already completed"));
+        }
+        let limit = env.limits.updates_in_flight;
+        if self.memory.updates.open.len() >= limit {
+            return Err(Refusal::Exhausted {
+                message: format!("limit on number of concurrent in-flight updates has been reached ({limit})"),
+                cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::ConcurrentLimit,
+            });
+        }
+        let total = env.limits.updates_in_all;
+        if self.memory.updates.open.len() + self.state.updates.len() >= total {
+            return Err(Refusal::FailedPrecondition(format!(
+                "The limit on the total number of distinct updates in this workflow has been reached ({total}). Make \
+                 sure any duplicate updates share an Update ID so the server can deduplicate them, and consider \
+                 rejecting updates that you aren't going to process. You can also Continue-as-New to avoid this; we \
+                 recommend you check Continue-as-New Suggested in your Workflow."
+            )));
+        }
+        let registry = &mut self.memory.updates;
+        registry.admitted += 1;
+        registry.open.insert(id, Open { order: registry.admitted, request, sent: false });
+        if self.state.task.is_none() && self.state.first_task_due == 0 {
+            self.schedule_speculative_task(env, Delivery::Queue);
+        }
+        Ok(Progress::Admitted)
+    }
+
+    /// `None` for an update nobody has heard of. A completed one is only known to be: its outcome is in history.
+    pub(crate) fn update_progress(&self, id: &str) -> Option<Progress> {
+        if self.memory.updates.open.contains_key(id) {
+            return Some(Progress::Admitted);
+        }
+        let record = self.state.updates.get(id)?;
+        Some(if record.completed_id != 0 { Progress::Completed(Outcome::default()) } else { Progress::Accepted })
+    }
+
+    /// Whether updates wait to be brought to a worker.
+    pub(crate) fn has_unsent_updates(&self) -> bool {
+        self.memory.updates.has_unsent()
+    }
+
+    /// Messages for the worker that has just started a task. Those of an earlier attempt come again.
+    pub(crate) fn update_messages(&mut self, started_id: i64, again: bool) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for (id, open) in self.memory.updates.in_order() {
+            if open.sent && !again {
+                continue;
+            }
+            open.sent = true;
+            messages.push(Message {
+                id: format!("{id}/request"),
+                protocol_instance_id: id.clone(),
+                sequencing_id: Some(SequencingId::EventId(started_id - 1)),
+                body: Some(Any {
+                    type_url: REQUEST.to_owned(),
+                    value: open.request.encode_to_vec(),
+                    ..Any::default()
+                }),
+            });
+        }
+        messages
+    }
+
+    /// What a worker says about an update.
+    pub(super) fn update_message(&mut self, env: &Env<'_>, message: &Message) -> Result<(), BadMessage> {
+        let id = &message.protocol_instance_id;
+        let body = message.body.as_ref().ok_or_else(|| BadMessage(format!("Update {id} received message with nil body")))?;
+        let kind = body.type_url.rsplit('/').next().unwrap_or_default();
+        let garbled = |error: prost::DecodeError| BadMessage(format!("unable to unmarshal request: {error}"));
+        match kind {
+            "temporal.api.update.v1.Acceptance" => {
+                self.accepted(env, id, Acceptance::decode(&*body.value).map_err(garbled)?)
+            }
+            "temporal.api.update.v1.Rejection" => {
+                self.rejected(env, id, Rejection::decode(&*body.value).map_err(garbled)?)
+            }
+            "temporal.api.update.v1.Response" => self.answered(env, id, Response::decode(&*body.value).map_err(garbled)?),
+            other => Err(BadMessage(format!("Message type {other} not supported"))),
+        }
+    }
+
+    fn accepted(&mut self, env: &Env<'_>, id: &str, acceptance: Acceptance) -> Result<(), BadMessage> {
+        let request = match self.memory.updates.open.remove(id) {
+            Some(open) => open.request,
+            None => self.resurrected(id, acceptance.accepted_request, "Acceptance")?,
+        };
+        if !self.state.is_running() {
+            self.abort_update(id, aborted_by_closing());
+            return Ok(());
+        }
+        let attributes = WorkflowExecutionUpdateAcceptedEventAttributes {
+            protocol_instance_id: id.to_owned(),
+            accepted_request_message_id: format!("{id}/request"),
+            accepted_request_sequencing_event_id: acceptance.accepted_request_sequencing_event_id,
+            accepted_request: Some(request),
+        };
+        let accepted_id = self.write(env, Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(attributes));
+        self.state.updates.insert(id.to_owned(), UpdateRecord { accepted_id, completed_id: 0 });
+        self.tell(id, Progress::Accepted);
+        Ok(())
+    }
+
+    fn rejected(&mut self, _env: &Env<'_>, id: &str, rejection: Rejection) -> Result<(), BadMessage> {
+        if self.memory.updates.open.remove(id).is_none() {
+            self.resurrected(id, rejection.rejected_request, "Rejection")?;
+        }
+        self.tell(id, failed(rejection.failure.unwrap_or_default()));
+        Ok(())
+    }
+
+    fn answered(&mut self, env: &Env<'_>, id: &str, response: Response) -> Result<(), BadMessage> {
+        let Some(record) = self.state.updates.get(id).cloned() else {
+            return Err(if self.memory.updates.open.contains_key(id) {
+                wrong_state(id, "Response", "Sent")
+            } else {
+                unknown(id)
+            });
+        };
+        if record.completed_id != 0 {
+            return Err(wrong_state(id, "Response", "Completed"));
+        }
+        if !self.state.is_running() {
+            return Ok(());
+        }
+        let outcome = response.outcome.clone().unwrap_or_default();
+        let attributes = WorkflowExecutionUpdateCompletedEventAttributes {
+            meta: response.meta,
+            accepted_event_id: record.accepted_id,
+            outcome: response.outcome,
+        };
+        let completed_id = self.write(env, Attributes::WorkflowExecutionUpdateCompletedEventAttributes(attributes));
+        self.state.updates.insert(id.to_owned(), UpdateRecord { completed_id, ..record });
+        self.tell(id, Progress::Completed(outcome));
+        Ok(())
+    }
+
+    /// The worker knows an update that a restart has forgotten, and brings its request along.
+    fn resurrected(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
+        match self.state.updates.get(id) {
+            Some(record) if record.completed_id != 0 => Err(wrong_state(id, message, "Completed")),
+            Some(_) => Err(wrong_state(id, message, "Accepted")),
+            None => request.ok_or_else(|| unknown(id)),
+        }
+    }
+
+    /// A worker that completes a task must have said something about every update it was sent.
+    pub(super) fn reject_unprocessed_updates(&mut self) {
+        let silent: Vec<String> =
+            self.memory.updates.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| id.clone()).collect();
+        for id in silent {
+            self.memory.updates.open.remove(&id);
+            self.tell(&id, failed(unprocessed()));
+        }
+    }
+
+    /// Ends what will not be answered any more.
+    pub(super) fn abort_updates(&mut self, reason: AbortReason) {
+        if reason != AbortReason::TaskFailed {
+            let running: Vec<String> = self
+                .state
+                .updates
+                .iter()
+                .filter(|(_, record)| record.completed_id == 0)
+                .map(|(id, _)| id.clone())
+                .collect();
+            for id in running {
+                self.tell(&id, failed(run_ended_first()));
+            }
+        }
+        for (id, open) in std::mem::take(&mut self.memory.updates.open) {
+            let refusal = match reason {
+                AbortReason::Completed => aborted_by_closing(),
+                AbortReason::Continuing => Refusal::Exhausted {
+                    message: "workflow operation can not be applied because workflow is closing".to_owned(),
+                    cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::BusyWorkflow,
+                },
+                AbortReason::TaskFailed if open.sent => Refusal::WorkflowNotReady(
+                    "Unable to perform workflow execution update due to unexpected workflow task failure.".to_owned(),
+                ),
+                AbortReason::TaskFailed => Refusal::Unavailable("workflow update was aborted".to_owned()),
+            };
+            self.abort_update(&id, refusal);
+        }
+    }
+
+    fn abort_update(&mut self, id: &str, refusal: Refusal) {
+        self.tell(id, Progress::Aborted(refusal));
+    }
+
+    fn tell(&mut self, id: &str, progress: Progress) {
+        self.changes.updates.push(UpdateNews { update_id: id.to_owned(), progress });
+    }
+}
+
+fn failed(failure: Failure) -> Progress {
+    Progress::Completed(Outcome { value: Some(outcome::Value::Failure(failure)) })
+}
+
+fn wrong_state(id: &str, message: &str, state: &str) -> BadMessage {
+    BadMessage(format!(
+        "invalid state transition attempted for Update {id}: received *update.{message} message while in state {state}"
+    ))
+}
+
+fn unknown(id: &str) -> BadMessage {
+    BadMessage(format!(
+        "update {id} wasn't found on the server. This is most likely a transient error which will be resolved \
+         automatically by retries"
+    ))
+}
+
+fn aborted_by_closing() -> Refusal {
+    Refusal::not_found("workflow update was aborted by closing workflow")
+}
+
+fn unprocessed() -> Failure {
+    server_failure(
+        "Workflow Update is rejected because it wasn't processed by worker. Probably, Workflow Update is not supported \
+         by the worker.",
+        "UnprocessedUpdate",
+    )
+}
+
+pub(crate) fn run_ended_first() -> Failure {
+    server_failure(
+        "Workflow Update failed because the Workflow completed before the Update completed.",
+        "AcceptedUpdateCompletedWorkflow",
+    )
+}
+
+fn server_failure(message: &str, kind: &str) -> Failure {
+    Failure {
+        message: message.to_owned(),
+        source: "Server".to_owned(),
+        failure_info: Some(FailureInfo::ApplicationFailureInfo(ApplicationFailureInfo {
+            r#type: kind.to_owned(),
+            non_retryable: true,
+            ..ApplicationFailureInfo::default()
+        })),
+        ..Failure::default()
+    }
+}

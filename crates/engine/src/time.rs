@@ -1,0 +1,50 @@
+//! Times and spans as the engine computes with them: Unix nanoseconds, with zero for "none" as in the protocol.
+
+use prost_wkt_types::{Duration as ProtoDuration, Timestamp};
+
+/// A moment, or a span, in nanoseconds.
+pub(crate) type Nanos = i64;
+
+pub(crate) const SECOND: Nanos = 1_000_000_000;
+
+/// Longest span the protocol's server keeps; longer ones are cut to it.
+const LONGEST_SECONDS: i64 = 100 * 365 * 24 * 3600;
+
+pub(crate) fn timestamp(at: Nanos) -> Timestamp {
+    let nanos = i32::try_from(at.rem_euclid(SECOND)).unwrap_or_default();
+    Timestamp { seconds: at.div_euclid(SECOND), nanos }
+}
+
+/// `None` where the moment is not set.
+pub(crate) fn optional_timestamp(at: Nanos) -> Option<Timestamp> {
+    (at != 0).then(|| timestamp(at))
+}
+
+pub(crate) fn duration(span: Nanos) -> ProtoDuration {
+    let nanos = i32::try_from(span % SECOND).unwrap_or_default();
+    ProtoDuration { seconds: span / SECOND, nanos }
+}
+
+/// An absent span is zero.
+pub(crate) fn span(duration: Option<&ProtoDuration>) -> Nanos {
+    duration.map_or(0, |duration| duration.seconds.saturating_mul(SECOND).saturating_add(i64::from(duration.nanos)))
+}
+
+pub(crate) fn moment(timestamp: Option<&Timestamp>) -> Nanos {
+    timestamp.map_or(0, |at| at.seconds.saturating_mul(SECOND).saturating_add(i64::from(at.nanos)))
+}
+
+/// Refuses what is not a span and cuts what is too long; the text is the protocol's.
+pub(crate) fn check_span(duration: &mut Option<ProtoDuration>) -> Result<(), String> {
+    let Some(given) = duration else { return Ok(()) };
+    if given.seconds < 0 || given.nanos < 0 {
+        return Err("negative duration".to_owned());
+    }
+    if i64::from(given.nanos) >= SECOND {
+        return Err("invalid duration: nanos out of range".to_owned());
+    }
+    if given.seconds >= LONGEST_SECONDS {
+        *given = ProtoDuration { seconds: LONGEST_SECONDS, nanos: 0 };
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Opening connections to the database file with the settings everybody relies on.
+
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_VERSION_NUMBER};
+
+use crate::{DatabaseError, Result};
+
+// Earlier versions could corrupt a database whose write-ahead log was reset while two connections wrote.
+const _: () = assert!(SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or later is needed");
+
+/// How long a connection waits for another process to finish its write.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Statements kept prepared per connection; more than all components together have.
+const STATEMENTS: usize = 256;
+
+/// Pages the writer keeps in memory at most, in KiB.
+const WRITER_CACHE: i64 = 16 * 1024;
+
+/// What remains of the log's file after it had to grow, in bytes.
+const LOG_KEPT: i64 = 64 * 1024 * 1024;
+
+/// A connection that may write. It never syncs a commit and never checkpoints by itself: `writer` and `checkpoint` do.
+pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let sql = configured(Connection::open_with_flags(path, flags)?)?;
+    enable_wal(&sql)?;
+    // In this mode checkpoints and the log's header are still synced, so that no crash can tear the file.
+    sql.pragma_update(None, "synchronous", "NORMAL")?;
+    sql.pragma_update(None, "wal_autocheckpoint", 0)?;
+    sql.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
+    sql.pragma_update(None, "cache_size", -WRITER_CACHE)?;
+    sql.pragma_update(None, "foreign_keys", true)?;
+    Ok(sql)
+}
+
+pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    configured(Connection::open_with_flags(path, flags)?)
+}
+
+fn configured(sql: Connection) -> Result<Connection> {
+    sql.busy_timeout(BUSY_TIMEOUT)?;
+    sql.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(sql)
+}
+
+/// The switch to WAL is refused at once, without the busy timeout, while another process opens the same new file.
+fn enable_wal(sql: &Connection) -> Result<()> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match sql.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                return Err(DatabaseError::UnsuitablePath {
+                    problem: format!(
+                        "its file system allows only journal mode {mode:?}; use a local disk, which allows \"wal\""
+                    ),
+                });
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Opening, using and closing the database.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        mpsc::{Sender, channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use crate::{
+    Ack, DatabaseError, Options, Result, Stats, Ticket, Tx,
+    checkpoint::Checkpointer,
+    connection,
+    job::{Decided, Deciding, Job, Progress as JobProgress},
+    log::{self, Log},
+    migrate,
+    readers::Readers,
+    stats::Counters,
+    writer::{Order, Progress, Synced, Writer},
+};
+
+/// Writes that may wait. Whoever is refused beyond that should have slowed down long before.
+const QUEUE: usize = 64 * 1024;
+
+/// A database file that this process has open. Clones are the same database; the last one to go closes it.
+#[derive(Clone)]
+pub struct Database {
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    path: PathBuf,
+    log_path: PathBuf,
+    orders: Sender<Order>,
+    queued: Arc<AtomicUsize>,
+    closed: AtomicBool,
+    counters: Arc<Counters>,
+    hooks: Arc<FailedCommitHooks>,
+    readers: Arc<Readers>,
+    written: Arc<AtomicU64>,
+    synced: watch::Receiver<Synced>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Opens or creates the file and starts the writer.
+    pub fn open(options: Options) -> Result<Self> {
+        let Options { path, durability, faults } = options;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                DatabaseError::unavailable("create its directory", format!("{}: {error}", directory.display()))
+            })?;
+        }
+        let sql = connection::open_writer(&path)?;
+        // Reading anything makes SQLite open, and if need be create, the log.
+        migrate::check_layout(&sql, &path)?;
+        let log_path = log::path_of(&path)?;
+        let log = Log::open(&log_path)?;
+        let (orders, queue) = channel();
+        let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
+        let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
+        let written = Arc::default();
+        let (synced, sync_news) = watch::channel(Synced::UpTo(0));
+        let writer = Writer {
+            sql,
+            log,
+            durability,
+            faults,
+            counters: Arc::clone(&counters),
+            queued: Arc::clone(&queued),
+            hooks: Arc::clone(&hooks),
+            progress: Progress { written: Arc::clone(&written), synced, unsynced_since: None, after_sync: Vec::new() },
+            checkpointer,
+        };
+        let thread = thread::Builder::new()
+            .name("windlass-db-write".to_owned())
+            .spawn(move || writer.work_off(&queue))
+            .map_err(|error| DatabaseError::unavailable("start its writer", error))?;
+        let parts = Parts {
+            readers: Arc::new(Readers::new(path.clone())),
+            path,
+            log_path,
+            orders,
+            queued,
+            closed: AtomicBool::new(false),
+            counters,
+            hooks,
+            written,
+            synced: sync_news,
+            writer: Mutex::new(Some(thread)),
+        };
+        Ok(Self { parts: Arc::new(parts) })
+    }
+
+    /// Creates or upgrades the tables of a component, whose version is the number of its migrations. Refuses a file in
+    /// which a newer build has been. Blocks.
+    pub fn migrate(&self, component: &'static str, migrations: &'static [&'static str]) -> Result<()> {
+        let path = self.parts.path.clone();
+        // A file that is up to date costs no write.
+        let missing = |sql: &Connection| Ok(migrate::missing(sql, &path, component, migrations)?.len());
+        if self.read_blocking::<_, DatabaseError>(missing)? == 0 {
+            return Ok(());
+        }
+        let (reply, answer) = channel();
+        let path = path.clone();
+        self.enqueue(Box::new(Deciding {
+            ack: Ack::Durable,
+            work: Some(move |tx: &Tx<'_>| migrate::migrate(tx, &path, component, migrations)),
+            progress: JobProgress::Waiting,
+            reply: move |outcome| _ = reply.send(outcome),
+        }));
+        answer.recv().map_err(|_| DatabaseError::Closed)?
+    }
+
+    /// Queues a write that decides for itself: if it fails, or panics, what it did is undone, and nothing else of its
+    /// batch. Writes are carried out in the order in which they are submitted. Never blocks.
+    pub fn submit<T, E, F>(&self, ack: Ack, work: F) -> Ticket<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        F: FnOnce(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
+    {
+        let (reply, ticket) = Ticket::new();
+        // A caller that went away does not need the answer.
+        let reply = move |outcome| _ = reply.send(outcome);
+        self.enqueue(Box::new(Deciding { ack, work: Some(work), progress: JobProgress::Waiting, reply }));
+        ticket
+    }
+
+    /// Queues a write of what was already decided, in one order with [`submit`](Self::submit). It is cheaper, because
+    /// it cannot be undone alone: an error of SQLite fails its whole batch. Never blocks.
+    pub fn apply<T, F>(&self, ack: Ack, work: F) -> Ticket<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (reply, ticket) = Ticket::new();
+        self.enqueue(Box::new(Decided { ack, work: Some(work), value: None, reply }));
+        ticket
+    }
+
+    fn enqueue(&self, job: Box<dyn Job>) {
+        if self.parts.closed.load(Ordering::Acquire) {
+            return job.answer(Err(DatabaseError::Closed));
+        }
+        if self.parts.queued.fetch_add(1, Ordering::Relaxed) >= QUEUE {
+            self.parts.queued.fetch_sub(1, Ordering::Relaxed);
+            return job.answer(Err(DatabaseError::unavailable("write", "too many writes wait already")));
+        }
+        // Only a writer that has ended refuses, and then the dropped job says so.
+        let _ = self.parts.orders.send(Order::Write(job));
+    }
+
+    /// Runs `work` on one snapshot of the database, off the async threads.
+    pub async fn read<T, E, F>(&self, work: F) -> std::result::Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, E> + Send + 'static,
+    {
+        self.parts.readers.read(work).await
+    }
+
+    /// Runs `work` on one snapshot of the database, on this thread.
+    pub fn read_blocking<T, E: From<DatabaseError>>(
+        &self,
+        work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        self.parts.readers.read_blocking(work)
+    }
+
+    /// A read-only connection of the caller's own, to be dropped before the database is closed.
+    pub fn reader(&self) -> Result<Connection> {
+        connection::open_reader(&self.parts.path)
+    }
+
+    /// Returns once everything this process has committed so far is as safe as it is to become. A reader that waits for
+    /// it afterwards has seen nothing that a power failure could take back.
+    pub async fn synced(&self) -> Result<()> {
+        let target = self.parts.written.load(Ordering::Acquire);
+        let mut news = self.parts.synced.clone();
+        let reached = |synced: &Synced| match synced {
+            Synced::UpTo(number) => *number >= target,
+            Synced::Broken(_) => true,
+        };
+        match &*news.wait_for(reached).await.map_err(|_| DatabaseError::Closed)? {
+            Synced::UpTo(_) => Ok(()),
+            Synced::Broken(error) => Err(error.clone()),
+        }
+    }
+
+    /// Calls `hook` in the writer thread whenever a batch was lost, before any of its callers is told and before the
+    /// next batch begins. Whoever keeps state in memory that is ahead of the database uses it to forget that state.
+    pub fn on_failed_commit(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.parts.hooks.add(Box::new(hook));
+    }
+
+    pub fn stats(&self) -> Stats {
+        let Parts { counters, path, log_path, .. } = &*self.parts;
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        Stats {
+            commits: counters.commits.load(Ordering::Relaxed),
+            syncs: counters.syncs.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+            database_bytes: size(path),
+            log_bytes: size(log_path),
+        }
+    }
+
+    /// Finishes the writes it has accepted, refuses new ones and lets the file go. Dropping the last clone does the
+    /// same, but blocks its thread meanwhile.
+    pub async fn close(&self) -> Result<()> {
+        let parts = Arc::clone(&self.parts);
+        tokio::task::spawn_blocking(move || parts.shut())
+            .await
+            .map_err(|error| DatabaseError::unavailable("close", error))
+    }
+
+    /// Writes that nobody has begun to carry out.
+    pub fn queued(&self) -> usize {
+        self.parts.queued.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("path", &self.parts.path).finish_non_exhaustive()
+    }
+}
+
+impl Parts {
+    /// The readers go first: SQLite folds the log in and removes it when the last connection is one that may write.
+    fn shut(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.readers.close();
+        let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        // A writer that has ended by itself needs no order.
+        let _ = self.orders.send(Order::Stop);
+        // The last clone may have been owned by a write.
+        if writer.thread().id() != thread::current().id() && writer.join().is_err() {
+            tracing::error!("the database's writer panicked");
+        }
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// Who wants to know that a batch was lost.
+#[derive(Default)]
+pub(crate) struct FailedCommitHooks {
+    hooks: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl FailedCommitHooks {
+    fn add(&self, hook: Box<dyn Fn() + Send + Sync>) {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner).push(hook);
+    }
+
+    pub(crate) fn call(&self) {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
+    }
+}

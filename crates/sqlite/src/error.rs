@@ -1,0 +1,106 @@
+//! Why the database said no, and what a failure of SQLite means to its caller.
+
+use std::path::PathBuf;
+
+use rusqlite::{Error, ErrorCode};
+
+/// What a caller can tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The database cannot be reached, is too busy or its disk is full.
+    Unavailable,
+    /// What is stored is not what was written.
+    Corrupt,
+    /// The call itself makes no sense.
+    Invalid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    #[error("the database could not {action}: {detail}; try again")]
+    Unavailable { action: &'static str, detail: String },
+
+    #[error("the disk is full: {detail}; free some space and try again")]
+    DiskFull { detail: String },
+
+    #[error("the disk did not take what was written: {detail}; check the disk and start this process again")]
+    SyncFailed { detail: String },
+
+    #[error("the database is closed; open it again")]
+    Closed,
+
+    #[error("stored data is damaged: {detail}; stop writing and restore the database from a backup")]
+    Corrupt { detail: String },
+
+    #[error(
+        "{} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build",
+        path.display()
+    )]
+    NewerSchema { path: PathBuf, found: usize, supported: usize },
+
+    #[error("the database path is not valid: {problem}")]
+    UnsuitablePath { problem: String },
+
+    #[error("the database refused a statement: {detail}; its schema was changed by hand or this build has a defect")]
+    Refused { detail: String },
+}
+
+impl DatabaseError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unavailable { .. } | Self::DiskFull { .. } | Self::SyncFailed { .. } | Self::Closed => {
+                ErrorKind::Unavailable
+            }
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::NewerSchema { .. } | Self::UnsuitablePath { .. } | Self::Refused { .. } => ErrorKind::Invalid,
+        }
+    }
+
+    pub(crate) fn unavailable(action: &'static str, detail: impl ToString) -> Self {
+        Self::Unavailable { action, detail: detail.to_string() }
+    }
+
+    /// What the others of a batch are told when SQLite gave up its transaction over one of them.
+    pub(crate) fn given_up() -> Self {
+        Self::unavailable("commit", "another write of the same transaction failed")
+    }
+
+    /// What a whole batch is told when its transaction fails. Whatever the reason, a job of it may be tried again.
+    pub(crate) fn of_batch(error: &Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull { detail: error.to_string() },
+            _ => Self::unavailable("commit", error),
+        }
+    }
+}
+
+impl From<Error> for DatabaseError {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        match &error {
+            Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..) => Self::Corrupt { detail },
+            _ => match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt { detail },
+                Some(ErrorCode::DiskFull) => Self::DiskFull { detail },
+                Some(
+                    ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::OutOfMemory
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::PermissionDenied
+                    | ErrorCode::OperationInterrupted
+                    | ErrorCode::OperationAborted
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::FileLockingProtocolFailed
+                    | ErrorCode::SchemaChanged,
+                ) => Self::Unavailable { action: "use its file", detail },
+                _ => Self::Refused { detail },
+            },
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A write on its way through the writer thread: what it does, and how its caller is told.
+
+use std::{
+    cell::RefCell,
+    future::Future,
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::{Ack, DatabaseError};
+
+/// Runs once what it belongs to is safe.
+pub(crate) type AfterSync = Box<dyn FnOnce() + Send>;
+
+/// What a job works with: a connection inside the batch's transaction.
+pub struct Tx<'c> {
+    sql: &'c Connection,
+    after_sync: RefCell<Vec<AfterSync>>,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(sql: &'c Connection) -> Self {
+        Self { sql, after_sync: RefCell::default() }
+    }
+
+    /// Runs `then` in the writer thread once this job is synced to disk, before its caller is told; never if the job
+    /// is not kept.
+    pub fn after_sync(&self, then: impl FnOnce() + Send + 'static) {
+        self.after_sync.borrow_mut().push(Box::new(then));
+    }
+
+    pub(crate) fn into_after_sync(self) -> Vec<AfterSync> {
+        self.after_sync.into_inner()
+    }
+}
+
+impl Deref for Tx<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.sql
+    }
+}
+
+/// The answer to a write. The write is carried out whether anybody waits for it or not.
+#[derive(Debug)]
+#[must_use = "without the answer nobody knows whether the write was kept"]
+pub struct Ticket<T, E> {
+    answer: oneshot::Receiver<Result<T, E>>,
+}
+
+impl<T, E> Ticket<T, E> {
+    pub(crate) fn new() -> (oneshot::Sender<Result<T, E>>, Self) {
+        let (reply, answer) = oneshot::channel();
+        (reply, Self { answer })
+    }
+}
+
+impl<T, E: From<DatabaseError>> Future for Ticket<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // The writer lets go of a job only unanswered when it ends.
+        Pin::new(&mut self.answer)
+            .poll(context)
+            .map(|answer| answer.unwrap_or_else(|_| Err(DatabaseError::Closed.into())))
+    }
+}
+
+/// What becomes of a job's changes.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Keep,
+    Undo,
+    /// The whole batch is lost with it.
+    Fail(DatabaseError),
+}
+
+pub(crate) trait Job: Send {
+    fn ack(&self) -> Ack;
+
+    /// Whether it may ask for its own changes to be undone, and nobody else's.
+    fn may_undo(&self) -> bool;
+
+    fn run(&mut self, tx: &Tx<'_>) -> Verdict;
+
+    /// Tells the caller, now that the fate of the whole batch is known.
+    fn answer(self: Box<Self>, batch: Result<(), DatabaseError>);
+}
+
+/// A job that decides for itself: its error undoes what it did.
+pub(crate) struct Deciding<T, E, F, R> {
+    pub(crate) ack: Ack,
+    pub(crate) work: Option<F>,
+    pub(crate) progress: Progress<T, E>,
+    pub(crate) reply: R,
+}
+
+/// How far a job got.
+pub(crate) enum Progress<T, E> {
+    Waiting,
+    Done(Result<T, E>),
+    /// SQLite gave up the whole transaction over this job, as it does when a disk is full.
+    Broke(E),
+    Panicked,
+}
+
+impl<T, E, F, R> Job for Deciding<T, E, F, R>
+where
+    T: Send,
+    E: From<DatabaseError> + Send,
+    F: FnOnce(&Tx<'_>) -> Result<T, E> + Send,
+    R: FnOnce(Result<T, E>) + Send,
+{
+    fn ack(&self) -> Ack {
+        self.ack
+    }
+
+    fn may_undo(&self) -> bool {
+        true
+    }
+
+    fn run(&mut self, tx: &Tx<'_>) -> Verdict {
+        let work = self.work.take();
+        let outcome = catch_unwind(AssertUnwindSafe(|| work.map(|work| work(tx)))).ok().flatten();
+        let (progress, verdict) = match outcome {
+            Some(Err(error)) if tx.is_autocommit() => {
+                (Progress::Broke(error), Verdict::Fail(DatabaseError::given_up()))
+            }
+            Some(Err(error)) => (Progress::Done(Err(error)), Verdict::Undo),
+            Some(Ok(value)) => (Progress::Done(Ok(value)), Verdict::Keep),
+            None => (Progress::Panicked, Verdict::Undo),
+        };
+        self.progress = progress;
+        verdict
+    }
+
+    fn answer(self: Box<Self>, batch: Result<(), DatabaseError>) {
+        let outcome = match (self.progress, batch) {
+            (Progress::Broke(error), _) => Err(error),
+            // A failed batch speaks for all of its jobs, since each may have seen what another did.
+            (_, Err(error)) => Err(error.into()),
+            (Progress::Done(outcome), Ok(())) => outcome,
+            (Progress::Waiting | Progress::Panicked, Ok(())) => {
+                Err(DatabaseError::unavailable("write", "the write panicked").into())
+            }
+        };
+        (self.reply)(outcome);
+    }
+}
+
+/// A job that writes what was decided elsewhere: only the database can refuse it, and then the batch is lost.
+pub(crate) struct Decided<T, F> {
+    pub(crate) ack: Ack,
+    pub(crate) work: Option<F>,
+    pub(crate) value: Option<T>,
+    pub(crate) reply: oneshot::Sender<Result<T, DatabaseError>>,
+}
+
+impl<T, F> Job for Decided<T, F>
+where
+    T: Send,
+    F: FnOnce(&Tx<'_>) -> rusqlite::Result<T> + Send,
+{
+    fn ack(&self) -> Ack {
+        self.ack
+    }
+
+    fn may_undo(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, tx: &Tx<'_>) -> Verdict {
+        let work = self.work.take();
+        match catch_unwind(AssertUnwindSafe(|| work.map(|work| work(tx)))).ok().flatten() {
+            Some(Ok(value)) => {
+                self.value = Some(value);
+                Verdict::Keep
+            }
+            Some(Err(error)) => Verdict::Fail(DatabaseError::of_batch(&error)),
+            None => Verdict::Fail(DatabaseError::unavailable("write", "a write panicked")),
+        }
+    }
+
+    fn answer(self: Box<Self>, batch: Result<(), DatabaseError>) {
+        let Self { value, reply, .. } = *self;
+        let outcome = batch.and_then(|()| value.ok_or(DatabaseError::Closed));
+        // A caller that went away does not need the answer.
+        let _ = reply.send(outcome);
+    }
+}

@@ -1,0 +1,88 @@
+//! Brings the tables of a component to the version this build knows.
+//!
+//! A released migration is never edited; a change of a schema is a new one at the end of its component's list.
+//! SQLite's `user_version` says how versions themselves are kept: since 2 in a table with one row per component. Before
+//! that a file held the store alone and `user_version` was the store's.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::{DatabaseError, Result};
+
+const LAYOUT: usize = 2;
+
+/// The component that was alone in files of the first layout.
+const FIRST_COMPONENT: &str = "store";
+
+/// Refuses a file whose versions this build could not read.
+pub(crate) fn check_layout(sql: &Connection, path: &Path) -> Result<usize> {
+    let found: i64 = sql.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = usize::try_from(found).map_err(|_| DatabaseError::Corrupt {
+        detail: format!("the schema version is {found}, which was never written"),
+    })?;
+    if found > LAYOUT {
+        return Err(DatabaseError::NewerSchema { path: path.to_owned(), found, supported: LAYOUT });
+    }
+    Ok(found)
+}
+
+/// The migrations a component lacks.
+pub(crate) fn missing<'m>(
+    sql: &Connection,
+    path: &Path,
+    component: &str,
+    migrations: &'m [&'m str],
+) -> Result<&'m [&'m str]> {
+    let layout = check_layout(sql, path)?;
+    let found = match layout {
+        LAYOUT => version(sql, component)?,
+        older if component == FIRST_COMPONENT => older,
+        _ => 0,
+    };
+    let supported = migrations.len();
+    migrations.get(found..).ok_or_else(|| DatabaseError::NewerSchema { path: path.to_owned(), found, supported })
+}
+
+/// Runs inside a write, so that of several processes that open a new file one creates it and the others find it done.
+pub(crate) fn migrate(sql: &Connection, path: &Path, component: &str, migrations: &[&str]) -> Result<()> {
+    let missing = missing(sql, path, component, migrations)?;
+    adopt_layout(sql, path)?;
+    for migration in missing {
+        sql.execute_batch(migration)?;
+    }
+    set_version(sql, component, migrations.len())
+}
+
+fn adopt_layout(sql: &Connection, path: &Path) -> Result<()> {
+    let layout = check_layout(sql, path)?;
+    if layout == LAYOUT {
+        return Ok(());
+    }
+    sql.execute_batch(
+        "CREATE TABLE schema_versions (component TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    )?;
+    if layout > 0 {
+        set_version(sql, FIRST_COMPONENT, layout)?;
+    }
+    Ok(sql.pragma_update(None, "user_version", LAYOUT as i64)?)
+}
+
+fn version(sql: &Connection, component: &str) -> Result<usize> {
+    let version: Option<i64> = sql
+        .query_row("SELECT version FROM schema_versions WHERE component = ?1", [component], |row| row.get(0))
+        .optional()?;
+    let version = version.unwrap_or(0);
+    usize::try_from(version).map_err(|_| DatabaseError::Corrupt {
+        detail: format!("the schema version of the {component} is {version}, which was never written"),
+    })
+}
+
+fn set_version(sql: &Connection, component: &str, version: usize) -> Result<()> {
+    sql.execute(
+        "INSERT INTO schema_versions (component, version) VALUES (?1, ?2)
+         ON CONFLICT (component) DO UPDATE SET version = excluded.version",
+        (component, version as i64),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Reads run on a small pool of read-only connections, never behind a write.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use crate::{DatabaseError, Result, connection};
+
+/// Connections kept open, and asynchronous reads that run at the same time; the others wait their turn.
+const READERS: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    turns: Semaphore,
+    idle: Mutex<Vec<Connection>>,
+    closed: AtomicBool,
+}
+
+impl Readers {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, turns: Semaphore::new(READERS), idle: Mutex::new(Vec::new()), closed: AtomicBool::new(false) }
+    }
+
+    pub(crate) async fn read<T, E, F>(self: &Arc<Self>, work: F) -> std::result::Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, E> + Send + 'static,
+    {
+        let pool = Arc::clone(self);
+        let _turn = self.turns.acquire().await.map_err(|_| DatabaseError::Closed)?;
+        tokio::task::spawn_blocking(move || pool.read_blocking(work))
+            .await
+            .map_err(|error| DatabaseError::unavailable("read", error))?
+    }
+
+    pub(crate) fn read_blocking<T, E: From<DatabaseError>>(
+        &self,
+        work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(DatabaseError::Closed.into());
+        }
+        let idle = self.idle().pop();
+        let sql = match idle {
+            Some(sql) => sql,
+            None => connection::open_reader(&self.path)?,
+        };
+        execute(&sql, "BEGIN")?;
+        let outcome = work(&sql);
+        execute(&sql, "ROLLBACK")?;
+        let mut idle = self.idle();
+        if idle.len() < READERS && !self.closed.load(Ordering::Acquire) {
+            idle.push(sql);
+        }
+        outcome
+    }
+
+    /// Refuses further reads and lets the idle connections go.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.turns.close();
+        self.idle().clear();
+    }
+
+    /// A panic elsewhere leaves the list whole: every change to it is a single step.
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn execute(sql: &Connection, statement: &str) -> Result<()> {
+    Ok(sql.prepare_cached(statement).and_then(|mut statement| statement.execute([])).map(drop)?)
+}
