@@ -38,6 +38,11 @@ pub(super) struct Opened {
     pub(super) database: PathBuf,
 }
 
+/// The database of a data directory.
+pub(super) fn database(data_dir: &Path) -> PathBuf {
+    data_dir.join("windlass.db")
+}
+
 /// Brings a backend up in a data directory.
 pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durability) -> Result<Opened, Failure> {
     let connect_to = match backend {
@@ -48,7 +53,7 @@ pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durabil
     };
     let client = connect(connect_to).await?;
     ensure_search_attributes(&client).await?;
-    let database = data_dir.join("windlass.db");
+    let database = database(data_dir);
     let store = Arc::new(SqliteStore::open(Options { durability, ..Options::new(&database) })?);
     Ok(Opened { client, store, database })
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{
+    backend,
     hosted::{Ending, Hosted},
     orders::{Brief, Order},
     progress::Progress,
@@ -26,7 +27,7 @@ pub(super) async fn measure(
     progress: &Progress,
 ) -> Result<Vec<Reading>, Failure> {
     let bar = progress.begin("parked", runs);
-    let database = site.data_dir.join("windlass.db");
+    let database = backend::database(&site.data_dir);
     let disk = || Ok::<_, Failure>(system::database_bytes(&database)? + server.disk_bytes()?);
     let brief = Brief { runs: WARM_UP + runs, ..Brief::of(work) };
 
