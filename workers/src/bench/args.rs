@@ -52,6 +52,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     durability: Level,
 
+    /// How many runs the worker keeps in memory; others are replayed when something happens to them
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(super) max_cached_runs: usize,
+
     /// Process of the server, to measure its side, too
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,

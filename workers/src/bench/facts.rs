@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use windlass_store::sqlite::Durability;
 
-use super::{backend::Backend, system};
+use super::{args::BenchArgs, backend::Backend, system};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Facts {
@@ -15,6 +15,7 @@ pub(super) struct Facts {
     pub(super) version: &'static str,
     /// `debug` figures say nothing.
     pub(super) build: &'static str,
+    pub(super) max_cached_runs: usize,
     pub(super) seed: u64,
 }
 
@@ -28,10 +29,10 @@ pub(super) struct Machine {
 }
 
 impl Facts {
-    pub(super) fn gather(backend: &Backend, durability: Durability, data_dir: &Path, seed: u64) -> Self {
+    pub(super) fn gather(backend: &Backend, args: &BenchArgs, data_dir: &Path) -> Self {
         Self {
             backend: backend.name(),
-            durability: match durability {
+            durability: match args.durability() {
                 Durability::Full => "full",
                 Durability::Relaxed => "relaxed",
             },
@@ -43,7 +44,8 @@ impl Facts {
             },
             version: env!("CARGO_PKG_VERSION"),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
-            seed,
+            max_cached_runs: args.max_cached_runs,
+            seed: args.seed,
         }
     }
 
@@ -74,7 +76,15 @@ mod tests {
 
     fn facts(build: &'static str, file_system: &str) -> Facts {
         let machine = Machine { cores: 2, os: "linux", arch: "x86_64", file_system: Some(file_system.to_owned()) };
-        Facts { backend: "embedded".into(), durability: "full", machine, version: "0.1.0", build, seed: 1 }
+        Facts {
+            backend: "embedded".into(),
+            durability: "full",
+            machine,
+            version: "0.1.0",
+            build,
+            max_cached_runs: 1000,
+            seed: 1,
+        }
     }
 
     #[test]

@@ -10,9 +10,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{envelope::CallStatus, event::EventBody, ids::RunId};
-use windlass_store::sqlite::Durability;
 
 use super::{
+    args::BenchArgs,
     backend::Backend,
     orders::{Brief, Order, Report},
     probe::{Ledger, Probe},
@@ -33,7 +33,7 @@ const WORTH_A_WORD: u32 = 50;
 const ALL_EVENTS: u32 = 100_000;
 
 /// Serves one measuring process until it says stop or goes away.
-pub(super) async fn serve(backend: Backend) -> Result<(), Failure> {
+pub(super) async fn serve(backend: Backend, args: &BenchArgs) -> Result<(), Failure> {
     let mut lines = lines_of_stdin();
     let brief = lines.recv().await.unwrap_or_default();
     let brief: Brief = serde_json::from_str(&brief)
@@ -50,7 +50,8 @@ pub(super) async fn serve(backend: Backend) -> Result<(), Failure> {
     });
     let site = Site {
         backend,
-        durability: if brief.relaxed { Durability::Relaxed } else { Durability::Full },
+        durability: args.durability(),
+        max_cached_runs: args.max_cached_runs,
         data_dir: brief.data_dir,
         task_queue: brief.task_queue,
         interrupted: CancellationToken::new(),

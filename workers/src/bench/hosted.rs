@@ -7,7 +7,6 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
 };
-use windlass_store::sqlite::Durability;
 
 use super::{
     orders::{Brief, Order, Report},
@@ -64,7 +63,6 @@ impl Hosted {
     async fn spawn(site: &Site, mut brief: Brief) -> Result<Self, Failure> {
         brief.data_dir.clone_from(&site.data_dir);
         brief.task_queue.clone_from(&site.task_queue);
-        brief.relaxed = site.durability == Durability::Relaxed;
         let program = std::env::current_exe()?;
         let mut child = Command::new(&program)
             .args(std::env::args_os().skip(1))

@@ -50,13 +50,13 @@ pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Fa
         None => Backend::Embedded,
     };
     if args.host {
-        Box::pin(host::serve(backend)).await?;
+        Box::pin(host::serve(backend, &args)).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let (tasks, server) = (args.tasks()?, args.server(&backend)?);
     let interrupted = Stop::listen()?.into_token();
     let ground = Ground::prepare(global.given_data_dir())?;
-    let facts = Facts::gather(&backend, args.durability(), ground.path(), args.seed);
+    let facts = Facts::gather(&backend, &args, ground.path());
     let out = Output::new(global.json);
     facts.warnings().iter().for_each(|warning| out.note(format_args!("windlass: {warning}")));
     if !out.json {
@@ -70,6 +70,7 @@ pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Fa
                 let site = Site {
                     backend: backend.clone(),
                     durability: args.durability(),
+                    max_cached_runs: args.max_cached_runs,
                     data_dir: ground.path().join(format!("{}-{}-{round}", task.metric.name(), task.runs)),
                     task_queue: format!("bench-{}", uuid::Uuid::now_v7().simple()),
                     interrupted: interrupted.clone(),

@@ -11,7 +11,6 @@ use super::work::Work;
 pub(super) struct Brief {
     pub(super) data_dir: PathBuf,
     pub(super) task_queue: String,
-    pub(super) relaxed: bool,
     pub(super) work: Work,
     /// Where every execution of a call is written down.
     pub(super) ledger: Option<PathBuf>,
@@ -24,15 +23,7 @@ pub(super) struct Brief {
 impl Brief {
     /// Without a ledger; where it takes place is filled in when the process is started.
     pub(super) fn of(work: Work) -> Self {
-        Self {
-            data_dir: PathBuf::new(),
-            task_queue: String::new(),
-            relaxed: false,
-            work,
-            ledger: None,
-            halfway: None,
-            runs: 0,
-        }
+        Self { data_dir: PathBuf::new(), task_queue: String::new(), work, ledger: None, halfway: None, runs: 0 }
     }
 }
 

@@ -120,7 +120,12 @@ fn worker(opened: &Opened, site: &Site, work: Work, probe: Probe) -> Result<Work
         tools: ToolRegistry::new().with(Lookup { work, probe }),
         agents: AgentCatalog::from_iter(work::agents()?),
     };
-    let options = RunWorkerOptions { task_queue: site.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
+    let options = RunWorkerOptions {
+        task_queue: site.task_queue.clone(),
+        max_cached_runs: site.max_cached_runs,
+        grace: GRACE,
+        deployment: None,
+    };
     Ok(WorkerService::new(opened.client.clone(), ports, &options)?)
 }
 

@@ -50,6 +50,7 @@ impl Ground {
 pub(super) struct Site {
     pub(super) backend: Backend,
     pub(super) durability: Durability,
+    pub(super) max_cached_runs: usize,
     pub(super) data_dir: PathBuf,
     pub(super) task_queue: String,
     /// Fires when the user has seen enough.

@@ -86,6 +86,7 @@ fn a_line_carries_its_metric_its_figures_and_what_they_are_true_of() {
         machine: Machine { cores: 2, os: "linux", arch: "x86_64", file_system: None },
         version: "0.1.0",
         build: "release",
+        max_cached_runs: 1000,
         seed: 1,
     };
     let reading = Reading::Signal(Signal { runs: 200, p50_ms: 2.5, p99_ms: 4.0 });
@@ -95,7 +96,8 @@ fn a_line_carries_its_metric_its_figures_and_what_they_are_true_of() {
         json!({
             "metric": "signal", "runs": 200, "p50_ms": 2.5, "p99_ms": 4.0, "round": 1, "backend": "embedded",
             "durability": "full", "machine": {"cores": 2, "os": "linux", "arch": "x86_64", "file_system": null},
-            "version": "0.1.0", "build": "release", "seed": 1,
+            "version": "0.1.0", "build": "release",
+            "max_cached_runs": 1000, "seed": 1,
         })
     );
 }
