@@ -17,7 +17,7 @@ use crate::{
     replay::shapes::{self, SHAPES},
     support::{
         World, agent, block_on, calls, says, script,
-        server::{self, Backend},
+        server::Backend,
         world::{scripts, within},
     },
 };
@@ -42,7 +42,8 @@ const IGNORED: [&str; 12] = [
 ];
 
 /// Figures inside payloads that are measured rather than decided.
-const MEASURED: [&str; 5] = ["activeMs", "openedAt", "expiresAt", "startedAt", "at"];
+const MEASURED: [&str; 7] =
+    ["activeMs", "openedAt", "expiresAt", "startedAt", "at", "complete_time", "original_schedule_time"];
 
 #[test]
 fn runs_have_the_same_history_on_both_servers() {
