@@ -42,7 +42,7 @@ impl Run {
         }
     }
 
-    fn append(&mut self, mut event: HistoryEvent) -> i64 {
+    pub(super) fn append(&mut self, mut event: HistoryEvent) -> i64 {
         let id = self.state.next_event_id;
         event.event_id = id;
         self.refer_to_start(&mut event);
@@ -100,7 +100,7 @@ pub(super) fn new_event(at: Nanos, attributes: Attributes) -> HistoryEvent {
 }
 
 /// Finishes of activities and children come after everything else that was held back.
-fn in_order(held_back: Vec<HistoryEvent>) -> impl Iterator<Item = HistoryEvent> {
+pub(super) fn in_order(held_back: Vec<HistoryEvent>) -> impl Iterator<Item = HistoryEvent> {
     let (finishes, others): (Vec<_>, Vec<_>) = held_back.into_iter().partition(is_finish);
     others.into_iter().chain(finishes)
 }
