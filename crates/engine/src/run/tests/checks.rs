@@ -97,9 +97,16 @@ impl World {
         }
         let told = rebuild(&identity, &all, &self.limits).map_err(|unreadable| unreadable.to_string())?;
         let (told, live) = (reduced(told, live.next_event_id), reduced(live.clone(), live.next_event_id));
-        ensure!(told == live, "history tells\n{told:#?}\nbut the run is\n{live:#?}");
+        ensure!(told == live, "history tells\n{}\nbut the run is\n{}", lacking(&told, &live), lacking(&live, &told));
         Ok(())
     }
+}
+
+/// What one state says that the other does not.
+fn lacking(here: &RunState, there: &RunState) -> String {
+    let there = format!("{there:#?}");
+    let there: Vec<_> = there.lines().collect();
+    format!("{here:#?}").lines().filter(|line| !there.contains(line)).map(|line| format!("{line}\n")).collect()
 }
 
 /// Leaves out what history is silent about.

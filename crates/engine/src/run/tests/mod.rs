@@ -16,7 +16,7 @@ use self::{script::beginning, world::World};
 
 #[test]
 fn a_runs_state_is_what_its_history_says() {
-    let mut runner = TestRunner::new(Config { cases: cases(300), max_shrink_iters: 20_000, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: cases(300), failure_persistence: None, ..Config::default() });
     let lives = (beginning(), vec(script::happening(), 1..80));
     let lived = runner.run(&lives, |(beginning, happenings)| {
         let mut world = World::begin(beginning);
