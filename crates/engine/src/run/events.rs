@@ -58,6 +58,15 @@ impl Run {
         id
     }
 
+    /// Adds something to an event that this operation has written.
+    pub(super) fn amend(&mut self, index: usize, amend: impl FnOnce(&mut HistoryEvent)) {
+        let Some(event) = self.changes.events.get_mut(index) else { return };
+        let size = |event: &HistoryEvent| i64::try_from(event.encoded_len()).unwrap_or(i64::MAX);
+        self.state.history_size -= size(event);
+        amend(event);
+        self.state.history_size += size(event);
+    }
+
     /// A finish names the event of its start, whose number may have become known only now.
     fn refer_to_start(&self, event: &mut HistoryEvent) {
         use Attributes as A;
