@@ -126,6 +126,7 @@ impl Run {
             self.state.task_attempt = 1;
             task.attempt = 1;
             task.speculative = false;
+            task.scheduled_time = env.now;
             task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
             written = true;
         }
