@@ -153,7 +153,9 @@ fn reduced(mut state: RunState, written_until: i64) -> RunState {
         request.request_id.clear();
     }
     if !state.is_running() {
-        // Answers that come after the end are not worth an event.
+        // Whether a next task would repeat the last does not matter any more, and answers that come late are not
+        // worth an event.
+        state.task_attempt = 0;
         state.children.clear();
         state.signals_out.clear();
         state.cancels_out.clear();
