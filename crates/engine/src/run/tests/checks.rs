@@ -153,9 +153,10 @@ fn reduced(mut state: RunState, written_until: i64) -> RunState {
         request.request_id.clear();
     }
     if !state.is_running() {
-        // Whether a next task would repeat the last does not matter any more, and answers that come late are not
-        // worth an event.
+        // An end leaves out what was held back until then, and answers that come later.
         state.task_attempt = 0;
+        state.activities.clear();
+        state.timers.clear();
         state.children.clear();
         state.signals_out.clear();
         state.cancels_out.clear();
