@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     refusal::Refusal,
-    time::{Nanos, SECOND, span, timestamp},
+    time::{Nanos, span, timestamp},
 };
 
 /// Name of the request by which a worker gets its next task with the answer to its last.
@@ -270,7 +270,6 @@ impl RunState {
     /// Remembers the first completed task of each build, for resets.
     #[allow(deprecated, reason = "a build is known by its checksum")]
     pub(super) fn add_reset_point(&mut self, at: Nanos, completed_id: i64, checksum: &str, limit: usize) {
-        const KEPT: Nanos = 3 * 24 * 3600 * SECOND;
         if self.reset_points.iter().any(|point| point.binary_checksum == checksum) {
             return;
         }
@@ -279,7 +278,6 @@ impl RunState {
             run_id: self.run_id.clone(),
             first_workflow_task_completed_id: completed_id,
             create_time: Some(timestamp(at)),
-            expire_time: Some(timestamp(at + KEPT)),
             resettable: self.children.is_empty() && self.signals_out.is_empty() && self.cancels_out.is_empty(),
             ..ResetPointInfo::default()
         });

@@ -81,6 +81,7 @@ pub(crate) struct RunState {
     /// The run that replaced this one: continued, retried or reset.
     #[prost(string, tag = "35")]
     pub(crate) successor_run_id: String,
+    /// When the run began that this one shares its beginning with; zero if that is this one.
     #[prost(int64, tag = "36")]
     pub(crate) original_start_time: Nanos,
 

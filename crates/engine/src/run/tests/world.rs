@@ -99,6 +99,7 @@ impl World {
     }
 
     pub(super) fn live(&mut self, happening: Happening) {
+        self.move_on();
         match happening {
             Happening::TakeTask => self.take_task(),
             Happening::Decide(decision) => self.decide(decision),
@@ -134,6 +135,10 @@ impl World {
                 self.act(|run, _| run.unstick());
             }
         }
+    }
+
+    /// Turns to the next run of the chain, if there is one.
+    pub(super) fn move_on(&mut self) {
         if let Some(next) = self.next.take() {
             self.run = *next;
             self.history.clear();
