@@ -6,6 +6,7 @@ mod dice;
 mod flat_history;
 mod invariants;
 mod long_wait;
+mod same_history;
 
 /// A size from the environment, or the short form's.
 fn scale(variable: &str, short: usize) -> usize {
