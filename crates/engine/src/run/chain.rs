@@ -6,10 +6,11 @@ use temporalio_protos::temporal::api::{
     enums::v1::ContinueAsNewInitiator,
     failure::v1::Failure,
     history::v1::WorkflowExecutionStartedEventAttributes,
+    workflow::v1::ResetPointInfo,
 };
 
 use super::{Env, Run, StartSpec};
-use crate::time::{Nanos, duration};
+use crate::time::{Nanos, SECOND, duration, moment, timestamp};
 
 impl Run {
     /// What a new run of this chain inherits in any case.
@@ -34,9 +35,20 @@ impl Run {
                 workflow_id: self.state.root_workflow_id.clone(),
                 run_id: self.state.root_run_id.clone(),
             }),
-            reset_points: self.state.reset_points.clone(),
+            reset_points: self.expiring_reset_points(env),
             ..StartSpec::default()
         }
+    }
+
+    /// A run that has ended is not kept for ever, and neither is the way back to it.
+    fn expiring_reset_points(&self, env: &Env<'_>) -> Vec<ResetPointInfo> {
+        const KEPT: Nanos = 3 * 24 * 3600 * SECOND;
+        let mut points = self.state.reset_points.clone();
+        for point in points.iter_mut().filter(|point| point.run_id == self.state.run_id) {
+            point.expire_time = Some(timestamp(env.now + KEPT));
+        }
+        points.retain(|point| moment(point.expire_time.as_ref()) >= env.now);
+        points
     }
 
     pub(super) fn prepare_continuation(
@@ -101,10 +113,6 @@ impl Run {
     /// Lets the chain go on with this run, which begins at once.
     pub(super) fn succeed(&mut self, env: &Env<'_>, next: StartSpec) {
         let mut next = Self::start(env, next);
-        next.state.original_start_time = match self.state.original_start_time {
-            0 => self.state.start_time,
-            earlier => earlier,
-        };
         next.begin(env);
         self.changes.successor = Some(Box::new(next));
     }
