@@ -3,8 +3,10 @@
 //! The library half exists so that the awaiting of SDK futures is compiled once, and so that tests can run a worker in
 //! process.
 
+pub mod bench;
 pub mod cli;
 pub mod dev;
+pub mod embedded;
 pub mod ops;
 pub mod render;
 pub mod temporal;
