@@ -6,6 +6,7 @@ pub(crate) mod dice;
 mod flat_history;
 mod invariants;
 mod long_wait;
+mod same_history;
 
 /// A size from the environment, or the short form's.
 pub(crate) fn scale(variable: &str, short: usize) -> usize {
