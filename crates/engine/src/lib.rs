@@ -28,7 +28,7 @@ mod visibility;
 
 pub use self::{
     call::{Answer, Call},
-    clock::{Clock, SystemClock},
+    clock::{Clock, NotLocked, SkippingClock, SystemClock},
     engine::{Engine, EngineError, Handle, NamespaceOptions, Options},
     limits::Limits,
     refusal::Refusal,
