@@ -3,6 +3,7 @@
 //! The library half exists so that the awaiting of SDK futures is compiled once, and so that tests can run a worker in
 //! process.
 
+pub mod bench;
 pub mod cli;
 pub mod dev;
 pub mod ops;

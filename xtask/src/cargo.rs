@@ -26,6 +26,11 @@ pub(crate) fn windlass() -> PathBuf {
     target().join("debug").join(format!("windlass{}", env::consts::EXE_SUFFIX))
 }
 
+/// The binary that `cargo build --release -p windlass` makes.
+pub(crate) fn release() -> PathBuf {
+    target().join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX))
+}
+
 /// `cargo` with these arguments, in the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));

@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's own commands. Run it without arguments for the list.
 
+mod bench;
 mod cargo;
 mod deny;
 mod proofs;
@@ -33,6 +34,7 @@ fn run(arguments: &[String]) -> Result<()> {
             print!("{}", help());
             Ok(())
         }
+        ("bench", rest) => bench::run(rest),
         ("test", []) => test::run(),
         ("tidy", []) => tidy::run(),
         ("tools", []) => tools::run(),
@@ -48,6 +50,7 @@ fn run(arguments: &[String]) -> Result<()> {
 fn help() -> String {
     let fixed = [
         ("test".to_owned(), "everything a change must pass"),
+        (bench::USAGE.to_owned(), "the embedded engine and the dev server, measured side by side"),
         ("tidy".to_owned(), "the rules that no compiler checks"),
         ("tools".to_owned(), "install the Temporal CLI the integration tests use"),
         ("deny [--advisories]".to_owned(), "licences, sources and bans of dependencies; advisories need the network"),
@@ -55,7 +58,7 @@ fn help() -> String {
     let proofs = proofs::ALL.iter().map(|proof| (proof.usage(), proof.description));
     let mut text = "usage: cargo xtask <command>\n\n".to_owned();
     for (usage, description) in fixed.into_iter().chain(proofs) {
-        text.push_str(&format!("  {usage:<22} {description}\n"));
+        text.push_str(&format!("  {usage:<26} {description}\n"));
     }
     text
 }

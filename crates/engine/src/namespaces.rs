@@ -64,6 +64,12 @@ impl Namespaces {
 
     /// Refuses search attributes that the namespace does not know, and notes the type beside each value.
     pub(crate) fn check(&self, namespace: &str, given: &mut SearchAttributes) -> Result<(), Refusal> {
-        visibility::index::check(namespace, given, &self.attributes(namespace))
+        visibility::index::index(namespace, given, &self.attributes(namespace))?;
+        for (name, value) in &mut given.indexed_fields {
+            if let Some(kind) = self.attributes(namespace).kind_of(name) {
+                value.metadata.entry("type".to_owned()).or_insert_with(|| kind.as_bytes().to_vec());
+            }
+        }
+        Ok(())
     }
 }

@@ -19,12 +19,12 @@ const TIME: Duration = Duration::from_secs(3);
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    let path = Path::new(&directory).join("commits-benchmark.db");
+    let directory = tempfile::tempdir_in(directory)?;
     println!("submitters  ack       call    writes/s  commits/s  syncs/s   p50 µs   p99 µs");
     for submitters in [1, 200] {
         for ack in [Ack::Durable, Ack::Written] {
             for call in [Call::Submit, Call::Apply] {
-                measure(&path, submitters, ack, call).await?;
+                measure(directory.path(), submitters, ack, call).await?;
             }
         }
     }
@@ -37,8 +37,9 @@ enum Call {
     Apply,
 }
 
-async fn measure(path: &Path, submitters: usize, ack: Ack, call: Call) -> Result<(), Box<dyn std::error::Error>> {
-    let database = Database::open(Options::new(path))?;
+async fn measure(directory: &Path, submitters: usize, ack: Ack, call: Call) -> Result<(), Box<dyn std::error::Error>> {
+    let path = directory.join("commits.db");
+    let database = Database::open(Options::new(&path))?;
     database.migrate("benchmark", &["CREATE TABLE rows (id INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT"])?;
     let (before, start) = (database.stats(), Instant::now());
     let next = Arc::new(AtomicU64::new(0));
@@ -83,6 +84,6 @@ async fn measure(path: &Path, submitters: usize, ack: Ack, call: Call) -> Result
         at(0.99),
     );
     database.close().await?;
-    std::fs::remove_file(path)?;
+    std::fs::remove_file(&path)?;
     Ok(())
 }

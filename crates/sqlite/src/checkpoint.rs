@@ -2,22 +2,32 @@
 //!
 //! A checkpoint writes and syncs a lot; inside a commit it would make everybody wait. So a thread with a connection of
 //! its own does it while the writer goes on, and the writer folds in the little that was added meanwhile: only a log
-//! that is folded in completely starts again from its beginning.
+//! that is folded in completely starts again from its beginning. A writer that has had nothing to do for a while folds
+//! in what there is, so that a database at rest is small and opens at once.
 
 use std::{
     sync::mpsc::{Receiver, Sender, channel},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use rusqlite::Connection;
 
-use crate::{DatabaseError, Result, writer::Order};
+use crate::{DatabaseError, Result, connection, writer::Order};
 
-/// Pages in the log from which on it is folded in.
-const LARGE: i64 = 4096;
+/// Pages in the log from which on it is folded in while everybody works: 64 MiB. The longer it gets, the more often the
+/// same page is in it, and only the last one counts.
+const LARGE: i64 = 16 * 1024;
 
 /// Pages that make another attempt worth while when a reader kept the log from starting again.
 const WORTHWHILE: i64 = LARGE / 8;
+
+/// Pages that the writer may be left with, and how often the thread tries to leave it fewer.
+const FEW: i64 = 256;
+const ROUNDS: usize = 4;
+
+/// Pages for which a writer that has nothing else to do folds the log in: 1 MiB.
+const SOME: i64 = 256;
 
 pub(crate) struct Checkpointer {
     wake: Option<Sender<()>>,
@@ -38,12 +48,8 @@ impl Checkpointer {
     }
 
     /// Starts a checkpoint if the log has become large.
-    pub(crate) fn look(&mut self, sql: &Connection) {
-        if self.busy {
-            return;
-        }
-        let Some(log) = measure(sql) else { return };
-        if log.pages >= LARGE && log.unfolded() >= self.left + WORTHWHILE {
+    pub(crate) fn look(&mut self, log: &Extent) {
+        if !self.busy && log.pages >= LARGE && log.unfolded() >= self.left + WORTHWHILE {
             self.busy = self.wake.as_ref().is_some_and(|wake| wake.send(()).is_ok());
         }
     }
@@ -64,7 +70,12 @@ impl Checkpointer {
 
 fn work_off(sql: &Connection, woken: &Receiver<()>, orders: &Sender<Order>) {
     while woken.recv().is_ok() {
-        fold(sql);
+        for _ in 0..ROUNDS {
+            fold(sql);
+            if measure(sql).is_none_or(|log| log.unfolded() <= FEW) {
+                break;
+            }
+        }
         if orders.send(Order::FinishCheckpoint).is_err() {
             return;
         }
@@ -73,27 +84,47 @@ fn work_off(sql: &Connection, woken: &Receiver<()>, orders: &Sender<Order>) {
 
 /// Folds in what no reader needs any more, without making anybody wait.
 pub(crate) fn fold(sql: &Connection) {
-    let folded =
-        sql.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)").and_then(|mut pragma| pragma.query_row([], |_| Ok(())));
-    if let Err(error) = folded {
-        // Nothing is lost: the log stays and the next attempt takes it.
-        tracing::warn!(%error, "the write-ahead log was not folded into the database");
+    run(sql, "PRAGMA wal_checkpoint(PASSIVE)");
+}
+
+/// Folds everything in and cuts the file off, if that is worth it and nobody else is at work. Returns whether it did.
+pub(crate) fn settle(sql: &Connection) -> bool {
+    if measure(sql).is_none_or(|log| log.pages < SOME) || sql.busy_timeout(Duration::ZERO).is_err() {
+        return false;
+    }
+    let settled = run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
+    if let Err(error) = sql.busy_timeout(connection::BUSY_TIMEOUT) {
+        tracing::warn!(%error, "a connection no longer waits for other processes");
+    }
+    settled
+}
+
+/// Returns whether the log was folded in completely.
+fn run(sql: &Connection, pragma: &str) -> bool {
+    let busy = sql.prepare_cached(pragma).and_then(|mut pragma| pragma.query_row([], |row| row.get::<_, bool>(0)));
+    match busy {
+        Ok(busy) => !busy,
+        Err(error) => {
+            // Nothing is lost: the log stays and the next attempt takes it.
+            tracing::warn!(%error, "the write-ahead log was not folded into the database");
+            false
+        }
     }
 }
 
-struct Log {
-    pages: i64,
+/// How far the log reaches. Its file does not tell, because it is reused.
+pub(crate) struct Extent {
+    pub(crate) pages: i64,
     folded: i64,
 }
 
-impl Log {
+impl Extent {
     fn unfolded(&self) -> i64 {
         self.pages - self.folded
     }
 }
 
-/// The size of the log; its file does not tell, because it is reused.
-fn measure(sql: &Connection) -> Option<Log> {
+pub(crate) fn measure(sql: &Connection) -> Option<Extent> {
     let mut pragma = sql.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
-    pragma.query_row([], |row| Ok(Log { pages: row.get(1)?, folded: row.get(2)? })).ok()
+    pragma.query_row([], |row| Ok(Extent { pages: row.get(1)?, folded: row.get(2)? })).ok()
 }

@@ -14,7 +14,7 @@ use crate::{DatabaseError, Result};
 const _: () = assert!(SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or later is needed");
 
 /// How long a connection waits for another process to finish its write.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Statements kept prepared per connection; more than all components together have.
 const STATEMENTS: usize = 256;
@@ -23,7 +23,7 @@ const STATEMENTS: usize = 256;
 const WRITER_CACHE: i64 = 16 * 1024;
 
 /// What remains of the log's file after it had to grow, in bytes.
-const LOG_KEPT: i64 = 64 * 1024 * 1024;
+const LOG_KEPT: i64 = 128 * 1024 * 1024;
 
 /// A connection that may write. It never syncs a commit and never checkpoints by itself: `writer` and `checkpoint` do.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection> {

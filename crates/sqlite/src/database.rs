@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Writes that may wait. Whoever is refused beyond that should have slowed down long before.
-const QUEUE: usize = 64 * 1024;
+pub(crate) const QUEUE: usize = 64 * 1024;
 
 /// A database file that this process has open. Clones are the same database; the last one to go closes it.
 #[derive(Clone)]
@@ -69,6 +69,7 @@ impl Database {
         let written = Arc::default();
         let (synced, sync_news) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
+            frame: log::frame(&sql)?,
             sql,
             log,
             durability,
@@ -78,6 +79,7 @@ impl Database {
             hooks: Arc::clone(&hooks),
             progress: Progress { written: Arc::clone(&written), synced, unsynced_since: None, after_sync: Vec::new() },
             checkpointer,
+            settled: true,
         };
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())

@@ -16,7 +16,6 @@ pub enum ErrorKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum DatabaseError {
     #[error("the database could not {action}: {detail}; try again")]
     Unavailable { action: &'static str, detail: String },

@@ -59,6 +59,12 @@ impl<T, E> Ticket<T, E> {
         let (reply, answer) = oneshot::channel();
         (reply, Self { answer })
     }
+
+    /// The answer, if it has been given.
+    #[cfg(test)]
+    pub(crate) fn try_answer(&mut self) -> Option<Result<T, E>> {
+        self.answer.try_recv().ok()
+    }
 }
 
 impl<T, E: From<DatabaseError>> Future for Ticket<T, E> {

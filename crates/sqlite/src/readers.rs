@@ -13,8 +13,11 @@ use tokio::sync::Semaphore;
 
 use crate::{DatabaseError, Result, connection};
 
-/// Connections kept open, and asynchronous reads that run at the same time; the others wait their turn.
+/// Asynchronous reads that run at the same time; the others wait their turn.
 const READERS: usize = 4;
+
+/// Connections kept open; blocking reads need some too.
+const KEPT: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Readers {
@@ -58,7 +61,7 @@ impl Readers {
         let outcome = work(&sql);
         execute(&sql, "ROLLBACK")?;
         let mut idle = self.idle();
-        if idle.len() < READERS && !self.closed.load(Ordering::Acquire) {
+        if idle.len() < KEPT && !self.closed.load(Ordering::Acquire) {
             idle.push(sql);
         }
         outcome

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::watch;
 
 use crate::{
@@ -26,10 +26,13 @@ use crate::{
 };
 
 /// Jobs of one commit at most, so that the first of them is not kept waiting forever.
-const BATCH: usize = 512;
+pub(crate) const BATCH: usize = 512;
 
 /// How long a commit that nobody waits for stays unsynced.
 const LINGER: Duration = Duration::from_millis(20);
+
+/// How long nobody must have written anything for the log to be folded in.
+const IDLE: Duration = Duration::from_secs(1);
 
 pub(crate) enum Order {
     Write(Box<dyn Job>),
@@ -42,6 +45,8 @@ pub(crate) enum Order {
 pub(crate) struct Writer {
     pub(crate) sql: Connection,
     pub(crate) log: Log,
+    /// Bytes that a page takes in the log.
+    pub(crate) frame: u64,
     pub(crate) durability: Durability,
     pub(crate) faults: Option<Arc<dyn Faults>>,
     pub(crate) counters: Arc<Counters>,
@@ -49,11 +54,13 @@ pub(crate) struct Writer {
     pub(crate) hooks: Arc<FailedCommitHooks>,
     pub(crate) progress: Progress,
     pub(crate) checkpointer: Checkpointer,
+    /// Whether nothing was written since the log was last folded in for want of other work.
+    pub(crate) settled: bool,
 }
 
 /// How far the commits have got.
 pub(crate) struct Progress {
-    /// Number of the last commit.
+    /// Number of the last commit, counted before anybody can see it.
     pub(crate) written: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<Synced>,
     /// Since when there have been unsynced commits.
@@ -77,7 +84,7 @@ impl Writer {
             let mut next = match self.wait(orders) {
                 Ok(order) => Some(order),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.sync_unless_broken();
+                    self.rest();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -112,7 +119,20 @@ impl Writer {
     fn wait(&self, orders: &Receiver<Order>) -> std::result::Result<Order, RecvTimeoutError> {
         match self.progress.unsynced_since {
             Some(since) => orders.recv_timeout(LINGER.saturating_sub(since.elapsed())),
+            None if !self.settled => orders.recv_timeout(IDLE),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Nobody wants anything: time for what nobody waits for.
+    fn rest(&mut self) {
+        if self.progress.unsynced_since.is_some() {
+            self.sync_unless_broken();
+            return;
+        }
+        self.settled = true;
+        if self.trusts_disk() && checkpoint::settle(&self.sql) {
+            self.log.was_cut();
         }
     }
 
@@ -120,12 +140,13 @@ impl Writer {
         match self.commit(batch) {
             Ok(kept) => {
                 if let Some(after_sync) = kept {
+                    self.settled = false;
                     Counters::add(&self.counters.commits, 1);
                     Counters::add(&self.counters.writes, batch.len());
                     self.committed(after_sync);
                 }
                 self.answer(batch);
-                self.checkpointer.look(&self.sql);
+                self.tend_log();
             }
             Err(error) => self.fail(batch.drain(..), &error),
         }
@@ -140,6 +161,9 @@ impl Writer {
             tracing::warn!(%error, writes = batch.len(), "a batch of writes was refused");
             if !self.sql.is_autocommit() {
                 execute(&self.sql, "ROLLBACK")?;
+            }
+            if self.progress.unsynced_since.is_none() {
+                self.progress.all_is_safe();
             }
         }
         outcome
@@ -186,13 +210,13 @@ impl Writer {
         if let Some(faults) = &self.faults {
             faults.before_commit().map_err(|error| DatabaseError::of_batch(&error))?;
         }
+        self.progress.written.fetch_add(1, Ordering::Release);
         step("COMMIT")?;
         Ok(Some(after_sync))
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {
         let progress = &mut self.progress;
-        progress.written.fetch_add(1, Ordering::Release);
         progress.after_sync.extend(after_sync);
         match self.durability {
             Durability::Full => _ = progress.unsynced_since.get_or_insert_with(Instant::now),
@@ -228,6 +252,7 @@ impl Writer {
         if let Err(error) = synced {
             tracing::error!(%error, "the write-ahead log was not synced; no more writes are taken");
             let error = DatabaseError::SyncFailed { detail: error.to_string() };
+            self.distrust_disk();
             self.progress.unsynced_since = None;
             self.progress.after_sync.clear();
             self.progress.synced.send_replace(Synced::Broken(error.clone()));
@@ -244,12 +269,43 @@ impl Writer {
         batch.for_each(|job| job.answer(Err(error.clone())));
     }
 
+    /// What the log needs now and then. Nobody waits for an answer meanwhile.
+    fn tend_log(&mut self) {
+        let Some(extent) = checkpoint::measure(&self.sql) else { return };
+        self.checkpointer.look(&extent);
+        let used = extent.pages.unsigned_abs() * self.frame;
+        if self.durability == Durability::Full && self.log.is_cramped(used) {
+            // Other processes may write to the log too, but not while this one holds the lock.
+            let extended = execute(&self.sql, "BEGIN IMMEDIATE").and_then(|()| {
+                let extended = self.log.extend(used);
+                execute(&self.sql, "ROLLBACK")?;
+                extended.map_err(|error| DatabaseError::unavailable("extend its write-ahead log", error))
+            });
+            if let Err(error) = extended {
+                // It only makes the next commits slower.
+                tracing::debug!(%error, "the write-ahead log was not extended");
+            }
+        }
+    }
+
     fn finish_checkpoint(&mut self) {
-        // What was not synced must not be folded in either: a damaged log would spoil the file too.
-        if matches!(*self.progress.synced.borrow(), Synced::UpTo(_)) {
+        if self.trusts_disk() {
             checkpoint::fold(&self.sql);
         }
         self.checkpointer.finished(&self.sql);
+    }
+
+    /// What the log's file holds is found out when it is opened anew and its checksums are compared. Until then it must
+    /// not be folded in, not even by SQLite itself when the connection is closed.
+    fn distrust_disk(&self) {
+        if let Err(error) = self.sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+            tracing::warn!(%error, "the write-ahead log may be folded in unread");
+        }
+    }
+
+    /// Whether the log may be folded in: a log that a failed sync has damaged would spoil the file too.
+    fn trusts_disk(&self) -> bool {
+        matches!(*self.progress.synced.borrow(), Synced::UpTo(_))
     }
 }
 

@@ -1,29 +1,73 @@
-//! The real Temporal server, started once for all tests of the process. It dies with the test process: its shell waits
-//! for the end of a pipe that only this process holds.
+//! The server that tests run on, started once for the process: the real Temporal server or, with
+//! `WINDLASS_IT_BACKEND=embedded`, the embedded engine. Either is reachable over TCP, and dies with the test process.
 
 use std::{
     net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
+    sync::{OnceLock, mpsc},
     time::{Duration, Instant},
 };
 
+use tempfile::TempDir;
+use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
+use tokio_util::sync::CancellationToken;
+use windlass_engine::{Engine, Handle, NamespaceOptions, Options, grpc};
+use windlass_sqlite::Database;
 use windlass_workflows::attributes;
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Temporal,
+    Embedded,
+}
+
+impl Backend {
+    pub(crate) fn chosen() -> Self {
+        match std::env::var("WINDLASS_IT_BACKEND").as_deref() {
+            Ok("embedded") => Self::Embedded,
+            Ok("temporal") | Err(_) => Self::Temporal,
+            Ok(other) => panic!("WINDLASS_IT_BACKEND is `{other}`; it must be `temporal` or `embedded`"),
+        }
+    }
+}
+
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) cli: PathBuf,
-    _shell: Child,
+    /// The way in that needs no socket, where there is one.
+    pub(crate) engine: Option<Handle>,
+    _alive: Alive,
+}
+
+/// What keeps a server alive.
+#[expect(dead_code, reason = "held until the process ends")]
+enum Alive {
+    Process(Child),
+    Thread(TempDir),
 }
 
 /// Ends the server when standard input ends.
 const LEASH: &str = r#""$@" >/dev/null 2>&1 & pid=$!; cat >/dev/null; kill -9 $pid"#;
 
+/// The server of the chosen backend.
 pub(crate) fn shared() -> &'static Server {
+    match Backend::chosen() {
+        Backend::Temporal => temporal(),
+        Backend::Embedded => embedded(),
+    }
+}
+
+/// The real server, whatever was chosen.
+pub(crate) fn temporal() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| Server::start(&[]))
+}
+
+/// The engine, whatever was chosen.
+pub(crate) fn embedded() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(Server::start_engine)
 }
 
 impl Server {
@@ -41,7 +85,36 @@ impl Server {
         let shell = command.args(extra).stdin(Stdio::piped()).spawn().expect("sh starts");
         let address = format!("127.0.0.1:{port}");
         wait_for(&address);
-        Self { address, cli, _shell: shell }
+        Self { address, cli, engine: None, _alive: Alive::Process(shell) }
+    }
+
+    /// On a thread of its own, since every test has its own runtime.
+    fn start_engine() -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let database = Database::open(windlass_sqlite::Options::new(dir.path().join("engine.db"))).expect("a database");
+        let mut options = Options::new(database);
+        options.namespaces = vec![NamespaceOptions {
+            name: "default".to_owned(),
+            search_attributes: attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword)).into(),
+        }];
+        let (engine, handle) = Engine::open(options).expect("the engine opens");
+        let (ready, address) = mpsc::channel();
+        let served = handle.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap().to_string();
+                let stop = CancellationToken::new();
+                let port = tokio::spawn(grpc::serve(listener, windlass::temporal::handler(served), stop.clone()));
+                let run = tokio::spawn(engine.run(stop));
+                ready.send(address).unwrap();
+                run.await.unwrap().unwrap();
+                port.await.unwrap();
+            });
+        });
+        let address = address.recv().expect("the engine runs");
+        Self { address, cli: temporal_cli(), engine: Some(handle), _alive: Alive::Thread(dir) }
     }
 }
 

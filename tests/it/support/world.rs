@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use windlass::{
     ops::{RunEnd, RunOps, StartRun},
-    temporal::{Connect, connect},
+    temporal::{Connect, connect, connect_embedded},
     worker::{Ports, RunWorkerOptions, WorkerError, WorkerService},
 };
 use windlass_activities::AgentCatalog;
@@ -70,14 +70,17 @@ impl World {
     }
 
     pub(crate) async fn without_worker(scripts: Value) -> Self {
-        Self::at(&server::shared().address, scripts).await
+        Self::with_client(client().await, scripts)
     }
 
     /// A world that reaches the server at another address; its worker is not started.
     pub(crate) async fn at(address: &str, scripts: Value) -> Self {
+        Self::with_client(client_at(address).await, scripts)
+    }
+
+    fn with_client(client: Client, scripts: Value) -> Self {
         let dir = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(open_store(dir.path()));
-        let client = client_at(address).await;
         let watch = Watch::default();
         let permits = Arc::new(Semaphore::new(0));
         let (begun_sender, begun) = mpsc::unbounded_channel();
@@ -229,8 +232,13 @@ pub(crate) fn open_store(dir: &Path) -> SqliteStore {
     SqliteStore::open(options).unwrap()
 }
 
+/// Without a socket where the server is in this process.
 pub(crate) async fn client() -> Client {
-    client_at(&server::shared().address).await
+    let server = server::shared();
+    match &server.engine {
+        Some(engine) => within("the engine", connect_embedded(engine, "default", "it")).await.unwrap(),
+        None => client_at(&server.address).await,
+    }
 }
 
 pub(crate) async fn client_at(address: &str) -> Client {

@@ -1,6 +1,9 @@
 //! Options every command has: where the server, the store and the workspace are, and how to speak.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, ValueHint};
 use secrecy::SecretString;
@@ -91,6 +94,11 @@ impl Global {
 
     pub(crate) fn store_path(&self) -> PathBuf {
         self.data_dir.join("windlass.db")
+    }
+
+    /// The data directory, if somebody chose one.
+    pub(crate) fn given_data_dir(&self) -> Option<&Path> {
+        Some(self.data_dir.as_path()).filter(|given| *given != Path::new(DEFAULT_DATA_DIR))
     }
 
     /// How to connect, for a process with this role.

@@ -69,6 +69,8 @@ pub enum Command {
         #[command(subcommand)]
         command: runs::RunsCommand,
     },
+    /// Measure how fast and how heavy runs are, on the embedded engine or any Temporal server.
+    Bench(crate::bench::BenchArgs),
     /// Check that server, namespace, store and workers are there and fit together.
     Doctor,
 }
@@ -108,6 +110,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
+        Command::Bench(args) => Box::pin(crate::bench::run(&global, args)).await,
         Command::Doctor => Box::pin(doctor::run(&global)).await,
     }
 }

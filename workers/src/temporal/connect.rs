@@ -67,9 +67,13 @@ pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
         }
         error => unreachable(error),
     })?;
+    Client::new(connection, client_options(&options.namespace)).map_err(|error| unreachable(&error))
+}
+
+/// Whatever the connection leads to, JSON is canonical on it.
+pub(super) fn client_options(namespace: &str) -> ClientOptions {
     let converter = DataConverter::new(PayloadConverter::default(), DefaultFailureConverter::default(), CanonicalJson);
-    let options = ClientOptions::new(options.namespace.clone()).data_converter(converter).build();
-    Client::new(connection, options).map_err(|error| unreachable(&error))
+    ClientOptions::new(namespace).data_converter(converter).build()
 }
 
 fn target(address: &str, tls: bool) -> Result<Url, ConnectError> {

@@ -3,11 +3,13 @@
 mod attributes;
 mod codec;
 mod connect;
+mod embedded;
 mod pollers;
 
 pub use self::{
     attributes::{AttributesError, ensure_search_attributes, missing_search_attributes},
     codec::CanonicalJson,
     connect::{Connect, ConnectError, TlsFiles, connect},
+    embedded::{connect_embedded, handler},
     pollers::{Pollers, pollers},
 };

@@ -55,7 +55,7 @@ impl RunWrite {
             history::append(sql, self.number, batch)?;
         }
         if let Some(row) = &self.listing {
-            listing::save(sql, row)?;
+            listing::put(sql, row)?;
         }
         Ok(())
     }
@@ -145,11 +145,10 @@ pub(crate) fn expired(
 pub(crate) fn delete_run(sql: &Connection, number: i64) -> rusqlite::Result<()> {
     for statement in [
         "DELETE FROM engine_history WHERE run = ?1",
-        "DELETE FROM engine_visibility WHERE run = ?1",
         "DELETE FROM engine_current WHERE number = ?1",
         "DELETE FROM engine_runs WHERE number = ?1",
     ] {
         sql.prepare_cached(statement)?.execute([number])?;
     }
-    Ok(())
+    listing::delete(sql, number)
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use temporalio_protos::temporal::api::{
     command::v1::Command,
-    enums::v1::WorkflowTaskFailedCause,
+    deployment::v1::WorkerDeploymentVersion,
+    enums::v1::{WorkerVersioningMode, WorkflowTaskFailedCause},
     failure::v1::{Failure, ServerFailureInfo, failure::FailureInfo},
     history::v1::{
         WorkflowExecutionStartedEventAttributes, WorkflowTaskCompletedEventAttributes, history_event::Attributes,
@@ -131,6 +132,11 @@ impl Run {
         self.touch();
         let task = if written { task.clone() } else { self.write_task(task.clone(), &request.identity) };
         let options = request.deployment_options.clone().unwrap_or_default();
+        let versioned = options.worker_versioning_mode() == WorkerVersioningMode::Versioned;
+        let deployment_version = versioned.then(|| WorkerDeploymentVersion {
+            build_id: options.build_id.clone(),
+            deployment_name: options.deployment_name.clone(),
+        });
         let attributes = WorkflowTaskCompletedEventAttributes {
             scheduled_event_id: task.scheduled_id,
             started_event_id: task.started_id,
@@ -139,6 +145,8 @@ impl Run {
             worker_version: request.worker_version_stamp.clone(),
             sdk_metadata: request.sdk_metadata.clone(),
             metering_metadata: request.metering_metadata.clone(),
+            versioning_behavior: if versioned { request.versioning_behavior } else { 0 },
+            deployment_version,
             worker_deployment_name: options.deployment_name,
             ..WorkflowTaskCompletedEventAttributes::default()
         };

@@ -38,6 +38,9 @@ impl Core {
     pub(crate) fn listing(&self, run: &Run) -> VisibilityRow {
         let state = &run.state;
         let known = self.read_namespaces().attributes(&state.namespace);
+        let given = state.search_attributes.clone().unwrap_or_default();
+        // They were checked when they were set; an attribute that was removed since is not listed any more.
+        let indexed = index::index(&state.namespace, &given, &known).unwrap_or_default();
         VisibilityRow {
             run: run.number,
             namespace: state.namespace.clone(),
@@ -56,8 +59,8 @@ impl Core {
             root_workflow_id: state.root_workflow_id.clone(),
             root_run_id: state.root_run_id.clone(),
             memo: state.memo.as_ref().map(|memo| memo.encode_to_vec()),
-            search_attributes: state.search_attributes.as_ref().map(|attributes| attributes.encode_to_vec()),
-            attributes: index::json(state.search_attributes.as_ref(), &known),
+            search_attributes: Some(indexed.shown.encode_to_vec()),
+            attributes: if indexed.json.is_empty() { "{}".to_owned() } else { indexed.json },
         }
     }
 }

@@ -11,11 +11,11 @@ use windlass_core::{
 };
 
 use super::{
+    access::Tx,
     blobs::{self, Body},
     columns::{Hex, Json},
     events::{self, Entry},
     runs,
-    writer::Tx,
 };
 use crate::{CallClaim, CallSettlement, Result, StoreError};
 

@@ -9,8 +9,8 @@ use windlass_core::{
 };
 
 use super::{
+    access::Tx,
     columns::{Json, Uint, Word, canonical_text},
-    writer::Tx,
 };
 use crate::{Result, StoreError};
 

@@ -1,35 +1,28 @@
-//! What a failure of SQLite means to a caller of the store.
+//! What a failure of the database means to a caller of the store.
 
-use rusqlite::{Error, ErrorCode};
+use windlass_sqlite::DatabaseError;
 
 use crate::StoreError;
 
-impl From<Error> for StoreError {
-    fn from(error: Error) -> Self {
-        let detail = error.to_string();
-        match &error {
-            Error::FromSqlConversionFailure(..)
-            | Error::IntegralValueOutOfRange(..)
-            | Error::InvalidColumnType(..)
-            | Error::Utf8Error(..) => Self::Corrupt { detail },
-            _ => match error.sqlite_error_code() {
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt { detail },
-                Some(
-                    ErrorCode::DatabaseBusy
-                    | ErrorCode::DatabaseLocked
-                    | ErrorCode::OutOfMemory
-                    | ErrorCode::ReadOnly
-                    | ErrorCode::PermissionDenied
-                    | ErrorCode::OperationInterrupted
-                    | ErrorCode::OperationAborted
-                    | ErrorCode::SystemIoFailure
-                    | ErrorCode::DiskFull
-                    | ErrorCode::CannotOpen
-                    | ErrorCode::FileLockingProtocolFailed
-                    | ErrorCode::SchemaChanged,
-                ) => Self::Unavailable { action: "use its database", detail },
-                _ => Self::Refused { detail },
-            },
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Corrupt { detail } => Self::Corrupt { detail },
+            DatabaseError::NewerSchema { path, found, supported } => Self::NewerSchema { path, found, supported },
+            DatabaseError::UnsuitablePath { problem } => {
+                Self::InvalidArgument { argument: "the database path", problem }
+            }
+            DatabaseError::Refused { detail } => Self::Refused { detail },
+            DatabaseError::Unavailable { action, detail } => Self::Unavailable { action, detail },
+            DatabaseError::DiskFull { detail } => Self::Unavailable { action: "write", detail },
+            DatabaseError::SyncFailed { detail } => Self::Unavailable { action: "sync to disk", detail },
+            DatabaseError::Closed => Self::Unavailable { action: "go on", detail: "it is closed".to_owned() },
         }
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        DatabaseError::from(error).into()
     }
 }

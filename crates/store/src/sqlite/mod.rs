@@ -1,25 +1,30 @@
 //! The embedded adapter: one SQLite file, shared by every process on the machine that opens it.
 //!
-//! Writes go through one thread that commits them in groups; reads run beside it on snapshots. This module opens and
-//! closes the store, `store` maps the trait onto the modules, and each of those owns its tables' SQL.
+//! This module opens and closes the store, `store` maps the trait onto the modules, and each of those owns its tables'
+//! SQL. How writes are grouped and synced is `windlass-sqlite`'s.
+//!
+//! Beside an engine that keeps its histories in the same file ([`SqliteStore::on`]), most writes need not wait for the
+//! disk. What an activity writes is acted on only after its completion, which the engine commits later to the same log
+//! and syncs: that sync covers the write too. A power failure before it loses both, and the activity is repeated and
+//! finds or repeats an idempotent write. The same holds for a blob, which nobody can reach before something that refers
+//! to it is written. Three kinds of writes wait nevertheless: the claim of a call that must not be executed twice,
+//! because the call begins before any completion; and sessions and notes, because they belong to no run and may answer a
+//! person. Readers of a log are not shown events that are not yet synced.
 
+mod access;
 mod blobs;
 mod calls;
 mod columns;
-mod connection;
 mod events;
 mod failure;
-mod migrations;
 mod notes;
 mod plans;
 mod poll;
-mod readers;
 mod record;
 mod runs;
 mod sessions;
 mod store;
 mod transcript;
-mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -31,24 +36,18 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use tokio::sync::Semaphore;
 use windlass_core::time::Timestamp;
+pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
-pub use self::writer::Stats;
-use self::{poll::Poller, readers::Readers, writer::Writer};
+use self::poll::Poller;
 use crate::{Result, StoreError, watch::Watchers};
+
+/// A released migration is never edited; a change of the schema is a new file at the end of the list.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
 
 /// Where the store's times come from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// What an acknowledged write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// The end of the process, of the system and of the power supply.
-    #[default]
-    Full,
-    /// The end of the process; the last writes may be lost with the system. Nothing is ever torn.
-    Relaxed,
-}
 
 #[derive(Clone)]
 pub struct Options {
@@ -80,36 +79,42 @@ fn system_time() -> Timestamp {
 }
 
 /// A [`Store`](crate::Store) in a SQLite file.
-#[derive(Debug)]
 pub struct SqliteStore {
     parts: Arc<Parts>,
 }
 
-#[derive(Debug)]
 struct Parts {
-    writer: Writer,
-    readers: Arc<Readers>,
+    database: Database,
+    /// Whether the database ends with the store.
+    sole_user: bool,
+    clock: Clock,
+    /// What writes wait for whose result is acted on only after a later durable commit.
+    riding: Ack,
+    turns: Semaphore,
     watchers: Arc<Watchers>,
     poller: Poller,
 }
 
 impl SqliteStore {
-    /// Opens the file, creates or upgrades its schema and starts the writer.
+    /// Opens a file of the store's own.
     pub fn open(options: Options) -> Result<Self> {
         let Options { path, durability, clock } = options;
-        if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory).map_err(|error| StoreError::Unavailable {
-                action: "create its directory",
-                detail: format!("{}: {error}", directory.display()),
-            })?;
-        }
-        let mut sql = connection::open_writer(&path, durability)?;
-        migrations::migrate(&mut sql, &path)?;
+        let database = Database::open(windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(path) })?;
+        Self::start(database, clock, Ack::Durable, true)
+    }
+
+    /// Uses a database that others use too, and leaves it open when it is closed itself. With [`Ack::Written`] the
+    /// writes of activities rely on the engine's next commit to the same database.
+    pub fn on(database: Database, clock: Clock, riding: Ack) -> Result<Self> {
+        Self::start(database, clock, riding, false)
+    }
+
+    fn start(database: Database, clock: Clock, riding: Ack, sole_user: bool) -> Result<Self> {
+        database.migrate("store", MIGRATIONS)?;
         let watchers = Arc::new(Watchers::default());
-        let writer = Writer::start(sql, clock, Arc::clone(&watchers))?;
-        let poller = Poller::start(connection::open_reader(&path)?, Arc::clone(&watchers))?;
-        let readers = Arc::new(Readers::new(path));
-        Ok(Self { parts: Arc::new(Parts { writer, readers, watchers, poller }) })
+        let poller = Poller::start(database.reader()?, Arc::clone(&watchers))?;
+        let turns = Semaphore::new(access::UNDER_WAY);
+        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, riding, turns, watchers, poller }) })
     }
 
     /// Finishes the writes it has accepted, refuses new ones, ends all watches and lets the file go. Dropping the store
@@ -118,11 +123,21 @@ impl SqliteStore {
         let parts = Arc::clone(&self.parts);
         tokio::task::spawn_blocking(move || parts.shut())
             .await
-            .map_err(|error| StoreError::Unavailable { action: "close", detail: error.to_string() })
+            .map_err(|error| StoreError::Unavailable { action: "close", detail: error.to_string() })?;
+        if self.parts.sole_user {
+            self.parts.database.close().await?;
+        }
+        Ok(())
     }
 
     pub fn stats(&self) -> Stats {
-        self.parts.writer.stats()
+        self.parts.database.stats()
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("database", &self.parts.database).finish_non_exhaustive()
     }
 }
 
@@ -135,8 +150,7 @@ impl Drop for SqliteStore {
 impl Parts {
     fn shut(&self) {
         self.watchers.close();
-        self.readers.close();
-        self.writer.close();
+        self.turns.close();
         self.poller.join();
     }
 }

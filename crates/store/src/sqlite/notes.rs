@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 use windlass_core::ids::WorkspaceId;
 
 use super::{
+    access::Tx,
     columns::{Json, Uint},
-    writer::Tx,
 };
 use crate::{NoteRow, Result};
 

@@ -7,11 +7,11 @@ use windlass_core::{
 };
 
 use super::{
+    access::Tx,
     blobs::Body,
     columns::Json,
     events::{self, Entry},
     transcript,
-    writer::Tx,
 };
 use crate::{JournalledPlan, Result, StoreError};
 

@@ -8,11 +8,11 @@ use windlass_core::{
 };
 
 use super::{
+    access::Tx,
     blobs::Body,
     columns::{Uint, Word},
     events::{self, Entry},
     sessions, transcript,
-    writer::Tx,
 };
 use crate::Result;
 

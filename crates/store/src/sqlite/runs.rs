@@ -10,11 +10,11 @@ use windlass_core::{
 };
 
 use super::{
+    access::Tx,
     blobs::Body,
     columns::{Hex, Json, Uint, Word},
     events::{self, Entry},
     sessions, transcript,
-    writer::Tx,
 };
 use crate::{NewRun, Result, RunFilter, RunPage, RunRow, StoreError};
 

@@ -8,9 +8,9 @@ use windlass_core::{
 };
 
 use super::{
+    access::Tx,
     blobs,
     columns::{Hex, Uint},
-    writer::Tx,
 };
 use crate::{Result, SessionRow, StoreError};
 

@@ -12,6 +12,7 @@ use windlass_core::{
 
 use super::{
     SqliteStore,
+    access::Tx,
     blobs::{self, Body},
     calls::{self, Outcome},
     events::{self, Entry},
@@ -30,31 +31,31 @@ use crate::{
 impl Store for SqliteStore {
     async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
         let (workspace, session) = (workspace.clone(), session.clone());
-        self.parts.writer.write(move |tx| sessions::ensure(tx, &workspace, &session)).await
+        self.parts.write(move |tx| sessions::ensure(tx, &workspace, &session)).await
     }
 
     async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
         let (workspace, session) = (workspace.clone(), session.clone());
-        self.parts.readers.read(move |sql| sessions::messages(sql, &workspace, &session)).await
+        self.parts.read(move |sql| sessions::messages(sql, &workspace, &session)).await
     }
 
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
         let opening = Opening::of(run)?;
-        self.parts.writer.write(move |tx| runs::open(tx, &opening)).await
+        self.parts.ride(move |tx| runs::open(tx, &opening)).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
         let run = run.clone();
-        self.parts.readers.read(move |sql| runs::get(sql, &run)).await
+        self.parts.read(move |sql| runs::get(sql, &run)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
-        self.parts.readers.read(move |sql| runs::list(sql, &filter)).await
+        self.parts.read(move |sql| runs::list(sql, &filter)).await
     }
 
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
         let run = run.clone();
-        self.parts.readers.read(move |sql| transcript::load(sql, &run, head)).await
+        self.parts.read(move |sql| transcript::load(sql, &run, head)).await
     }
 
     async fn append_messages(
@@ -64,17 +65,17 @@ impl Store for SqliteStore {
         messages: Vec<Message>,
     ) -> Result<TranscriptHead> {
         let (run, messages) = (run.clone(), Body::all_of(&messages)?);
-        self.parts.writer.write(move |tx| Ok(transcript::append(tx, &run, head, &messages)?.head)).await
+        self.parts.ride(move |tx| Ok(transcript::append(tx, &run, head, &messages)?.head)).await
     }
 
     async fn journalled_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
         let run = run.clone();
-        self.parts.readers.read(move |sql| plans::find(sql, &run, turn)).await
+        self.parts.read(move |sql| plans::find(sql, &run, turn)).await
     }
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
         let run = run.clone();
-        self.parts.writer.write(move |tx| plans::settle(tx, &run, turn)).await
+        self.parts.ride(move |tx| plans::settle(tx, &run, turn)).await
     }
 
     async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
@@ -86,12 +87,14 @@ impl Store for SqliteStore {
             head: commit.head,
             output: commit.output,
         };
-        self.parts.writer.write(move |tx| plans::commit(tx, response)).await
+        self.parts.ride(move |tx| plans::commit(tx, response)).await
     }
 
     async fn claim_call(&self, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
         let (run, call) = (run.clone(), call.clone());
-        self.parts.writer.write(move |tx| calls::claim(tx, &run, &call, dispatch, idempotent)).await
+        let claim = move |tx: &mut Tx<'_>| calls::claim(tx, &run, &call, dispatch, idempotent);
+        // The call begins right after this. If that may happen only once, the claim must not be forgotten.
+        if idempotent { self.parts.ride(claim).await } else { self.parts.write(claim).await }
     }
 
     async fn finish_call(&self, call: FinishedCall) -> Result<()> {
@@ -103,12 +106,12 @@ impl Store for SqliteStore {
             dispatch: call.dispatch,
             output: call.output,
         };
-        self.parts.writer.write(move |tx| calls::finish(tx, &outcome)).await
+        self.parts.ride(move |tx| calls::finish(tx, &outcome)).await
     }
 
     async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
         let (run, call) = (run.clone(), call.clone());
-        self.parts.writer.write(move |tx| calls::settle(tx, &run, &call, dispatch)).await
+        self.parts.ride(move |tx| calls::settle(tx, &run, &call, dispatch)).await
     }
 
     async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
@@ -121,17 +124,20 @@ impl Store for SqliteStore {
             phase: batch.phase,
             closes_session_turn: batch.closes_session_turn,
         };
-        self.parts.writer.write(move |tx| record::record(tx, &batch)).await
+        self.parts.ride(move |tx| record::record(tx, &batch)).await
     }
 
     async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
         let (run, entries) = (run.clone(), Entry::all_of(&events)?);
-        self.parts.writer.write(move |tx| Ok(events::append(tx, &run, &entries)?.last_seq)).await
+        self.parts.ride(move |tx| Ok(events::append(tx, &run, &entries)?.last_seq)).await
     }
 
     async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
         let run = run.clone();
-        self.parts.readers.read(move |sql| events::list(sql, &run, after, limit)).await
+        let events = self.parts.read(move |sql| events::list(sql, &run, after, limit)).await?;
+        // An event that was read once never changes, not even by a power failure.
+        self.parts.database.synced().await?;
+        Ok(events)
     }
 
     fn watch(&self, run: &RunId) -> EventWatch {
@@ -141,22 +147,22 @@ impl Store for SqliteStore {
     async fn put_blob(&self, body: Value) -> Result<BlobRef> {
         let body = Body::of(&body)?;
         let reference = body.reference();
-        self.parts.writer.write(move |tx| blobs::put(tx.sql, &body)).await?;
+        self.parts.ride(move |tx| blobs::put(tx.sql, &body)).await?;
         Ok(reference)
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
         let digest = *digest;
-        self.parts.readers.read(move |sql| blobs::get(sql, digest)).await
+        self.parts.read(move |sql| blobs::get(sql, digest)).await
     }
 
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
         let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
-        self.parts.writer.write(move |tx| notes::put(tx, &workspace, key, text)).await
+        self.parts.write(move |tx| notes::put(tx, &workspace, key, text)).await
     }
 
     async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
         let (workspace, query) = (workspace.clone(), query.to_owned());
-        self.parts.readers.read(move |sql| notes::search(sql, &workspace, &query, limit)).await
+        self.parts.read(move |sql| notes::search(sql, &workspace, &query, limit)).await
     }
 }

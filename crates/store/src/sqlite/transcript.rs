@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{envelope::TranscriptHead, ids::RunId, message::Message};
 
 use super::{
+    access::Tx,
     blobs::{self, Body},
     columns::{Hex, Uint},
     runs,
-    writer::Tx,
 };
 use crate::{Result, StoreError};
 

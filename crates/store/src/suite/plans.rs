@@ -9,7 +9,7 @@ use windlass_core::{
 use super::{Bench, code, head_of, note, run_id, started};
 use crate::{JournalledPlan, PlanCommit};
 
-fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCommit {
+pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCommit {
     let notes = vec![PlannerNote { text: text.to_owned(), labels: Default::default() }];
     PlanCommit {
         run: run.clone(),

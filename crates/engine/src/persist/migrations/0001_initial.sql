@@ -74,7 +74,11 @@ CREATE TABLE engine_visibility (
     -- The same as a JSON object, for filters: text, numbers, booleans, Unix nanoseconds for times, arrays of text.
     attributes TEXT NOT NULL
 ) STRICT;
-CREATE INDEX engine_visibility_order ON engine_visibility (namespace, start_time DESC, run DESC);
-CREATE INDEX engine_visibility_workflow ON engine_visibility (namespace, workflow_id);
-CREATE INDEX engine_visibility_status ON engine_visibility (namespace, status, start_time DESC, run DESC);
-CREATE INDEX engine_visibility_closed ON engine_visibility (close_time) WHERE close_time IS NOT NULL;
+-- In the order in which lists show runs: open ones first, then by closing time.
+CREATE INDEX engine_visibility_order ON engine_visibility
+    (namespace, COALESCE(close_time, 9223372036854775807) DESC, start_time DESC, run_id);
+CREATE INDEX engine_visibility_workflow ON engine_visibility
+    (namespace, workflow_id, COALESCE(close_time, 9223372036854775807) DESC, start_time DESC, run_id);
+CREATE INDEX engine_visibility_status ON engine_visibility
+    (namespace, status, COALESCE(close_time, 9223372036854775807) DESC, start_time DESC, run_id);
+CREATE INDEX engine_visibility_closed ON engine_visibility (namespace, close_time) WHERE close_time IS NOT NULL;

@@ -3,6 +3,7 @@
 mod commits;
 mod files;
 mod interleavings;
+mod shared;
 mod stored;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use tempfile::TempDir;
 use windlass_core::time::Timestamp;
 
-use super::{Options, SqliteStore};
+use super::{Ack, Clock, Database, Options, SqliteStore};
 use crate::{
     Store,
     suite::{Bench, store_suite},
@@ -27,15 +28,30 @@ mod suite {
     store_suite!(crate::sqlite::tests::bench);
 }
 
+mod suite_when_riding {
+    use super::*;
+    store_suite!(crate::sqlite::tests::riding_bench);
+}
+
 fn bench() -> Bench {
+    bench_of(|path, clock| SqliteStore::open(Options { clock, ..Options::new(path) }).unwrap())
+}
+
+fn riding_bench() -> Bench {
+    bench_of(|path, clock| {
+        let database = Database::open(windlass_sqlite::Options::new(path)).unwrap();
+        SqliteStore::on(database, clock, Ack::Written).unwrap()
+    })
+}
+
+fn bench_of(open: impl Fn(PathBuf, Clock) -> SqliteStore + Send + Sync + 'static) -> Bench {
     let directory = TempDir::new().unwrap();
     let clock = Arc::new(AtomicU64::new(1));
     let open = {
         let clock = Arc::clone(&clock);
         move || -> Arc<dyn Store> {
             let clock = Arc::clone(&clock);
-            let clock = Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)));
-            Arc::new(SqliteStore::open(Options { clock, ..Options::new(file(&directory)) }).unwrap())
+            Arc::new(open(file(&directory), Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)))))
         }
     };
     Bench { store: open(), another: Box::new(open), clock }

@@ -1,0 +1,165 @@
+//! The names a filter may use: what every run has, what Temporal predefines, and what a namespace adds.
+
+use std::collections::BTreeMap;
+
+use temporalio_protos::temporal::api::enums::v1::IndexedValueType::{
+    self, Bool, Datetime, Double, Int, Keyword, KeywordList, Text, Unspecified,
+};
+
+const PREFIX: &str = "Temporal";
+
+/// What a run has by itself: name, type, and how `engine_visibility` tells it. What is known only when a run closes is
+/// null before, as it is on the server.
+const SYSTEM: [(&str, IndexedValueType, &str); 15] = [
+    ("WorkflowId", Keyword, "workflow_id"),
+    ("RunId", Keyword, "run_id"),
+    ("WorkflowType", Keyword, "workflow_type"),
+    ("StartTime", Datetime, "start_time"),
+    ("ExecutionTime", Datetime, "execution_time"),
+    ("CloseTime", Datetime, "close_time"),
+    ("ExecutionStatus", Keyword, "status"),
+    ("TaskQueue", Keyword, "task_queue"),
+    ("HistoryLength", Int, "IIF(close_time IS NULL, NULL, history_length)"),
+    ("HistorySizeBytes", Int, "IIF(close_time IS NULL, NULL, history_size)"),
+    ("ExecutionDuration", Int, "(close_time - execution_time)"),
+    ("ParentWorkflowId", Keyword, "parent_workflow_id"),
+    ("ParentRunId", Keyword, "parent_run_id"),
+    ("RootWorkflowId", Keyword, "root_workflow_id"),
+    ("RootRunId", Keyword, "root_run_id"),
+];
+
+/// Known in every namespace and kept like custom attributes: name, type, and whether a caller may set it.
+const PREDEFINED: [(&str, IndexedValueType, bool); 17] = [
+    ("TemporalChangeVersion", KeywordList, true),
+    ("BinaryChecksums", KeywordList, true),
+    ("BuildIds", KeywordList, true),
+    ("BatcherNamespace", Keyword, true),
+    ("BatcherUser", Keyword, true),
+    ("TemporalScheduledStartTime", Datetime, true),
+    ("TemporalScheduledById", Keyword, true),
+    ("TemporalSchedulePaused", Bool, true),
+    ("TemporalNamespaceDivision", Keyword, true),
+    ("TemporalPauseInfo", KeywordList, true),
+    ("TemporalReportedProblems", KeywordList, true),
+    ("TemporalWorkerDeploymentVersion", Keyword, false),
+    ("TemporalWorkflowVersioningBehavior", Keyword, false),
+    ("TemporalWorkerDeployment", Keyword, false),
+    ("TemporalUsedWorkerDeploymentVersions", KeywordList, false),
+    ("TemporalExternalPayloadCount", Int, false),
+    ("TemporalExternalPayloadSizeBytes", Int, false),
+];
+
+/// The attributes that a namespace adds, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    custom: BTreeMap<String, IndexedValueType>,
+}
+
+impl FromIterator<(String, IndexedValueType)> for Attributes {
+    fn from_iter<I: IntoIterator<Item = (String, IndexedValueType)>>(custom: I) -> Self {
+        Self { custom: custom.into_iter().collect() }
+    }
+}
+
+/// Something a filter can test.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Field {
+    /// As the query spelled it.
+    pub(super) alias: String,
+    /// As it is known.
+    pub(super) name: String,
+    pub(super) kind: IndexedValueType,
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Place {
+    /// An expression over the table's columns.
+    Column(&'static str),
+    /// A key of the column `attributes`.
+    Attribute(String),
+}
+
+/// Who decides about an attribute that a caller wants to set.
+#[derive(Debug, PartialEq)]
+pub(super) enum Settable {
+    Yes(IndexedValueType),
+    No,
+    Unknown,
+}
+
+impl Attributes {
+    /// Custom names first, then known ones, then known ones with `Temporal` put before or taken off.
+    pub(super) fn resolve(&self, alias: &str) -> Option<Field> {
+        let bare = alias.strip_prefix(PREFIX).unwrap_or(alias);
+        let (name, kind, place) = self
+            .known(alias)
+            .or_else(|| (bare == "ScheduleId").then(|| self.known("WorkflowId")).flatten())
+            .or_else(|| self.known(&format!("{PREFIX}{alias}")))
+            .or_else(|| self.known(bare))?;
+        Some(Field { alias: alias.to_owned(), name, kind, place })
+    }
+
+    fn known(&self, name: &str) -> Option<(String, IndexedValueType, Place)> {
+        if let Some((_, kind, column)) = SYSTEM.iter().find(|(known, ..)| *known == name) {
+            return Some((name.to_owned(), *kind, Place::Column(column)));
+        }
+        let predefined = PREDEFINED.iter().find(|(known, ..)| *known == name).map(|(_, kind, _)| *kind);
+        let kind = predefined.or_else(|| self.custom.get(name).copied())?;
+        Some((name.to_owned(), kind, Place::Attribute(name.to_owned())))
+    }
+
+    /// The name of the type that a value is noted with.
+    pub(crate) fn kind_of(&self, name: &str) -> Option<&'static str> {
+        match self.settable(name) {
+            Settable::Yes(kind) => Some(kind_name(kind)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn settable(&self, name: &str) -> Settable {
+        if SYSTEM.iter().any(|(known, ..)| *known == name) {
+            return Settable::No;
+        }
+        match PREDEFINED.iter().find(|(known, ..)| *known == name) {
+            Some((_, kind, true)) => Settable::Yes(*kind),
+            Some((_, _, false)) => Settable::No,
+            None => self.custom.get(name).map_or(Settable::Unknown, |kind| Settable::Yes(*kind)),
+        }
+    }
+}
+
+/// A type's name in messages and in the metadata of payloads.
+pub(super) fn kind_name(kind: IndexedValueType) -> &'static str {
+    match kind {
+        Unspecified => "Unspecified",
+        Text => "Text",
+        Keyword => "Keyword",
+        Int => "Int",
+        Double => "Double",
+        Bool => "Bool",
+        Datetime => "Datetime",
+        KeywordList => "KeywordList",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_with_and_without_the_prefix() {
+        let attributes = Attributes::from_iter([("TemporalLike".to_owned(), Int), ("ScheduleId".to_owned(), Text)]);
+        let found = |alias: &str| attributes.resolve(alias).map(|field| (field.name, field.kind));
+        let known = |name: &str, kind| Some((name.to_owned(), kind));
+
+        assert_eq!(found("WorkflowId"), known("WorkflowId", Keyword));
+        assert_eq!(found("TemporalWorkflowId"), known("WorkflowId", Keyword));
+        assert_eq!(found("ScheduledById"), known("TemporalScheduledById", Keyword));
+        assert_eq!(found("Like"), known("TemporalLike", Int));
+        assert_eq!(found("ScheduleId"), known("ScheduleId", Text));
+        assert_eq!(found("workflowid"), None);
+        assert_eq!(Attributes::default().resolve("ScheduleId").unwrap().name, "WorkflowId");
+        assert_eq!(Attributes::default().resolve("TemporalScheduleId").unwrap().name, "WorkflowId");
+    }
+}

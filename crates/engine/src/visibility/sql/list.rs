@@ -1,0 +1,72 @@
+//! Pages of runs: open ones first, then by closing time, the latest first.
+
+use prost::Message;
+use rusqlite::{Connection, params_from_iter, types::Value};
+
+use super::{Error, row::VisibilityRow};
+use crate::{Refusal, visibility::Query};
+
+/// Open runs close after every closed one.
+const CLOSING: &str = "COALESCE(close_time, 9223372036854775807)";
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Page {
+    pub rows: Vec<VisibilityRow>,
+    /// Where the next page goes on; empty after the last one.
+    pub next: Vec<u8>,
+}
+
+/// The last row of a page. Rows come and go between pages, so a page starts after a row's place in the order, whether
+/// or not that row is still there.
+#[derive(Clone, PartialEq, Message)]
+struct Token {
+    #[prost(int64, tag = "1")]
+    closing: i64,
+    #[prost(int64, tag = "2")]
+    start_time: i64,
+    #[prost(string, tag = "3")]
+    run_id: String,
+}
+
+/// One page; `token` is empty for the first.
+pub(crate) fn list(
+    connection: &Connection,
+    namespace: &str,
+    query: &Query,
+    page_size: usize,
+    token: &[u8],
+) -> Result<Page, Error> {
+    let (filter, values) = query.where_sql();
+    let mut parameters = vec![Value::Text(namespace.to_owned())];
+    parameters.extend(values);
+    let mut after = "TRUE".to_owned();
+    if !token.is_empty() {
+        let Token { closing, start_time, run_id } =
+            Token::decode(token).map_err(|_| Refusal::invalid("invalid NextPageToken"))?;
+        after = format!("{CLOSING} <= ? AND ({CLOSING} < ? OR start_time < ? OR (start_time = ? AND run_id > ?))");
+        parameters.extend([closing, closing, start_time, start_time].map(Value::Integer));
+        parameters.push(Value::Text(run_id));
+    }
+    // One more than asked for tells whether there is another page.
+    parameters.push(Value::Integer(i64::try_from(page_size).unwrap_or(i64::MAX).saturating_add(1)));
+    let sql = format!(
+        "SELECT * FROM engine_visibility WHERE namespace = ? AND ({filter}) AND ({after}) \
+         ORDER BY {CLOSING} DESC, start_time DESC, run_id LIMIT ?"
+    );
+    let mut rows: Vec<_> = connection
+        .prepare(&sql)?
+        .query_map(params_from_iter(parameters), VisibilityRow::read)?
+        .collect::<Result<_, _>>()?;
+    let more = rows.len() > page_size;
+    rows.truncate(page_size);
+    let next = match rows.last() {
+        Some(last) if more => Token {
+            closing: last.close_time.unwrap_or(i64::MAX),
+            start_time: last.start_time,
+            run_id: last.run_id.clone(),
+        }
+        .encode_to_vec(),
+        _ => Vec::new(),
+    };
+    Ok(Page { rows, next })
+}

@@ -1,0 +1,186 @@
+//! The writer: order, groups, and what one write means for its neighbours.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tempfile::TempDir;
+
+use super::{Gate, apply, file, insert, open, submit, words};
+use crate::{Ack, Database, DatabaseError, ErrorKind, Options, Ticket, Tx, writer::BATCH};
+
+fn refused(detail: &str) -> DatabaseError {
+    DatabaseError::Refused { detail: detail.to_owned() }
+}
+
+#[tokio::test]
+async fn what_queues_up_is_committed_together_in_the_order_of_the_calls() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let gate = Gate::shut(&database).await;
+    let before = database.stats();
+    let tickets = [
+        submit(&database, Ack::Durable, "one"),
+        apply(&database, Ack::Written, "two"),
+        submit(&database, Ack::Written, "three"),
+        apply(&database, Ack::Durable, "four"),
+    ];
+    assert_eq!(database.queued(), 4);
+    gate.open().await;
+    for ticket in tickets {
+        ticket.await.unwrap();
+    }
+    let after = database.stats();
+    // The gate's commit and the one of everything behind it.
+    assert_eq!((after.commits - before.commits, after.writes - before.writes), (2, 5));
+    assert_eq!(words(&database), ["one", "two", "three", "four"]);
+    assert_eq!(database.queued(), 0);
+}
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_no_trace_and_does_not_hurt_its_neighbours() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let gate = Gate::shut(&database).await;
+    let before = submit(&database, Ack::Durable, "before");
+    let failing: Ticket<(), _> = database.submit(Ack::Durable, |tx| {
+        insert(tx, "failing")?;
+        tx.after_sync(|| panic!("what is not kept has nothing to do afterwards"));
+        Err(refused("a change of mind"))
+    });
+    let panicking: Ticket<(), DatabaseError> = database.submit(Ack::Durable, |tx| {
+        insert(tx, "panicking")?;
+        panic!("a write that panics")
+    });
+    let after = apply(&database, Ack::Durable, "after");
+    gate.open().await;
+
+    before.await.unwrap();
+    assert_eq!(failing.await, Err(refused("a change of mind")));
+    assert_eq!(panicking.await, Err(DatabaseError::unavailable("write", "the write panicked")));
+    after.await.unwrap();
+    assert_eq!(words(&database), ["before", "after"]);
+}
+
+#[tokio::test]
+async fn a_write_that_is_alone_and_fails_leaves_no_trace_either() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let before = database.stats();
+    let failing: Ticket<(), _> = database.submit(Ack::Durable, |tx| {
+        insert(tx, "failing")?;
+        Err(refused("a change of mind"))
+    });
+    assert_eq!(failing.await, Err(refused("a change of mind")));
+    assert_eq!((database.stats().commits, words(&database)), (before.commits, Vec::new()));
+    submit(&database, Ack::Durable, "failing").await.unwrap();
+    assert_eq!(words(&database), ["failing"]);
+}
+
+/// Queues a neighbour and a write that costs the whole batch; returns what both are told.
+async fn lose_a_batch(
+    database: &Database,
+    culprit: impl FnOnce(&Database) -> Ticket<(), DatabaseError>,
+) -> [DatabaseError; 2] {
+    let gate = Gate::shut(database).await;
+    let neighbour = submit(database, Ack::Written, "neighbour");
+    let culprit = culprit(database);
+    gate.open().await;
+    [neighbour.await.unwrap_err(), culprit.await.unwrap_err()]
+}
+
+#[tokio::test]
+async fn a_decided_write_that_fails_costs_the_batch() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    apply(&database, Ack::Durable, "taken").await.unwrap();
+    let twice = lose_a_batch(&database, |database| apply(database, Ack::Durable, "taken")).await;
+    let panic = lose_a_batch(&database, |database| {
+        database.apply(Ack::Durable, |_: &Tx<'_>| -> rusqlite::Result<()> { panic!("a write that panics") })
+    });
+    for error in twice.into_iter().chain(panic.await) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    assert_eq!(words(&database), ["taken"]);
+    submit(&database, Ack::Durable, "neighbour").await.unwrap();
+    assert_eq!(words(&database), ["taken", "neighbour"]);
+}
+
+#[tokio::test]
+async fn whoever_wants_to_know_of_a_lost_batch_is_told_before_its_callers_and_its_successors() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    apply(&database, Ack::Durable, "taken").await.unwrap();
+    let gate = Gate::shut(&database).await;
+    let lost = Mutex::new(apply(&database, Ack::Durable, "taken"));
+    let neighbours: Vec<_> = (1..BATCH).map(|_| database.apply(Ack::Written, |_| Ok(()))).collect();
+    let (answers, losses) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    database.on_failed_commit({
+        let (answers, losses) = (Arc::clone(&answers), Arc::clone(&losses));
+        move || {
+            answers.lock().unwrap().push(lost.lock().unwrap().try_answer());
+            losses.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let successor = database.submit(Ack::Written, move |_| Ok::<_, DatabaseError>(losses.load(Ordering::SeqCst)));
+    gate.open().await;
+    for neighbour in neighbours {
+        neighbour.await.unwrap_err();
+    }
+    assert_eq!(successor.await, Ok(1));
+    assert_eq!(*answers.lock().unwrap(), [None]);
+}
+
+#[tokio::test]
+async fn a_queue_that_is_full_refuses_at_once() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let gate = Gate::shut(&database).await;
+    let waiting: Vec<_> = (0..crate::database::QUEUE).map(|_| database.apply(Ack::Written, |_| Ok(()))).collect();
+    let error = submit(&database, Ack::Written, "one too many").await.unwrap_err();
+    assert_eq!(error, DatabaseError::unavailable("write", "too many writes wait already"));
+    gate.open().await;
+    for ticket in waiting {
+        ticket.await.unwrap();
+    }
+    submit(&database, Ack::Written, "room again").await.unwrap();
+    assert_eq!(words(&database), ["room again"]);
+}
+
+#[tokio::test]
+async fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let gate = Gate::shut(&database).await;
+    let accepted = submit(&database, Ack::Written, "accepted");
+    let closing = database.close();
+    let ((), closed) = tokio::join!(gate.open(), closing);
+    closed.unwrap();
+    accepted.await.unwrap();
+
+    assert_eq!(submit(&database, Ack::Durable, "late").await, Err(DatabaseError::Closed));
+    assert_eq!(database.read_blocking(|_| Ok(())), Err(DatabaseError::Closed));
+    assert_eq!(database.read(|_| Ok(())).await, Err(DatabaseError::Closed));
+    database.close().await.unwrap();
+    // Everything is in the one file: the log was folded into it.
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    assert_eq!(words(&open(Options::new(file(&directory)))), ["accepted"]);
+}
+
+#[tokio::test]
+async fn a_write_may_own_the_last_clone() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let clone = database.clone();
+    let gate = Gate::shut(&database).await;
+    let ticket = database.submit(Ack::Durable, move |tx| {
+        insert(tx, "kept")?;
+        drop(clone);
+        Ok::<_, DatabaseError>(())
+    });
+    drop(database);
+    gate.open().await;
+    ticket.await.unwrap();
+    assert_eq!(words(&open(Options::new(file(&directory)))), ["kept"]);
+}

@@ -1,0 +1,163 @@
+//! Commits that fail, disks that are full and disks that cannot be trusted.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+};
+
+use rusqlite::{Connection, Error, ffi};
+use tempfile::TempDir;
+
+use super::{Gate, all_words, apply, file, insert, open, submit, words, words_in};
+use crate::{Ack, Database, DatabaseError, ErrorKind, Faults, Options};
+
+/// Fails as often as it is told to, and allows as many pages as it is told to.
+struct Disk {
+    failing_commits: AtomicUsize,
+    failing_syncs: AtomicUsize,
+    pages: AtomicI64,
+}
+
+const PLENTY: i64 = 1_000_000;
+
+impl Faults for Disk {
+    fn before_batch(&self, sql: &Connection) -> rusqlite::Result<()> {
+        sql.pragma_update_and_check(None, "max_page_count", self.pages.load(Ordering::SeqCst), |_| Ok(()))
+    }
+
+    fn before_commit(&self) -> rusqlite::Result<()> {
+        if take_one(&self.failing_commits) {
+            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR), None));
+        }
+        Ok(())
+    }
+
+    fn before_sync(&self) -> io::Result<()> {
+        if take_one(&self.failing_syncs) { Err(io::Error::other("a broken cable")) } else { Ok(()) }
+    }
+}
+
+fn take_one(count: &AtomicUsize) -> bool {
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+fn unreliable(directory: &TempDir) -> (Arc<Disk>, Database) {
+    let disk = Arc::new(Disk {
+        failing_commits: AtomicUsize::new(0),
+        failing_syncs: AtomicUsize::new(0),
+        pages: AtomicI64::new(PLENTY),
+    });
+    let database = open(Options { faults: Some(disk.clone()), ..Options::new(file(directory)) });
+    (disk, database)
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    submit(&database, Ack::Durable, "before").await.unwrap();
+    let losses = Arc::new(AtomicUsize::new(0));
+    database.on_failed_commit({
+        let losses = Arc::clone(&losses);
+        move || _ = losses.fetch_add(1, Ordering::SeqCst)
+    });
+    let gate = Gate::shut(&database).await;
+    let writes = [
+        submit(&database, Ack::Durable, "a"),
+        apply(&database, Ack::Durable, "b"),
+        submit(&database, Ack::Written, "c"),
+        database.submit(Ack::Durable, |_| Err(DatabaseError::Refused { detail: "a mistake".to_owned() })),
+    ];
+    // The gate's own batch is lost too.
+    disk.failing_commits.store(2, Ordering::SeqCst);
+    gate.release.send(()).unwrap();
+    gate.job.await.unwrap_err();
+    for write in writes {
+        assert_eq!(write.await, Err(DatabaseError::unavailable("commit", "Error code 10: disk I/O error")));
+    }
+    assert_eq!((losses.load(Ordering::SeqCst), words(&database)), (2, vec!["before".to_owned()]));
+
+    // Nobody waits for what was never committed.
+    database.synced().await.unwrap();
+    submit(&database, Ack::Durable, "after").await.unwrap();
+    assert_eq!(words(&database), ["before", "after"]);
+    drop(database);
+    assert_eq!(words_in(&file(&directory)), ["before", "after"]);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_to_be_full_and_costs_nothing_that_was_acknowledged() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    submit(&database, Ack::Durable, "before").await.unwrap();
+    // SQLite takes this for "no more than there are".
+    disk.pages.store(1, Ordering::SeqCst);
+    let fill = |sql: &Connection| -> rusqlite::Result<()> {
+        insert(sql, "half")?;
+        insert(sql, &"x".repeat(1 << 20))
+    };
+
+    // Alone, among others, and as a decided write.
+    let alone = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?)).await;
+    let gate = Gate::shut(&database).await;
+    let neighbour = submit(&database, Ack::Durable, "neighbour");
+    let among_others = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?));
+    let successor = submit(&database, Ack::Durable, "successor");
+    gate.open().await;
+    let among_others = among_others.await;
+    let decided = database.apply(Ack::Durable, move |tx| fill(tx)).await;
+    let full = DatabaseError::DiskFull { detail: "database or disk is full".to_owned() };
+    assert_eq!([alone, among_others, decided], [(); 3].map(|()| Err(full.clone())));
+    for other in [neighbour.await, successor.await] {
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert_eq!(words(&database), ["before"]);
+
+    disk.pages.store(PLENTY, Ordering::SeqCst);
+    submit(&database, Ack::Durable, "after").await.unwrap();
+    drop(database);
+    assert_eq!(words_in(&file(&directory)), ["before", "after"]);
+}
+
+#[tokio::test]
+async fn a_write_that_hides_a_full_disk_does_not_split_its_batch() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    let gate = Gate::shut(&database).await;
+    let hiding = database.submit(Ack::Durable, |tx| {
+        _ = insert(tx, &"x".repeat(1 << 20));
+        Ok::<_, DatabaseError>(())
+    });
+    let successor = apply(&database, Ack::Durable, "successor");
+    disk.pages.store(1, Ordering::SeqCst);
+    gate.open().await;
+    assert_eq!([hiding.await, successor.await], [(); 2].map(|()| Err(DatabaseError::given_up())));
+    assert_eq!(words(&database), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn after_a_sync_that_failed_nothing_more_is_taken() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    submit(&database, Ack::Durable, "safe").await.unwrap();
+    let losses = Arc::new(AtomicUsize::new(0));
+    database.on_failed_commit({
+        let losses = Arc::clone(&losses);
+        move || _ = losses.fetch_add(1, Ordering::SeqCst)
+    });
+    disk.failing_syncs.store(1, Ordering::SeqCst);
+    let failed = DatabaseError::SyncFailed { detail: "a broken cable".to_owned() };
+    assert_eq!(submit(&database, Ack::Durable, "unknown").await, Err(failed.clone()));
+    assert_eq!(losses.load(Ordering::SeqCst), 1);
+    // A later sync would succeed and say nothing about what the failed one lost.
+    assert_eq!(submit(&database, Ack::Durable, "later").await, Err(failed.clone()));
+    assert_eq!(submit(&database, Ack::Written, "later").await, Err(failed.clone()));
+    assert_eq!(database.synced().await, Err(failed));
+    // Reads go on.
+    assert_eq!(database.read(all_words).await.unwrap().first().map(String::as_str), Some("safe"));
+    drop(database);
+    assert_eq!(words_in(&file(&directory))[0], "safe");
+}

@@ -1,0 +1,143 @@
+//! Who waits for the disk, and who rides on whose sync.
+
+use std::{
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+};
+
+use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{Gate, file, insert, open, submit, words, words_in};
+use crate::{Ack, Database, DatabaseError, Durability, Faults, Options};
+
+/// A disk that asks before it syncs, once it is told to.
+struct Disk {
+    slow: AtomicBool,
+    asks: UnboundedSender<()>,
+    may: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Faults for Disk {
+    fn before_sync(&self) -> io::Result<()> {
+        if self.slow.load(Ordering::SeqCst) {
+            self.asks.send(()).map_err(io::Error::other)?;
+            self.may.lock().unwrap().recv().map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+/// A database and the say over its disk. The say is given up first, so that nobody waits for it.
+struct Slow {
+    allow: mpsc::Sender<()>,
+    asked: UnboundedReceiver<()>,
+    database: Database,
+    directory: TempDir,
+}
+
+impl Slow {
+    fn open() -> Self {
+        let directory = TempDir::new().unwrap();
+        let (asks, asked) = unbounded_channel();
+        let (allow, may) = mpsc::channel();
+        let disk = Arc::new(Disk { slow: AtomicBool::new(false), asks, may: Mutex::new(may) });
+        let database = open(Options { faults: Some(disk.clone()), ..Options::new(file(&directory)) });
+        disk.slow.store(true, Ordering::SeqCst);
+        Self { allow, asked, database, directory }
+    }
+}
+
+#[tokio::test]
+async fn a_durable_write_waits_for_the_disk_and_a_written_one_of_the_same_commit_does_not() {
+    let mut slow = Slow::open();
+    let gate = Gate::shut(&slow.database).await;
+    let written = submit(&slow.database, Ack::Written, "written");
+    let mut durable = submit(&slow.database, Ack::Durable, "durable");
+    gate.open().await;
+    written.await.unwrap();
+    slow.asked.recv().await.unwrap();
+    assert_eq!((durable.try_answer(), words(&slow.database)), (None, vec!["written".into(), "durable".into()]));
+    slow.allow.send(()).unwrap();
+    durable.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sync_covers_everything_committed_before_it() {
+    let mut slow = Slow::open();
+    let before = slow.database.stats();
+    let (tell, told) = unbounded_channel();
+    let written = slow.database.submit(Ack::Written, move |tx| {
+        insert(tx, "written")?;
+        tx.after_sync(move || tell.send("safe").unwrap());
+        Ok::<_, DatabaseError>(())
+    });
+    let durable = submit(&slow.database, Ack::Durable, "durable");
+    written.await.unwrap();
+    assert!(told.is_empty());
+    slow.asked.recv().await.unwrap();
+    assert!(told.is_empty());
+    slow.allow.send(()).unwrap();
+    durable.await.unwrap();
+    // Told before the one who waited, and by the same sync unless the writer was so slow that it was time for another.
+    assert_eq!(told.len(), 1);
+    let after = slow.database.stats();
+    assert!(after.syncs - before.syncs <= after.commits - before.commits);
+}
+
+#[tokio::test]
+async fn a_write_nobody_waits_for_is_synced_all_the_same_and_then_the_writer_rests() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let before = database.stats();
+    submit(&database, Ack::Written, "lone").await.unwrap();
+    database.synced().await.unwrap();
+    assert_eq!(database.stats().syncs - before.syncs, 1);
+    // Nothing is left to wait for.
+    database.synced().await.unwrap();
+    assert_eq!(database.stats().syncs - before.syncs, 1);
+}
+
+#[tokio::test]
+async fn a_written_write_survives_the_process() {
+    let slow = Slow::open();
+    submit(&slow.database, Ack::Written, "written").await.unwrap();
+    // What a kill leaves: the database and its log as they are at this moment, and no shared memory.
+    let wreck = TempDir::new().unwrap();
+    for name in ["test.db", "test.db-wal"] {
+        std::fs::copy(slow.directory.path().join(name), wreck.path().join(name)).unwrap();
+    }
+    assert_eq!(words_in(&file(&wreck)), ["written"]);
+}
+
+#[tokio::test]
+async fn a_durable_write_that_found_everything_done_still_waits_for_what_it_found() {
+    let mut slow = Slow::open();
+    submit(&slow.database, Ack::Written, "written").await.unwrap();
+    let mut repeat = slow.database.submit(Ack::Durable, |tx| {
+        Ok::<_, DatabaseError>(tx.query_row("SELECT count(*) FROM words", [], |row| row.get::<_, i64>(0))?)
+    });
+    slow.asked.recv().await.unwrap();
+    assert_eq!(repeat.try_answer(), None);
+    drop(slow.allow);
+    assert!(matches!(repeat.await, Err(DatabaseError::SyncFailed { .. })));
+}
+
+#[tokio::test]
+async fn a_relaxed_database_syncs_nothing() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options { durability: Durability::Relaxed, ..Options::new(file(&directory)) });
+    let (tell, told) = unbounded_channel();
+    let write = database.submit(Ack::Durable, move |tx| {
+        insert(tx, "relaxed")?;
+        tx.after_sync(move || tell.send(()).unwrap());
+        Ok::<_, DatabaseError>(())
+    });
+    write.await.unwrap();
+    database.synced().await.unwrap();
+    assert_eq!((told.len(), database.stats().syncs), (1, 0));
+}

@@ -1,0 +1,80 @@
+//! How the store uses its database: what a write works with, how many of them may wait, and which wait for the disk.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windlass_core::{ids::RunId, time::Timestamp};
+use windlass_sqlite::{Ack, DatabaseError};
+
+use super::Parts;
+use crate::Result;
+
+/// Writes that may be under way; beyond that, callers wait.
+pub(super) const UNDER_WAY: usize = 1024;
+
+/// What a job works with.
+pub(super) struct Tx<'c> {
+    pub(super) sql: &'c Connection,
+    pub(super) now: Timestamp,
+    reached: Vec<(RunId, u64)>,
+}
+
+impl Tx<'_> {
+    /// The run's log grows to `seq` if this job is committed.
+    pub(super) fn log_reaches(&mut self, run: &RunId, seq: u64) {
+        self.reached.push((run.clone(), seq));
+    }
+}
+
+impl Parts {
+    /// Carries out `work` and returns once its effect is durable. A caller that goes away does not stop it.
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        self.write_until(Ack::Durable, work).await
+    }
+
+    /// Carries out `work`, which is part of a run. It waits for the disk only if whoever opened the store wants that:
+    /// see the module's documentation.
+    pub(super) async fn ride<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        self.write_until(self.riding, work).await
+    }
+
+    /// Runs `work` on one snapshot of the database.
+    pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        // A shared database would still answer; but whoever watches a log ends only when a read is refused.
+        if self.turns.is_closed() {
+            return Err(DatabaseError::Closed.into());
+        }
+        self.database.read(work).await
+    }
+
+    async fn write_until<T, F>(&self, ack: Ack, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        let _turn = self.turns.acquire().await.map_err(|_| DatabaseError::Closed)?;
+        let (clock, watchers) = (Arc::clone(&self.clock), Arc::clone(&self.watchers));
+        let job = move |database: &windlass_sqlite::Tx<'_>| {
+            let mut tx = Tx { sql: database, now: clock(), reached: Vec::new() };
+            let outcome = work(&mut tx)?;
+            let reached = tx.reached;
+            if !reached.is_empty() {
+                database.after_sync(move || reached.iter().for_each(|(run, seq)| watchers.reached(run, *seq)));
+            }
+            Ok(outcome)
+        };
+        self.database.submit(ack, job).await
+    }
+}

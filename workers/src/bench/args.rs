@@ -1,0 +1,183 @@
+//! What can be typed after `windlass bench`, and what each metric does with it.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use windlass_store::sqlite::Durability;
+
+use super::{backend::Backend, server::ServerSide, work::Work};
+use crate::cli::{Failure, usage};
+
+const EXAMPLES: &str = "\
+Examples:
+  windlass bench latency                                  the embedded engine, in a temporary directory
+  windlass bench all --json > figures.jsonl
+  windlass bench throughput --runs 50,200,800 --turns 10
+  windlass bench parked --temporal 127.0.0.1:7233 --server-pid $(pgrep -n temporal)
+
+One run is --turns turns, each a plan of the scripted model and --calls parallel tool calls of about 1 KB, on the real
+workflow, activities and store. docs/guides/bench.md says how every figure is taken.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BenchArgs {
+    /// What to measure
+    metric: Metric,
+
+    /// Runs of a measurement; with several numbers it is made once for each [default: as many as the metric is about]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Vec<u32>,
+
+    /// Turns of a run [default: 20 for latency, 1000 for growth, else 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    turns: Option<u32>,
+
+    /// Parallel tool calls of a turn [default: 1 for latency and growth, else 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    calls: Option<u32>,
+
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeat: u32,
+
+    /// Seed of what is random: the tool's results and the moment of the kill
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// Use a tool that forbids a repeat, instead of one whose repeat is harmless
+    #[arg(long)]
+    once: bool,
+
+    /// What an acknowledged write survives
+    #[arg(long, value_name = "LEVEL", default_value = "full")]
+    durability: Level,
+
+    /// How many runs the worker keeps in memory; others are replayed when something happens to them
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(super) max_cached_runs: usize,
+
+    /// Process of the server, to measure its side, too
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+
+    /// Database file of the server, to add its growth to the store's
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    server_database: Option<PathBuf>,
+
+    /// Hold runs for another process of this program
+    #[arg(long, hide = true)]
+    pub(super) host: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Metric {
+    /// How long a step takes when nothing else is under way
+    Latency,
+    /// Steps per second of many runs at once, and what a step costs
+    Throughput,
+    /// From a person's answer to the end of the run that waited for it
+    Signal,
+    /// What runs cost that wait for a person, and how soon they go on after a restart
+    Parked,
+    /// What a turn costs early and late in a long run
+    Growth,
+    /// What a killed process costs
+    Recovery,
+    /// All of these
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// The end of the process, of the system and of the power supply
+    Full,
+    /// The end of the process
+    Relaxed,
+}
+
+/// One measurement to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) metric: Metric,
+    pub(super) runs: u32,
+    pub(super) work: Work,
+}
+
+impl BenchArgs {
+    pub(super) fn durability(&self) -> Durability {
+        match self.durability {
+            Level::Full => Durability::Full,
+            Level::Relaxed => Durability::Relaxed,
+        }
+    }
+
+    /// The server's side, which only a server has.
+    pub(super) fn server(&self, backend: &Backend) -> Result<ServerSide, Failure> {
+        let server = ServerSide { pid: self.server_pid, database: self.server_database.clone() };
+        match backend {
+            Backend::Embedded if server != ServerSide::default() => {
+                Err(usage("--server-pid and --server-database are about a server; give its address with --temporal"))
+            }
+            _ => Ok(server),
+        }
+    }
+
+    /// The measurements of one round, in order.
+    pub(super) fn tasks(&self) -> Result<Vec<Task>, Failure> {
+        if self.metric == Metric::All {
+            let each = Metric::value_variants().iter().filter(|metric| **metric != Metric::All);
+            return Ok(each.flat_map(|metric| self.tasks_of(*metric)).collect());
+        }
+        let (has_runs, has_turns) = (self.metric != Metric::Growth, self.metric.works());
+        for (given, has, option) in [
+            (!self.runs.is_empty(), has_runs, "--runs"),
+            (self.turns.is_some(), has_turns, "--turns"),
+            (self.calls.is_some(), has_turns, "--calls"),
+        ] {
+            if given && !has {
+                let metric = self.metric.name();
+                return Err(usage(format!("`bench {metric}` has no use for {option}; leave it out")));
+            }
+        }
+        Ok(self.tasks_of(self.metric))
+    }
+
+    fn tasks_of(&self, metric: Metric) -> Vec<Task> {
+        let (default_runs, turns, calls): (&[u32], u32, u32) = match metric {
+            Metric::Latency => (&[10], 20, 1),
+            Metric::Throughput => (&[200], 5, 2),
+            Metric::Signal => (&[200], 5, 2),
+            Metric::Parked => (&[1_000, 10_000], 5, 2),
+            Metric::Growth => (&[1], 1_000, 1),
+            Metric::Recovery => (&[100], 5, 2),
+            Metric::All => (&[], 0, 0),
+        };
+        let runs = if self.runs.is_empty() || metric == Metric::Growth { default_runs } else { &self.runs };
+        let work = Work {
+            turns: self.turns.unwrap_or(turns),
+            calls: self.calls.unwrap_or(calls),
+            once: self.once,
+            seed: self.seed,
+        };
+        runs.iter().map(|runs| Task { metric, runs: *runs, work }).collect()
+    }
+}
+
+impl Metric {
+    /// Whether its runs have turns with calls.
+    fn works(self) -> bool {
+        !matches!(self, Self::Signal | Self::Parked)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+            Self::Signal => "signal",
+            Self::Parked => "parked",
+            Self::Growth => "growth",
+            Self::Recovery => "recovery",
+            Self::All => "all",
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the history of the measured runs lives. Everything else in this folder is the same for every backend.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use temporalio_client::Client;
+use windlass_store::sqlite::{Durability, Options, SqliteStore};
+
+use crate::{
+    cli::{Failure, usage},
+    temporal::{Connect, connect, ensure_search_attributes},
+};
+
+#[derive(Debug, Clone)]
+pub(super) enum Backend {
+    /// The engine in this process.
+    Embedded,
+    /// A Temporal server, wherever it is.
+    Address(Connect),
+}
+
+impl Backend {
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Embedded => "embedded".to_owned(),
+            Self::Address(connect) => format!("temporal://{}", connect.address),
+        }
+    }
+}
+
+/// A backend that is up, and the store beside it.
+pub(super) struct Opened {
+    pub(super) client: Client,
+    pub(super) store: Arc<SqliteStore>,
+    /// The file that grows with the runs, as far as it is on this side.
+    pub(super) database: PathBuf,
+}
+
+/// The database of a data directory.
+pub(super) fn database(data_dir: &Path) -> PathBuf {
+    data_dir.join("windlass.db")
+}
+
+/// Brings a backend up in a data directory.
+pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durability) -> Result<Opened, Failure> {
+    let connect_to = match backend {
+        Backend::Address(connect_to) => connect_to,
+        Backend::Embedded => {
+            return Err(usage("this build has no embedded engine; give the address of a server with --temporal"));
+        }
+    };
+    let client = connect(connect_to).await?;
+    ensure_search_attributes(&client).await?;
+    let database = database(data_dir);
+    let store = Arc::new(SqliteStore::open(Options { durability, ..Options::new(&database) })?);
+    Ok(Opened { client, store, database })
+}
+
+impl Opened {
+    /// Syncs of the store so far.
+    pub(super) fn store_syncs(&self) -> u64 {
+        self.store.stats().commits
+    }
+
+    /// All syncs so far; unknown where the history is somebody else's.
+    pub(super) fn syncs(&self) -> Option<u64> {
+        None
+    }
+
+    pub(super) async fn close(self) -> Result<(), Failure> {
+        Ok(self.store.close().await?)
+    }
+}

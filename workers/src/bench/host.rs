@@ -1,0 +1,163 @@
+//! The process that holds the runs of `parked` and `recovery`, so that it can be measured, stopped and killed. It does
+//! what it is told on stdin and says on stdout what became of it.
+
+use std::{
+    io::{self, Write as _},
+    sync::Arc,
+};
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use windlass_core::{envelope::CallStatus, event::EventBody, ids::RunId};
+
+use super::{
+    args::BenchArgs,
+    backend::Backend,
+    orders::{Brief, Order, Report},
+    probe::{Ledger, Probe},
+    rig::{Rig, answer, finish, park, start},
+    site::Site,
+    work,
+};
+use crate::{
+    cli::{Failure, usage},
+    ops::RunOps,
+};
+
+/// Runs that are started, or waited for, at the same time.
+const AT_ONCE: usize = 64;
+/// How many runs there are between two words about progress.
+const WORTH_A_WORD: u32 = 50;
+/// More than a run of the benchmark writes.
+const ALL_EVENTS: u32 = 100_000;
+
+/// Serves one measuring process until it says stop or goes away.
+pub(super) async fn serve(backend: Backend, args: &BenchArgs) -> Result<(), Failure> {
+    let mut lines = lines_of_stdin();
+    let brief = lines.recv().await.unwrap_or_default();
+    let brief: Brief = serde_json::from_str(&brief)
+        .map_err(|error| usage(format!("this is for `windlass bench` itself, which sends a brief: {error}")))?;
+    let (told, halfway) = oneshot::channel();
+    let ledger = match &brief.ledger {
+        Some(path) => Some(Arc::new(Ledger::open(path, brief.halfway.map(|calls| (calls, told)))?)),
+        None => None,
+    };
+    tokio::spawn(async move {
+        if halfway.await.is_ok() {
+            say(&Report::Halfway);
+        }
+    });
+    let site = Site {
+        backend,
+        durability: args.durability(),
+        max_cached_runs: args.max_cached_runs,
+        data_dir: brief.data_dir,
+        task_queue: brief.task_queue,
+        interrupted: CancellationToken::new(),
+    };
+    let probe = Probe { beats: None, ledger };
+    Rig::with(&site, brief.work, probe, async |rig| {
+        if orders(&rig.ops, &site, &mut lines).await? == Ending::Deserted {
+            rig.abandon(brief.runs);
+        }
+        Ok(())
+    })
+    .await
+}
+
+type Lines = mpsc::UnboundedReceiver<String>;
+
+/// Ends when stdin does.
+fn lines_of_stdin() -> Lines {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    Stopped,
+    /// Nobody gives orders any more.
+    Deserted,
+}
+
+async fn orders(ops: &RunOps, site: &Site, lines: &mut Lines) -> Result<Ending, Failure> {
+    while let Some(line) = lines.recv().await {
+        let order: Order = serde_json::from_str(&line)?;
+        if order == Order::Stop {
+            return Ok(Ending::Stopped);
+        }
+        let carried_out = tokio::select! {
+            carried_out = carry_out(ops, site, order) => carried_out,
+            // One order at a time: a line in the middle of one can only be the end of all lines.
+            _ = lines.recv() => return Ok(Ending::Deserted),
+        };
+        say(&carried_out.unwrap_or_else(|failure| Report::Failed { message: failure.to_string() }));
+    }
+    Ok(Ending::Deserted)
+}
+
+async fn carry_out(ops: &RunOps, site: &Site, order: Order) -> Result<Report, Failure> {
+    match order {
+        Order::Park { first, count } => {
+            all(site, first, count, async |run| park(ops, run).await.map(|_| ())).await?;
+        }
+        Order::Start { count } => {
+            all(site, 0, count, async |run| start(ops, work::working(), run).await.map(|_| ())).await?;
+        }
+        Order::Finish { count } => all(site, 0, count, async |run| finish(ops, &run).await.map(|_| ())).await?,
+        Order::Answer { run } => {
+            let run = site.run(run);
+            answer(ops, &run).await?;
+            finish(ops, &run).await?;
+        }
+        Order::CountUnknown { count } => return count_unknown(ops, site, count).await,
+        Order::Stop => {}
+    }
+    Ok(Report::Done)
+}
+
+/// Does the same to many runs, some of them at a time.
+async fn all(
+    site: &Site,
+    first: u32,
+    count: u32,
+    act: impl AsyncFn(RunId) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut done = 0;
+    let mut acts = stream::iter(first..first + count).map(|number| act(site.run(number))).buffer_unordered(AT_ONCE);
+    while acts.try_next().await?.is_some() {
+        done += 1;
+        if done % WORTH_A_WORD == 0 {
+            say(&Report::Progress { runs: done });
+        }
+    }
+    Ok(())
+}
+
+async fn count_unknown(ops: &RunOps, site: &Site, count: u32) -> Result<Report, Failure> {
+    let mut calls = 0;
+    for number in 0..count {
+        let events = ops.store().events(&site.run(number), 0, ALL_EVENTS).await?;
+        calls += events.iter().filter(|event| is_unknown(event.body().ok())).count() as u64;
+    }
+    Ok(Report::Counted { calls })
+}
+
+fn is_unknown(event: Option<EventBody>) -> bool {
+    matches!(event, Some(EventBody::ToolResult { status: CallStatus::OutcomeUnknown, .. }))
+}
+
+/// A reader that went away is noticed where orders are read.
+fn say(report: &Report) {
+    let mut out = io::stdout().lock();
+    let written = serde_json::to_writer(&mut out, report).map_err(io::Error::from);
+    let _ = written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+}

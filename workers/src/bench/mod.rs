@@ -1,0 +1,142 @@
+//! `windlass bench`: how fast and how heavy runs are on this machine, for whoever has to size one.
+//!
+//! Everything measured is the real thing: the run workflow, its activities and the store, on the embedded engine or any
+//! Temporal server. Only the model is scripted and the tool returns at once, so what is left is the runtime's own cost.
+//! One module per metric; `work` says what a run does, `rig` what it runs on, `host` is the process that is stopped and
+//! killed. How to read the figures is in `docs/guides/bench.md`.
+
+mod args;
+mod backend;
+mod facts;
+mod growth;
+mod host;
+mod hosted;
+mod latency;
+mod orders;
+mod parked;
+mod probe;
+mod progress;
+mod reading;
+mod recovery;
+mod rig;
+mod server;
+mod signal;
+mod site;
+mod stats;
+mod system;
+mod table;
+mod throughput;
+mod work;
+
+use std::{path::Path, process::ExitCode};
+
+use serde::Serialize;
+
+pub use self::args::BenchArgs;
+use self::{
+    args::{Metric, Task},
+    backend::Backend,
+    facts::Facts,
+    progress::Progress,
+    reading::Reading,
+    server::ServerSide,
+    site::{Ground, Site},
+};
+use crate::cli::{Failure, Global, Output, Stop};
+
+pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Failure> {
+    let backend = match &global.temporal {
+        Some(_) => Backend::Address(global.connect("bench")?),
+        None => Backend::Embedded,
+    };
+    if args.host {
+        Box::pin(host::serve(backend, &args)).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (tasks, server) = (args.tasks()?, args.server(&backend)?);
+    let interrupted = Stop::listen()?.into_token();
+    let ground = Ground::prepare(global.given_data_dir())?;
+    let facts = Facts::gather(&backend, &args, ground.path());
+    let out = Output::new(global.json);
+    facts.warnings().iter().for_each(|warning| out.note(format_args!("windlass: {warning}")));
+    if !out.json {
+        out.line(facts.heading());
+    }
+    let bench = Bench { server, out, facts };
+    for round in 1..=args.repeat {
+        for group in tasks.chunk_by(|one, other| one.metric == other.metric) {
+            let mut readings = Vec::new();
+            for task in group {
+                let site = Site {
+                    backend: backend.clone(),
+                    durability: args.durability(),
+                    max_cached_runs: args.max_cached_runs,
+                    data_dir: ground.path().join(format!("{}-{}-{round}", task.metric.name(), task.runs)),
+                    task_queue: format!("bench-{}", uuid::Uuid::now_v7().simple()),
+                    interrupted: interrupted.clone(),
+                };
+                let measured = bench.measure(&site, *task).await?;
+                bench.print_lines(&measured, round)?;
+                readings.extend(measured);
+                discard(&ground, &site.data_dir);
+            }
+            if !out.json {
+                out.line(format_args!("\n{}", table::render(&readings, out.table_width())));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What all measurements of a command share.
+struct Bench {
+    server: ServerSide,
+    out: Output,
+    facts: Facts,
+}
+
+impl Bench {
+    async fn measure(&self, site: &Site, task: Task) -> Result<Vec<Reading>, Failure> {
+        let Task { metric, runs, work } = task;
+        let progress = Progress::new();
+        match metric {
+            Metric::Latency => Box::pin(latency::measure(site, runs, work, &progress)).await,
+            Metric::Throughput => Box::pin(throughput::measure(site, runs, work, &self.server, &progress)).await,
+            Metric::Signal => Box::pin(signal::measure(site, runs, work, &progress)).await,
+            Metric::Parked => Box::pin(parked::measure(site, runs, work, &self.server, &progress)).await,
+            Metric::Growth => Box::pin(growth::measure(site, work, &progress)).await,
+            Metric::Recovery => Box::pin(recovery::measure(site, runs, work, &progress)).await,
+            Metric::All => Ok(Vec::new()),
+        }
+    }
+
+    fn print_lines(&self, readings: &[Reading], round: u32) -> Result<(), Failure> {
+        if self.out.json {
+            for reading in readings {
+                self.out.document(&Line { reading, round, facts: &self.facts })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line of `--json`.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    reading: &'a Reading,
+    round: u32,
+    #[serde(flatten)]
+    facts: &'a Facts,
+}
+
+/// A measurement's data is of no use after it. In a directory that somebody named it stays, to be looked at.
+fn discard(ground: &Ground, data_dir: &Path) {
+    if matches!(ground, Ground::Temporary(_)) {
+        // What cannot be removed now goes with the whole directory.
+        let _ = std::fs::remove_dir_all(data_dir);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What the measuring process and the process that holds the runs say to each other: one JSON document per line.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::work::Work;
+
+/// The first line: what to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Brief {
+    pub(super) data_dir: PathBuf,
+    pub(super) task_queue: String,
+    pub(super) work: Work,
+    /// Where every execution of a call is written down.
+    pub(super) ledger: Option<PathBuf>,
+    /// After how many calls to say so.
+    pub(super) halfway: Option<u64>,
+    /// How many runs there may be in the end.
+    pub(super) runs: u32,
+}
+
+impl Brief {
+    /// Without a ledger; where it takes place is filled in when the process is started.
+    pub(super) fn of(work: Work) -> Self {
+        Self { data_dir: PathBuf::new(), task_queue: String::new(), work, ledger: None, halfway: None, runs: 0 }
+    }
+}
+
+/// Every other line. Runs have numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub(super) enum Order {
+    /// Start runs that ask a person; done when all of them wait.
+    Park { first: u32, count: u32 },
+    /// Start runs that work; done when all are started.
+    Start { count: u32 },
+    /// Done when all of them have completed.
+    Finish { count: u32 },
+    /// Answer one that waits; done when it has completed.
+    Answer { run: u32 },
+    /// Count the calls whose outcome nobody knows.
+    CountUnknown { count: u32 },
+    /// End, in good order.
+    Stop,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "snake_case")]
+pub(super) enum Report {
+    Progress { runs: u32 },
+    Done,
+    Counted { calls: u64 },
+    Halfway,
+    Failed { message: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let orders = [Order::Park { first: 3, count: 4 }, Order::Answer { run: 0 }, Order::Stop];
+        for order in orders {
+            let line = serde_json::to_string(&order).unwrap();
+            assert_eq!(serde_json::from_str::<Order>(&line).unwrap(), order, "{line}");
+        }
+        assert_eq!(serde_json::to_string(&Report::Progress { runs: 7 }).unwrap(), r#"{"report":"progress","runs":7}"#);
+    }
+}

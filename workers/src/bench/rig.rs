@@ -1,0 +1,171 @@
+//! A backend with a worker on it, in this process: what runs are measured on.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use temporalio_client::UntypedWorkflow;
+use tokio_util::sync::CancellationToken;
+use windlass_activities::AgentCatalog;
+use windlass_core::{
+    envelope::{Answer, AnswerBody, RunOutput},
+    event::EventBody,
+    ids::{AgentId, AwaitId, RunId, WorkspaceId},
+};
+use windlass_models::{
+    ModelRegistry,
+    script::{SCHEME, ScriptModel},
+};
+use windlass_tools::ToolRegistry;
+
+use super::{
+    backend::{Backend, Opened, open},
+    probe::{Lookup, Probe, ProbedModel},
+    site::Site,
+    work::{self, Work},
+};
+use crate::{
+    cli::{Failure, failed},
+    ops::{RunOps, StartRun},
+    worker::{Ports, RunWorkerOptions, WorkerService},
+};
+
+/// Nothing is under way any more when a worker is stopped.
+const GRACE: Duration = Duration::from_secs(2);
+/// Runs that are cleared away at the same time.
+const AT_ONCE: usize = 64;
+/// More than a run writes until it waits.
+const FIRST_EVENTS: u32 = 100;
+
+pub(super) struct Rig {
+    pub(super) ops: RunOps,
+    pub(super) opened: Opened,
+    site: Site,
+    begun: AtomicU32,
+    abandoned: AtomicU32,
+}
+
+impl Rig {
+    /// Measures on a rig, which is taken down afterwards, however the measurement ended.
+    pub(super) async fn with<T>(
+        site: &Site,
+        work: Work,
+        probe: Probe,
+        measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let opened = open(&site.backend, &site.data_dir, site.durability).await?;
+        let service = worker(&opened, site, work, probe)?;
+        let stop = CancellationToken::new();
+        let mut worker = tokio::spawn(service.run(stop.clone()));
+        let workspace = WorkspaceId::new("bench");
+        let ops = RunOps::new(opened.client.clone(), opened.store.clone(), site.task_queue.clone(), workspace);
+        let rig = Self { ops, opened, site: site.clone(), begun: AtomicU32::new(0), abandoned: AtomicU32::new(0) };
+        let measured = tokio::select! {
+            measured = measure(&rig) => measured,
+            ended = &mut worker => Err(match ended {
+                Ok(Err(error)) => error.into(),
+                _ => failed("the worker stopped in the middle of the measurement"),
+            }),
+            () = site.interrupted.cancelled() => Err(interrupted()),
+        };
+        if measured.is_err() {
+            rig.abandon(rig.begun.load(Ordering::Relaxed));
+        }
+        stop.cancel();
+        // A worker that ended by itself has been reported already.
+        if !worker.is_finished() {
+            let _ = worker.await;
+        }
+        rig.clear().await;
+        let closed = rig.opened.close().await;
+        let measured = measured?;
+        closed.map(|()| measured)
+    }
+
+    /// An id for another run.
+    pub(super) fn next_run(&self) -> RunId {
+        self.site.run(self.begun.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Nobody wants the first so many runs any more.
+    pub(super) fn abandon(&self, runs: u32) {
+        self.abandoned.store(runs, Ordering::Relaxed);
+    }
+
+    /// Leaves nothing on somebody's server that waits there for weeks. Runs that have ended, or never began, need nothing,
+    /// and what is embedded goes with its directory.
+    async fn clear(&self) {
+        let runs = match self.site.backend {
+            Backend::Embedded => 0,
+            Backend::Address(_) => self.abandoned.load(Ordering::Relaxed),
+        };
+        let terminate = async |number| {
+            let handle = self.ops.client().get_workflow_handle::<UntypedWorkflow>(self.site.run(number).to_string());
+            let _ = handle.terminate(Default::default()).await;
+        };
+        stream::iter(0..runs).map(terminate).buffer_unordered(AT_ONCE).for_each(|()| std::future::ready(())).await;
+    }
+}
+
+fn worker(opened: &Opened, site: &Site, work: Work, probe: Probe) -> Result<WorkerService, Failure> {
+    let model = ProbedModel { scripts: ScriptModel::from_json(&work.scripts())?, probe: probe.clone() };
+    let ports = Ports {
+        store: opened.store.clone(),
+        models: ModelRegistry::new().with(SCHEME, Arc::new(model)),
+        tools: ToolRegistry::new().with(Lookup { work, probe }),
+        agents: AgentCatalog::from_iter(work::agents()?),
+    };
+    let options = RunWorkerOptions {
+        task_queue: site.task_queue.clone(),
+        max_cached_runs: site.max_cached_runs,
+        grace: GRACE,
+        deployment: None,
+    };
+    Ok(WorkerService::new(opened.client.clone(), ports, &options)?)
+}
+
+/// The user has seen enough.
+pub(super) fn interrupted() -> Failure {
+    failed("interrupted; nothing is left behind")
+}
+
+/// Starts a run of one of the benchmark's agents.
+pub(super) async fn start(ops: &RunOps, agent: AgentId, run: RunId) -> Result<RunId, Failure> {
+    let start = StartRun { run_id: run, ..StartRun::of(agent, None, "Go.") };
+    Ok(ops.start(start).await?)
+}
+
+/// Waits for the end of a run, which must be a good one.
+pub(super) async fn finish(ops: &RunOps, run: &RunId) -> Result<RunOutput, Failure> {
+    ops.result(run).await.map_err(|end| failed(format!("run {run} did not complete: {end}")))
+}
+
+/// A whole run.
+pub(super) async fn complete(ops: &RunOps, run: RunId) -> Result<RunOutput, Failure> {
+    let run = start(ops, work::working(), run).await?;
+    finish(ops, &run).await
+}
+
+/// Starts a run that asks a person, and returns once it waits.
+pub(super) async fn park(ops: &RunOps, run: RunId) -> Result<RunId, Failure> {
+    let mut watch = ops.store().watch(&run);
+    let run = start(ops, work::asking(), run).await?;
+    loop {
+        let events = ops.store().events(&run, 0, FIRST_EVENTS).await?;
+        if events.iter().any(|event| matches!(event.body(), Ok(EventBody::AwaitOpened { .. }))) {
+            return Ok(run);
+        }
+        watch.changed().await;
+    }
+}
+
+/// Answers a parked run as operators' tools do: with a signal.
+pub(super) async fn answer(ops: &RunOps, run: &RunId) -> Result<(), Failure> {
+    let answer = AnswerBody::Clarification { answer: "Yes.".to_owned() };
+    Ok(ops.signal_answer(run, Answer::new(AwaitId::new("await-1"), "bench", answer)).await?)
+}

@@ -1,0 +1,173 @@
+//! Readings for people: one table per metric, the units in its headings.
+
+use super::reading::{Growth, Latency, Parked, Reading, Recovery, Signal, Throughput};
+use crate::render::Table;
+
+/// Readings of one metric as a table.
+pub(super) fn render(readings: &[Reading], width: Option<u16>) -> String {
+    let Some(first) = readings.first() else { return String::new() };
+    let mut table = Table::new(headings(first));
+    for reading in readings {
+        table.row(cells(reading));
+    }
+    table.render(width)
+}
+
+fn headings(reading: &Reading) -> &'static [&'static str] {
+    match reading {
+        Reading::Latency(_) => &["LATENCY", "STEPS", "STEP P50 ms", "STEP P99 ms", "STEP MEAN ms", "RUN P50 ms"],
+        Reading::Throughput(_) => &[
+            "THROUGHPUT",
+            "STEPS",
+            "STEPS/s",
+            "RUNS/s",
+            "CPU ms/STEP",
+            "SERVER CPU ms/STEP",
+            "DISK B/STEP",
+            "FSYNCS/STEP",
+            "OF THE STORE",
+        ],
+        Reading::Signal(_) => &["SIGNAL", "P50 ms", "P99 ms"],
+        Reading::Parked(_) => &[
+            "PARKED",
+            "RSS MB",
+            "RSS B/RUN",
+            "RSS MB RESTARTED",
+            "SERVER RSS MB",
+            "DISK B/RUN",
+            "RESTART TO READY s",
+            "PARKING s",
+        ],
+        Reading::Growth(_) => &["GROWTH", "ms/TURN", "HISTORY B/TURN"],
+        Reading::Recovery(_) => {
+            &["RECOVERY", "ALL COMPLETE s", "CALLS", "EXECUTED", "DISTINCT", "DUPLICATED", "MISSING", "UNKNOWN"]
+        }
+    }
+}
+
+fn cells(reading: &Reading) -> Vec<String> {
+    match reading {
+        Reading::Latency(of) => latency(of),
+        Reading::Throughput(of) => throughput(of),
+        Reading::Signal(Signal { runs, p50_ms, p99_ms }) => vec![counted(*runs, "run"), ms(*p50_ms), ms(*p99_ms)],
+        Reading::Parked(of) => parked(of),
+        Reading::Growth(Growth { turn, turns, ms_per_turn, history_bytes_per_turn, .. }) => {
+            vec![format!("turn {turn} of {turns}"), ms(*ms_per_turn), whole(*history_bytes_per_turn)]
+        }
+        Reading::Recovery(of) => recovery(of),
+    }
+}
+
+fn latency(of: &Latency) -> Vec<String> {
+    vec![
+        shape(of.runs, of.turns, of.calls),
+        of.steps.to_string(),
+        ms(of.ms_per_step_p50),
+        ms(of.ms_per_step_p99),
+        ms(of.ms_per_step_mean),
+        ms(of.run_ms_p50),
+    ]
+}
+
+fn throughput(of: &Throughput) -> Vec<String> {
+    vec![
+        shape(of.runs, of.turns, of.calls),
+        of.steps.to_string(),
+        whole(of.steps_per_s),
+        format!("{:.1}", of.runs_per_s),
+        known(of.cpu_ms_per_step, ms),
+        known(of.server_cpu_ms_per_step, ms),
+        whole(of.disk_bytes_per_step),
+        known(of.fsyncs_per_step, ms),
+        ms(of.store_fsyncs_per_step),
+    ]
+}
+
+fn parked(of: &Parked) -> Vec<String> {
+    let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
+    vec![
+        counted(of.runs, "run"),
+        known(of.rss_bytes, megabytes),
+        known(of.rss_bytes_per_run, whole),
+        known(of.rss_bytes_restarted, megabytes),
+        known(of.server_rss_bytes, megabytes),
+        whole(of.disk_bytes_per_run),
+        ms(of.restart_to_ready_s),
+        format!("{:.1}", of.park_s),
+    ]
+}
+
+fn recovery(of: &Recovery) -> Vec<String> {
+    let counts = [of.expected, of.executed, of.distinct, of.duplicated, of.missing, of.unknown];
+    let killed = format!("{}, killed after {} calls", shape(of.runs, of.turns, of.calls), of.killed_after);
+    [killed, ms(of.all_complete_s)].into_iter().chain(counts.map(|count| count.to_string())).collect()
+}
+
+fn shape(runs: u32, turns: u32, calls: u32) -> String {
+    format!("{} of {turns} × (1 + {calls})", counted(runs, "run"))
+}
+
+fn counted(count: u32, thing: &str) -> String {
+    if count == 1 { format!("{count} {thing}") } else { format!("{count} {thing}s") }
+}
+
+fn ms(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+fn known<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_per_reading_and_a_dash_for_what_nobody_knows() {
+        let parked = |runs, rss: Option<u64>| {
+            Reading::Parked(Parked {
+                runs,
+                park_s: 12.34,
+                rss_bytes: rss,
+                rss_bytes_per_run: rss.map(|_| 1234.5),
+                rss_bytes_restarted: None,
+                server_rss_bytes: None,
+                disk_bytes_per_run: 4096.0,
+                restart_to_ready_s: 0.25,
+            })
+        };
+        let expected = "\
+PARKED      RSS MB  RSS B/RUN  RSS MB RESTARTED  SERVER RSS MB  DISK B/RUN  RESTART TO READY s  PARKING s
+1000 runs   50.0    1234       –                 –              4096        0.25                12.3
+10000 runs  –       –          –                 –              4096        0.25                12.3";
+        assert_eq!(render(&[parked(1000, Some(50_000_000)), parked(10_000, None)], None), expected);
+    }
+
+    #[test]
+    fn a_run_is_shown_with_its_shape() {
+        let latency = Latency {
+            runs: 1,
+            turns: 20,
+            calls: 1,
+            steps: 40,
+            ms_per_step_p50: 0.912,
+            ms_per_step_p99: 2.5,
+            ms_per_step_mean: 1.0,
+            run_ms_p50: 40.0,
+        };
+        let expected = "\
+LATENCY                STEPS  STEP P50 ms  STEP P99 ms  STEP MEAN ms  RUN P50 ms
+1 run of 20 × (1 + 1)  40     0.91         2.50         1.00          40.00";
+        assert_eq!(render(&[Reading::Latency(latency)], None), expected);
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_shown() {
+        assert_eq!(render(&[], None), "");
+    }
+}

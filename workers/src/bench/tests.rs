@@ -1,0 +1,103 @@
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::{facts::Machine, reading::Signal, work::Work, *};
+
+#[derive(Debug, Parser)]
+struct Typed {
+    #[command(flatten)]
+    bench: BenchArgs,
+}
+
+fn tasks(line: &str) -> Result<Vec<(&'static str, u32, Work)>, String> {
+    let words = ["bench"].into_iter().chain(line.split_whitespace());
+    let typed = Typed::try_parse_from(words).map_err(|error| error.to_string())?;
+    let tasks = typed.bench.tasks().map_err(|failure| failure.to_string())?;
+    typed.bench.server(&Backend::Embedded).map_err(|failure| failure.to_string())?;
+    Ok(tasks.into_iter().map(|task| (task.metric.name(), task.runs, task.work)).collect())
+}
+
+fn work(turns: u32, calls: u32) -> Work {
+    Work { turns, calls, once: false, seed: 1 }
+}
+
+#[test]
+fn every_metric_has_its_own_sizes() {
+    let expected = [
+        ("latency", 10, work(20, 1)),
+        ("throughput", 200, work(5, 2)),
+        ("signal", 200, work(5, 2)),
+        ("parked", 1_000, work(5, 2)),
+        ("parked", 10_000, work(5, 2)),
+        ("growth", 1, work(1000, 1)),
+        ("recovery", 100, work(5, 2)),
+    ];
+    assert_eq!(tasks("all").unwrap(), expected);
+    for metric in ["latency", "throughput", "signal", "parked", "growth", "recovery"] {
+        let own: Vec<_> = expected.iter().copied().filter(|(name, _, _)| *name == metric).collect();
+        assert_eq!(tasks(metric).unwrap(), own);
+    }
+}
+
+#[test]
+fn sizes_can_be_chosen() {
+    let chosen = Work { turns: 7, calls: 3, once: true, seed: 9 };
+    assert_eq!(
+        tasks("throughput --runs 5,6 --turns 7 --calls 3 --seed 9 --once").unwrap(),
+        [("throughput", 5, chosen), ("throughput", 6, chosen)]
+    );
+    let small = tasks("all --runs 3 --turns 4").unwrap();
+    let sizes: Vec<_> = small.into_iter().map(|(metric, runs, work)| (metric, runs, work.turns)).collect();
+    assert_eq!(
+        sizes,
+        [
+            ("latency", 3, 4),
+            ("throughput", 3, 4),
+            ("signal", 3, 4),
+            ("parked", 3, 4),
+            ("growth", 1, 4),
+            ("recovery", 3, 4)
+        ]
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let cases = [
+        ("speed", "possible values: latency, throughput"),
+        ("growth --runs 2", "`bench growth` has no use for --runs; leave it out"),
+        ("signal --turns 2", "`bench signal` has no use for --turns; leave it out"),
+        ("parked --calls 2", "`bench parked` has no use for --calls; leave it out"),
+        ("latency --runs 0", "0 is not in 1.."),
+        ("latency --durability some", "possible values: full, relaxed"),
+        ("throughput --server-pid 1", "give its address with --temporal"),
+    ];
+    for (line, expected) in cases {
+        let refusal = tasks(line).unwrap_err();
+        assert!(refusal.contains(expected), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn a_line_carries_its_metric_its_figures_and_what_they_are_true_of() {
+    let facts = Facts {
+        backend: "embedded".into(),
+        durability: "full",
+        machine: Machine { cores: 2, os: "linux", arch: "x86_64", file_system: None },
+        version: "0.1.0",
+        build: "release",
+        max_cached_runs: 1000,
+        seed: 1,
+    };
+    let reading = Reading::Signal(Signal { runs: 200, p50_ms: 2.5, p99_ms: 4.0 });
+    let line: Value = serde_json::to_value(Line { reading: &reading, round: 1, facts: &facts }).unwrap();
+    assert_eq!(
+        line,
+        json!({
+            "metric": "signal", "runs": 200, "p50_ms": 2.5, "p99_ms": 4.0, "round": 1, "backend": "embedded",
+            "durability": "full", "machine": {"cores": 2, "os": "linux", "arch": "x86_64", "file_system": null},
+            "version": "0.1.0", "build": "release",
+            "max_cached_runs": 1000, "seed": 1,
+        })
+    );
+}
