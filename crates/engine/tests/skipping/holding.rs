@@ -9,7 +9,7 @@ use temporalio_protos::temporal::api::workflowservice::v1::{
 use temporalio_protos::temporal::api::{common::v1::WorkflowExecution, enums::v1::EventType};
 use windlass_engine::{Clock as _, SkippingClock};
 
-use crate::rig::{Rig, WEEK, activity, assert_span, complete, timer, unlocked};
+use crate::rig::{Rig, WEEK, activity, assert_span, complete, continue_as_new, timer, unlocked};
 
 #[tokio::test]
 async fn a_task_holds_time_whether_a_worker_has_it_or_not() {
@@ -42,6 +42,22 @@ async fn an_activity_holds_time_until_it_is_answered() {
     let _: RespondActivityTaskCompletedResponse = rig.workflows("RespondActivityTaskCompleted", &done).await;
     rig.turn("acts", []).await;
     rig.turn("acts", [complete()]).await;
+    assert_span(began, clock.now(), WEEK);
+    rig.close().await;
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_as_another_holds_time_throughout() {
+    let clock = unlocked();
+    let rig = Rig::new(&clock).await;
+    let began = clock.now();
+    rig.start("goes on").await;
+    rig.start("waits").await;
+    rig.turn("waits", [timer("timer", WEEK)]).await;
+    rig.turn("goes on", [continue_as_new("goes on")]).await;
+    assert_span(began, clock.now(), 0);
+    rig.turn("goes on", [complete()]).await;
+    rig.turn("waits", [complete()]).await;
     assert_span(began, clock.now(), WEEK);
     rig.close().await;
 }

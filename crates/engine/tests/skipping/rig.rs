@@ -7,8 +7,9 @@ use prost_wkt_types::{Duration as ProtoDuration, Timestamp};
 use tempfile::TempDir;
 use temporalio_protos::temporal::api::{
     command::v1::{
-        Command, CompleteWorkflowExecutionCommandAttributes, ScheduleActivityTaskCommandAttributes,
-        StartChildWorkflowExecutionCommandAttributes, StartTimerCommandAttributes, command::Attributes,
+        Command, CompleteWorkflowExecutionCommandAttributes, ContinueAsNewWorkflowExecutionCommandAttributes,
+        ScheduleActivityTaskCommandAttributes, StartChildWorkflowExecutionCommandAttributes,
+        StartTimerCommandAttributes, command::Attributes,
     },
     common::v1::{ActivityType, RetryPolicy, WorkflowExecution, WorkflowType},
     enums::v1::{CommandType, EventType},
@@ -219,4 +220,17 @@ pub(crate) fn child(id: &str) -> Command {
 pub(crate) fn complete() -> Command {
     let complete = CompleteWorkflowExecutionCommandAttributes::default();
     command(CommandType::CompleteWorkflowExecution, Attributes::CompleteWorkflowExecutionCommandAttributes(complete))
+}
+
+/// Goes on as a new run on the workflow's own queue.
+pub(crate) fn continue_as_new(id: &str) -> Command {
+    let next = ContinueAsNewWorkflowExecutionCommandAttributes {
+        workflow_type: Some(WorkflowType { name: "test".into() }),
+        task_queue: Some(queue(id)),
+        ..ContinueAsNewWorkflowExecutionCommandAttributes::default()
+    };
+    command(
+        CommandType::ContinueAsNewWorkflowExecution,
+        Attributes::ContinueAsNewWorkflowExecutionCommandAttributes(next),
+    )
 }
