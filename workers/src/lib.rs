@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod cli;
 pub mod dev;
+pub mod embedded;
 pub mod ops;
 pub mod render;
 pub mod temporal;

@@ -12,6 +12,7 @@ mod core;
 mod engine;
 pub mod grpc;
 mod limits;
+mod lock;
 mod namespaces;
 mod news;
 mod open_queries;
@@ -31,5 +32,6 @@ pub use self::{
     clock::{Clock, NotLocked, SkippingClock, SystemClock},
     engine::{Engine, EngineError, Handle, NamespaceOptions, Options},
     limits::Limits,
+    lock::DirectoryLock,
     refusal::Refusal,
 };

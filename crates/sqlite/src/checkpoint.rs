@@ -48,8 +48,11 @@ impl Checkpointer {
     }
 
     /// Starts a checkpoint if the log has become large.
-    pub(crate) fn look(&mut self, log: &Extent) {
-        if !self.busy && log.pages >= LARGE && log.unfolded() >= self.left + WORTHWHILE {
+    pub(crate) fn look(&mut self, sql: &Connection, log_pages: i64) {
+        if self.busy || log_pages < LARGE {
+            return;
+        }
+        if measure(sql).is_some_and(|log| log.unfolded() >= self.left + WORTHWHILE) {
             self.busy = self.wake.as_ref().is_some_and(|wake| wake.send(()).is_ok());
         }
     }

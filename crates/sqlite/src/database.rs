@@ -5,13 +5,13 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, hooks::Wal};
 use tokio::sync::watch;
 
 use crate::{
@@ -58,17 +58,26 @@ impl Database {
                 DatabaseError::unavailable("create its directory", format!("{}: {error}", directory.display()))
             })?;
         }
-        let sql = connection::open_writer(&path)?;
+        let mut sql = connection::open_writer(&path)?;
         // Reading anything makes SQLite open, and if need be create, the log.
         migrate::check_layout(&sql, &path)?;
         let log_path = log::path_of(&path)?;
         let log = Log::open(&log_path)?;
+        let log_pages = Arc::new(AtomicI64::new(0));
+        sql.wal_hook(Some({
+            let log_pages = Arc::clone(&log_pages);
+            move |_: &mut Wal, pages: i32| {
+                log_pages.store(pages.into(), Ordering::Relaxed);
+                Ok(())
+            }
+        }))?;
         let (orders, queue) = channel();
         let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
         let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
         let written = Arc::default();
         let (synced, sync_news) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
+            log_pages,
             frame: log::frame(&sql)?,
             sql,
             log,

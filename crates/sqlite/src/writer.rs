@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::{Duration, Instant},
@@ -45,6 +45,8 @@ pub(crate) enum Order {
 pub(crate) struct Writer {
     pub(crate) sql: Connection,
     pub(crate) log: Log,
+    /// How long the log was after the last commit.
+    pub(crate) log_pages: Arc<AtomicI64>,
     /// Bytes that a page takes in the log.
     pub(crate) frame: u64,
     pub(crate) durability: Durability,
@@ -271,9 +273,9 @@ impl Writer {
 
     /// What the log needs now and then. Nobody waits for an answer meanwhile.
     fn tend_log(&mut self) {
-        let Some(extent) = checkpoint::measure(&self.sql) else { return };
-        self.checkpointer.look(&extent);
-        let used = extent.pages.unsigned_abs() * self.frame;
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        self.checkpointer.look(&self.sql, pages);
+        let used = pages.unsigned_abs() * self.frame;
         if self.durability == Durability::Full && self.log.is_cramped(used) {
             // Other processes may write to the log too, but not while this one holds the lock.
             let extended = execute(&self.sql, "BEGIN IMMEDIATE").and_then(|()| {

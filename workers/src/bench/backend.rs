@@ -6,10 +6,13 @@ use std::{
 };
 
 use temporalio_client::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use windlass_store::sqlite::{Durability, Options, SqliteStore};
 
 use crate::{
-    cli::{Failure, usage},
+    cli::{Failure, failed},
+    embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions},
     temporal::{Connect, connect, ensure_search_attributes},
 };
 
@@ -36,6 +39,14 @@ pub(super) struct Opened {
     pub(super) store: Arc<SqliteStore>,
     /// The file that grows with the runs, as far as it is on this side.
     pub(super) database: PathBuf,
+    engine: Option<RunningEngine>,
+}
+
+/// The engine, while it runs beside the measurement.
+struct RunningEngine {
+    handle: EmbeddedHandle,
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), EmbeddedError>>,
 }
 
 /// The database of a data directory.
@@ -45,17 +56,42 @@ pub(super) fn database(data_dir: &Path) -> PathBuf {
 
 /// Brings a backend up in a data directory.
 pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durability) -> Result<Opened, Failure> {
+    let database = database(data_dir);
     let connect_to = match backend {
         Backend::Address(connect_to) => connect_to,
         Backend::Embedded => {
-            return Err(usage("this build has no embedded engine; give the address of a server with --temporal"));
+            let engine = RunningEngine::start(data_dir, durability).await?;
+            let client = engine.handle.connect("windlass-bench").await?;
+            ensure_search_attributes(&client).await?;
+            let store = Arc::clone(engine.handle.store());
+            return Ok(Opened { client, store, database, engine: Some(engine) });
         }
     };
     let client = connect(connect_to).await?;
     ensure_search_attributes(&client).await?;
-    let database = database(data_dir);
     let store = Arc::new(SqliteStore::open(Options { durability, ..Options::new(&database) })?);
-    Ok(Opened { client, store, database })
+    Ok(Opened { client, store, database, engine: None })
+}
+
+impl RunningEngine {
+    async fn start(data_dir: &Path, durability: Durability) -> Result<Self, Failure> {
+        let options = EmbeddedOptions {
+            data_dir: data_dir.to_owned(),
+            durability,
+            namespace: "default".to_owned(),
+            listen: None,
+        };
+        let (embedded, handle) = Embedded::open(options).await?;
+        let stop = CancellationToken::new();
+        let ended = tokio::spawn(embedded.run(stop.clone()));
+        Ok(Self { handle, stop, ended })
+    }
+
+    async fn stop(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        self.ended.await.map_err(|error| failed(error.to_string()))??;
+        Ok(self.handle.close().await?)
+    }
 }
 
 impl Opened {
@@ -66,10 +102,13 @@ impl Opened {
 
     /// All syncs so far; unknown where the history is somebody else's.
     pub(super) fn syncs(&self) -> Option<u64> {
-        None
+        self.engine.as_ref().map(|engine| engine.handle.database().stats().syncs)
     }
 
     pub(super) async fn close(self) -> Result<(), Failure> {
-        Ok(self.store.close().await?)
+        match self.engine {
+            Some(engine) => engine.stop().await,
+            None => Ok(self.store.close().await?),
+        }
     }
 }

@@ -20,6 +20,7 @@ use super::{
     usage, values,
 };
 use crate::{
+    embedded::EmbeddedHandle,
     temporal::{AttributesError, Connect, ConnectError, connect, ensure_search_attributes, pollers},
     worker::{Deployment, Ports, RunWorkerOptions, WorkerService},
 };
@@ -29,7 +30,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(125);
 /// A server that is only starting is not worth a line in the log.
 const WORTH_A_WORD: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How often the server is asked whether it has seen us poll.
+/// How often the server is asked whether it has seen us poll: at first, and at most.
+const FIRST_READY_CHECK: Duration = Duration::from_millis(2);
 const READY_CHECK: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
@@ -118,9 +120,19 @@ pub(super) async fn run(global: &Global, command: WorkerCommand) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where a worker's server is.
+enum ServerAt {
+    Address(Connect),
+    /// In this process.
+    Here {
+        engine: EmbeddedHandle,
+        identity: String,
+    },
+}
+
 /// A worker with everything but a connection.
 pub(crate) struct Service {
-    connect: Connect,
+    server: ServerAt,
     store: Arc<SqliteStore>,
     ports: Ports,
     options: RunWorkerOptions,
@@ -137,7 +149,21 @@ impl Service {
         let connect = global.connect("worker")?;
         let store = open_store(global, Missing::Create)?;
         let ports = args.ports(store.clone(), agents)?;
-        Ok(Self { connect, store, ports, options })
+        Ok(Self { server: ServerAt::Address(connect), store, ports, options })
+    }
+
+    /// A worker in the process of its engine, on the engine's database.
+    pub(crate) fn beside(
+        engine: EmbeddedHandle,
+        global: &Global,
+        args: &WorkerArgs,
+        agents: Vec<AgentDefinition>,
+        options: RunWorkerOptions,
+    ) -> Result<Self, Failure> {
+        let identity = global.connect("worker")?.identity;
+        let store = Arc::clone(engine.store());
+        let ports = args.ports(store.clone(), agents)?;
+        Ok(Self { server: ServerAt::Here { engine, identity }, store, ports, options })
     }
 
     /// Connects and makes the namespace fit, for as long as it takes. `None` when a stop was asked for meanwhile.
@@ -165,7 +191,10 @@ impl Service {
     }
 
     async fn try_to_reach(&self) -> Result<Client, Obstacle> {
-        let client = connect(&self.connect).await?;
+        let client = match &self.server {
+            ServerAt::Address(options) => connect(options).await?,
+            ServerAt::Here { engine, identity } => engine.connect(identity).await?,
+        };
         ensure_search_attributes(&client).await?;
         Ok(client)
     }
@@ -193,11 +222,13 @@ impl Service {
 /// Says that the worker is ready when that is true.
 async fn announce(client: Client, task_queue: String, agents: AgentCatalog, ready: impl FnOnce()) {
     let identity = client.identity();
+    let mut pause = FIRST_READY_CHECK;
     loop {
         if pollers(&client, &task_queue).await.is_ok_and(|pollers| pollers.include(&identity)) {
             break;
         }
-        tokio::time::sleep(READY_CHECK).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(READY_CHECK);
     }
     let agents = agents.ids().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     tracing::info!(namespace = %client.namespace(), %task_queue, %agents, "worker ready");

@@ -1,7 +1,8 @@
 //! `windlass dev`: everything on one machine with one command.
 //!
-//! It supervises the Temporal CLI's dev server on a database file and runs a worker in this process. Both keep their data
-//! in the data directory, so whatever is stopped, killed or restarted, runs go on where they were.
+//! Engine, store and worker run in this process, on one database in the data directory, so whatever is stopped, killed
+//! or restarted, runs go on where they were. Instead of the engine it can use a Temporal server that is there already,
+//! or supervise the Temporal CLI's dev server.
 
 mod binary;
 mod examples;
@@ -10,26 +11,30 @@ mod process;
 mod server;
 
 use std::{
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use serde_json::json;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::AgentDefinition;
+use windlass_sqlite::Durability;
 
 use self::{
     home::Home,
     server::{Server, ServerOptions},
 };
 use crate::{
-    cli::{Failure, Global, Output, Service, Stop, WorkerArgs, load_agents, usage},
+    cli::{Failure, Global, Output, Service, Stop, WorkerArgs, failed, load_agents, usage},
+    embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions},
     worker::RunWorkerOptions,
 };
 
@@ -44,21 +49,31 @@ Examples:
   windlass dev --agents ./agents --scripts scripts.json
   windlass dev --port 17233 --data-dir /tmp/try
   windlass dev --temporal 127.0.0.1:7233     only worker and store, against a server that runs already
+  windlass dev --temporal-server             Temporal's own dev server, with its web UI, instead of the engine
 
 Stop it with Ctrl-C and start it again whenever you like: runs go on where they were.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DevArgs {
-    /// Port of the Temporal server
+    /// Port on which other processes reach the engine: `windlass runs`, the `temporal` CLI, workers in any language
     #[arg(long, value_name = "PORT", default_value_t = 7233)]
     port: u16,
 
-    /// Port of Temporal's web UI [default: the server's port + 1000]
-    #[arg(long, value_name = "PORT")]
+    /// What an acknowledged write survives: `full` also a power failure, `relaxed` the end of the process
+    #[arg(long, value_enum, default_value_t = Survives::Full, value_name = "LEVEL")]
+    durability: Survives,
+
+    /// Start Temporal's own dev server, with its web UI, instead of the embedded engine
+    #[arg(long)]
+    temporal_server: bool,
+
+    /// Port of Temporal's web UI, with --temporal-server [default: the server's port + 1000]
+    #[arg(long, value_name = "PORT", requires = "temporal_server")]
     ui_port: Option<u16>,
 
-    /// Temporal CLI to use; without it one is looked for and, if there is none, installed into the data directory
+    /// Temporal CLI for --temporal-server; without it one is looked for and, if there is none, installed into the data
+    /// directory
     #[arg(long, env = "WINDLASS_TEMPORAL_CLI", value_name = "FILE", value_hint = ValueHint::ExecutablePath)]
     temporal_cli: Option<PathBuf>,
 
@@ -66,36 +81,99 @@ pub struct DevArgs {
     worker: WorkerArgs,
 }
 
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Survives {
+    /// The end of the process, of the system and of the power supply.
+    Full,
+    /// The end of the process; the last moments may be lost with the system. Nothing is ever torn.
+    Relaxed,
+}
+
+/// Where the history of runs lives.
+enum History {
+    Engine(RunningEngine),
+    Server(Server),
+    /// Somebody else looks after it.
+    Elsewhere,
+}
+
+/// The engine beside the worker.
+struct RunningEngine {
+    handle: EmbeddedHandle,
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), EmbeddedError>>,
+}
+
 pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Failure> {
+    let began = Instant::now();
     let out = Output::new(global.json);
     let shutdown = Stop::listen()?.into_token();
     let agents = agents(&args.worker)?;
 
     let mut global = global.clone();
     let home = Home::lock(&global.data_dir)?;
-    let server = match &global.temporal {
-        Some(address) => {
-            tracing::info!("using the Temporal server at {address}; none is started");
-            None
-        }
-        None => {
-            let ui_port = args.ui_port.or_else(|| args.port.checked_add(1000));
-            let ui_port = ui_port.ok_or_else(|| usage("--port is too high for a UI port above it; give --ui-port"))?;
-            let options = ServerOptions { port: args.port, ui_port, namespace: global.namespace.clone() };
-            global.temporal = Some(format!("127.0.0.1:{}", args.port));
-            let binary = binary::find_or_install(args.temporal_cli.as_deref(), home.directory(), out).await?;
-            Some(Server::start(binary, &home, options).await?)
-        }
-    };
+    let history = open_history(&mut global, &args, &home, out).await?;
     let first = agents.first().map_or("FILE", |agent| agent.id.as_str());
-    let banner = Banner::new(&global, &home, server.as_ref().map(Server::ui_port), first, out);
-    let worked = work(&global, &args.worker, agents, banner, server.as_ref(), &shutdown).await;
-    // The worker goes first: it reports what it has done to the server.
-    if let Some(server) = server {
-        server.stop().await;
+    let ui_port = match &history {
+        History::Server(server) => Some(server.ui_port()),
+        History::Engine(_) | History::Elsewhere => None,
+    };
+    let banner = Banner::new(&global, &home, ui_port, first, out);
+    tracing::info!(ms = millis(began), "history is open");
+    let worked = work(&global, &args.worker, agents, (banner, began), &history, &shutdown).await;
+    // The worker goes first: it reports what it has done.
+    match history {
+        History::Engine(engine) => engine.stop().await?,
+        History::Server(server) => server.stop().await,
+        History::Elsewhere => {}
     }
     worked?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+async fn open_history(global: &mut Global, args: &DevArgs, home: &Home, out: Output) -> Result<History, Failure> {
+    if let Some(address) = &global.temporal {
+        tracing::info!("using the Temporal server at {address}; no engine is started");
+        return Ok(History::Elsewhere);
+    }
+    global.temporal = Some(format!("127.0.0.1:{}", args.port));
+    if !args.temporal_server {
+        return Ok(History::Engine(RunningEngine::start(global, args, home).await?));
+    }
+    let ui_port = args.ui_port.or_else(|| args.port.checked_add(1000));
+    let ui_port = ui_port.ok_or_else(|| usage("--port is too high for a UI port above it; give --ui-port"))?;
+    let options = ServerOptions { port: args.port, ui_port, namespace: global.namespace.clone() };
+    let binary = binary::find_or_install(args.temporal_cli.as_deref(), home.directory(), out).await?;
+    Ok(History::Server(Server::start(binary, home, options).await?))
+}
+
+impl RunningEngine {
+    async fn start(global: &Global, args: &DevArgs, home: &Home) -> Result<Self, Failure> {
+        let options = EmbeddedOptions {
+            data_dir: home.directory().to_owned(),
+            durability: match args.durability {
+                Survives::Full => Durability::Full,
+                Survives::Relaxed => Durability::Relaxed,
+            },
+            namespace: global.namespace.clone(),
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))),
+        };
+        let (embedded, handle) = Embedded::open(options).await?;
+        let stop = CancellationToken::new();
+        let ended = tokio::spawn(embedded.run(stop.clone()));
+        Ok(Self { handle, stop, ended })
+    }
+
+    async fn stop(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        self.ended.await.map_err(|error| failed(error.to_string()))??;
+        Ok(self.handle.close().await?)
+    }
 }
 
 /// The agents that were given, and the examples. Those play the scripts that are built in.
@@ -113,22 +191,29 @@ async fn work(
     global: &Global,
     args: &WorkerArgs,
     agents: Vec<AgentDefinition>,
-    banner: Banner,
-    server: Option<&Server>,
+    (banner, began): (Banner, Instant),
+    history: &History,
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     let options =
         RunWorkerOptions { task_queue: global.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
-    let service = Service::prepare(global, args, agents, options)?;
+    let service = match history {
+        History::Engine(engine) => Service::beside(engine.handle.clone(), global, args, agents, options)?,
+        History::Server(_) | History::Elsewhere => Service::prepare(global, args, agents, options)?,
+    };
     let banner = Arc::new(banner);
     let supervised = async {
-        if let Some(server) = server {
+        if let History::Server(server) = history {
             tracing::info!("the Temporal server is starting");
             shutdown.run_until_cancelled(server.listening()).await;
         }
         while let Some(client) = service.reach(shutdown).await? {
             let shown = Arc::clone(&banner);
-            match service.serve(client, shutdown, move || shown.print_once()).await {
+            let ready = move || {
+                tracing::info!(ms = millis(began), "ready since the start");
+                shown.print_once();
+            };
+            match service.serve(client, shutdown, ready).await {
                 Ok(()) => break,
                 Err(failure) => tracing::warn!("{failure}"),
             }
@@ -137,9 +222,9 @@ async fn work(
         Ok::<(), Failure>(())
     };
     let broken = async {
-        match server {
-            Some(server) => server.broken().await,
-            None => std::future::pending().await,
+        match history {
+            History::Server(server) => server.broken().await,
+            History::Engine(_) | History::Elsewhere => std::future::pending().await,
         }
     };
     tokio::select! {

@@ -214,6 +214,7 @@ async fn only_large_answers_are_compressed_and_only_for_clients_that_accept_it()
 #[tokio::test]
 async fn details_of_a_refusal_survive() {
     let refusal = || Refusal::AlreadyStarted {
+        first_run_id: "first".to_owned(),
         message: "Workflow execution is already running.".into(),
         start_request_id: "request".into(),
         run_id: "run".into(),

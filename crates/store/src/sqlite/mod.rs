@@ -60,7 +60,7 @@ pub struct Options {
 impl Options {
     /// Full durability and the system's clock.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), durability: Durability::default(), clock: Arc::new(system_time) }
+        Self { path: path.into(), durability: Durability::default(), clock: system_clock() }
     }
 }
 
@@ -71,6 +71,11 @@ impl fmt::Debug for Options {
             .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
+}
+
+/// The system's clock.
+pub fn system_clock() -> Clock {
+    Arc::new(system_time)
 }
 
 fn system_time() -> Timestamp {

@@ -1,0 +1,52 @@
+//! One engine for each data directory: two would tell their workers different stories.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::Write as _,
+    path::Path,
+    process,
+};
+
+use crate::engine::EngineError;
+
+/// The right to run an engine on a directory. The system takes it back however the process ends.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// Creates the directory if it is missing.
+    pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
+        let path = directory.join("engine.lock");
+        let failed = |source| EngineError::Lock { path: path.clone(), source };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let owner = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+                return Err(EngineError::InUse { path: directory.to_owned(), owner });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", process::id())).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_engine_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DirectoryLock::acquire(directory.path()).unwrap();
+        let refused = DirectoryLock::acquire(directory.path()).unwrap_err().to_string();
+        let owner = format!("is in use by another engine (process {})", process::id());
+        assert!(refused.contains(&owner), "{refused}");
+        drop(first);
+        DirectoryLock::acquire(directory.path()).unwrap();
+    }
+}

@@ -1,0 +1,124 @@
+//! Engine and store in this process, on one database: what `windlass dev` and the benchmarks run on.
+//!
+//! One file, one log, one writer: what an activity stores is made safe by the sync that keeps the activity's end.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use temporalio_client::Client;
+use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use windlass_engine::{DirectoryLock, Engine, EngineError, Handle, NamespaceOptions, Options, grpc};
+use windlass_sqlite::{Ack, Database, DatabaseError, Durability};
+use windlass_store::{StoreError, sqlite::SqliteStore};
+use windlass_workflows::attributes;
+
+use crate::temporal::{ConnectError, connect_embedded, handler};
+
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    pub data_dir: PathBuf,
+    pub durability: Durability,
+    pub namespace: String,
+    /// Where other processes reach the engine. Nobody does without it.
+    pub listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmbeddedError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("OPS0007: cannot listen on {address}: {source}; stop what listens there, or choose another port")]
+    Listen { address: SocketAddr, source: std::io::Error },
+}
+
+impl From<DatabaseError> for EmbeddedError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+/// Engine and store, ready to run.
+pub struct Embedded {
+    engine: Engine,
+    handle: Handle,
+    listener: Option<TcpListener>,
+    _lock: DirectoryLock,
+}
+
+/// The way to them.
+#[derive(Clone)]
+pub struct EmbeddedHandle {
+    engine: Handle,
+    store: Arc<SqliteStore>,
+    database: Database,
+    namespace: String,
+    address: Option<SocketAddr>,
+}
+
+impl Embedded {
+    pub async fn open(options: EmbeddedOptions) -> Result<(Self, EmbeddedHandle), EmbeddedError> {
+        let EmbeddedOptions { data_dir, durability, namespace, listen } = options;
+        let lock = DirectoryLock::acquire(&data_dir)?;
+        let listener = match listen {
+            Some(address) => {
+                let failed = |source| EmbeddedError::Listen { address, source };
+                Some(TcpListener::bind(address).await.map_err(failed)?)
+            }
+            None => None,
+        };
+        let path = data_dir.join("windlass.db");
+        let database = Database::open(windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(path) })?;
+        let store = SqliteStore::on(database.clone(), windlass_store::sqlite::system_clock(), Ack::Written)?;
+        let known = attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword));
+        let engine_options = Options {
+            namespaces: vec![NamespaceOptions { name: namespace.clone(), search_attributes: known.into() }],
+            ..Options::new(database.clone())
+        };
+        let (engine, handle) = Engine::open(engine_options)?;
+        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let store = Arc::new(store);
+        let reach = EmbeddedHandle { engine: handle.clone(), store, database, namespace, address };
+        Ok((Self { engine, handle, listener, _lock: lock }, reach))
+    }
+
+    /// Runs until the token fires.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), EmbeddedError> {
+        let Self { engine, handle, listener, _lock } = self;
+        let port = async {
+            if let Some(listener) = listener {
+                grpc::serve(listener, handler(handle), shutdown.clone()).await;
+            }
+        };
+        let (engine, ()) = tokio::join!(engine.run(shutdown.clone()), port);
+        Ok(engine?)
+    }
+}
+
+impl EmbeddedHandle {
+    /// A client that reaches the engine without leaving the process.
+    pub async fn connect(&self, identity: &str) -> Result<Client, ConnectError> {
+        connect_embedded(&self.engine, &self.namespace, identity).await
+    }
+
+    pub fn store(&self) -> &Arc<SqliteStore> {
+        &self.store
+    }
+
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Finishes what is being written and lets the file go.
+    pub async fn close(&self) -> Result<(), EmbeddedError> {
+        self.store.close().await?;
+        Ok(self.database.close().await?)
+    }
+}
