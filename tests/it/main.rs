@@ -4,6 +4,7 @@
 
 mod cli;
 mod engine;
+mod engine_time;
 mod proofs;
 mod replay;
 mod runs;
