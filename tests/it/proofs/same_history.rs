@@ -42,8 +42,17 @@ const IGNORED: [&str; 12] = [
 ];
 
 /// Figures inside payloads that are measured rather than decided.
-const MEASURED: [&str; 7] =
-    ["activeMs", "openedAt", "expiresAt", "startedAt", "at", "complete_time", "original_schedule_time"];
+const MEASURED: [&str; 9] = [
+    "activeMs",
+    "openedAt",
+    "expiresAt",
+    "startedAt",
+    "at",
+    "complete_time",
+    "original_schedule_time",
+    "used",
+    "durationMs",
+];
 
 #[test]
 fn runs_have_the_same_history_on_both_servers() {
@@ -159,6 +168,14 @@ impl Names {
                 ("data", Value::String(encoded)) => self.payload(encoded),
                 // A wait is what is left of it when the timer starts: a few milliseconds more or less.
                 ("start_to_fire_timeout", Value::String(span)) => json!(whole_seconds(span)),
+                // A run that was continued soon after it began pauses for what is left of a second.
+                ("first_workflow_task_backoff", Value::String(_)) => json!("measured"),
+                // The worker keeps them in a set.
+                ("core_used_flags", Value::Array(flags)) => {
+                    let mut flags = flags.clone();
+                    flags.sort_by_key(Value::as_u64);
+                    json!(flags)
+                }
                 (key, _) if MEASURED.contains(&key) => json!("measured"),
                 _ => self.normal(value),
             };
