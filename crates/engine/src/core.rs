@@ -351,12 +351,36 @@ impl Core {
         }
         if let Some(mut next) = successor {
             next.number = self.new_number();
-            let changes = self.in_env(&namespace, |env| next.settle(env));
-            steps.push(self.step(&mut next, changes, true));
-            workflow.current = Some(Some((next.number, next.state.run_id.clone())));
-            workflow.runs.insert(next.state.run_id.clone(), *next);
+            steps.push(self.first_step(workflow, *next));
         }
         self.write(steps, epoch, ack)
+    }
+
+    /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
+    pub(crate) fn keep_with_new(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        changed: &[String],
+        new: Run,
+        epoch: u64,
+    ) -> Done<()> {
+        let mut steps = Vec::new();
+        for run_id in changed {
+            let Some(run) = workflow.runs.get_mut(run_id) else { continue };
+            let changes = self.in_env(&new.state.namespace, |env| run.settle(env));
+            steps.push(self.step(run, changes, false));
+        }
+        steps.push(self.first_step(workflow, new));
+        Done { value: (), kept: self.write(steps, epoch, Ack::Durable) }
+    }
+
+    /// A new run becomes the current one.
+    fn first_step(self: &Arc<Self>, workflow: &mut Workflow, mut run: Run) -> Step {
+        let changes = self.in_env(&run.state.namespace.clone(), |env| run.settle(env));
+        let step = self.step(&mut run, changes, true);
+        workflow.current = Some(Some((run.number, run.state.run_id.clone())));
+        workflow.runs.insert(run.state.run_id.clone(), run);
+        step
     }
 
     /// Turns what a run has decided into a write, and hands out its tasks.
@@ -374,8 +398,12 @@ impl Core {
             clock.stand(&key, run);
         }
         let listing = changes.listing.then(|| self.listing(run));
-        let (batch, events) = Batch::of(changes.events);
-        run.memory.tail.extend(events);
+        let mut batches = Vec::new();
+        for events in changes.inherited.into_iter().chain([changes.events]) {
+            let (batch, events) = Batch::of(events);
+            batches.extend(batch);
+            run.memory.tail.extend(events);
+        }
         run.trim_tail();
         let write = changes.dirty.then(|| RunWrite {
             number: run.number,
@@ -386,7 +414,7 @@ impl Core {
             state: run.encode(),
             next_due: alarm,
             ready: run.has_something_ready(),
-            batch,
+            batches,
             listing,
         });
         if write.is_some() {

@@ -15,6 +15,7 @@ pub(crate) mod outbox;
 pub(crate) mod queries;
 mod rebuild;
 mod relatives;
+mod reset;
 pub(crate) mod retry;
 mod start;
 pub(crate) mod state;
@@ -40,6 +41,8 @@ pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity, activity_not_found},
     commands::{memo_without_nothings, without_nothings},
     control::Signal,
+    rebuild::Identity,
+    reset::{Excluded, Fork, part},
     start::{StartSpec, run_timeout, task_timeout},
     state::RunState,
     task::StartedTask,
@@ -101,6 +104,9 @@ pub(crate) struct Sticky {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) events: Vec<HistoryEvent>,
+    /// Events that a new run shares with the one it was made from, in the batches in which they were written. They come
+    /// before all others.
+    pub(crate) inherited: Vec<Vec<HistoryEvent>>,
     pub(crate) dispatches: Vec<Dispatch>,
     /// What lists show has changed.
     pub(crate) listing: bool,

@@ -169,7 +169,13 @@ impl Run {
             },
         );
         batch.children.insert(id);
-        self.post(Content::StartChild(StartChild { initiated_id, request_id, child: Some(child), user_metadata }));
+        self.post(Content::StartChild(StartChild {
+            initiated_id,
+            request_id,
+            child: Some(child),
+            user_metadata,
+            may_be_running: false,
+        }));
         Ok(())
     }
 

@@ -96,7 +96,7 @@ impl World {
             all.push(event);
         }
         let told = rebuild(&identity, &all, &self.limits).map_err(|unreadable| unreadable.to_string())?;
-        let (told, live) = (reduced(told, live.next_event_id), reduced(live.clone(), live.next_event_id));
+        let (told, live) = (reduced(told, live), reduced(live.clone(), live));
         ensure!(told == live, "history tells\n{}\nbut the run is\n{}", lacking(&told, &live), lacking(&live, &told));
         Ok(())
     }
@@ -110,11 +110,25 @@ fn lacking(here: &RunState, there: &RunState) -> String {
 }
 
 /// Leaves out what history is silent about.
-fn reduced(mut state: RunState, written_until: i64) -> RunState {
+fn reduced(mut state: RunState, live: &RunState) -> RunState {
     state.next_event_id = 0;
     state.history_size = 0;
     state.state_transitions = 0;
-    state.original_start_time = 0;
+    if live.reset_time != 0 {
+        state = RunState {
+            start_time: 0,
+            execution_time: 0,
+            original_start_time: 0,
+            execution_expires: 0,
+            run_expires: 0,
+            reset_time: 0,
+            ..state
+        };
+        state.activities.values_mut().for_each(|activity| activity.first_scheduled_time = 0);
+        // Updates that were brought along and then refused.
+        state.updates.retain(|_, update| update.accepted_id != 0);
+    }
+    state.reset_run_id.clear();
     state.cancel_request_id.clear();
     state.buffered.clear();
     state.outbox.clear();
@@ -145,7 +159,7 @@ fn reduced(mut state: RunState, written_until: i64) -> RunState {
     }
     for child in state.children.values_mut() {
         child.create_request_id.clear();
-        if child.started_id >= written_until {
+        if child.started_id >= live.next_event_id {
             child.started_id = 0;
         }
     }

@@ -16,6 +16,7 @@ use temporalio_protos::temporal::api::{
     },
     enums::v1::CommandType,
     failure::v1::Failure,
+    history::v1::history_event::Attributes as Event,
     protocol::v1::Message,
     sdk::v1::UserMetadata,
     taskqueue::v1::TaskQueue,
@@ -28,7 +29,6 @@ use crate::run::Run;
 pub(super) fn command(run: &Run, what: Do, serial: &mut u64) -> Command {
     *serial += 1;
     let fresh = *serial;
-    let pick = |which: usize, ids: Vec<String>| ids.get(which % ids.len().max(1)).cloned();
     let (kind, attributes) = match what {
         Do::ScheduleActivity { attempts, eager, heartbeat, whole_seconds } => (
             CommandType::ScheduleActivityTask,
@@ -46,7 +46,7 @@ pub(super) fn command(run: &Run, what: Do, serial: &mut u64) -> Command {
         ),
         Do::CancelActivity(which) => {
             let ids: Vec<i64> = run.state.activities.keys().copied().collect();
-            let scheduled_event_id = ids.get(which % ids.len().max(1)).copied().unwrap_or(1);
+            let Some(scheduled_event_id) = pick(which, &ids) else { return command(run, Do::RecordMarker, serial) };
             (
                 CommandType::RequestCancelActivityTask,
                 Attributes::RequestCancelActivityTaskCommandAttributes(RequestCancelActivityTaskCommandAttributes {
@@ -62,20 +62,10 @@ pub(super) fn command(run: &Run, what: Do, serial: &mut u64) -> Command {
             }),
         ),
         Do::CancelTimer(which) => {
-            let fired = run.state.buffered.iter().filter_map(|event| match &event.attributes {
-                Some(
-                    temporalio_protos::temporal::api::history::v1::history_event::Attributes::TimerFiredEventAttributes(
-                        fired,
-                    ),
-                ) => Some(fired.timer_id.clone()),
-                _ => None,
-            });
-            let ids = run.state.timers.keys().cloned().chain(fired).collect();
+            let Some(timer_id) = pick(which, &timers(run)) else { return command(run, Do::RecordMarker, serial) };
             (
                 CommandType::CancelTimer,
-                Attributes::CancelTimerCommandAttributes(CancelTimerCommandAttributes {
-                    timer_id: pick(which, ids).unwrap_or_else(|| "no timer".to_owned()),
-                }),
+                Attributes::CancelTimerCommandAttributes(CancelTimerCommandAttributes { timer_id }),
             )
         }
         Do::RecordMarker => (
@@ -162,6 +152,19 @@ pub(super) fn command(run: &Run, what: Do, serial: &mut u64) -> Command {
         }
     };
     Command { command_type: kind as i32, attributes: Some(attributes), ..Command::default() }
+}
+
+fn pick<T: Clone>(which: usize, all: &[T]) -> Option<T> {
+    all.get(which % all.len().max(1)).cloned()
+}
+
+/// Timers that run, or have fired without the worker knowing.
+fn timers(run: &Run) -> Vec<String> {
+    let fired = run.state.buffered.iter().filter_map(|event| match &event.attributes {
+        Some(Event::TimerFiredEventAttributes(fired)) => Some(fired.timer_id.clone()),
+        _ => None,
+    });
+    run.state.timers.keys().cloned().chain(fired).collect()
 }
 
 pub(super) fn metadata() -> UserMetadata {

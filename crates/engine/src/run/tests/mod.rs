@@ -12,7 +12,7 @@ use std::{cell::RefCell, collections::BTreeSet};
 
 use proptest::{
     collection::vec,
-    test_runner::{Config, TestCaseError, TestRunner},
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner},
 };
 use temporalio_protos::temporal::api::enums::v1::EventType;
 
@@ -20,8 +20,9 @@ use self::{script::beginning, world::World};
 
 #[test]
 fn a_runs_state_is_what_its_history_says() {
-    let mut runner = TestRunner::new(Config { cases: cases(300), failure_persistence: None, ..Config::default() });
-    let lives = (beginning(), vec(script::happening(), 1..80));
+    let config = Config { cases: cases(250), failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let lives = (beginning(), vec(script::happening(), 1..120));
     let seen = RefCell::new(BTreeSet::new());
     let lived = runner.run(&lives, |(beginning, happenings)| {
         let mut world = World::begin(beginning);
@@ -40,8 +41,8 @@ fn a_runs_state_is_what_its_history_says() {
     assert_eq!(unseen, [], "these events were never written");
 }
 
-/// Events that every sufficiently long test must see.
-const KINDS: [EventType; 40] = {
+/// Without these events the test would have missed something.
+const KINDS: [EventType; 44] = {
     use EventType as E;
     [
         E::WorkflowExecutionStarted,
@@ -74,6 +75,9 @@ const KINDS: [EventType; 40] = {
         E::ChildWorkflowExecutionStarted,
         E::ChildWorkflowExecutionCompleted,
         E::ChildWorkflowExecutionFailed,
+        E::ChildWorkflowExecutionCanceled,
+        E::ChildWorkflowExecutionTimedOut,
+        E::ChildWorkflowExecutionTerminated,
         E::SignalExternalWorkflowExecutionInitiated,
         E::SignalExternalWorkflowExecutionFailed,
         E::ExternalWorkflowExecutionSignaled,
@@ -82,6 +86,7 @@ const KINDS: [EventType; 40] = {
         E::ExternalWorkflowExecutionCancelRequested,
         E::UpsertWorkflowSearchAttributes,
         E::WorkflowPropertiesModified,
+        E::WorkflowExecutionUpdateAdmitted,
         E::WorkflowExecutionUpdateAccepted,
         E::WorkflowExecutionUpdateCompleted,
     ]

@@ -21,15 +21,25 @@ pub(super) enum Happening {
     StartActivity(usize),
     EndActivity(usize, ActivityEnd),
     Heartbeat(usize),
-    Wait { seconds: i64 },
+    Wait {
+        seconds: i64,
+    },
     Signal,
     Cancel,
     Terminate,
-    AnswerLetter { refused: bool },
+    AnswerLetter {
+        refused: bool,
+    },
     EndChild(usize, ChildEnd),
     Update,
     Restart,
     Unstick,
+    /// Somebody resets the run to a moment of its past.
+    Reset {
+        to: usize,
+        signals: bool,
+        updates: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +97,7 @@ pub(super) enum Do {
 }
 
 pub(super) fn beginning() -> impl Strategy<Value = Beginning> {
-    let seconds = || prop_oneof![3 => Just(0), 1 => 30..200_i64];
+    let seconds = || prop_oneof![3 => Just(0), 1 => 20..60_i64];
     (any::<bool>(), any::<bool>(), prop_oneof![3 => Just(0), 1 => 1..5_i64], seconds(), seconds(), any::<bool>())
         .prop_map(|(retried, is_child, delay_seconds, run_seconds, execution_seconds, described)| Beginning {
             retried,
@@ -101,21 +111,23 @@ pub(super) fn beginning() -> impl Strategy<Value = Beginning> {
 
 pub(super) fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        12 => Just(Happening::TakeTask),
-        12 => decision().prop_map(Happening::Decide),
-        2 => Just(Happening::FailTask),
-        6 => any::<usize>().prop_map(Happening::StartActivity),
-        6 => (any::<usize>(), activity_end()).prop_map(|(which, end)| Happening::EndActivity(which, end)),
-        1 => any::<usize>().prop_map(Happening::Heartbeat),
-        4 => (0..20_i64).prop_map(|seconds| Happening::Wait { seconds }),
-        4 => Just(Happening::Signal),
+        15 => Just(Happening::TakeTask),
+        30 => decision().prop_map(Happening::Decide),
+        4 => Just(Happening::FailTask),
+        15 => any::<usize>().prop_map(Happening::StartActivity),
+        15 => (any::<usize>(), activity_end()).prop_map(|(which, end)| Happening::EndActivity(which, end)),
+        3 => any::<usize>().prop_map(Happening::Heartbeat),
+        8 => (0..12_i64).prop_map(|seconds| Happening::Wait { seconds }),
+        8 => Just(Happening::Signal),
         1 => Just(Happening::Cancel),
         1 => Just(Happening::Terminate),
-        5 => any::<bool>().prop_map(|refused| Happening::AnswerLetter { refused }),
-        2 => (any::<usize>(), child_end()).prop_map(|(which, end)| Happening::EndChild(which, end)),
-        3 => Just(Happening::Update),
-        1 => Just(Happening::Restart),
-        1 => Just(Happening::Unstick),
+        25 => prop::bool::weighted(0.3).prop_map(|refused| Happening::AnswerLetter { refused }),
+        20 => (any::<usize>(), child_end()).prop_map(|(which, end)| Happening::EndChild(which, end)),
+        8 => Just(Happening::Update),
+        3 => Just(Happening::Restart),
+        3 => Just(Happening::Unstick),
+        4 => (any::<usize>(), any::<bool>(), any::<bool>())
+            .prop_map(|(to, signals, updates)| Happening::Reset { to, signals, updates }),
     ]
 }
 
@@ -145,7 +157,7 @@ fn decision() -> impl Strategy<Value = Decision> {
         Just(UpdateAnswer::Complete),
     ];
     let flag = || prop::bool::weighted(0.2);
-    (vec(command(), 0..5), prop::option::weighted(0.1, ending()), flag(), flag(), flag(), flag(), updates).prop_map(
+    (vec(command(), 0..5), prop::option::weighted(0.04, ending()), flag(), flag(), flag(), flag(), updates).prop_map(
         |(mut commands, ending, described, heartbeat, wants_next, caches, updates)| {
             commands.extend(ending);
             Decision { commands, described, heartbeat, wants_next, caches, updates }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
+    common::v1::WorkflowExecution,
     enums::v1::{
         CancelExternalWorkflowExecutionFailedCause, SignalExternalWorkflowExecutionFailedCause,
         StartChildWorkflowExecutionFailedCause, WorkflowTaskFailedCause,
@@ -28,10 +29,11 @@ use crate::{
     limits::Limits,
     refusal::Refusal,
     run::{
-        ActivityFailure, Changes, Env, Run, RunState, Signal, StartSpec, StartedTask,
+        ActivityFailure, Changes, Dispatch, Env, Excluded, Fork, Identity, Run, RunState, Signal, StartSpec,
+        StartedTask,
         events::new_event,
         outbox::{Content, Letter},
-        rebuild::Identity,
+        part,
         state::Parent,
     },
     time::{Nanos, SECOND},
@@ -40,12 +42,15 @@ use crate::{
 pub(super) struct World {
     pub(super) run: Run,
     pub(super) history: Vec<HistoryEvent>,
+    /// The same in the batches in which they were written.
+    batches: Vec<Vec<HistoryEvent>>,
     pub(super) limits: Limits,
     now: Nanos,
     ids: Cell<u64>,
     serial: u64,
     /// What a worker holds: token and update messages.
     held: Option<(Token, Vec<Message>)>,
+    handed_out: Vec<Dispatch>,
     next: Option<Box<Run>>,
     /// Set when a refused operation left something behind.
     pub(super) broken: Option<String>,
@@ -84,8 +89,19 @@ impl World {
         let limits = Limits::default();
         let (now, ids) = (1_000 * SECOND, Cell::new(0));
         let run = with_env(&limits, &ids, now, |env| Run::start(env, spec));
-        let mut world =
-            Self { run, history: Vec::new(), limits, now, ids, serial: 0, held: None, next: None, broken: None };
+        let mut world = Self {
+            run,
+            history: Vec::new(),
+            batches: Vec::new(),
+            limits,
+            now,
+            ids,
+            serial: 0,
+            held: None,
+            handed_out: Vec::new(),
+            next: None,
+            broken: None,
+        };
         world.act(|run, env| run.begin(env));
         world
     }
@@ -134,16 +150,23 @@ impl World {
             Happening::Unstick => {
                 self.act(|run, _| run.unstick());
             }
+            Happening::Reset { to, signals, updates } => self.reset(to, Excluded { signals, updates }),
         }
     }
 
-    /// Turns to the next run of the chain, if there is one.
+    /// Turns to the run that takes over, if there is one.
     pub(super) fn move_on(&mut self) {
         if let Some(next) = self.next.take() {
             self.run = *next;
             self.history.clear();
+            self.batches.clear();
             self.held = None;
             self.act(|_, _| ());
+            let waiting = self.run.waiting_task().into_iter().chain(self.run.waiting_activities());
+            let forgotten: Vec<_> = waiting.filter(|task| !self.handed_out.contains(task)).collect();
+            if !forgotten.is_empty() {
+                self.broken = Some(format!("nobody gets {forgotten:?}"));
+            }
         }
     }
 
@@ -174,8 +197,38 @@ impl World {
     }
 
     fn keep(&mut self, changes: Changes) {
-        self.history.extend(changes.events);
+        for batch in changes.inherited.into_iter().chain([changes.events]).filter(|batch| !batch.is_empty()) {
+            self.history.extend(batch.iter().cloned());
+            self.batches.push(batch);
+        }
+        self.handed_out = changes.dispatches;
         self.next = changes.successor;
+    }
+
+    /// The new run takes the old one's place.
+    fn reset(&mut self, to: usize, excluded: Excluded) {
+        let after = i64::try_from(to % self.history.len()).unwrap_or_default() + 1;
+        let Ok((shared, later)) = part(self.batches.clone(), after) else { return };
+        self.serial += 1;
+        let fork = Fork {
+            number: self.run.number + 1,
+            identity: Identity { run_id: format!("reset {}", self.serial), ..self.identity() },
+            base_run_id: self.run.state.run_id.clone(),
+            reason: "again".to_owned(),
+            shared,
+        };
+        let Ok(mut new) = with_env(&self.limits, &self.ids, self.now, |env| Run::fork(env, fork)) else { return };
+        let new_id = new.state.run_id.clone();
+        let ended = self.act(|run, env| {
+            run.reset_to(&new_id);
+            if run.state.is_running() { run.end_for_reset(env, "again") } else { Ok(Vec::new()) }
+        });
+        with_env(&self.limits, &self.ids, self.now, |env| {
+            new.reapply(env, &later, excluded);
+            new.reapply(env, &ended.unwrap_or_default(), excluded);
+            new.go_on(env);
+        });
+        self.next = Some(Box::new(new));
     }
 
     fn beginning(&self) -> Option<WorkflowExecutionStartedEventAttributes> {
@@ -197,6 +250,9 @@ impl World {
     }
 
     fn decide(&mut self, decision: Decision) {
+        if self.held.is_none() {
+            self.take_task();
+        }
         let Some((token, messages)) = self.held.take() else { return };
         let mut serial = self.serial;
         let mut all: Vec<_> = Vec::new();
@@ -320,6 +376,7 @@ impl World {
         let started: Vec<_> = self.run.state.children.iter().filter(|(_, child)| !child.run_id.is_empty()).collect();
         let Some((initiated_id, child)) = started.get(which % started.len().max(1)) else { return };
         let (initiated_id, run_id) = (**initiated_id, child.run_id.clone());
+        let ended = WorkflowExecution { workflow_id: child.workflow_id.clone(), run_id: run_id.clone() };
         let end = new_event(
             self.now,
             match end {
@@ -340,7 +397,7 @@ impl World {
                 ),
             },
         );
-        self.act(|run, env| run.child_ended(env, initiated_id, &run_id, &end));
+        self.act(|run, env| run.child_ended(env, initiated_id, ended, &run_id, &end));
     }
 
     /// The process ends and another one takes the run up from disk.
