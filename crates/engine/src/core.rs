@@ -63,19 +63,25 @@ pub(crate) struct Target {
     pub(crate) run_id: String,
 }
 
-/// What came of an operation, and the write that keeps it. Nothing is written if nothing changed.
+/// What came of an operation, and what it takes to keep it.
 #[must_use]
 pub(crate) struct Done<T> {
     pub(crate) value: T,
-    kept: Option<Ticket<bool, DatabaseError>>,
+    kept: Kept,
+}
+
+/// When what an operation says can be relied upon.
+pub(crate) enum Kept {
+    Already,
+    /// With this write.
+    By(Ticket<bool, DatabaseError>),
+    /// Nothing changed, but what was found is still being written: whoever repeats a request must not be told that it
+    /// is done before it is.
+    WithOthers { core: Arc<Core>, epoch: u64 },
 }
 
 impl<T> Done<T> {
-    pub(crate) fn nothing_written(value: T) -> Self {
-        Self { value, kept: None }
-    }
-
-    pub(crate) fn written(value: T, kept: Option<Ticket<bool, DatabaseError>>) -> Self {
+    pub(crate) fn new(value: T, kept: Kept) -> Self {
         Self { value, kept }
     }
 
@@ -85,14 +91,19 @@ impl<T> Done<T> {
 
     /// Waits until what came of it is kept.
     pub(crate) async fn kept(self) -> Result<T, Refusal> {
-        if let Some(ticket) = self.kept {
-            match ticket.await {
-                Ok(true) => {}
-                Ok(false) => return Err(forgotten()),
-                Err(error) => return Err(unavailable(&error)),
+        let ticket = match self.kept {
+            Kept::Already => return Ok(self.value),
+            Kept::By(ticket) => ticket,
+            Kept::WithOthers { core, epoch } => {
+                let database = core.database.clone();
+                database.apply(Ack::Durable, move |_| Ok(core.registry.epoch() == epoch))
             }
+        };
+        match ticket.await {
+            Ok(true) => Ok(self.value),
+            Ok(false) => Err(forgotten()),
+            Err(error) => Err(unavailable(&error)),
         }
-        Ok(self.value)
     }
 
     /// Does not wait. The write is carried out all the same.
@@ -203,7 +214,7 @@ impl Core {
             let value = self.in_env(&target.namespace, |env| act(run, env))?;
             let run_id = run.state.run_id.clone();
             let kept = self.keep(workflow, &run_id, epoch, ack);
-            Ok(Done { value, kept })
+            Ok(Done::new(value, kept))
         })
     }
 
@@ -301,26 +312,15 @@ impl Core {
     pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Done<()> {
         let run_id = run.state.run_id.clone();
         workflow.runs.insert(run_id.clone(), run);
-        Done { value: (), kept: self.keep_new(workflow, &run_id, epoch) }
+        Done::new((), self.keep_new(workflow, &run_id, epoch))
     }
 
     /// Ends an operation: what the run decided is queued for writing and handed out.
-    pub(crate) fn keep(
-        self: &Arc<Self>,
-        workflow: &mut Workflow,
-        run_id: &str,
-        epoch: u64,
-        ack: Ack,
-    ) -> Option<Ticket<bool, DatabaseError>> {
+    pub(crate) fn keep(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack) -> Kept {
         self.keep_step(workflow, run_id, epoch, ack, false)
     }
 
-    fn keep_new(
-        self: &Arc<Self>,
-        workflow: &mut Workflow,
-        run_id: &str,
-        epoch: u64,
-    ) -> Option<Ticket<bool, DatabaseError>> {
+    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Kept {
         self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
     }
 
@@ -331,8 +331,8 @@ impl Core {
         epoch: u64,
         ack: Ack,
         new: bool,
-    ) -> Option<Ticket<bool, DatabaseError>> {
-        let run = workflow.runs.get_mut(run_id)?;
+    ) -> Kept {
+        let Some(run) = workflow.runs.get_mut(run_id) else { return Kept::Already };
         let namespace = run.state.namespace.clone();
         let mut changes = self.in_env(&namespace, |env| run.settle(env));
         let successor = changes.successor.take();
@@ -347,7 +347,12 @@ impl Core {
             workflow.current = Some(Some((next.number, next.state.run_id.clone())));
             workflow.runs.insert(next.state.run_id.clone(), *next);
         }
-        self.write(steps, epoch, ack)
+        let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
+        match self.write(steps, epoch, ack) {
+            Some(ticket) => Kept::By(ticket),
+            None if under_way => Kept::WithOthers { core: Arc::clone(self), epoch },
+            None => Kept::Already,
+        }
     }
 
     /// Turns what a run has decided into a write, and hands out its tasks.

@@ -209,12 +209,13 @@ impl Core {
         started: Started,
         then: &Then<'_>,
     ) -> Result<Done<Started>, Refusal> {
-        let Then::Signal(signal) = then else { return Ok(Done::nothing_written(started)) };
         let target = Target::new(namespace, workflow_id, &started.run_id);
         let run = self.run_in(workflow, &target)?;
-        self.in_env(namespace, |env| run.signal(env, signal.clone()))?;
+        if let Then::Signal(signal) = then {
+            self.in_env(namespace, |env| run.signal(env, signal.clone()))?;
+        }
         let kept = self.keep(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
-        Ok(Done::written(started, kept))
+        Ok(Done::new(started, kept))
     }
 
     /// Checks a request and fills in what it leaves open.
