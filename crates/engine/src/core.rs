@@ -363,8 +363,12 @@ impl Core {
             run.memory.alarm_set = at;
             self.alarms.set(at, key.clone());
         }
+        let mut left_to_disk = Vec::new();
         for dispatch in std::mem::take(&mut changes.dispatches) {
-            self.hand_out_from(run, &key, dispatch);
+            let Some((queue, task)) = self.addressed(run, &key, dispatch) else { continue };
+            if let Err(task) = self.queues.offer(&queue, task) {
+                left_to_disk.push((queue, task));
+            }
         }
         let listing = changes.listing.then(|| self.listing(run));
         let (batch, events) = Batch::of(changes.events);
@@ -390,6 +394,7 @@ impl Core {
             unsynced: Arc::clone(&run.memory.unsynced),
             position: Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() },
             updates: changes.updates,
+            left_to_disk,
             letters: !run.state.outbox.is_empty(),
             key,
         }
@@ -416,34 +421,32 @@ impl Core {
         }))
     }
 
-    fn hand_out_from(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) {
-        let dispatch = match dispatch {
-            Dispatch::Workflow { queue, sticky: true, scheduled_id } => {
-                let sticky = self.queue(key, queue.clone(), Kind::Workflow);
-                if self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
-                    Dispatch::Workflow { queue, sticky: true, scheduled_id }
-                } else {
-                    // Its worker is gone; any other may have the task.
-                    match run.unstick() {
-                        Some(dispatch) => dispatch,
-                        None => return,
-                    }
-                }
+    /// The task that a run wants handed out, and where.
+    fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
+        if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
+            let sticky = self.queue(key, queue.clone(), Kind::Workflow);
+            if !self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
+                // Its worker is gone; any other may have the task.
+                return run.unstick().map(|dispatch| self.task(key, dispatch));
             }
-            other => other,
-        };
-        self.hand_out(key, dispatch);
+        }
+        Some(self.task(key, dispatch))
     }
 
+    /// Hands out a task that is on disk.
     pub(crate) fn hand_out(&self, key: &RunKey, dispatch: Dispatch) {
+        let (queue, task) = self.task(key, dispatch);
+        self.queues.offer_kept(&queue, task);
+    }
+
+    fn task(&self, key: &RunKey, dispatch: Dispatch) -> (QueueKey, Task) {
         let run = key.clone();
         match dispatch {
             Dispatch::Workflow { queue, scheduled_id, .. } => {
-                self.queues.offer(&self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id });
+                (self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id })
             }
             Dispatch::Activity { queue, scheduled_id, attempt } => {
-                let task = Task::Activity { run, scheduled_id, attempt };
-                self.queues.offer(&self.queue(key, queue, Kind::Activity), task);
+                (self.queue(key, queue, Kind::Activity), Task::Activity { run, scheduled_id, attempt })
             }
         }
     }
@@ -460,6 +463,8 @@ struct Step {
     unsynced: Arc<std::sync::atomic::AtomicUsize>,
     position: Position,
     updates: Vec<crate::run::updates::UpdateNews>,
+    /// Tasks for which their queues had no room.
+    left_to_disk: Vec<(QueueKey, Task)>,
     letters: bool,
 }
 
@@ -472,6 +477,9 @@ impl Step {
         }
         for news in self.updates {
             core.news.update_reached(&self.key.run_id, &news.update_id, news.progress);
+        }
+        for (queue, task) in self.left_to_disk {
+            core.queues.offer_kept(&queue, task);
         }
         if self.letters {
             // Without anybody to send them, they are sent after the next start.
