@@ -64,7 +64,7 @@ impl Run {
                 && task.started_id == started_id
                 && task.attempt == attempt
         });
-        task.cloned().ok_or_else(|| Refusal::not_found("Workflow task not found."))
+        task.cloned().ok_or_else(task_not_found)
     }
 
     pub(crate) fn complete_task(
@@ -288,6 +288,10 @@ impl Run {
         self.ensure_task(env);
         Ok(())
     }
+}
+
+pub(crate) fn task_not_found() -> Refusal {
+    Refusal::not_found("Workflow task not found.")
 }
 
 fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {

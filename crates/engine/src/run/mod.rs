@@ -36,6 +36,7 @@ use temporalio_protos::temporal::api::{
 pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity, activity_not_found},
     commands::{memo_without_nothings, without_nothings},
+    complete::task_not_found,
     control::Signal,
     start::{StartSpec, run_timeout, task_timeout},
     state::RunState,

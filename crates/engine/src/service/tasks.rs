@@ -23,7 +23,7 @@ use crate::{
     queues::{Kind, QueueKey, Task},
     refusal::Refusal,
     registry::RunKey,
-    run::{Run, StartedTask, queries::PendingQuery},
+    run::{Run, StartedTask, queries::PendingQuery, task_not_found},
     time::timestamp,
     token::{HistoryToken, TaskToken},
 };
@@ -207,6 +207,7 @@ impl Core {
         let results = std::mem::take(&mut request.query_results);
         let sticky_next = request.sticky_attributes.is_some();
         let done = self.with_run(&target, |run, env| {
+            must_be_this_start(run, &token)?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
             let number = run.number;
             let mut beginning = || self.beginning(number);
@@ -234,10 +235,20 @@ impl Core {
         let token = TaskToken::read(&request.task_token)?;
         let done = self.with_run(&token.target(), |run, env| {
             run.must_run()?;
+            must_be_this_start(run, &token)?;
             run.task_failed(env, (token.scheduled_id, token.started_id, token.attempt), request)
         })?;
         done.kept().await?;
         Ok(RespondWorkflowTaskFailedResponse {})
+    }
+}
+
+/// A start that was lost with the process may have been followed by another one of the same number, of a task that
+/// tells of other events. Only who took the task last may answer it.
+fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), Refusal> {
+    match &run.state.task {
+        Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
+        _ => Ok(()),
     }
 }
 
@@ -272,6 +283,7 @@ pub(super) fn task_response(
         scheduled_id: task.scheduled_id,
         started_id: task.started_id,
         attempt: task.attempt,
+        started_time: task.started_time,
         ..TaskToken::default()
     };
     let queries = run.memory.queries.iter().filter(|query| query.is_wanted());
