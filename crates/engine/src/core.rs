@@ -53,6 +53,8 @@ pub(crate) struct Core {
     /// Runs that have letters to send.
     pub(crate) post: mpsc::UnboundedSender<RunKey>,
     next_number: AtomicI64,
+    /// Tells this engine from those that had the database before.
+    incarnation: u64,
 }
 
 /// Which run somebody means. Without a run id, the current one.
@@ -130,6 +132,7 @@ impl Core {
             open_queries: OpenQueries::default(),
             forgotten: Notify::new(),
             next_number: AtomicI64::new(highest + 1),
+            incarnation: uuid::Uuid::new_v4().as_u64_pair().0,
             database,
             clock,
             limits,
@@ -146,6 +149,22 @@ impl Core {
 
     pub(crate) fn now(&self) -> Nanos {
         self.clock.now()
+    }
+
+    /// What tasks remember of who has them: only of workers in this process, which cannot outlive the engine.
+    pub(crate) fn lent_to(&self, local: bool) -> u64 {
+        if local { self.incarnation } else { 0 }
+    }
+
+    /// Does what is due for a run, and takes back what it had lent to workers of earlier processes.
+    pub(crate) fn ring(&self, run: &mut Run, env: &Env<'_>) {
+        run.memory.alarm_set = 0;
+        let number = run.number;
+        run.give_up_orphans(env, self.incarnation);
+        run.ring(env, &mut || self.beginning(number));
+        if !run.state.is_running() {
+            run.release_queries();
+        }
     }
 
     pub(crate) fn new_number(&self) -> i64 {
@@ -290,22 +309,26 @@ impl Core {
 
     /// A run's first event, for a run that is to be tried again.
     pub(crate) fn beginning(&self, run: i64) -> Option<WorkflowExecutionStartedEventAttributes> {
-        match self.event(run, 1)?.attributes {
+        match self.event(run, 1).ok()??.attributes {
             Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Some(started),
             _ => None,
         }
     }
 
-    /// What an activity was scheduled with.
-    pub(crate) fn scheduled(&self, run: i64, scheduled_id: i64) -> Option<ActivityTaskScheduledEventAttributes> {
-        match self.event(run, scheduled_id)?.attributes {
-            Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) => Some(scheduled),
-            _ => None,
+    /// What an activity was scheduled with. Without it, nobody could be given the activity.
+    pub(crate) fn scheduled(
+        &self,
+        run: i64,
+        scheduled_id: i64,
+    ) -> Result<ActivityTaskScheduledEventAttributes, Refusal> {
+        match self.event(run, scheduled_id)?.and_then(|event| event.attributes) {
+            Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) => Ok(scheduled),
+            _ => Err(Refusal::Unavailable("the activity's event cannot be read; try again".to_owned())),
         }
     }
 
-    fn event(&self, run: i64, id: i64) -> Option<HistoryEvent> {
-        self.read(|sql| persist::event(sql, run, id)).ok().flatten()
+    fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, Refusal> {
+        self.read(|sql| persist::event(sql, run, id))
     }
 
     /// Adds a new run, which becomes the current one.
@@ -381,7 +404,8 @@ impl Core {
             run_id: run.state.run_id.clone(),
             new,
             state: run.encode(),
-            next_due: alarm,
+            // Whoever finds this on disk when the process has ended looks at once.
+            next_due: if run.has_lent() { Some(0) } else { alarm },
             ready: run.has_something_ready(),
             batch,
             listing,

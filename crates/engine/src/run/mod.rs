@@ -11,6 +11,7 @@ mod complete;
 mod control;
 mod deadlines;
 mod events;
+mod orphans;
 pub(crate) mod outbox;
 pub(crate) mod queries;
 mod relatives;
