@@ -55,6 +55,7 @@ pub(crate) struct Core {
     next_number: AtomicI64,
     /// Tells this engine from those that had the database before.
     incarnation: u64,
+    awake_since: Nanos,
 }
 
 /// Which run somebody means. Without a run id, the current one.
@@ -133,6 +134,7 @@ impl Core {
             forgotten: Notify::new(),
             next_number: AtomicI64::new(highest + 1),
             incarnation: uuid::Uuid::new_v4().as_u64_pair().0,
+            awake_since: clock.now(),
             database,
             clock,
             limits,
@@ -280,7 +282,9 @@ impl Core {
                     target.workflow_id
                 )));
             };
-            workflow.runs.insert(run_id.clone(), Run::loaded(number, state));
+            let mut run = Run::loaded(number, state);
+            run.memory.remembers_from = self.awake_since;
+            workflow.runs.insert(run_id.clone(), run);
         }
         workflow.runs.get_mut(&run_id).ok_or_else(|| Refusal::Internal("a run vanished".to_owned()))
     }
@@ -560,6 +564,6 @@ pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
     Refusal::Unavailable(format!("the engine's database refused: {error}"))
 }
 
-fn forgotten() -> Refusal {
+pub(crate) fn forgotten() -> Refusal {
     Refusal::Unavailable("an earlier write of this run was lost; try again".to_owned())
 }

@@ -87,6 +87,10 @@ pub(crate) struct Memory {
     pub(crate) alarm_set: Nanos,
     /// Writes of this run that are not on disk yet.
     pub(crate) unsynced: Arc<AtomicUsize>,
+    /// There are signs of life of activities that no write has taken along yet.
+    pub(crate) unwritten_heartbeats: bool,
+    /// Before this moment activities may have shown signs of life that nobody remembers.
+    pub(crate) remembers_from: Nanos,
 }
 
 /// The worker that has the run in its cache.
@@ -133,6 +137,7 @@ impl Run {
         }
         if self.changes.dirty {
             self.state.state_transitions += 1;
+            self.memory.unwritten_heartbeats = false;
         }
         std::mem::take(&mut self.changes)
     }
@@ -158,6 +163,7 @@ impl Run {
         !self.has_started_task()
             && self.memory.updates.is_empty()
             && self.memory.queries.is_empty()
+            && !self.memory.unwritten_heartbeats
             && self.memory.unsynced.load(Ordering::Acquire) == 0
     }
 }
