@@ -8,7 +8,7 @@ use std::{io::Read as _, path::Path};
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::{Engine, NamespaceOptions, Options, grpc};
+use windlass_engine::{DirectoryLock, Engine, NamespaceOptions, Options, grpc};
 use windlass_sqlite::{Database, Durability};
 
 fn main() -> anyhow::Result<()> {
@@ -29,6 +29,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn serve(data_dir: &Path, port: u16, durability: Durability) -> anyhow::Result<()> {
+    let _lock = DirectoryLock::acquire(data_dir)?;
     let file = windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(data_dir.join("engine.db")) };
     let (engine, handle) = Engine::open(Options::new(Database::open(file)?))?;
     let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };

@@ -148,12 +148,7 @@ impl Core {
     /// Does what is due for a run.
     fn ring_run(self: &Arc<Self>, run: &RunKey) {
         let rung = self.with_run_acked(&Target::of(run), windlass_sqlite::Ack::Written, |run, env| {
-            run.memory.alarm_set = 0;
-            let number = run.number;
-            run.ring(env, &mut || self.beginning(number));
-            if !run.state.is_running() {
-                run.release_queries();
-            }
+            self.ring(run, env);
             Ok(())
         });
         match rung {

@@ -105,7 +105,7 @@ fn nothing_acknowledged_is_lost_or_doubled_by_kills_of_the_engine() {
             }
         });
         finished.await.expect("every workflow ends");
-        let mut evidence = Evidence::gather(&engines.client(), &journal.facts()).await;
+        let mut evidence = Evidence::gather(&engines.client(), &journal).await;
         drop(pollers);
         engines.kill();
         evidence.look_at_disk(&engines.file());

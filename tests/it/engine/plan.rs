@@ -15,7 +15,7 @@ use temporalio_protos::temporal::api::{
     history::v1::{HistoryEvent, history_event::Attributes as E},
 };
 
-use super::client::{NAMESPACE, QUEUE, milliseconds, payloads, queue, text};
+use super::client::{QUEUE, milliseconds, payloads, queue, text};
 use crate::proofs::dice::Dice;
 
 pub(super) const WORKFLOW: &str = "planned";
@@ -181,7 +181,6 @@ impl Action {
             Self::LongTimer => timer(format!("long-{id}"), 600_000),
             Self::Child(plan) => command(Do::StartChildWorkflowExecutionCommandAttributes(
                 StartChildWorkflowExecutionCommandAttributes {
-                    namespace: NAMESPACE.to_owned(),
                     workflow_id: format!("{workflow_id}/{}/{id}", uuid::Uuid::new_v4().simple()),
                     workflow_type: Some(WorkflowType { name: WORKFLOW.to_owned() }),
                     task_queue: queue(QUEUE),
@@ -243,7 +242,6 @@ fn cancel_timer(timer_id: String) -> Command {
 
 fn signal_child(child: &WorkflowExecution) -> Command {
     command(Do::SignalExternalWorkflowExecutionCommandAttributes(SignalExternalWorkflowExecutionCommandAttributes {
-        namespace: NAMESPACE.to_owned(),
         execution: Some(child.clone()),
         signal_name: GO.to_owned(),
         ..SignalExternalWorkflowExecutionCommandAttributes::default()

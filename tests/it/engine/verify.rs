@@ -14,7 +14,7 @@ use windlass_sqlite::{Database, DatabaseError};
 
 use super::{
     client::{Client, text},
-    journal::Facts,
+    journal::{Facts, Journal},
     plan::{DECISION, Plan},
 };
 
@@ -37,10 +37,10 @@ pub(super) struct Findings {
 
 impl Evidence {
     /// Reads the histories of what was started, and of the children found there.
-    pub(super) async fn gather(client: &Client, facts: &Facts) -> Self {
+    pub(super) async fn gather(client: &Client, journal: &Journal) -> Self {
         let mut evidence = Self::default();
-        let starts = facts.starts.iter().map(|(id, run_id)| (id.clone(), run_id.clone()));
-        let mut found: Vec<(String, String)> = starts.collect();
+        let starts = journal.facts().starts.clone();
+        let mut found: Vec<(String, String)> = starts.into_iter().collect();
         while let Some((workflow_id, run_id)) = found.pop() {
             let history = client.history(&workflow_id, &run_id).await;
             for event in &history {
@@ -133,7 +133,7 @@ impl Findings {
                 self.count(what, 1);
                 begun.insert((what, event.event_id), 0);
             }
-            for (what, id, ending) in ends(attributes) {
+            if let Some((what, id, ending)) = ends(attributes) {
                 self.count(ending, 1);
                 match begun.get_mut(&(what, id)) {
                     Some(times) => *times += 1,

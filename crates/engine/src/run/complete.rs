@@ -78,7 +78,7 @@ impl Run {
                 && task.started_id == started_id
                 && task.attempt == attempt
         });
-        task.cloned().ok_or_else(|| Refusal::not_found("Workflow task not found."))
+        task.cloned().ok_or_else(task_not_found)
     }
 
     pub(crate) fn complete_task(
@@ -301,6 +301,10 @@ impl RunState {
             self.reset_points.remove(0);
         }
     }
+}
+
+pub(crate) fn task_not_found() -> Refusal {
+    Refusal::not_found("Workflow task not found.")
 }
 
 fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {

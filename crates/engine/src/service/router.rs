@@ -39,14 +39,14 @@ impl Core {
 
     async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
         let core = self;
-        let timeout = call.timeout;
+        let (timeout, local) = (call.timeout, call.local);
         match call.rpc.as_str() {
             // What a worker asks all the time.
-            "PollWorkflowTaskQueue" => answer!(call, |request| core.poll_workflow_task(request, timeout)),
+            "PollWorkflowTaskQueue" => answer!(call, |request| core.poll_workflow_task(request, timeout, local)),
             "RespondWorkflowTaskCompleted" => answer!(call, |request| core.complete_workflow_task(request)),
             "RespondWorkflowTaskFailed" => answer!(call, |request| core.fail_workflow_task(request)),
             "RespondQueryTaskCompleted" => answer!(call, |request| core.complete_query(request)),
-            "PollActivityTaskQueue" => answer!(call, |request| core.poll_activity_task(request, timeout)),
+            "PollActivityTaskQueue" => answer!(call, |request| core.poll_activity_task(request, timeout, local)),
             "RespondActivityTaskCompleted" => answer!(call, |request| core.complete_activity(request)),
             "RespondActivityTaskCompletedById" => answer!(call, |request| core.complete_activity_by_id(request)),
             "RespondActivityTaskFailed" => answer!(call, |request| core.fail_activity(request)),
@@ -58,7 +58,7 @@ impl Core {
             "ResetStickyTaskQueue" => answer!(call, |request| core.reset_sticky_queue(request)),
             "ShutdownWorker" => answer!(call, |request| core.shutdown_worker(request)),
             // Starting and steering runs.
-            "StartWorkflowExecution" => answer!(call, |request| core.start_workflow(request)),
+            "StartWorkflowExecution" => answer!(call, |request| core.start_workflow(request, local)),
             "SignalWithStartWorkflowExecution" => answer!(call, |request| core.signal_with_start(request)),
             "ExecuteMultiOperation" => answer!(call, |request| core.execute_multi_operation(request, timeout)),
             "SignalWorkflowExecution" => answer!(call, |request| core.signal_workflow(request)),
