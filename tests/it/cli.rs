@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     process::Process,
-    server::{free_port, temporal_cli},
+    server::{Backend, free_port, temporal_cli},
 };
 
 fn binary() -> PathBuf {
@@ -33,9 +33,11 @@ impl Home {
 
     /// Starts `windlass dev` and waits until it says that it is ready.
     fn dev(&self) -> Process {
-        let mut command =
-            self.command(&["dev", "--port", &self.port.to_string(), "--ui-port", &free_port().to_string()]);
-        command.arg("--temporal-cli").arg(temporal_cli());
+        let mut command = self.command(&["dev", "--port", &self.port.to_string()]);
+        if Backend::chosen() == Backend::Temporal {
+            command.args(["--temporal-server", "--ui-port", &free_port().to_string()]);
+            command.arg("--temporal-cli").arg(temporal_cli());
+        }
         let dev = Process::spawn(command);
         let banner = dev.line(|line| line.contains("\"address\""));
         assert!(banner.contains(&self.port.to_string()), "{banner}");
@@ -92,7 +94,9 @@ fn a_run_goes_on_after_dev_was_killed_in_the_middle_of_it() {
     let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert!(ids.contains(&run), "{listed}");
     drop(dev);
-    stop_server_of(home.dir.path());
+    if Backend::chosen() == Backend::Temporal {
+        stop_server_of(home.dir.path());
+    }
 }
 
 #[test]

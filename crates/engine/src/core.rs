@@ -17,7 +17,7 @@ use temporalio_protos::temporal::api::{
         history_event::Attributes,
     },
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use windlass_sqlite::{Ack, Database, DatabaseError, Ticket};
 
 use crate::{
@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) alarms: Alarms,
     pub(crate) news: News,
     pub(crate) open_queries: OpenQueries,
+    /// Memory was forgotten, and what is on disk must be taken up.
+    pub(crate) forgotten: Notify,
     /// Runs that have letters to send.
     pub(crate) post: mpsc::UnboundedSender<RunKey>,
     next_number: AtomicI64,
@@ -115,6 +117,7 @@ impl Core {
             alarms: Alarms::default(),
             news: News::default(),
             open_queries: OpenQueries::default(),
+            forgotten: Notify::new(),
             next_number: AtomicI64::new(highest + 1),
             database,
             clock,
@@ -138,11 +141,12 @@ impl Core {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A write was lost, and with it what memory held beyond the disk. What is on disk is taken up again.
+    /// A write was lost, and with it what memory held beyond the disk.
     fn forget(&self) {
         self.registry.forget();
         self.queues.clear();
         self.news.forget_updates();
+        self.forgotten.notify_one();
     }
 
     /// Fills queues, alarms and the outbox from disk: after a start, and after memory was forgotten.
@@ -151,7 +155,6 @@ impl Core {
         let clock = self.clock.skipping();
         let _hold = clock.map(SkippingClock::hold);
         clock.inspect(|clock| clock.forget_runs());
-        self.alarms.clear();
         for (at, [namespace, workflow_id, run_id]) in alarms {
             let target = Target { namespace, workflow_id, run_id };
             self.alarms.set(at, target.key());

@@ -135,10 +135,10 @@ impl Queues {
         std::mem::take(&mut queue.spilled)
     }
 
-    /// Forgets all tasks, not those who wait for them.
+    /// Forgets the tasks that are also on disk, not those who wait for them.
     pub(crate) fn clear(&self) {
         for queue in self.lock().values_mut() {
-            queue.tasks.clear();
+            queue.tasks.retain(|task| matches!(task, Task::Query(_)));
         }
     }
 

@@ -35,7 +35,7 @@ use windlass_store::{Store, sqlite::SqliteStore};
 use windlass_tools::ToolRegistry;
 
 use super::{
-    server,
+    server::{self, Backend, Server},
     tools::{Echo, Fail, Gate, Watch},
 };
 
@@ -71,6 +71,15 @@ impl World {
 
     pub(crate) async fn without_worker(scripts: Value) -> Self {
         Self::with_client(client().await, scripts)
+    }
+
+    /// A world on one of the servers, whichever was chosen; its worker is not started.
+    pub(crate) async fn on(backend: Backend, scripts: Value) -> Self {
+        let server = match backend {
+            Backend::Temporal => server::temporal(),
+            Backend::Embedded => server::embedded(),
+        };
+        Self::with_client(client_of(server).await, scripts)
     }
 
     /// A world that reaches the server at another address; its worker is not started.
@@ -239,7 +248,10 @@ pub(crate) fn open_store(dir: &Path) -> SqliteStore {
 
 /// Without a socket where the server is in this process.
 pub(crate) async fn client() -> Client {
-    let server = server::shared();
+    client_of(server::shared()).await
+}
+
+async fn client_of(server: &Server) -> Client {
     match &server.engine {
         Some(engine) => within("the engine", connect_embedded(engine, "default", "it")).await.unwrap(),
         None => client_at(&server.address).await,

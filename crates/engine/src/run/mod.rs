@@ -13,11 +13,14 @@ mod deadlines;
 mod events;
 pub(crate) mod outbox;
 pub(crate) mod queries;
+mod rebuild;
 mod relatives;
 pub(crate) mod retry;
 mod start;
 pub(crate) mod state;
 mod task;
+#[cfg(test)]
+mod tests;
 pub(crate) mod updates;
 
 use std::{

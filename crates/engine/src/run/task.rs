@@ -126,6 +126,7 @@ impl Run {
             self.state.task_attempt = 1;
             task.attempt = 1;
             task.speculative = false;
+            task.scheduled_time = env.now;
             task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
             written = true;
         }
@@ -134,10 +135,8 @@ impl Run {
         task.history_size = self.state.history_size;
         task.suggest_continue_as_new = self.reasons_to_continue(env);
         identity.clone_into(&mut self.memory.task_identity);
-        task.started_id = task.scheduled_id + 1;
-        if written {
-            self.write(env, started_attributes(&task, identity));
-        }
+        task.started_id =
+            if written { self.write(env, started_attributes(&task, identity)) } else { task.scheduled_id + 1 };
         if !task.speculative {
             self.touch();
         }

@@ -183,7 +183,7 @@ impl Run {
             accepted_request: Some(request),
         };
         let accepted_id = self.write(env, Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(attributes));
-        self.state.updates.insert(id.to_owned(), UpdateRecord { accepted_id, completed_id: 0 });
+        self.state.updates.insert(id.to_owned(), UpdateRecord { accepted_id, ..UpdateRecord::default() });
         self.tell(id, Progress::Accepted);
         Ok(())
     }

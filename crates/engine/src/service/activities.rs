@@ -17,9 +17,11 @@ use temporalio_protos::temporal::api::{
     },
 };
 
+use windlass_sqlite::Ack;
+
 use super::tasks::poll_deadline;
 use crate::{
-    core::{Core, Done, Target},
+    core::{Core, Done, Target, unavailable},
     queues::{Kind, Task},
     refusal::Refusal,
     registry::RunKey,
@@ -84,11 +86,10 @@ impl Core {
     ) -> Result<RespondActivityTaskCompletedResponse, Refusal> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         super::checks::blob(request.result.as_ref(), &self.limits)?;
-        self.on_activity(&named, |run, env, (id, attempt)| {
+        let done = self.on_activity(&named, |run, env, (id, attempt)| {
             run.complete_activity(env, id, attempt, request.result, &request.identity)
-        })?
-        .kept()
-        .await?;
+        })?;
+        self.kept_with_the_next(done).await?;
         Ok(RespondActivityTaskCompletedResponse {})
     }
 
@@ -98,11 +99,10 @@ impl Core {
     ) -> Result<RespondActivityTaskCompletedByIdResponse, Refusal> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         super::checks::blob(request.result.as_ref(), &self.limits)?;
-        self.on_activity(&named, |run, env, (id, attempt)| {
+        let done = self.on_activity(&named, |run, env, (id, attempt)| {
             run.complete_activity(env, id, attempt, request.result, &request.identity)
-        })?
-        .kept()
-        .await?;
+        })?;
+        self.kept_with_the_next(done).await?;
         Ok(RespondActivityTaskCompletedByIdResponse {})
     }
 
@@ -116,7 +116,8 @@ impl Core {
             heartbeat_details: request.last_heartbeat_details,
             identity: request.identity,
         };
-        self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?.kept().await?;
+        let done = self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?;
+        self.kept_with_the_next(done).await?;
         Ok(RespondActivityTaskFailedResponse::default())
     }
 
@@ -130,7 +131,8 @@ impl Core {
             heartbeat_details: request.last_heartbeat_details,
             identity: request.identity,
         };
-        self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?.kept().await?;
+        let done = self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?;
+        self.kept_with_the_next(done).await?;
         Ok(RespondActivityTaskFailedByIdResponse::default())
     }
 
@@ -139,11 +141,10 @@ impl Core {
         request: RespondActivityTaskCanceledRequest,
     ) -> Result<RespondActivityTaskCanceledResponse, Refusal> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
-        self.on_activity(&named, |run, env, (id, attempt)| {
+        let done = self.on_activity(&named, |run, env, (id, attempt)| {
             run.cancel_activity(env, id, attempt, request.details, &request.identity)
-        })?
-        .kept()
-        .await?;
+        })?;
+        self.kept_with_the_next(done).await?;
         Ok(RespondActivityTaskCanceledResponse {})
     }
 
@@ -152,11 +153,10 @@ impl Core {
         request: RespondActivityTaskCanceledByIdRequest,
     ) -> Result<RespondActivityTaskCanceledByIdResponse, Refusal> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
-        self.on_activity(&named, |run, env, (id, attempt)| {
+        let done = self.on_activity(&named, |run, env, (id, attempt)| {
             run.cancel_activity(env, id, attempt, request.details, &request.identity)
-        })?
-        .kept()
-        .await?;
+        })?;
+        self.kept_with_the_next(done).await?;
         Ok(RespondActivityTaskCanceledByIdResponse {})
     }
 
@@ -204,6 +204,14 @@ impl Core {
         Ok(Named::Id { target, activity_id })
     }
 
+    /// Waits until it is kept, without asking for a sync of its own: the workflow task that the activity's end leads to
+    /// brings one, and without it a sync comes soon anyway.
+    async fn kept_with_the_next<T>(&self, done: Done<T>) -> Result<T, Refusal> {
+        let value = done.kept().await?;
+        self.database.synced().await.map_err(|error| unavailable(&error))?;
+        Ok(value)
+    }
+
     /// Does something with an activity that somebody names. The attempt is zero where it is not named.
     fn on_activity<T>(
         self: &Arc<Self>,
@@ -211,14 +219,14 @@ impl Core {
         act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<T, Refusal>,
     ) -> Result<Done<T>, Refusal> {
         match named {
-            Named::Token(token) => self.with_run(&token.target(), |run, env| {
+            Named::Token(token) => self.with_run_acked(&token.target(), Ack::Written, |run, env| {
                 let held = run.state.activities.get(&token.scheduled_id);
                 if held.is_some_and(|activity| activity.started_time != token.started_time) {
                     return Err(activity_not_found());
                 }
                 act(run, env, (token.scheduled_id, token.attempt))
             }),
-            Named::Id { target, activity_id } => self.with_run(target, |run, env| {
+            Named::Id { target, activity_id } => self.with_run_acked(target, Ack::Written, |run, env| {
                 run.must_run()?;
                 let id = run
                     .activity_by_id(activity_id)
