@@ -25,7 +25,8 @@ use crate::support::{World, world::within};
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const THREE_WEEKS: Duration = Duration::from_secs(21 * 24 * 3600);
 
-/// An engine of its own, with a world on it whose worker runs and whose store has the same time.
+/// An engine of its own, with a world on it whose worker runs. Unless a test wants otherwise, the store has the engine's
+/// time.
 pub(crate) struct Rig {
     pub(crate) world: World,
     pub(crate) clock: Arc<SkippingClock>,
@@ -36,6 +37,17 @@ pub(crate) struct Rig {
 impl Rig {
     /// Time is locked at first.
     pub(crate) async fn new(scripts: Value) -> Self {
+        Self::with_store(scripts, |clock, store| {
+            let clock = Arc::clone(clock);
+            store.clock = Arc::new(move || Timestamp(clock.now() as u64 / 1_000_000));
+        })
+        .await
+    }
+
+    pub(crate) async fn with_store(
+        scripts: Value,
+        change: impl FnOnce(&Arc<SkippingClock>, &mut windlass_store::sqlite::Options),
+    ) -> Self {
         let (clock, dir) = (Arc::new(SkippingClock::new()), TempDir::new().unwrap());
         let database = Database::open(windlass_sqlite::Options::new(dir.path().join("engine.db"))).unwrap();
         let (engine, handle) = Engine::open(Options { clock: clock.clone(), ..Options::new(database) }).unwrap();
@@ -46,11 +58,8 @@ impl Rig {
         let running = tokio::spawn(engine.run(stop.clone()));
 
         let client = within("the engine", connect_embedded(&handle, "default", "it")).await.unwrap();
-        let time = Arc::clone(&clock);
-        let options = windlass_store::sqlite::Options {
-            clock: Arc::new(move || Timestamp(time.now() as u64 / 1_000_000)),
-            ..windlass_store::sqlite::Options::new(dir.path().join("windlass.db"))
-        };
+        let mut options = windlass_store::sqlite::Options::new(dir.path().join("windlass.db"));
+        change(&clock, &mut options);
         let store = Arc::new(SqliteStore::open(options).unwrap());
         let world = World::with_store(client, store, dir, scripts);
         world.start_worker();

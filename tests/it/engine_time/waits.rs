@@ -12,7 +12,9 @@ use windlass_core::{
 use windlass_engine::Clock as _;
 
 use super::{DAY, Rig, THREE_WEEKS, assert_passed};
-use crate::support::{agent, block_on, calls, says, script, world::scripts};
+use crate::support::{
+    agent, block_on, calls, checks::log_is_gapless_with_one_terminal_event_at_its_end, says, script, world::scripts,
+};
 
 /// A wait of three weeks that nobody sits out.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -125,6 +127,25 @@ fn attempts_that_wait_minutes_for_each_other() {
         // 15, 30, and then no longer than 60 seconds at a time.
         let waited = Duration::from_secs(15 + 30 + 60 + 60 + 60);
         assert_passed(Duration::from_nanos((rig.clock.now() - began.1) as u64), waited);
+        rig.close().await;
+    });
+}
+
+#[test]
+fn a_store_that_stays_in_the_present_does_not_mind() {
+    block_on(async {
+        let turns = [ask(json!({"on_expiry": "replan"})), ask(json!({})), says("{{last_user}}")];
+        let rig = Rig::with_store(scripts([("ask", script(&turns))]), |_, _| {}).await;
+        let run = rig.world.start(agent("ask", json!([])), "go").await;
+        rig.world.opened(&run, 1).await;
+        rig.clock.unlock_with_sleep(THREE_WEEKS + DAY).await.unwrap();
+        let item = rig.world.opened(&run, 2).await;
+        rig.world.give(&run, &item, AnswerBody::Clarification { answer: "Oslo".into() }).await;
+        let output = rig.world.result(&run).await.unwrap();
+        assert_eq!(output.final_message, Some(Message::assistant("Oslo")));
+        assert_passed(output.active_ms.as_duration(), Duration::ZERO);
+        assert_passed(rig.between(&run, opened, closed).await, Duration::ZERO);
+        log_is_gapless_with_one_terminal_event_at_its_end(&rig.world.events(&run).await);
         rig.close().await;
     });
 }

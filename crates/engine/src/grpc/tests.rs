@@ -218,7 +218,6 @@ async fn details_of_a_refusal_survive() {
         message: "Workflow execution is already running.".into(),
         start_request_id: "request".into(),
         run_id: "run".into(),
-        first_run_id: "first".into(),
     };
     let port = Port::open(move |_| future::ready(Err(refusal().into())).boxed()).await;
 
