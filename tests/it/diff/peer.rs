@@ -1,0 +1,42 @@
+//! The two servers that are compared, and a connection to one of them.
+
+use std::{sync::OnceLock, time::Duration};
+
+use temporalio_protos::temporal::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::support::server::{self, Server};
+
+pub(super) type Client = WorkflowServiceClient<Channel>;
+
+pub(super) const NAMESPACE: &str = "default";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// The real server: what it does is right.
+    Real,
+    Engine,
+}
+
+impl Peer {
+    fn address(self) -> &'static str {
+        static SECOND: OnceLock<Server> = OnceLock::new();
+        match self {
+            Self::Real => &server::shared().address,
+            Self::Engine => &SECOND.get_or_init(|| Server::start(&[])).address,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real server",
+            Self::Engine => "engine",
+        }
+    }
+
+    /// A connection of its own for each script: one is limited in how many calls it carries at a time.
+    pub(super) fn connect(self) -> Client {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address())).expect("the address is valid");
+        WorkflowServiceClient::new(endpoint.connect_timeout(Duration::from_secs(10)).connect_lazy())
+    }
+}
