@@ -4,6 +4,7 @@
 mod cases;
 mod chance;
 mod compare;
+mod generate;
 mod ignored;
 mod normal;
 mod peer;
@@ -43,4 +44,57 @@ fn known_traps() {
         }
         assert_eq!(failed, 0);
     });
+}
+
+#[test]
+fn random_scripts() {
+    use futures_util::StreamExt;
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let seeds: Vec<u64> = match number("WINDLASS_DIFF_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("WINDLASS_DIFF_SEEDS").unwrap_or(40)).collect(),
+    };
+    block_on(async {
+        let started = std::time::Instant::now();
+        let results = futures_util::stream::iter(seeds)
+            .map(|seed| async move {
+                let script = generate::script(seed);
+                let (real, engine) = tokio::join!(play(Peer::Real, &script), play(Peer::Engine, &script));
+                (seed, real, engine)
+            })
+            .buffer_unordered(16)
+            .collect::<Vec<_>>()
+            .await;
+        let (mut h, mut e, mut o, mut bad) = (0, 0, 0, 0);
+        for (seed, real, engine) in results {
+            h += real.histories;
+            e += real.events;
+            o += real.observations.len();
+            if let Some(d) = first_divergence(&real.observations, &engine.observations) {
+                bad += 1;
+                println!("seed {seed} diverges\n{}", d.report);
+            }
+            for x in &real.observations {
+                if x.what.contains("does not come")
+                    || x.seen.contains("still waiting")
+                    || x.what.contains("lists do not")
+                {
+                    println!("seed {seed} PROBLEM {}: {}", x.what, x.seen)
+                }
+            }
+        }
+        println!("{h} histories {e} events {o} observations {bad} bad, {:?}", started.elapsed());
+        assert_eq!(bad, 0);
+    });
+}
+
+#[test]
+fn print_script() {
+    if let Some(seed) = std::env::var("WINDLASS_DIFF_PRINT").ok().and_then(|v| v.parse::<u64>().ok()) {
+        for s in 0..seed {
+            for (i, a) in generate::script(s).iter().enumerate() {
+                println!("{s}: {}. {a:?}", i + 1);
+            }
+        }
+    }
 }

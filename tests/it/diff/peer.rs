@@ -5,7 +5,7 @@ use std::{sync::OnceLock, time::Duration};
 use temporalio_protos::temporal::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::support::server::{self, Server};
+use crate::support::server::Server;
 
 pub(super) type Client = WorkflowServiceClient<Channel>;
 
@@ -18,12 +18,17 @@ pub(super) enum Peer {
     Engine,
 }
 
+/// A run may follow another of the same id at once. By default the server slows them down to one a second, which makes
+/// what happens depend on how fast the script is played.
+const PATIENT: [&str; 2] = ["--dynamic-config-value", "history.workflowIdReuseMinimalInterval=\"0s\""];
+
 impl Peer {
     fn address(self) -> &'static str {
+        static REAL: OnceLock<Server> = OnceLock::new();
         static SECOND: OnceLock<Server> = OnceLock::new();
         match self {
-            Self::Real => &server::shared().address,
-            Self::Engine => &SECOND.get_or_init(|| Server::start(&[])).address,
+            Self::Real => &REAL.get_or_init(|| Server::start(&PATIENT)).address,
+            Self::Engine => &SECOND.get_or_init(|| Server::start(&PATIENT)).address,
         }
     }
 

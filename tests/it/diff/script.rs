@@ -18,7 +18,6 @@ pub(super) enum Who {
 }
 
 impl Who {
-    pub(super) const CLIENTS: [Self; 2] = [Self::W0, Self::W1];
     pub(super) const CHILDREN: [Self; 2] = [Self::C0, Self::C1];
     pub(super) const ALL: [Self; 4] = [Self::W0, Self::W1, Self::C0, Self::C1];
 
@@ -366,6 +365,46 @@ pub(super) enum Listing {
     CountByStatus,
     Malformed,
     UnknownAttribute,
+}
+
+/// The workflows that take part in a script.
+pub(super) fn cast(script: &[Action]) -> Vec<Who> {
+    let mut named: Vec<Who> = script.iter().flat_map(Action::names).filter(|who| Who::ALL.contains(who)).collect();
+    named.sort();
+    named.dedup();
+    named
+}
+
+impl Action {
+    fn names(&self) -> Vec<Who> {
+        match self {
+            Self::Start(start) | Self::SignalWithStart(start) | Self::UpdateWithStart(start, _) => vec![start.who],
+            Self::CompleteTask { who, with, .. } => {
+                let children = with.commands.iter().filter_map(|command| match command {
+                    Do::StartChild { child, .. } => Some(*child),
+                    _ => None,
+                });
+                std::iter::once(*who).chain(children).collect()
+            }
+            Self::Signal { who, .. }
+            | Self::Cancel { who, .. }
+            | Self::Terminate { who, .. }
+            | Self::Reset { who, .. }
+            | Self::Delete { who, .. }
+            | Self::PollTask(who)
+            | Self::PollNothing(who, _)
+            | Self::FailTask { who, .. }
+            | Self::LetTaskTimeOut(who)
+            | Self::Query { who, .. }
+            | Self::Update(who, _)
+            | Self::PollUpdate { who, .. }
+            | Self::PollActivity { who, .. }
+            | Self::ReportActivity { who, .. }
+            | Self::History { who, .. }
+            | Self::ResetSticky(who) => vec![*who],
+            Self::List(_) => Vec::new(),
+        }
+    }
 }
 
 impl Do {

@@ -14,7 +14,9 @@ use temporalio_protos::temporal::api::{
 use super::{
     PATIENCE, Player,
     names::{WORKER, failure, millis, payloads},
-    prompt, timed,
+    prompt,
+    state::Echo,
+    timed,
 };
 use crate::diff::{
     peer::NAMESPACE,
@@ -39,7 +41,15 @@ impl Player {
         if let Some(task) = self.saw("poll activity", answer)
             && !task.task_token.is_empty()
         {
-            self.memory.activities.entry((who, activity)).or_default().push(task.task_token);
+            self.take_activity(who, activity, task.task_token);
+        }
+    }
+
+    pub(super) fn take_activity(&mut self, who: Who, activity: u8, token: Vec<u8>) {
+        self.memory.activities.entry((who, activity)).or_default().push(token);
+        if self.memory.hurried.contains(&(who, activity)) {
+            let run = self.memory.current_run(who).unwrap_or_default().to_owned();
+            self.memory.echoes.push(Echo::RunTimeout { who, run, activity: format!("a{activity}") });
         }
     }
 

@@ -14,6 +14,7 @@ use temporalio_protos::temporal::api::{
         QueryWorkflowRequest, QueryWorkflowResponse, RespondQueryTaskCompletedRequest, UpdateWorkflowExecutionRequest,
         UpdateWorkflowExecutionResponse,
         execute_multi_operation_request::{Operation, operation},
+        execute_multi_operation_response::response,
     },
 };
 use tokio::task::JoinHandle;
@@ -27,7 +28,7 @@ use super::{
     timed,
 };
 use crate::diff::{
-    peer::NAMESPACE,
+    peer::{Client, NAMESPACE},
     script::{QueryAnswer, Run, Start, Update, Who},
 };
 
@@ -77,9 +78,9 @@ impl Player {
     }
 
     pub(super) async fn update(&mut self, who: Who, update: Update) {
-        let request = timed(self.update_request(who, update), LONG_CALL);
-        let mut client = self.client.clone();
-        let call = Call::Update(tokio::spawn(async move { client.update_workflow_execution(request).await }));
+        let request = self.update_request(who, update);
+        let client = self.client.clone();
+        let call = Call::Update(tokio::spawn(wait_for_update(client, request)));
         self.send_update(who, update, call).await;
     }
 
@@ -90,9 +91,8 @@ impl Player {
         ];
         let request =
             ExecuteMultiOperationRequest { namespace: NAMESPACE.to_owned(), operations, ..Default::default() };
-        let mut client = self.client.clone();
-        let request = timed(request, LONG_CALL);
-        let call = Call::WithStart(tokio::spawn(async move { client.execute_multi_operation(request).await }));
+        let client = self.client.clone();
+        let call = Call::WithStart(tokio::spawn(wait_for_update_with_start(client, request)));
         self.send_update(start.who, update, call).await;
         // Present from now on, so that the player looks at it.
         self.memory.runs.entry(start.who).or_default();
@@ -203,22 +203,28 @@ impl Player {
         self.memory.queries.insert(who, PendingQuery { answer, call });
     }
 
-    /// Answers queries that no workflow task will carry, and writes down answers that have arrived.
+    /// Writes down the answer that a completed workflow task carried.
+    pub(super) async fn collect_query(&mut self, who: Who) {
+        if let Some(mut query) = self.memory.queries.remove(&who) {
+            self.saw_query_answer(&mut query).await;
+        }
+    }
+
+    async fn saw_query_answer(&mut self, query: &mut PendingQuery) {
+        match tokio::time::timeout(PATIENCE, &mut query.call).await {
+            Ok(answer) => drop(self.saw("answer to the query", answer.unwrap())),
+            Err(_) => self.note("answer to the query", "still waiting"),
+        }
+    }
+
+    /// Answers queries that no workflow task will carry.
     pub(super) async fn answer_queries(&mut self) {
-        for (who, mut query) in std::mem::take(&mut self.memory.queries) {
+        for (who, query) in std::mem::take(&mut self.memory.queries) {
             if self.memory.task_state(who).is_some() {
-                let answered = tokio::time::timeout(Duration::from_millis(1), &mut query.call).await;
-                let carried = self.memory.tasks.get(&who).and_then(|tasks| tasks.last());
-                match answered {
-                    Ok(answer) => drop(self.saw("answer to the query", answer.unwrap())),
-                    Err(_) => {
-                        let _ = carried;
-                        self.memory.queries.insert(who, query);
-                    }
-                }
-                continue;
+                self.memory.queries.insert(who, query);
+            } else {
+                self.answer_query(who, query).await;
             }
-            self.answer_query(who, query).await;
         }
     }
 
@@ -247,11 +253,37 @@ impl Player {
             self.saw("answer the query", answer);
             break;
         }
-        match tokio::time::timeout(PATIENCE, &mut query.call).await {
-            Ok(answer) => drop(self.saw("answer to the query", answer.unwrap())),
-            Err(_) => self.note("answer to the query", "still waiting"),
+        self.saw_query_answer(&mut query).await;
+    }
+}
+
+/// A server answers after twenty seconds at the latest, with the stage reached so far; the caller asks again.
+async fn wait_for_update(
+    mut client: Client,
+    request: UpdateWorkflowExecutionRequest,
+) -> Result<Response<UpdateWorkflowExecutionResponse>, Status> {
+    loop {
+        let answer = client.update_workflow_execution(timed(request.clone(), LONG_CALL)).await?;
+        if answer.get_ref().stage() >= Stage::Accepted {
+            return Ok(answer);
         }
     }
+}
+
+async fn wait_for_update_with_start(
+    mut client: Client,
+    request: ExecuteMultiOperationRequest,
+) -> Result<Response<ExecuteMultiOperationResponse>, Status> {
+    let mut answer = client.execute_multi_operation(timed(request.clone(), LONG_CALL)).await?;
+    for (operation, response) in request.operations.into_iter().zip(&mut answer.get_mut().responses) {
+        if let Some(operation::Operation::UpdateWorkflow(request)) = operation.operation
+            && let Some(response::Response::UpdateWorkflow(update)) = &mut response.response
+            && update.stage() < Stage::Accepted
+        {
+            *update = wait_for_update(client.clone(), request).await?.into_inner();
+        }
+    }
+    Ok(answer)
 }
 
 impl Call {

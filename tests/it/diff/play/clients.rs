@@ -195,6 +195,7 @@ impl Player {
         };
         let answer = self.client.reset_workflow_execution(prompt(request)).await;
         if let Some(answer) = self.saw("reset", answer) {
+            self.memory.reset.extend(self.memory.current_run(who).map(str::to_owned));
             self.memory.see_run(who, &answer.run_id);
         }
     }

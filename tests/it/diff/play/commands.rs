@@ -5,7 +5,7 @@ use std::time::Instant;
 use prost::{Message as _, Name};
 use temporalio_protos::temporal::api::{
     command::v1::{
-        CancelTimerCommandAttributes, CancelWorkflowExecutionCommandAttributes, Command,
+        CancelTimerCommandAttributes, CancelWorkflowExecutionCommandAttributes, Command, CommandAttributesExt as _,
         CompleteWorkflowExecutionCommandAttributes, ContinueAsNewWorkflowExecutionCommandAttributes,
         FailWorkflowExecutionCommandAttributes, ModifyWorkflowPropertiesCommandAttributes,
         ProtocolMessageCommandAttributes, RecordMarkerCommandAttributes, RequestCancelActivityTaskCommandAttributes,
@@ -123,7 +123,7 @@ impl Player {
             }
             Do::AbsentMessage => return protocol_message("absent"),
         };
-        attributes.into()
+        command_of(attributes)
     }
 
     fn activity(&self, who: Who, activity: u8, extras: &[ActivityExtra]) -> ScheduleActivityTaskCommandAttributes {
@@ -165,13 +165,12 @@ impl Player {
     }
 
     fn child(
-        &mut self,
+        &self,
         child: Who,
         policy: ParentClosePolicy,
         reuse: WorkflowIdReusePolicy,
         extras: &[StartExtra],
     ) -> StartChildWorkflowExecutionCommandAttributes {
-        self.memory.policies.insert(child, policy);
         let request = self.start_request(&Start { extras: extras.to_vec(), ..Start::new(child) });
         StartChildWorkflowExecutionCommandAttributes {
             namespace: NAMESPACE.to_owned(),
@@ -225,7 +224,8 @@ impl Player {
                     Echo::QueueTimeout { who, run, activity: format!("a{activity}") }
                 }
                 Do::Schedule { activity, extras } if extras.contains(&ActivityExtra::RunTimeout) => {
-                    Echo::RunTimeout { who, run, activity: format!("a{activity}") }
+                    self.memory.hurried.insert((who, *activity));
+                    continue;
                 }
                 _ => continue,
             };
@@ -272,8 +272,12 @@ fn modify(change: MemoChange) -> ModifyWorkflowPropertiesCommandAttributes {
     ModifyWorkflowPropertiesCommandAttributes { upserted_memo }
 }
 
+fn command_of(attributes: Attributes) -> Command {
+    Command { command_type: attributes.as_type() as i32, attributes: Some(attributes), ..Default::default() }
+}
+
 fn protocol_message(id: &str) -> Command {
-    Attributes::ProtocolMessageCommandAttributes(ProtocolMessageCommandAttributes { message_id: id.to_owned() }).into()
+    command_of(ProtocolMessageCommandAttributes { message_id: id.to_owned() }.into())
 }
 
 fn update_answers(request: &Message, answer: UpdateAnswer) -> Vec<Message> {

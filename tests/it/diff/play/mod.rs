@@ -21,7 +21,7 @@ use self::state::Memory;
 use super::{
     normal::Normal,
     peer::{Client, Peer},
-    script::{Action, Listing},
+    script::{self, Action, Listing, Who},
 };
 
 /// One thing that was seen, in words that do not depend on the server.
@@ -46,6 +46,9 @@ struct Player {
     normal: Normal,
     /// The action under way, for the observations.
     action: String,
+    /// The workflows the script knows of.
+    cast: Vec<Who>,
+    peer: Peer,
     memory: Memory,
     /// Asked at the end, when everything is visible.
     listings: Vec<Listing>,
@@ -63,6 +66,8 @@ pub(super) async fn play(peer: Peer, script: &[Action]) -> Played {
         normal: Normal::new(&prefix),
         prefix,
         action: String::new(),
+        cast: script::cast(script),
+        peer,
         memory: Memory::default(),
         listings: Vec::new(),
         played: Played::default(),
@@ -107,6 +112,7 @@ impl Player {
     }
 
     fn note(&mut self, what: &str, seen: impl Into<String>) {
+        self.memory.changed_since_look = true;
         self.played.observations.push(Observation { what: format!("{}: {what}", self.action), seen: seen.into() });
     }
 

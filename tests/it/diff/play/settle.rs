@@ -22,11 +22,17 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// How long after it was started a timer of fifty milliseconds has surely fired.
 const TIMER_GRACE: Duration = Duration::from_millis(1300);
 
+/// The real server deletes a run half a minute after it was asked to.
+const DELETION: Duration = Duration::from_secs(90);
+
 impl Player {
     pub(super) async fn settle(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deleting = |echo: &Echo| matches!(echo, Echo::Deleted { .. });
+        let patience = if self.memory.echoes.iter().any(deleting) { DELETION } else { PATIENCE };
+        let deadline = Instant::now() + patience;
         while let Some(unrest) = self.unrest().await {
             if Instant::now() > deadline {
+                let unrest = self.normal.string(&unrest);
                 self.note("the server does not come to rest", unrest);
                 self.memory.echoes.clear();
                 break;
@@ -35,16 +41,23 @@ impl Player {
         }
         self.collect_updates().await;
         self.answer_queries().await;
-        self.look().await;
+        if self.memory.changed_since_look {
+            self.look().await;
+        }
         self.note_states();
     }
 
     /// Asks the server for the state of every workflow of the script.
     pub(super) async fn look(&mut self) {
-        for who in Who::ALL {
+        self.memory.changed_since_look = false;
+        for who in self.cast.clone() {
             match self.describe(who, "").await {
                 Ok(state) => {
                     let state = state.into_inner();
+                    for pending in state.pending_children.iter().filter(|pending| !pending.run_id.is_empty()) {
+                        let child = Who::ALL.into_iter().find(|who| self.id(*who) == pending.workflow_id);
+                        self.memory.policies.extend(child.map(|child| (child, pending.parent_close_policy())));
+                    }
                     self.memory.states.insert(who, state);
                     let run = self.memory.current_run(who).unwrap_or_default().to_owned();
                     self.memory.see_run(who, &run);
@@ -55,7 +68,7 @@ impl Player {
     }
 
     fn note_states(&mut self) {
-        for who in Who::ALL {
+        for who in self.cast.clone() {
             let shown = match self.memory.states.get(&who) {
                 Some(state) => self.normal.message(state),
                 None => "not found".to_owned(),
@@ -71,7 +84,7 @@ impl Player {
     /// Something that has not happened yet.
     async fn unrest(&mut self) -> Option<String> {
         self.look().await;
-        for who in Who::ALL {
+        for who in self.cast.clone() {
             if !self.has_begun(who).await {
                 return Some(format!("{who:?} has no first task"));
             }
@@ -80,6 +93,7 @@ impl Player {
             }
         }
         for echo in self.memory.echoes.clone() {
+            self.memory.changed_since_look = true;
             if !self.has_arrived(&echo).await {
                 return Some(format!("{echo:?}"));
             }
@@ -91,12 +105,12 @@ impl Player {
     /// A delayed start, a retry and a continuation get their first task later.
     async fn has_begun(&mut self, who: Who) -> bool {
         let Some(run) = self.memory.current_run(who).map(str::to_owned) else { return true };
-        let open = self.memory.status(who) == Some(Status::Running);
-        if !open || self.memory.task_state(who).is_some() || self.memory.begun.contains(&run) {
+        if self.memory.status(who) != Some(Status::Running) || self.memory.begun.contains(&run) {
             return true;
         }
+        self.memory.changed_since_look = true;
         let scheduled = |event: &HistoryEvent| event.event_type() == EventType::WorkflowTaskScheduled;
-        let begun = self.history(who, &run).await.iter().any(scheduled);
+        let begun = self.memory.task_state(who).is_some() || self.history(who, &run).await.iter().any(scheduled);
         if begun {
             self.memory.begun.insert(run);
         }
@@ -105,7 +119,8 @@ impl Player {
 
     /// A child that is being started, or whose end its parent does not know yet.
     fn restless_child(&self, parent: Who) -> Option<String> {
-        let state = self.memory.states.get(&parent)?;
+        // A closed parent is told nothing, and starts no child any more.
+        let state = self.memory.states.get(&parent).filter(|_| self.memory.status(parent) == Some(Status::Running))?;
         for pending in &state.pending_children {
             if pending.run_id.is_empty() {
                 return Some(format!("{} is not started", pending.workflow_id));
@@ -128,8 +143,10 @@ impl Player {
             return None;
         }
         let parent_run = &info.parent_execution.as_ref()?.run_id;
-        let parent = Who::ALL.into_iter().find(|who| self.memory.current_run(*who) == Some(parent_run))?;
-        if matches!(self.memory.status(parent)?, Status::Running | Status::ContinuedAsNew) {
+        let parent_is_open = Who::ALL.into_iter().any(|who| {
+            self.memory.current_run(who) == Some(parent_run) && self.memory.status(who) == Some(Status::Running)
+        });
+        if parent_is_open || self.memory.reset.contains(parent_run) {
             return None;
         }
         let cancelled = state.workflow_extended_info.as_ref().is_some_and(|info| info.cancel_requested);

@@ -35,14 +35,22 @@ pub(super) struct Memory {
     pub(super) runs: BTreeMap<Who, Vec<String>>,
     /// Each workflow's current run as the server described it last.
     pub(super) states: BTreeMap<Who, DescribeWorkflowExecutionResponse>,
+    /// Whether something happened or was noticed after the states were asked for.
+    pub(super) changed_since_look: bool,
     /// How it was shown last, so that only changes are written down.
     pub(super) shown: BTreeMap<Who, String>,
     /// Runs whose first task is known to have been scheduled.
     pub(super) begun: BTreeSet<String>,
     /// Workflows whose next task goes to their sticky queue, and when that queue was last polled.
     pub(super) sticky: BTreeMap<Who, Instant>,
+    /// Whether any completion so far asked for a sticky queue.
+    pub(super) ever_sticky: bool,
     /// What is to become of a child when its parent closes.
     pub(super) policies: BTreeMap<Who, ParentClosePolicy>,
+    /// Runs that were ended by a reset; their children go on.
+    pub(super) reset: BTreeSet<String>,
+    /// Activities whose worker has one second.
+    pub(super) hurried: BTreeSet<(Who, u8)>,
     /// Updates that were accepted and not yet completed.
     pub(super) accepted: BTreeMap<Who, Vec<String>>,
     pub(super) updates: Vec<PendingUpdate>,
@@ -95,8 +103,10 @@ impl Memory {
         Some(info.execution.as_ref()?.run_id.as_str())
     }
 
-    /// Whether a workflow task waits to be taken or has been taken; none is neither.
+    /// Whether a workflow task waits to be taken or has been taken; none is neither. What a closed run shows is only what
+    /// it left behind.
     pub(super) fn task_state(&self, who: Who) -> Option<PendingWorkflowTaskState> {
+        self.status(who).filter(|status| *status == Status::Running)?;
         Some(self.states.get(&who)?.pending_workflow_task.as_ref()?.state())
     }
 }
