@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use serde_json::{Map, Value, json};
 use temporalio_client::UntypedWorkflow;
-use windlass_core::{
-    envelope::AnswerBody,
-    ids::RunId,
-};
+use windlass_core::{envelope::AnswerBody, ids::RunId};
 
 use crate::{
     replay::shapes::{self, SHAPES},
