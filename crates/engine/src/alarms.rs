@@ -56,8 +56,4 @@ impl Alarms {
     pub(crate) async fn changed(&self) {
         self.earlier.notified().await;
     }
-
-    pub(crate) fn clear(&self) {
-        self.heap.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
 }

@@ -17,12 +17,12 @@ use temporalio_protos::temporal::api::{
         history_event::Attributes,
     },
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use windlass_sqlite::{Ack, Database, DatabaseError, Ticket};
 
 use crate::{
     alarms::Alarms,
-    clock::Clock,
+    clock::{Clock, SkippingClock},
     limits::Limits,
     namespaces::Namespaces,
     news::{News, Position},
@@ -48,9 +48,14 @@ pub(crate) struct Core {
     pub(crate) alarms: Alarms,
     pub(crate) news: News,
     pub(crate) open_queries: OpenQueries,
+    /// Memory was forgotten, and what is on disk must be taken up.
+    pub(crate) forgotten: Notify,
     /// Runs that have letters to send.
     pub(crate) post: mpsc::UnboundedSender<RunKey>,
     next_number: AtomicI64,
+    /// Tells this engine from those that had the database before.
+    incarnation: u64,
+    awake_since: Nanos,
 }
 
 /// Which run somebody means. Without a run id, the current one.
@@ -61,19 +66,25 @@ pub(crate) struct Target {
     pub(crate) run_id: String,
 }
 
-/// What came of an operation, and the write that keeps it. Nothing is written if nothing changed.
+/// What came of an operation, and what it takes to keep it.
 #[must_use]
 pub(crate) struct Done<T> {
     pub(crate) value: T,
-    kept: Option<Ticket<bool, DatabaseError>>,
+    kept: Kept,
+}
+
+/// When what an operation says can be relied upon.
+pub(crate) enum Kept {
+    Already,
+    /// With this write.
+    By(Ticket<bool, DatabaseError>),
+    /// Nothing changed, but what was found is still being written: whoever repeats a request must not be told that it
+    /// is done before it is.
+    WithOthers { core: Arc<Core>, epoch: u64 },
 }
 
 impl<T> Done<T> {
-    pub(crate) fn nothing_written(value: T) -> Self {
-        Self { value, kept: None }
-    }
-
-    pub(crate) fn written(value: T, kept: Option<Ticket<bool, DatabaseError>>) -> Self {
+    pub(crate) fn new(value: T, kept: Kept) -> Self {
         Self { value, kept }
     }
 
@@ -83,14 +94,19 @@ impl<T> Done<T> {
 
     /// Waits until what came of it is kept.
     pub(crate) async fn kept(self) -> Result<T, Refusal> {
-        if let Some(ticket) = self.kept {
-            match ticket.await {
-                Ok(true) => {}
-                Ok(false) => return Err(forgotten()),
-                Err(error) => return Err(unavailable(&error)),
+        let ticket = match self.kept {
+            Kept::Already => return Ok(self.value),
+            Kept::By(ticket) => ticket,
+            Kept::WithOthers { core, epoch } => {
+                let database = core.database.clone();
+                database.apply(Ack::Durable, move |_| Ok(core.registry.epoch() == epoch))
             }
+        };
+        match ticket.await {
+            Ok(true) => Ok(self.value),
+            Ok(false) => Err(forgotten()),
+            Err(error) => Err(unavailable(&error)),
         }
-        Ok(self.value)
     }
 
     /// Does not wait. The write is carried out all the same.
@@ -115,7 +131,10 @@ impl Core {
             alarms: Alarms::default(),
             news: News::default(),
             open_queries: OpenQueries::default(),
+            forgotten: Notify::new(),
             next_number: AtomicI64::new(highest + 1),
+            incarnation: uuid::Uuid::new_v4().as_u64_pair().0,
+            awake_since: clock.now(),
             database,
             clock,
             limits,
@@ -134,23 +153,47 @@ impl Core {
         self.clock.now()
     }
 
+    /// What tasks remember of who has them: only of workers in this process, which cannot outlive the engine.
+    pub(crate) fn lent_to(&self, local: bool) -> u64 {
+        if local { self.incarnation } else { 0 }
+    }
+
+    /// Does what is due for a run, and takes back what it had lent to workers of earlier processes.
+    pub(crate) fn ring(&self, run: &mut Run, env: &Env<'_>) {
+        run.memory.alarm_set = 0;
+        let number = run.number;
+        run.give_up_orphans(env, self.incarnation);
+        run.ring(env, &mut || self.beginning(number));
+        if !run.state.is_running() {
+            run.release_queries();
+        }
+    }
+
     pub(crate) fn new_number(&self) -> i64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A write was lost, and with it what memory held beyond the disk. What is on disk is taken up again.
+    /// A write was lost, and with it what memory held beyond the disk.
     fn forget(&self) {
         self.registry.forget();
         self.queues.clear();
         self.news.forget_updates();
+        self.forgotten.notify_one();
     }
 
     /// Fills queues, alarms and the outbox from disk: after a start, and after memory was forgotten.
     pub(crate) fn recover(self: &Arc<Self>) -> Result<(), DatabaseError> {
         let alarms = self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::alarms(sql)?))?;
-        self.alarms.clear();
+        let clock = self.clock.skipping();
+        let _hold = clock.map(SkippingClock::hold);
+        clock.inspect(|clock| clock.forget_runs());
         for (at, [namespace, workflow_id, run_id]) in alarms {
-            self.alarms.set(at, RunKey::new(&namespace, &workflow_id, &run_id));
+            let target = Target { namespace, workflow_id, run_id };
+            self.alarms.set(at, target.key());
+            if clock.is_some() {
+                // Whatever happens to a run, such a clock is told how the run stands; nothing at all will do.
+                self.with_run(&target, |_, _| Ok(())).map(Done::value).ok();
+            }
         }
         self.hand_out_ready_runs()
     }
@@ -200,7 +243,7 @@ impl Core {
             let value = self.in_env(&target.namespace, |env| act(run, env))?;
             let run_id = run.state.run_id.clone();
             let kept = self.keep(workflow, &run_id, epoch, ack);
-            Ok(Done { value, kept })
+            Ok(Done::new(value, kept))
         })
     }
 
@@ -210,6 +253,7 @@ impl Core {
         workflow_id: &str,
         act: impl FnOnce(&mut Workflow, u64) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        let _hold = self.clock.skipping().map(SkippingClock::hold);
         self.registry.with(namespace, workflow_id, act)
     }
 
@@ -247,7 +291,9 @@ impl Core {
                     target.workflow_id
                 )));
             };
-            workflow.runs.insert(run_id.clone(), Run::loaded(number, state));
+            let mut run = Run::loaded(number, state);
+            run.memory.remembers_from = self.awake_since;
+            workflow.runs.insert(run_id.clone(), run);
         }
         workflow.runs.get_mut(&run_id).ok_or_else(|| Refusal::Internal("a run vanished".to_owned()))
     }
@@ -276,48 +322,41 @@ impl Core {
 
     /// A run's first event, for a run that is to be tried again.
     pub(crate) fn beginning(&self, run: i64) -> Option<WorkflowExecutionStartedEventAttributes> {
-        match self.event(run, 1)?.attributes {
+        match self.event(run, 1).ok()??.attributes {
             Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Some(started),
             _ => None,
         }
     }
 
-    /// What an activity was scheduled with.
-    pub(crate) fn scheduled(&self, run: i64, scheduled_id: i64) -> Option<ActivityTaskScheduledEventAttributes> {
-        match self.event(run, scheduled_id)?.attributes {
-            Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) => Some(scheduled),
-            _ => None,
+    /// What an activity was scheduled with. Without it, nobody could be given the activity.
+    pub(crate) fn scheduled(
+        &self,
+        run: i64,
+        scheduled_id: i64,
+    ) -> Result<ActivityTaskScheduledEventAttributes, Refusal> {
+        match self.event(run, scheduled_id)?.and_then(|event| event.attributes) {
+            Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) => Ok(scheduled),
+            _ => Err(Refusal::Unavailable("the activity's event cannot be read; try again".to_owned())),
         }
     }
 
-    fn event(&self, run: i64, id: i64) -> Option<HistoryEvent> {
-        self.read(|sql| persist::event(sql, run, id)).ok().flatten()
+    fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, Refusal> {
+        self.read(|sql| persist::event(sql, run, id))
     }
 
     /// Adds a new run, which becomes the current one.
     pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Done<()> {
         let run_id = run.state.run_id.clone();
         workflow.runs.insert(run_id.clone(), run);
-        Done { value: (), kept: self.keep_new(workflow, &run_id, epoch) }
+        Done::new((), self.keep_new(workflow, &run_id, epoch))
     }
 
     /// Ends an operation: what the run decided is queued for writing and handed out.
-    pub(crate) fn keep(
-        self: &Arc<Self>,
-        workflow: &mut Workflow,
-        run_id: &str,
-        epoch: u64,
-        ack: Ack,
-    ) -> Option<Ticket<bool, DatabaseError>> {
+    pub(crate) fn keep(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack) -> Kept {
         self.keep_step(workflow, run_id, epoch, ack, false)
     }
 
-    fn keep_new(
-        self: &Arc<Self>,
-        workflow: &mut Workflow,
-        run_id: &str,
-        epoch: u64,
-    ) -> Option<Ticket<bool, DatabaseError>> {
+    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Kept {
         self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
     }
 
@@ -328,8 +367,8 @@ impl Core {
         epoch: u64,
         ack: Ack,
         new: bool,
-    ) -> Option<Ticket<bool, DatabaseError>> {
-        let run = workflow.runs.get_mut(run_id)?;
+    ) -> Kept {
+        let Some(run) = workflow.runs.get_mut(run_id) else { return Kept::Already };
         let namespace = run.state.namespace.clone();
         let mut changes = self.in_env(&namespace, |env| run.settle(env));
         let successor = changes.successor.take();
@@ -341,7 +380,12 @@ impl Core {
             next.number = self.new_number();
             steps.push(self.first_step(workflow, *next));
         }
-        self.write(steps, epoch, ack)
+        let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
+        match self.write(steps, epoch, ack) {
+            Some(ticket) => Kept::By(ticket),
+            None if under_way => Kept::WithOthers { core: Arc::clone(self), epoch },
+            None => Kept::Already,
+        }
     }
 
     /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
@@ -359,7 +403,8 @@ impl Core {
             steps.push(self.step(run, changes, false));
         }
         steps.push(self.first_step(workflow, new));
-        Done { value: (), kept: self.write(steps, epoch, Ack::Durable) }
+        let kept = self.write(steps, epoch, Ack::Durable).map_or(Kept::Already, Kept::By);
+        Done { value: (), kept }
     }
 
     /// A new run becomes the current one.
@@ -379,8 +424,15 @@ impl Core {
             run.memory.alarm_set = at;
             self.alarms.set(at, key.clone());
         }
+        let mut left_to_disk = Vec::new();
         for dispatch in std::mem::take(&mut changes.dispatches) {
-            self.hand_out_from(run, &key, dispatch);
+            let Some((queue, task)) = self.addressed(run, &key, dispatch) else { continue };
+            if let Err(task) = self.queues.offer(&queue, task) {
+                left_to_disk.push((queue, task));
+            }
+        }
+        if let Some(clock) = self.clock.skipping() {
+            clock.stand(&key, run);
         }
         let listing = changes.listing.then(|| self.listing(run));
         let mut batches = Vec::new();
@@ -397,7 +449,8 @@ impl Core {
             run_id: run.state.run_id.clone(),
             new,
             state: run.encode(),
-            next_due: alarm,
+            // Whoever finds this on disk when the process has ended looks at once.
+            next_due: if run.has_lent() { Some(0) } else { alarm },
             ready: run.has_something_ready(),
             batches,
             listing,
@@ -410,6 +463,7 @@ impl Core {
             unsynced: Arc::clone(&run.memory.unsynced),
             position: Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() },
             updates: changes.updates,
+            left_to_disk,
             letters: !run.state.outbox.is_empty(),
             key,
         }
@@ -436,34 +490,32 @@ impl Core {
         }))
     }
 
-    fn hand_out_from(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) {
-        let dispatch = match dispatch {
-            Dispatch::Workflow { queue, sticky: true, scheduled_id } => {
-                let sticky = self.queue(key, queue.clone(), Kind::Workflow);
-                if self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
-                    Dispatch::Workflow { queue, sticky: true, scheduled_id }
-                } else {
-                    // Its worker is gone; any other may have the task.
-                    match run.unstick() {
-                        Some(dispatch) => dispatch,
-                        None => return,
-                    }
-                }
+    /// The task that a run wants handed out, and where.
+    fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
+        if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
+            let sticky = self.queue(key, queue.clone(), Kind::Workflow);
+            if !self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
+                // Its worker is gone; any other may have the task.
+                return run.unstick().map(|dispatch| self.task(key, dispatch));
             }
-            other => other,
-        };
-        self.hand_out(key, dispatch);
+        }
+        Some(self.task(key, dispatch))
     }
 
+    /// Hands out a task that is on disk.
     pub(crate) fn hand_out(&self, key: &RunKey, dispatch: Dispatch) {
+        let (queue, task) = self.task(key, dispatch);
+        self.queues.offer_kept(&queue, task);
+    }
+
+    fn task(&self, key: &RunKey, dispatch: Dispatch) -> (QueueKey, Task) {
         let run = key.clone();
         match dispatch {
             Dispatch::Workflow { queue, scheduled_id, .. } => {
-                self.queues.offer(&self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id });
+                (self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id })
             }
             Dispatch::Activity { queue, scheduled_id, attempt } => {
-                let task = Task::Activity { run, scheduled_id, attempt };
-                self.queues.offer(&self.queue(key, queue, Kind::Activity), task);
+                (self.queue(key, queue, Kind::Activity), Task::Activity { run, scheduled_id, attempt })
             }
         }
     }
@@ -480,6 +532,8 @@ struct Step {
     unsynced: Arc<std::sync::atomic::AtomicUsize>,
     position: Position,
     updates: Vec<crate::run::updates::UpdateNews>,
+    /// Tasks for which their queues had no room.
+    left_to_disk: Vec<(QueueKey, Task)>,
     letters: bool,
 }
 
@@ -492,6 +546,9 @@ impl Step {
         }
         for news in self.updates {
             core.news.update_reached(&self.key.run_id, &news.update_id, news.progress);
+        }
+        for (queue, task) in self.left_to_disk {
+            core.queues.offer_kept(&queue, task);
         }
         if self.letters {
             // Without anybody to send them, they are sent after the next start.
@@ -548,6 +605,6 @@ pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
     Refusal::Unavailable(format!("the engine's database refused: {error}"))
 }
 
-fn forgotten() -> Refusal {
+pub(crate) fn forgotten() -> Refusal {
     Refusal::Unavailable("an earlier write of this run was lost; try again".to_owned())
 }

@@ -23,6 +23,8 @@ use crate::{
 /// How often closed runs that were kept long enough are removed.
 const SWEEP: Duration = Duration::from_secs(600);
 const SWEPT_AT_ONCE: usize = 500;
+/// A disk that keeps failing is not tried more often than this.
+const RECOVERY_PAUSE: Duration = Duration::from_millis(200);
 /// Closed runs of a namespace nobody registered are kept this long.
 const RETENTION: Nanos = 30 * 24 * 3600 * SECOND;
 
@@ -93,7 +95,7 @@ impl Engine {
             core.ensure_namespace(namespace).await.map_err(EngineError::Refused)?;
         }
         let letters = post::deliver(Arc::clone(&core), post, shutdown.clone());
-        tokio::join!(letters, ring(&core, &shutdown), sweep(&core, &shutdown));
+        tokio::join!(letters, ring(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
         Ok(())
     }
 }
@@ -146,12 +148,7 @@ impl Core {
     /// Does what is due for a run.
     fn ring_run(self: &Arc<Self>, run: &RunKey) {
         let rung = self.with_run_acked(&Target::of(run), windlass_sqlite::Ack::Written, |run, env| {
-            run.memory.alarm_set = 0;
-            let number = run.number;
-            run.ring(env, &mut || self.beginning(number));
-            if !run.state.is_running() {
-                run.release_queries();
-            }
+            self.ring(run, env);
             Ok(())
         });
         match rung {
@@ -182,6 +179,19 @@ async fn ring(core: &Arc<Core>, shutdown: &CancellationToken) {
             () = core.alarms.changed() => {}
             () = reached => {}
         }
+    }
+}
+
+/// Takes up what is on disk whenever memory was forgotten.
+async fn recover(core: &Arc<Core>, shutdown: &CancellationToken) {
+    while shutdown.run_until_cancelled(core.forgotten.notified()).await.is_some() {
+        let taken_up = Arc::clone(core);
+        let taken_up = tokio::task::spawn_blocking(move || taken_up.recover()).await;
+        if !matches!(taken_up, Ok(Ok(()))) {
+            tracing::warn!(?taken_up, "what is on disk cannot be taken up now");
+            core.forgotten.notify_one();
+        }
+        shutdown.run_until_cancelled(tokio::time::sleep(RECOVERY_PAUSE)).await;
     }
 }
 

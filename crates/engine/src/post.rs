@@ -15,6 +15,7 @@ use temporalio_protos::temporal::api::{
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+use windlass_sqlite::Ack;
 
 use crate::{
     core::{Core, Done, Target},
@@ -89,30 +90,23 @@ impl Core {
                 Some(Content::Cancel(letter)) => self.cancel_other(&target, id, letter).await?,
                 Some(Content::ChildEnded(letter)) => self.child_ended(&target, id, letter).await?,
                 Some(Content::ParentEnded(letter)) => self.parent_ended(&target, id, letter).await?,
-                None => {
-                    self.with_run(&target, |run, _| {
-                        run.letter_done(id);
-                        Ok(())
-                    })?
-                    .kept()
-                    .await?
-                }
+                None => self.letter_done(&target, id).await?,
             }
         }
     }
 
     async fn start_child(self: &Arc<Self>, parent: &Target, id: i64, letter: StartChild) -> Result<(), Refusal> {
         let Some(child) = letter.child.clone() else { return Ok(()) };
-        let parent_run = self.with_run(parent, |run, _| Ok((run.state.clone(), run.state.is_running())))?.value();
-        let (parent_state, parent_runs) = parent_run;
-        if !parent_runs && child.parent_close_policy() != ParentClosePolicy::Abandon {
-            return self
-                .with_run(parent, |run, _| {
-                    run.letter_done(id);
-                    Ok(())
-                })?
-                .kept()
-                .await;
+        let parent_state = self.with_run(parent, |run, _| Ok(run.state.clone()))?.value();
+        let abandoned = child.parent_close_policy() == ParentClosePolicy::Abandon;
+        let known = parent_state.children.get(&letter.initiated_id);
+        if parent_state.is_running() && known.is_none() || !parent_state.is_running() && !abandoned {
+            return self.letter_done(parent, id).await;
+        }
+        if let Some(known) = known.filter(|known| !known.run_id.is_empty()) {
+            // The letter had got this far when the process ended; the child may have gone on since.
+            let child = Target::new(&child.namespace, &child.workflow_id, &known.run_id);
+            return self.begin_child(parent, id, &child).await;
         }
         let spec = StartSpec {
             namespace: child.namespace.clone(),
@@ -153,7 +147,8 @@ impl Core {
             && let Some(first_run_id) =
                 self.child_of_shared_past(&child.namespace, &child.workflow_id, &parent_state)?
         {
-            return self.child_runs(parent, id, &letter, &first_run_id).await;
+            self.child_runs(parent, &letter, &first_run_id).await?;
+            return self.letter_done(parent, id).await;
         }
         // The child's first task waits until its parent knows of it, so that its end cannot come first.
         let started = self.start_held(spec, policies).await;
@@ -168,28 +163,36 @@ impl Core {
             }
             Err(refusal) => return Err(refusal),
         };
-        let child_target = Target::new(&child.namespace, &child.workflow_id, &run_id);
-        self.child_runs(parent, id, &letter, &run_id).await?;
-        match self.with_run(&child_target, |run, env| {
-            run.begin(env);
-            Ok(())
-        }) {
-            Ok(done) => done.kept().await,
-            Err(Refusal::NotFound(_)) => Ok(()),
-            Err(refusal) => Err(refusal),
-        }
+        self.child_runs(parent, &letter, &run_id).await?;
+        self.begin_child(parent, id, &Target::new(&child.namespace, &child.workflow_id, &run_id)).await
     }
 
-    async fn child_runs(
-        self: &Arc<Self>,
-        parent: &Target,
-        id: i64,
-        letter: &StartChild,
-        run_id: &str,
-    ) -> Result<(), Refusal> {
+    /// Lets a child go that its parent knows of. The letter stays until then: nobody else would.
+    async fn begin_child(self: &Arc<Self>, parent: &Target, id: i64, child: &Target) -> Result<(), Refusal> {
+        let begun = self.with_run_acked(child, Ack::Written, |run, env| {
+            run.begin_if_held(env);
+            Ok(())
+        });
+        match begun {
+            Ok(done) => done.kept().await?,
+            Err(Refusal::NotFound(_)) => {}
+            Err(refusal) => return Err(refusal),
+        }
+        self.letter_done(parent, id).await
+    }
+
+    /// A letter need not be sent again. Doing so would change nothing, so nobody waits for the disk.
+    async fn letter_done(self: &Arc<Self>, sender: &Target, id: i64) -> Result<(), Refusal> {
+        let done = self.with_run_acked(sender, Ack::Written, |run, _| {
+            run.letter_done(id);
+            Ok(())
+        })?;
+        done.kept().await
+    }
+
+    async fn child_runs(self: &Arc<Self>, parent: &Target, letter: &StartChild, run_id: &str) -> Result<(), Refusal> {
         self.with_run(parent, |run, env| {
             run.child_started(env, letter, run_id);
-            run.letter_done(id);
             Ok(())
         })?
         .kept()
@@ -310,6 +313,11 @@ impl Core {
             let mut target = Target::new(&parent.namespace, &parent.workflow_id, &parent.run_id);
             for _ in 0..RESETS {
                 let told = self.with_run(&target, |run, env| {
+                    let known = run.state.children.get(&parent.initiated_id);
+                    if run.state.is_running() && known.is_some_and(|known| known.run_id.is_empty()) {
+                        // It ended before it was let go. Its end is heard after its start.
+                        return Err(Refusal::Unavailable("the parent has not heard of its child's start".to_owned()));
+                    }
                     run.child_ended(env, parent.initiated_id, execution_of(child), &first_run_id, &end);
                     Ok(if run.state.is_running() { String::new() } else { run.state.reset_run_id.clone() })
                 });
@@ -323,12 +331,7 @@ impl Core {
                 }
             }
         }
-        self.with_run(child, |run, _| {
-            run.letter_done(id);
-            Ok(())
-        })?
-        .kept()
-        .await
+        self.letter_done(child, id).await
     }
 
     async fn parent_ended(self: &Arc<Self>, parent: &Target, id: i64, letter: ParentEnded) -> Result<(), Refusal> {
@@ -350,12 +353,7 @@ impl Core {
             Err(Refusal::NotFound(_)) => {}
             Err(refusal) => return Err(refusal),
         }
-        self.with_run(parent, |run, _| {
-            run.letter_done(id);
-            Ok(())
-        })?
-        .kept()
-        .await
+        self.letter_done(parent, id).await
     }
 }
 

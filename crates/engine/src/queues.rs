@@ -50,6 +50,28 @@ struct Queue {
     last_poll: Nanos,
 }
 
+impl Queue {
+    /// Gives a task to a worker that waits, if there is one.
+    fn give(&mut self, mut task: Task) -> Result<(), Task> {
+        while let Some(poller) = self.waiting.pop_front() {
+            match poller.send(task) {
+                Ok(()) => return Ok(()),
+                Err(back) => task = back,
+            }
+        }
+        Err(task)
+    }
+
+    fn take_in(&mut self, task: Task, limit: usize) -> Result<(), Task> {
+        let Err(task) = self.give(task) else { return Ok(()) };
+        if self.tasks.len() >= limit && !matches!(task, Task::Query(_)) {
+            return Err(task);
+        }
+        self.tasks.push_back(task);
+        Ok(())
+    }
+}
+
 pub(crate) struct Queues {
     queues: Mutex<HashMap<QueueKey, Queue>>,
     limit: usize,
@@ -67,20 +89,25 @@ impl Queues {
         Self { queues: Mutex::default(), limit }
     }
 
-    /// Gives the task to a worker that waits, or keeps it until one comes.
-    pub(crate) fn offer(&self, key: &QueueKey, mut task: Task) {
+    /// Gives the task to a worker that waits, or keeps it until one comes. A task for which there is no room is handed
+    /// back: it can be left to the disk once it is there.
+    pub(crate) fn offer(&self, key: &QueueKey, task: Task) -> Result<(), Task> {
+        self.lock().entry(key.clone()).or_default().take_in(task, self.limit)
+    }
+
+    /// As [`offer`](Self::offer), for a task that is on disk: if there is no room for it here, it is found there.
+    pub(crate) fn offer_kept(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
-        while let Some(poller) = queue.waiting.pop_front() {
-            match poller.send(task) {
-                Ok(()) => return,
-                Err(back) => task = back,
-            }
-        }
-        if queue.tasks.len() < self.limit || matches!(task, Task::Query(_)) {
-            queue.tasks.push_back(task);
-        } else {
-            queue.spilled = true;
+        queue.spilled |= queue.take_in(task, self.limit).is_err();
+    }
+
+    /// Puts back what a worker did not wait for.
+    fn put_back(&self, key: &QueueKey, task: Task) {
+        let mut queues = self.lock();
+        let queue = queues.entry(key.clone()).or_default();
+        if let Err(task) = queue.give(task) {
+            queue.tasks.push_front(task);
         }
     }
 
@@ -135,10 +162,10 @@ impl Queues {
         std::mem::take(&mut queue.spilled)
     }
 
-    /// Forgets all tasks, not those who wait for them.
+    /// Forgets the tasks that are also on disk, not those who wait for them.
     pub(crate) fn clear(&self) {
         for queue in self.lock().values_mut() {
-            queue.tasks.clear();
+            queue.tasks.retain(|task| matches!(task, Task::Query(_)));
         }
     }
 
@@ -157,7 +184,60 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.task.close();
         if let Ok(task) = self.task.try_recv() {
-            self.queues.offer(&self.key, task);
+            self.queues.put_back(&self.key, task);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> QueueKey {
+        QueueKey { namespace: "n".into(), name: "q".to_owned(), kind: Kind::Workflow }
+    }
+
+    fn task(scheduled_id: i64) -> Task {
+        Task::Workflow { run: RunKey::new("n", "w", "r"), scheduled_id }
+    }
+
+    fn number(task: &Task) -> i64 {
+        match task {
+            Task::Workflow { scheduled_id, .. } => *scheduled_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a worker finds without waiting.
+    fn drain(queues: &Queues) -> Vec<i64> {
+        std::iter::from_fn(|| queues.poll(&key(), "w", 0).ok().map(|task| number(&task))).collect()
+    }
+
+    #[test]
+    fn a_full_queue_leaves_tasks_to_the_disk_only_once_they_are_there() {
+        let queues = Queues::new(2);
+        queues.offer(&key(), task(1)).unwrap();
+        queues.offer(&key(), task(2)).unwrap();
+        let back = queues.offer(&key(), task(3)).unwrap_err();
+        assert_eq!(drain(&queues), [1, 2]);
+        assert!(!queues.take_spilled(&key()), "nobody would find the task yet");
+
+        // It is on disk now, and there is room again.
+        queues.offer_kept(&key(), back);
+        queues.offer_kept(&key(), task(4));
+        queues.offer_kept(&key(), task(5));
+        assert!(!queues.take_spilled(&key()), "there is enough to do without the disk");
+        assert_eq!(drain(&queues), [3, 4]);
+        assert_eq!([(); 2].map(|()| queues.take_spilled(&key())), [true, false]);
+    }
+
+    #[test]
+    fn a_task_that_nobody_waited_for_comes_first_again_however_full_the_queue_is() {
+        let queues = Queues::new(1);
+        let Err(waiting) = queues.poll(&key(), "w", 0) else { panic!("there is nothing to take") };
+        queues.offer(&key(), task(1)).unwrap();
+        queues.offer(&key(), task(2)).unwrap();
+        drop(waiting);
+        assert_eq!(drain(&queues), [1, 2]);
     }
 }

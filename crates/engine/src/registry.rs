@@ -31,8 +31,6 @@ impl RunKey {
 /// What is known of a workflow id.
 #[derive(Default)]
 pub(crate) struct Workflow {
-    /// The memory this belongs to; see [`Registry::epoch`].
-    epoch: u64,
     /// Number and id of the latest run. `None` before it was looked up, `Some(None)` if there is none.
     pub(crate) current: Option<Option<(i64, String)>>,
     pub(crate) runs: HashMap<String, Run>,
@@ -41,13 +39,16 @@ pub(crate) struct Workflow {
     retired: bool,
 }
 
-#[derive(Default)]
 pub(crate) struct Slot {
+    /// The memory this belongs to; see [`Registry::epoch`].
+    epoch: u64,
     workflow: Mutex<Workflow>,
 }
 
 pub(crate) struct Registry {
+    /// All of them belong to the present memory.
     slots: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<Slot>>>,
+    /// Changes only while `slots` is locked.
     epoch: AtomicU64,
     tick: AtomicU64,
     limit: usize,
@@ -65,8 +66,9 @@ impl Registry {
 
     /// Forgets everything in memory.
     pub(crate) fn forget(&self) {
+        let mut slots = self.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.lock().clear();
+        slots.clear();
     }
 
     /// Does something with a workflow id while nobody else does.
@@ -78,18 +80,16 @@ impl Registry {
                 if slots.len() > self.limit {
                     self.let_idle_ones_go(&mut slots);
                 }
-                Arc::clone(slots.entry(key.clone()).or_default())
+                let new = || Arc::new(Slot { epoch: self.epoch(), workflow: Mutex::default() });
+                Arc::clone(slots.entry(key.clone()).or_insert_with(new))
             };
             let mut workflow = slot.workflow.lock().unwrap_or_else(PoisonError::into_inner);
-            if workflow.retired {
+            // Whoever comes now gets another slot; two of one workflow id would not know of each other.
+            if workflow.retired || slot.epoch != self.epoch() {
                 continue;
             }
-            let epoch = self.epoch();
-            if workflow.epoch != epoch {
-                *workflow = Workflow { epoch, ..Workflow::default() };
-            }
             workflow.used = self.tick.fetch_add(1, Ordering::Relaxed);
-            return act(&mut workflow, epoch);
+            return act(&mut workflow, slot.epoch);
         }
     }
 
@@ -114,5 +114,31 @@ impl Registry {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Arc<str>), Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_while_memory_is_forgotten_shares_the_new_one() {
+        let registry = Registry::new(10);
+        let current = |number: i64| Some(Some((number, number.to_string())));
+        std::thread::scope(|scope| {
+            let waiting = registry.with("n", "w", |_, _| {
+                let waiting =
+                    scope.spawn(|| registry.with("n", "w", |workflow, epoch| (workflow.current.clone(), epoch)));
+                let slot = Arc::clone(registry.lock().values().next().unwrap());
+                // The registry, this test, this operation, and the one that waits for it.
+                while Arc::strong_count(&slot) < 4 {
+                    std::thread::yield_now();
+                }
+                registry.forget();
+                registry.with("n", "w", |workflow, _| workflow.current = current(7));
+                waiting
+            });
+            assert_eq!(waiting.join().unwrap(), (current(7), 2));
+        });
     }
 }

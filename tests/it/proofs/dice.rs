@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 /// splitmix64: small, seeded, good enough to choose with.
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -19,11 +19,11 @@ impl Dice {
     }
 
     /// From 0 to below `sides`.
-    pub(super) fn roll(&mut self, sides: u64) -> u64 {
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.next() % sides
     }
 
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.roll(100) < percent
     }
 }

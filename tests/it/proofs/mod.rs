@@ -2,13 +2,13 @@
 //! scaled by an environment variable, and prints what it measured.
 
 mod chaos;
-mod dice;
+pub(crate) mod dice;
 mod flat_history;
 mod invariants;
 mod long_wait;
 mod same_history;
 
 /// A size from the environment, or the short form's.
-fn scale(variable: &str, short: usize) -> usize {
+pub(crate) fn scale(variable: &str, short: usize) -> usize {
     std::env::var(variable).map_or(short, |value| value.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }

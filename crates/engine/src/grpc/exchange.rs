@@ -84,7 +84,13 @@ impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
 
     fn call(&mut self, request: tonic::Request<Streaming<Bytes>>) -> Self::Future {
         let call =
-            Call { service: self.service.clone(), rpc: self.rpc.clone(), message: Bytes::new(), timeout: self.timeout };
+            Call {
+                service: self.service.clone(),
+                rpc: self.rpc.clone(),
+                message: Bytes::new(),
+                timeout: self.timeout,
+                local: false,
+            };
         let (handler, shutdown, timeout) = (self.handler.clone(), self.shutdown.clone(), self.timeout);
         async move {
             let answer = tokio::select! {

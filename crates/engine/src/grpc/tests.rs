@@ -166,7 +166,7 @@ async fn a_call_arrives_whole_and_its_answer_returns() {
     let answer = port.client().await.describe_namespace(request).await.unwrap();
 
     assert_eq!(answer.into_inner(), described("default"));
-    let Call { service, rpc, message, timeout } = calls.recv().await.unwrap();
+    let Call { service, rpc, message, timeout, .. } = calls.recv().await.unwrap();
     assert_eq!(
         (service.as_str(), rpc.as_str(), message, timeout),
         (SERVICE, "DescribeNamespace", Bytes::from(describe("default").encode_to_vec()), Some(Duration::from_secs(30)))

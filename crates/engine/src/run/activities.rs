@@ -196,7 +196,9 @@ impl Run {
         if details.is_some() {
             activity.heartbeat_details = details;
         }
-        Ok(activity.cancel_requested)
+        let should_stop = activity.cancel_requested;
+        self.memory.unwritten_heartbeats = true;
+        Ok(should_stop)
     }
 
     /// An attempt, or the whole activity, took too long.

@@ -43,6 +43,20 @@ pub(crate) struct Completion {
     pub(crate) refused: Option<Refusal>,
 }
 
+/// The build of a worker, as far as it says.
+pub(super) struct Build {
+    checksum: String,
+    id: String,
+}
+
+impl Build {
+    #[allow(deprecated, reason = "older builds are known by their checksum")]
+    pub(super) fn of(completed: &WorkflowTaskCompletedEventAttributes) -> Self {
+        let id = completed.worker_version.as_ref().map(|version| version.build_id.clone());
+        Self { checksum: completed.binary_checksum.clone(), id: id.unwrap_or_default() }
+    }
+}
+
 /// What the run was like before the worker's decisions were applied.
 struct Before {
     state: RunState,
@@ -64,7 +78,7 @@ impl Run {
                 && task.started_id == started_id
                 && task.attempt == attempt
         });
-        task.cloned().ok_or_else(|| Refusal::not_found("Workflow task not found."))
+        task.cloned().ok_or_else(task_not_found)
     }
 
     pub(crate) fn complete_task(
@@ -150,10 +164,10 @@ impl Run {
             worker_deployment_name: options.deployment_name,
             ..WorkflowTaskCompletedEventAttributes::default()
         };
-        let checksum = attributes.binary_checksum.clone();
+        let build = Build::of(&attributes);
         let completed_id = self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
         self.state.previous_started_id = task.started_id;
-        self.state.add_reset_point(env.now, completed_id, &checksum, env.limits.reset_points);
+        self.state.add_reset_point(env.now, completed_id, build, env.limits.reset_points);
         completed_id
     }
 
@@ -268,13 +282,15 @@ impl Run {
 
 impl RunState {
     /// Remembers the first completed task of each build, for resets.
-    #[allow(deprecated, reason = "a build is known by its checksum")]
-    pub(super) fn add_reset_point(&mut self, at: Nanos, completed_id: i64, checksum: &str, limit: usize) {
-        if self.reset_points.iter().any(|point| point.binary_checksum == checksum) {
+    #[allow(deprecated, reason = "older builds are known by their checksum")]
+    pub(super) fn add_reset_point(&mut self, at: Nanos, completed_id: i64, build: Build, limit: usize) {
+        let known = |point: &ResetPointInfo| point.binary_checksum == build.checksum && point.build_id == build.id;
+        if self.reset_points.iter().any(known) {
             return;
         }
         self.reset_points.push(ResetPointInfo {
-            binary_checksum: checksum.to_owned(),
+            binary_checksum: build.checksum,
+            build_id: build.id,
             run_id: self.run_id.clone(),
             first_workflow_task_completed_id: completed_id,
             create_time: Some(timestamp(at)),
@@ -285,6 +301,10 @@ impl RunState {
             self.reset_points.remove(0);
         }
     }
+}
+
+pub(crate) fn task_not_found() -> Refusal {
+    Refusal::not_found("Workflow task not found.")
 }
 
 fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {

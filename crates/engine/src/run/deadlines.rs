@@ -62,7 +62,7 @@ impl Run {
             if activity.backing_off {
                 consider(activity.scheduled_time, Due::ActivityRetry(*id));
             }
-            if let Some((at, kind)) = next_timeout(activity) {
+            if let Some((at, kind)) = next_timeout(activity, self.memory.remembers_from) {
                 consider(at, Due::ActivityTimeout(*id, kind as i32));
             }
         }
@@ -148,7 +148,7 @@ impl Run {
 }
 
 /// The earliest of an activity's timeouts that can still happen.
-fn next_timeout(activity: &Activity) -> Option<(Nanos, TimeoutType)> {
+fn next_timeout(activity: &Activity, remembers_from: Nanos) -> Option<(Nanos, TimeoutType)> {
     let mut next: Option<(Nanos, TimeoutType)> = None;
     let mut consider = |at: Nanos, kind: TimeoutType| {
         if next.is_none_or(|(earliest, _)| at < earliest) {
@@ -164,7 +164,7 @@ fn next_timeout(activity: &Activity) -> Option<(Nanos, TimeoutType)> {
             consider(activity.started_time.saturating_add(activity.start_to_close), TimeoutType::StartToClose);
         }
         if activity.heartbeat_timeout > 0 {
-            let last = activity.last_heartbeat.max(activity.started_time);
+            let last = activity.last_heartbeat.max(activity.started_time).max(remembers_from);
             consider(last.saturating_add(activity.heartbeat_timeout), TimeoutType::Heartbeat);
         }
     } else if activity.schedule_to_start > 0 && !activity.backing_off {

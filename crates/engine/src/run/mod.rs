@@ -11,6 +11,7 @@ mod complete;
 mod control;
 mod deadlines;
 mod events;
+mod orphans;
 pub(crate) mod outbox;
 pub(crate) mod queries;
 mod rebuild;
@@ -40,6 +41,7 @@ use temporalio_protos::temporal::api::{
 pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity, activity_not_found},
     commands::{memo_without_nothings, without_nothings},
+    complete::task_not_found,
     control::Signal,
     rebuild::Identity,
     reset::{Excluded, Fork, part},
@@ -91,6 +93,10 @@ pub(crate) struct Memory {
     pub(crate) alarm_set: Nanos,
     /// Writes of this run that are not on disk yet.
     pub(crate) unsynced: Arc<AtomicUsize>,
+    /// There are signs of life of activities that no write has taken along yet.
+    pub(crate) unwritten_heartbeats: bool,
+    /// Before this moment activities may have shown signs of life that nobody remembers.
+    pub(crate) remembers_from: Nanos,
 }
 
 /// The worker that has the run in its cache.
@@ -140,6 +146,7 @@ impl Run {
         }
         if self.changes.dirty {
             self.state.state_transitions += 1;
+            self.memory.unwritten_heartbeats = false;
         }
         std::mem::take(&mut self.changes)
     }
@@ -165,6 +172,7 @@ impl Run {
         !self.has_started_task()
             && self.memory.updates.is_empty()
             && self.memory.queries.is_empty()
+            && !self.memory.unwritten_heartbeats
             && self.memory.unsynced.load(Ordering::Acquire) == 0
     }
 }

@@ -22,6 +22,7 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     commands::{merge_attributes, merge_memo},
+    complete::Build,
     state::{Activity, Child, ExternalRequest, Parent, RunState, Timer, UpdateRecord, WorkflowTask},
 };
 use crate::{
@@ -172,12 +173,11 @@ impl RunState {
                 task.history_size = it.history_size_bytes;
                 task.suggest_continue_as_new.clone_from(&it.suggest_continue_as_new_reasons);
             }
-            #[allow(deprecated, reason = "a build is known by its checksum")]
             A::WorkflowTaskCompletedEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
-                self.add_reset_point(at, id, &it.binary_checksum, limits.reset_points);
+                self.add_reset_point(at, id, Build::of(it), limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;

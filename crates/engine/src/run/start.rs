@@ -82,6 +82,15 @@ impl Run {
         self.ensure_task(env);
     }
 
+    /// Schedules the first workflow task of a child that was held back. Whatever has happened to it since, such as a
+    /// signal, has done so already.
+    pub(crate) fn begin_if_held(&mut self, env: &Env<'_>) {
+        const ONLY_ITS_START: i64 = 2;
+        if self.state.next_event_id == ONLY_ITS_START {
+            self.begin(env);
+        }
+    }
+
     /// Schedules the first workflow task for the very worker that starts the run.
     pub(crate) fn begin_inline(&mut self, env: &Env<'_>) -> Option<i64> {
         if self.state.first_task_due != 0 {

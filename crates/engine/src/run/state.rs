@@ -181,6 +181,9 @@ pub(crate) struct WorkflowTask {
     pub(crate) suggest_continue_as_new: Vec<i32>,
     #[prost(int32, tag = "11")]
     pub(crate) attempt: i32,
+    /// The incarnation of the engine whose own process has the worker; zero for a worker elsewhere.
+    #[prost(uint64, tag = "12")]
+    pub(crate) incarnation: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -235,6 +238,9 @@ pub(crate) struct Activity {
     pub(crate) last_worker_identity: String,
     #[prost(message, optional, tag = "23")]
     pub(crate) priority: Option<Priority>,
+    /// As that of a workflow task.
+    #[prost(uint64, tag = "24")]
+    pub(crate) incarnation: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

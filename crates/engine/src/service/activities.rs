@@ -41,15 +41,20 @@ impl Core {
         self: &Arc<Self>,
         request: PollActivityTaskQueueRequest,
         timeout: Option<Duration>,
+        local: bool,
     ) -> Result<PollActivityTaskQueueResponse, Refusal> {
         let deadline = poll_deadline(timeout)?;
         let key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Activity)?;
         while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
-            if let Task::Activity { run, scheduled_id, attempt } = task
-                && let Some(response) = self.take_activity(&run, scheduled_id, attempt, &request.identity).await?
-            {
-                return Ok(response);
+            let Task::Activity { run, scheduled_id, attempt } = &task else { continue };
+            match self.take_activity(run, *scheduled_id, *attempt, &request.identity, local).await {
+                Ok(Some(response)) => return Ok(response),
+                Ok(None) => {}
+                Err(refusal) => {
+                    self.queues.offer_kept(&key, task);
+                    return Err(refusal);
+                }
             }
         }
         Ok(PollActivityTaskQueueResponse::default())
@@ -62,16 +67,20 @@ impl Core {
         scheduled_id: i64,
         attempt: i32,
         identity: &str,
+        local: bool,
     ) -> Result<Option<PollActivityTaskQueueResponse>, Refusal> {
         let taken = self.with_run(&Target::of(run), |run, env| {
             if !run.memory.scheduled.contains_key(&scheduled_id)
                 && run.state.activities.contains_key(&scheduled_id)
-                && let Some(scheduled) = self.scheduled(run.number, scheduled_id)
             {
+                let scheduled = self.scheduled(run.number, scheduled_id)?;
                 run.memory.scheduled.insert(scheduled_id, Arc::new(scheduled));
             }
             let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
-            Ok(started.map(|started| activity_response(run, &started)))
+            Ok(started.map(|started| {
+                run.lend_activity(scheduled_id, self.lent_to(local));
+                activity_response(run, &started)
+            }))
         });
         match taken {
             Ok(done) => done.kept().await,

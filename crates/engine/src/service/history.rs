@@ -16,7 +16,7 @@ use windlass_sqlite::Ack;
 
 use super::checks;
 use crate::{
-    core::{Core, Target, unavailable},
+    core::{Core, Target, forgotten, unavailable},
     news::Position,
     persist,
     refusal::Refusal,
@@ -102,6 +102,7 @@ impl Core {
                 Ok((run.number, run.state.run_id.clone(), position, news))
             })
         };
+        let epoch = self.registry.epoch();
         let (number, run_id, mut position, mut news) = look()?.value();
         let enough = |position: &Position| position.closed || (!close_only && position.next_event_id > after + 1);
         if waits && !enough(&position) {
@@ -117,6 +118,9 @@ impl Core {
         } else {
             // What memory knows may be on its way to disk still.
             self.written().await?;
+            if self.registry.epoch() != epoch {
+                return Err(forgotten());
+            }
         }
         Ok((number, run_id, position))
     }

@@ -167,7 +167,7 @@ impl Core {
         let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), target.key(), query);
         let pending = Arc::new(pending);
         let _open = self.open_queries.enter(Arc::clone(&pending));
-        self.queues.offer(queue, Task::Query(pending));
+        self.queues.offer_kept(queue, Task::Query(pending));
         tokio::time::timeout_at(deadline, answer).await.ok()?.ok()
     }
 

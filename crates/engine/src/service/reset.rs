@@ -76,7 +76,8 @@ impl Core {
             if let Some(current_id) = &current_id {
                 let current = self.run_in(workflow, &Target::new(namespace, workflow_id, current_id))?;
                 if current.state.create_request_id == request.request_id {
-                    return Ok(Some(Done::nothing_written(current_id.clone())));
+                    let kept = self.keep(workflow, current_id, epoch, Ack::Durable);
+                    return Ok(Some(Done::new(current_id.clone(), kept)));
                 }
             }
             let (shared, later) = part(batches, finish_id - 1)?;

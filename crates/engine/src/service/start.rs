@@ -43,9 +43,16 @@ pub(crate) struct Started {
 
 /// What is done with the new run, or the existing one, before it is kept.
 enum Then<'a> {
-    Begin { eager: Option<&'a str> },
+    Begin { eager: Option<Eager<'a>> },
     Hold,
     Signal(Signal),
+}
+
+/// The worker that starts the run and takes its first task along.
+#[derive(Clone, Copy)]
+struct Eager<'a> {
+    identity: &'a str,
+    lent_to: u64,
 }
 
 /// What a start finds.
@@ -59,14 +66,16 @@ impl Core {
     pub(super) async fn start_workflow(
         self: &Arc<Self>,
         request: StartWorkflowExecutionRequest,
+        local: bool,
     ) -> Result<StartWorkflowExecutionResponse, Refusal> {
         let policies =
             Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
-        let eager = request.request_eager_execution.then(|| request.identity.clone());
+        let identity = request.identity.clone();
+        let eager = request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
         let spec = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let policies = policies.checked(true)?;
-        let started = self.start_new(spec, policies, &Then::Begin { eager: eager.as_deref() })?.kept().await?;
+        let started = self.start_new(spec, policies, &Then::Begin { eager })?.kept().await?;
         Ok(response(&namespace, &workflow_id, started))
     }
 
@@ -209,12 +218,13 @@ impl Core {
         started: Started,
         then: &Then<'_>,
     ) -> Result<Done<Started>, Refusal> {
-        let Then::Signal(signal) = then else { return Ok(Done::nothing_written(started)) };
         let target = Target::new(namespace, workflow_id, &started.run_id);
         let run = self.run_in(workflow, &target)?;
-        self.in_env(namespace, |env| run.signal(env, signal.clone()))?;
+        if let Then::Signal(signal) = then {
+            self.in_env(namespace, |env| run.signal(env, signal.clone()))?;
+        }
         let kept = self.keep(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
-        Ok(Done::written(started, kept))
+        Ok(Done::new(started, kept))
     }
 
     /// Checks a request and fills in what it leaves open.
@@ -306,9 +316,10 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
             run.begin(env);
             Ok(None)
         }
-        Then::Begin { eager: Some(identity) } => {
+        Then::Begin { eager: Some(Eager { identity, lent_to }) } => {
             let Some(scheduled_id) = run.begin_inline(env) else { return Ok(None) };
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
+            run.lend_task(*lent_to);
             let events = run.written_events();
             Ok(Some(super::tasks::task_response(run, &task, events, Vec::new())))
         }

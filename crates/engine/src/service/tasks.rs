@@ -23,7 +23,7 @@ use crate::{
     queues::{Kind, QueueKey, Task},
     refusal::Refusal,
     registry::RunKey,
-    run::{Run, StartedTask, queries::PendingQuery},
+    run::{Run, StartedTask, queries::PendingQuery, task_not_found},
     time::timestamp,
     token::{HistoryToken, TaskToken},
 };
@@ -61,21 +61,28 @@ impl Core {
         self: &Arc<Self>,
         request: PollWorkflowTaskQueueRequest,
         timeout: Option<Duration>,
+        local: bool,
     ) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
         let deadline = poll_deadline(timeout)?;
         let key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
         let sticky = request.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky);
         while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
-            let response = match task {
+            let response = match &task {
                 Task::Workflow { run, scheduled_id } => {
-                    self.take_task(&run, scheduled_id, sticky, &request.identity).await?
+                    self.take_task(run, *scheduled_id, sticky, &request.identity, local).await
                 }
-                Task::Query(query) => self.take_query(&query, sticky).await?,
-                Task::Activity { .. } => None,
+                Task::Query(query) => self.take_query(query, sticky).await,
+                Task::Activity { .. } => Ok(None),
             };
-            if let Some(response) = response {
-                return Ok(response);
+            match response {
+                Ok(Some(response)) => return Ok(response),
+                Ok(None) => {}
+                Err(refusal) => {
+                    // Another worker may have more luck with it.
+                    self.queues.offer_kept(&key, task);
+                    return Err(refusal);
+                }
             }
         }
         Ok(PollWorkflowTaskQueueResponse::default())
@@ -117,10 +124,12 @@ impl Core {
         scheduled_id: i64,
         sticky: bool,
         identity: &str,
+        local: bool,
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
         let target = Target::of(run);
         let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
+            run.lend_task(self.lent_to(local));
             Ok(Some(taken(run, task, sticky && run.memory.sticky.is_some())))
         });
         let done = match taken {
@@ -207,13 +216,20 @@ impl Core {
         let results = std::mem::take(&mut request.query_results);
         let sticky_next = request.sticky_attributes.is_some();
         let done = self.with_run(&target, |run, env| {
+            must_be_this_start(run, &token)?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
+            // The worker takes what it gets with the answer to where it had the task.
+            let lent_to = run.state.task.as_ref().map_or(0, |task| task.incarnation);
             let number = run.number;
             let mut beginning = || self.beginning(number);
             let completion = run.complete_task(env, held, request, &mut beginning)?;
             if completion.refused.is_none() {
                 run.answer_queries(results);
             }
+            if completion.next.is_some() {
+                run.lend_task(lent_to);
+            }
+            completion.eager.iter().for_each(|activity| run.lend_activity(activity.scheduled_id, lent_to));
             let next = completion.next.map(|task| taken(run, task, sticky_next));
             let activities: Vec<_> =
                 completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
@@ -234,10 +250,20 @@ impl Core {
         let token = TaskToken::read(&request.task_token)?;
         let done = self.with_run(&token.target(), |run, env| {
             run.must_run()?;
+            must_be_this_start(run, &token)?;
             run.task_failed(env, (token.scheduled_id, token.started_id, token.attempt), request)
         })?;
         done.kept().await?;
         Ok(RespondWorkflowTaskFailedResponse {})
+    }
+}
+
+/// A start that was lost with the process may have been followed by another one of the same number, of a task that
+/// tells of other events. Only who took the task last may answer it.
+fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), Refusal> {
+    match &run.state.task {
+        Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
+        _ => Ok(()),
     }
 }
 
@@ -272,6 +298,7 @@ pub(super) fn task_response(
         scheduled_id: task.scheduled_id,
         started_id: task.started_id,
         attempt: task.attempt,
+        started_time: task.started_time,
         ..TaskToken::default()
     };
     let queries = run.memory.queries.iter().filter(|query| query.is_wanted());

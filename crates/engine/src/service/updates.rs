@@ -19,7 +19,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{checks, start};
 use crate::{
-    core::{Core, Target},
+    core::{Core, Done, Target},
     persist,
     refusal::Refusal,
     run::{
@@ -70,8 +70,13 @@ impl Core {
         Err(Refusal::Unavailable("the run keeps being replaced; try again".to_owned()))
     }
 
-    fn admit(self: &Arc<Self>, target: &Target, update: &Request, first_run_id: &str) -> Result<Followed, Refusal> {
-        let done = self.with_run(target, |run, env| {
+    fn admit(
+        self: &Arc<Self>,
+        target: &Target,
+        update: &Request,
+        first_run_id: &str,
+    ) -> Result<Done<Followed>, Refusal> {
+        self.with_run(target, |run, env| {
             if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
                 return Err(Refusal::not_found("workflow execution not found"));
             }
@@ -79,9 +84,7 @@ impl Core {
             let news = self.news.update(&run.state.run_id, &id);
             let progress = run.admit_update(env, update.clone())?;
             Ok(followed(run, &id, progress, news))
-        })?;
-        // An update that was only admitted leaves nothing to keep.
-        Ok(done.value())
+        })
     }
 
     pub(super) async fn poll_update(
@@ -95,15 +98,13 @@ impl Core {
         let target = checks::target(&self.read_namespaces(), &request.namespace, reference.workflow_execution)?;
         let stage = request.wait_policy.map_or(Stage::Unspecified, |policy| policy.lifecycle_stage());
         let id = reference.update_id;
-        let followed = self
-            .with_run(&target, |run, _| {
-                let news = self.news.update(&run.state.run_id, &id);
-                match run.update_progress(&id) {
-                    Some(progress) => Ok(followed(run, &id, progress, news)),
-                    None => Err(Refusal::not_found(format!("update \"{id}\" not found"))),
-                }
-            })?
-            .value();
+        let followed = self.with_run(&target, |run, _| {
+            let news = self.news.update(&run.state.run_id, &id);
+            match run.update_progress(&id) {
+                Some(progress) => Ok(followed(run, &id, progress, news)),
+                None => Err(Refusal::not_found(format!("update \"{id}\" not found"))),
+            }
+        })?;
         let wait_until = if stage == Stage::Unspecified { Instant::now() } else { deadline(timeout) };
         let (run_id, reached, outcome) = self.follow(followed, &id, stage, wait_until).await?;
         let response = response(&target.workflow_id, run_id, &id, reached, outcome);
@@ -117,11 +118,14 @@ impl Core {
     /// Waits until the update is as far as somebody wants it, or for as long as they wait.
     async fn follow(
         self: &Arc<Self>,
-        followed: Followed,
+        followed: Done<Followed>,
         id: &str,
         wanted: Stage,
         deadline: Instant,
     ) -> Result<(String, Stage, Option<Outcome>), Refusal> {
+        // An update that was only admitted leaves nothing to keep.
+        let admitted = followed.value.progress == Progress::Admitted;
+        let followed = if admitted { followed.value() } else { followed.kept().await? };
         let Followed { run_id, number, mut progress, mut news, completed_id, running } = followed;
         if completed_id != 0 {
             let outcome = self.recorded_outcome(number, completed_id)?;

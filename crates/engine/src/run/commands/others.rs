@@ -151,6 +151,7 @@ impl Run {
             header: command.header,
             memo: memo_without_nothings(command.memo),
             search_attributes: without_nothings(command.search_attributes),
+            inherit_build_id: command.inherit_build_id,
             priority: command.priority,
             ..StartChildWorkflowExecutionInitiatedEventAttributes::default()
         };

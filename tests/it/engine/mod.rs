@@ -1,0 +1,14 @@
+//! The embedded engine under fire: its process killed, its disk failing, its memory too small. A workload of raw
+//! protocol calls keeps a journal of what was acknowledged; histories must agree with it.
+//!
+//! - `client`, `plan`, `worker`, `driver`: the workload, and `journal`: what it was told.
+//! - `verify`: the journal against the histories and the disk.
+//! - `host`: an engine in the test's own process.
+
+mod client;
+mod driver;
+mod journal;
+mod kill;
+mod plan;
+mod verify;
+mod worker;
