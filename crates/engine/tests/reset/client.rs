@@ -60,6 +60,7 @@ impl Client {
             rpc: rpc.to_owned(),
             message: request.encode_to_vec().into(),
             timeout: Some(Duration::from_secs(20)),
+            local: false,
         };
         let answer = self.handle.call(call).await?;
         Ok(Response::decode(answer.as_slice()).unwrap())
