@@ -21,7 +21,7 @@ use temporalio_protos::temporal::api::{
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use windlass_engine::{Call, Engine, Handle, NamespaceOptions, Options};
+use windlass_engine::{Call, Engine, Handle, Options};
 use windlass_sqlite::Database;
 
 const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
@@ -40,8 +40,6 @@ impl Client {
         let stop = CancellationToken::new();
         let running = engine.run(stop.clone());
         let engine = tokio::spawn(async { running.await.unwrap() });
-        let namespace = NamespaceOptions { name: NAMESPACE.to_owned(), search_attributes: Vec::new() };
-        handle.ensure_namespace(namespace).await.unwrap();
         Self { handle, stop, engine }
     }
 
