@@ -86,7 +86,10 @@ fn round(dice: &mut Dice, with_children: bool) -> Vec<Action> {
         7 => Action::LongTimer,
         _ => Action::Child(Plan::random_child(dice)),
     };
-    (0..1 + dice.roll(4)).map(|_| action(dice)).collect()
+    // A timer at least, so that something happens after which the next round can begin.
+    let mut actions = vec![Action::Timer { ms: 5 + dice.roll(100) }];
+    actions.extend((0..dice.roll(4)).map(|_| action(dice)));
+    actions
 }
 
 /// What a history says about a run.
