@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Workflows that are under way at a time.
-const DRIVERS: u64 = 40;
-const POLLERS: u64 = 6;
+const DRIVERS: u64 = 80;
+const POLLERS: u64 = 8;
 /// When a kill comes, in milliseconds after the engine was ready.
 const EARLIEST: u64 = 5;
 const LATEST: u64 = 150;

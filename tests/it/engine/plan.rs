@@ -28,7 +28,7 @@ const ROUND: &str = "round";
 pub(super) const GO: &str = "go";
 
 /// How long the engine waits for a worker that has died, in milliseconds.
-pub(super) const TASK_TIMEOUT: u64 = 1000;
+pub(super) const TASK_TIMEOUT: u64 = 400;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Plan {
