@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod cli;
+mod diff;
 mod engine;
+mod engine_time;
 mod proofs;
 mod replay;
 mod runs;

@@ -22,7 +22,7 @@ use windlass_sqlite::{Ack, Database, DatabaseError, Ticket};
 
 use crate::{
     alarms::Alarms,
-    clock::Clock,
+    clock::{Clock, SkippingClock},
     limits::Limits,
     namespaces::Namespaces,
     news::{News, Position},
@@ -184,8 +184,16 @@ impl Core {
     /// Fills queues, alarms and the outbox from disk: after a start, and after memory was forgotten.
     pub(crate) fn recover(self: &Arc<Self>) -> Result<(), DatabaseError> {
         let alarms = self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::alarms(sql)?))?;
+        let clock = self.clock.skipping();
+        let _hold = clock.map(SkippingClock::hold);
+        clock.inspect(|clock| clock.forget_runs());
         for (at, [namespace, workflow_id, run_id]) in alarms {
-            self.alarms.set(at, RunKey::new(&namespace, &workflow_id, &run_id));
+            let target = Target { namespace, workflow_id, run_id };
+            self.alarms.set(at, target.key());
+            if clock.is_some() {
+                // Whatever happens to a run, such a clock is told how the run stands; nothing at all will do.
+                self.with_run(&target, |_, _| Ok(())).map(Done::value).ok();
+            }
         }
         self.hand_out_ready_runs()
     }
@@ -245,6 +253,7 @@ impl Core {
         workflow_id: &str,
         act: impl FnOnce(&mut Workflow, u64) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        let _hold = self.clock.skipping().map(SkippingClock::hold);
         self.registry.with(namespace, workflow_id, act)
     }
 
@@ -369,10 +378,7 @@ impl Core {
         }
         if let Some(mut next) = successor {
             next.number = self.new_number();
-            let changes = self.in_env(&namespace, |env| next.settle(env));
-            steps.push(self.step(&mut next, changes, true));
-            workflow.current = Some(Some((next.number, next.state.run_id.clone())));
-            workflow.runs.insert(next.state.run_id.clone(), *next);
+            steps.push(self.first_step(workflow, *next));
         }
         let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
         match self.write(steps, epoch, ack) {
@@ -380,6 +386,34 @@ impl Core {
             None if under_way => Kept::WithOthers { core: Arc::clone(self), epoch },
             None => Kept::Already,
         }
+    }
+
+    /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
+    pub(crate) fn keep_with_new(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        changed: &[String],
+        new: Run,
+        epoch: u64,
+    ) -> Done<()> {
+        let mut steps = Vec::new();
+        for run_id in changed {
+            let Some(run) = workflow.runs.get_mut(run_id) else { continue };
+            let changes = self.in_env(&new.state.namespace, |env| run.settle(env));
+            steps.push(self.step(run, changes, false));
+        }
+        steps.push(self.first_step(workflow, new));
+        let kept = self.write(steps, epoch, Ack::Durable).map_or(Kept::Already, Kept::By);
+        Done { value: (), kept }
+    }
+
+    /// A new run becomes the current one.
+    fn first_step(self: &Arc<Self>, workflow: &mut Workflow, mut run: Run) -> Step {
+        let changes = self.in_env(&run.state.namespace.clone(), |env| run.settle(env));
+        let step = self.step(&mut run, changes, true);
+        workflow.current = Some(Some((run.number, run.state.run_id.clone())));
+        workflow.runs.insert(run.state.run_id.clone(), run);
+        step
     }
 
     /// Turns what a run has decided into a write, and hands out its tasks.
@@ -397,9 +431,16 @@ impl Core {
                 left_to_disk.push((queue, task));
             }
         }
+        if let Some(clock) = self.clock.skipping() {
+            clock.stand(&key, run);
+        }
         let listing = changes.listing.then(|| self.listing(run));
-        let (batch, events) = Batch::of(changes.events);
-        run.memory.tail.extend(events);
+        let mut batches = Vec::new();
+        for events in changes.inherited.into_iter().chain([changes.events]) {
+            let (batch, events) = Batch::of(events);
+            batches.extend(batch);
+            run.memory.tail.extend(events);
+        }
         run.trim_tail();
         let write = changes.dirty.then(|| RunWrite {
             number: run.number,
@@ -411,7 +452,7 @@ impl Core {
             // Whoever finds this on disk when the process has ended looks at once.
             next_due: if run.has_lent() { Some(0) } else { alarm },
             ready: run.has_something_ready(),
-            batch,
+            batches,
             listing,
         });
         if write.is_some() {

@@ -29,7 +29,7 @@ mod visibility;
 
 pub use self::{
     call::{Answer, Call},
-    clock::{Clock, SystemClock},
+    clock::{Clock, NotLocked, SkippingClock, SystemClock},
     engine::{Engine, EngineError, Handle, NamespaceOptions, Options},
     limits::Limits,
     lock::DirectoryLock,

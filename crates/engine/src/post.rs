@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use windlass_sqlite::Ack;
 
 use crate::{
-    core::{Core, Target},
+    core::{Core, Done, Target},
     refusal::Refusal,
     registry::RunKey,
     run::{
-        Signal, StartSpec,
+        Env, Run, RunState, Signal, StartSpec,
         outbox::{CancelRun, ChildEnded, Content, Letter, ParentEnded, SignalRun, StartChild},
         state::Parent,
     },
@@ -31,6 +31,9 @@ use crate::{
 
 /// Pause before a delivery that failed for want of a database is tried again.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// How many resets of a parent its child follows to find whom to tell.
+const RESETS: usize = 100;
 
 /// Sends letters until the token fires.
 pub(crate) async fn deliver(core: Arc<Core>, mut post: mpsc::UnboundedReceiver<RunKey>, shutdown: CancellationToken) {
@@ -140,6 +143,13 @@ impl Core {
             reuse: WorkflowIdReusePolicy::try_from(child.workflow_id_reuse_policy).unwrap_or_default(),
             conflict: WorkflowIdConflictPolicy::Fail,
         };
+        if letter.may_be_running
+            && let Some(first_run_id) =
+                self.child_of_shared_past(&child.namespace, &child.workflow_id, &parent_state)?
+        {
+            self.child_runs(parent, &letter, &first_run_id).await?;
+            return self.letter_done(parent, id).await;
+        }
         // The child's first task waits until its parent knows of it, so that its end cannot come first.
         let started = self.start_held(spec, policies).await;
         let run_id = match started {
@@ -153,12 +163,7 @@ impl Core {
             }
             Err(refusal) => return Err(refusal),
         };
-        self.with_run(parent, |run, env| {
-            run.child_started(env, &letter, &run_id);
-            Ok(())
-        })?
-        .kept()
-        .await?;
+        self.child_runs(parent, &letter, &run_id).await?;
         self.begin_child(parent, id, &Target::new(&child.namespace, &child.workflow_id, &run_id)).await
     }
 
@@ -183,6 +188,33 @@ impl Core {
             Ok(())
         })?;
         done.kept().await
+    }
+
+    async fn child_runs(self: &Arc<Self>, parent: &Target, letter: &StartChild, run_id: &str) -> Result<(), Refusal> {
+        self.with_run(parent, |run, env| {
+            run.child_started(env, letter, run_id);
+            Ok(())
+        })?
+        .kept()
+        .await
+    }
+
+    /// The first run of the child, if it belongs to a run that was reset to become this one.
+    fn child_of_shared_past(
+        self: &Arc<Self>,
+        namespace: &str,
+        workflow_id: &str,
+        state: &RunState,
+    ) -> Result<Option<String>, Refusal> {
+        let child = Target::new(namespace, workflow_id, "");
+        let look = |run: &mut Run, _: &Env<'_>| Ok((run.state.parent.clone(), run.state.first_run_id.clone()));
+        let Some((Some(parent), first_run_id)) = found(self.with_run(&child, look))? else { return Ok(None) };
+        if (&parent.namespace, &parent.workflow_id) != (&state.namespace, &state.workflow_id) {
+            return Ok(None);
+        }
+        let parent = Target::new(&parent.namespace, &parent.workflow_id, &parent.run_id);
+        let original = found(self.with_run(&parent, |run, _| Ok(run.state.original_run_id.clone())))?;
+        Ok(original.filter(|original| *original == state.original_run_id).map(|_| first_run_id))
     }
 
     async fn refuse_child(
@@ -277,20 +309,26 @@ impl Core {
 
     async fn child_ended(self: &Arc<Self>, child: &Target, id: i64, letter: ChildEnded) -> Result<(), Refusal> {
         if let (Some(parent), Some(end)) = (letter.parent, letter.end) {
-            let target = Target::new(&parent.namespace, &parent.workflow_id, &parent.run_id);
-            let told = self.with_run(&target, |run, env| {
-                let known = run.state.children.get(&parent.initiated_id);
-                if known.is_some_and(|known| known.run_id.is_empty()) {
-                    // It ended before it was let go. Its end is heard after its start.
-                    return Err(Refusal::Unavailable("the parent has not heard of its child's start yet".to_owned()));
+            let first_run_id = self.with_run(child, |run, _| Ok(run.state.first_run_id.clone()))?.value();
+            let mut target = Target::new(&parent.namespace, &parent.workflow_id, &parent.run_id);
+            for _ in 0..RESETS {
+                let told = self.with_run(&target, |run, env| {
+                    let known = run.state.children.get(&parent.initiated_id);
+                    if run.state.is_running() && known.is_some_and(|known| known.run_id.is_empty()) {
+                        // It ended before it was let go. Its end is heard after its start.
+                        return Err(Refusal::Unavailable("the parent has not heard of its child's start".to_owned()));
+                    }
+                    run.child_ended(env, parent.initiated_id, execution_of(child), &first_run_id, &end);
+                    Ok(if run.state.is_running() { String::new() } else { run.state.reset_run_id.clone() })
+                });
+                target.run_id = match told {
+                    Ok(done) => done.kept().await?,
+                    Err(Refusal::NotFound(_)) => break,
+                    Err(refusal) => return Err(refusal),
+                };
+                if target.run_id.is_empty() {
+                    break;
                 }
-                run.child_ended(env, parent.initiated_id, &child.run_id, &end);
-                Ok(())
-            });
-            match told {
-                Ok(done) => done.kept().await?,
-                Err(Refusal::NotFound(_)) => {}
-                Err(refusal) => return Err(refusal),
             }
         }
         self.letter_done(child, id).await
@@ -316,6 +354,15 @@ impl Core {
             Err(refusal) => return Err(refusal),
         }
         self.letter_done(parent, id).await
+    }
+}
+
+/// What was asked of a run, if it is still there.
+fn found<T>(asked: Result<Done<T>, Refusal>) -> Result<Option<T>, Refusal> {
+    match asked {
+        Ok(done) => Ok(Some(done.value())),
+        Err(Refusal::NotFound(_)) => Ok(None),
+        Err(refusal) => Err(refusal),
     }
 }
 

@@ -127,7 +127,8 @@ mod tests {
         let current = |number: i64| Some(Some((number, number.to_string())));
         std::thread::scope(|scope| {
             let waiting = registry.with("n", "w", |_, _| {
-                let waiting = scope.spawn(|| registry.with("n", "w", |workflow, epoch| (workflow.current.clone(), epoch)));
+                let waiting =
+                    scope.spawn(|| registry.with("n", "w", |workflow, epoch| (workflow.current.clone(), epoch)));
                 let slot = Arc::clone(registry.lock().values().next().unwrap());
                 // The registry, this test, this operation, and the one that waits for it.
                 while Arc::strong_count(&slot) < 4 {

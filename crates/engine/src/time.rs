@@ -15,6 +15,11 @@ pub(crate) fn timestamp(at: Nanos) -> Timestamp {
     Timestamp { seconds: at.div_euclid(SECOND), nanos }
 }
 
+/// An absent moment is zero.
+pub(crate) fn moment(at: Option<&Timestamp>) -> Nanos {
+    at.map_or(0, |at| at.seconds.saturating_mul(SECOND).saturating_add(i64::from(at.nanos)))
+}
+
 /// `None` where the moment is not set.
 pub(crate) fn optional_timestamp(at: Nanos) -> Option<Timestamp> {
     (at != 0).then(|| timestamp(at))

@@ -74,7 +74,8 @@ impl Driver {
             signal_name: GO.to_owned(),
             ..SignalWithStartWorkflowExecutionRequest::default()
         };
-        let send = async |stub: &mut super::client::Stub, request| stub.signal_with_start_workflow_execution(request).await;
+        let send =
+            async |stub: &mut super::client::Stub, request| stub.signal_with_start_workflow_execution(request).await;
         let (answer, repeats) = self.client.insist(request, send).await;
         self.journal.repeated("signals with start", repeats);
         let run_id = answer.unwrap().run_id;

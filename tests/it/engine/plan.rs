@@ -44,7 +44,9 @@ pub(super) struct Plan {
 enum Action {
     Once,
     Again,
-    Timer { ms: u64 },
+    Timer {
+        ms: u64,
+    },
     /// A timer that would take too long and is cancelled by the next round.
     LongTimer,
     Child(Plan),

@@ -167,7 +167,8 @@ impl Findings {
 
     /// The disk holds the runs that histories lead to, and no others.
     fn judge_runs(&mut self, evidence: &Evidence) {
-        let known = evidence.chains.iter().flat_map(|(id, chain)| chain.iter().map(|(run, _)| (id.clone(), run.clone())));
+        let known =
+            evidence.chains.iter().flat_map(|(id, chain)| chain.iter().map(|(run, _)| (id.clone(), run.clone())));
         let known: BTreeSet<_> = known.collect();
         self.lost.extend(known.difference(&evidence.on_disk).map(|run| format!("run {run:?} is not on disk")));
         self.doubled.extend(evidence.on_disk.difference(&known).map(|run| format!("run {run:?} belongs to nobody")));

@@ -9,7 +9,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use serde_json::{Map, Value, json};
 use temporalio_client::UntypedWorkflow;
 use windlass_core::{
-    envelope::{AnswerBody, SteerRequest},
+    envelope::AnswerBody,
     ids::RunId,
 };
 
@@ -17,16 +17,16 @@ use crate::{
     replay::shapes::{self, SHAPES},
     support::{
         World, agent, block_on, calls, says, script,
-        server::{self, Backend},
+        server::Backend,
         world::{scripts, within},
     },
 };
 
 /// Shapes whose calls run side by side: which ends first is chance, on either server.
-const RACING: [&str; 3] = ["tools", "awaits", "paused"];
+const RACING: [&str; 4] = ["tools", "awaits", "paused", "lost_call"];
 
 /// Where the server may say what it likes.
-const IGNORED: [&str; 12] = [
+const IGNORED: [&str; 13] = [
     "event_time",
     "task_id",
     "version",
@@ -35,6 +35,7 @@ const IGNORED: [&str; 12] = [
     "request_id",
     "worker_version",
     "binary_checksum",
+    "build_id",
     "create_time",
     "expire_time",
     "priority",
@@ -42,7 +43,17 @@ const IGNORED: [&str; 12] = [
 ];
 
 /// Figures inside payloads that are measured rather than decided.
-const MEASURED: [&str; 5] = ["activeMs", "openedAt", "expiresAt", "startedAt", "at"];
+const MEASURED: [&str; 9] = [
+    "activeMs",
+    "openedAt",
+    "expiresAt",
+    "startedAt",
+    "at",
+    "complete_time",
+    "original_schedule_time",
+    "used",
+    "durationMs",
+];
 
 #[test]
 fn runs_have_the_same_history_on_both_servers() {
@@ -77,7 +88,7 @@ fn runs_have_the_same_history_on_both_servers() {
 fn corpus() -> Vec<String> {
     let recorded = SHAPES.iter().map(|(name, _)| *name).filter(|name| !RACING.contains(name));
     recorded
-        .chain(["one_call", "failing_call", "large_result", "many_turns", "asked", "steered"])
+        .chain(["one_call", "failing_call", "large_result", "many_turns", "asked", "approved", "denied", "external"])
         .map(str::to_owned)
         .collect()
 }
@@ -107,7 +118,8 @@ fn scripts_of(name: &str) -> Value {
             json!({"text": "Let me ask.", "await": {"kind": "clarification", "question": "city?", "expires_in_ms": 600_000}}),
             says("{{last_user}}"),
         ]),
-        "steered" => script(&[json!({"await": {"kind": "clarification", "question": "city?"}}), says("{{last_user}}")]),
+        "approved" | "denied" => script(&[calls(&[("echo", json!({"n": 1}))]), says("{{last_tool_result}}")]),
+        "external" => script(&[calls(&[("browser", json!({}))]), says("done")]),
         recorded => return shapes::scripts_of(recorded),
     };
     scripts([(name, turns)])
@@ -117,16 +129,23 @@ async fn play(name: &str, world: &World) -> RunId {
     if let Some((_, shape)) = SHAPES.iter().find(|(shape, _)| *shape == name) {
         return shape(world).await;
     }
-    let tools = json!([{"name": "echo"}, {"name": "fail"}]);
+    let tools = match name {
+        "approved" | "denied" => json!([{"name": "echo", "confirmation": {}}]),
+        "external" => json!([{"name": "browser", "kind": "external"}]),
+        _ => json!([{"name": "echo"}, {"name": "fail"}]),
+    };
     let run = world.start(agent(name, tools), "go").await;
-    if name == "asked" || name == "steered" {
-        let city = world.opened(&run, 1).await;
-        if name == "steered" {
-            let steer =
-                SteerRequest { text: "be brief".to_owned(), requested_by: "ann".to_owned(), ..SteerRequest::default() };
-            world.ops.steer(&run, &steer).await.unwrap();
-        }
-        world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
+    if matches!(name, "asked" | "approved" | "denied" | "external") {
+        let item = world.opened(&run, 1).await;
+        let answer = match name {
+            "asked" => AnswerBody::Clarification { answer: "Oslo".into() },
+            "external" => {
+                let results = json!([{"toolCallId": item.calls[0].tool_call_id, "result": {"page": 1}}]);
+                AnswerBody::ToolResults { results: serde_json::from_value(results).unwrap() }
+            }
+            _ => AnswerBody::Confirmation { approved: name == "approved", digest: Some(item.calls[0].digest) },
+        };
+        world.give(&run, &item, answer).await;
     }
     world.result(&run).await.unwrap();
     run
@@ -156,8 +175,19 @@ impl Names {
             }
             let value = match (key.as_str(), value) {
                 ("data", Value::String(encoded)) => self.payload(encoded),
-                // A wait is what is left of it when the timer starts: a few milliseconds more or less.
-                ("start_to_fire_timeout", Value::String(span)) => json!(whole_seconds(span)),
+                // What is left of a wait or a budget when it begins: a few milliseconds more or less.
+                (
+                    "start_to_fire_timeout" | "schedule_to_close_timeout" | "schedule_to_start_timeout",
+                    Value::String(span),
+                ) => json!(whole_seconds(span)),
+                // A run that was continued soon after it began pauses for what is left of a second.
+                ("first_workflow_task_backoff", _) => json!("measured"),
+                // The worker keeps them in a set.
+                ("core_used_flags", Value::Array(flags)) => {
+                    let mut flags = flags.clone();
+                    flags.sort_by_key(Value::as_u64);
+                    json!(flags)
+                }
                 (key, _) if MEASURED.contains(&key) => json!("measured"),
                 _ => self.normal(value),
             };

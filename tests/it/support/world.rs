@@ -89,7 +89,12 @@ impl World {
 
     fn with_client(client: Client, scripts: Value) -> Self {
         let dir = TempDir::new().unwrap();
-        let store: Arc<dyn Store> = Arc::new(open_store(dir.path()));
+        let store = Arc::new(open_store(dir.path()));
+        Self::with_store(client, store, dir, scripts)
+    }
+
+    /// A world with a store of its own; the directory is removed with it.
+    pub(crate) fn with_store(client: Client, store: Arc<dyn Store>, dir: TempDir, scripts: Value) -> Self {
         let watch = Watch::default();
         let permits = Arc::new(Semaphore::new(0));
         let (begun_sender, begun) = mpsc::unbounded_channel();

@@ -52,6 +52,13 @@ pub(crate) fn events_after(
     Ok(events)
 }
 
+/// All events, in the batches in which they were written.
+pub(crate) fn batches(sql: &Connection, run: i64) -> rusqlite::Result<Vec<Vec<HistoryEvent>>> {
+    sql.prepare_cached("SELECT events FROM engine_history WHERE run = ?1 ORDER BY first_event")?
+        .query_map([run], |row| decode(row, 0))?
+        .collect()
+}
+
 /// Events before `before`, latest first, in whole batches, until there are at least `limit`.
 pub(crate) fn events_before(
     sql: &Connection,

@@ -9,7 +9,7 @@ mod runs;
 use windlass_sqlite::Database;
 
 pub(crate) use self::{
-    history::{Batch, event, events_after, events_before},
+    history::{Batch, batches, event, events_after, events_before},
     namespaces::{NamespaceRecord, attributes, namespaces, remove_attribute, save_attribute, save_namespace},
     runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, ready_runs},
 };

@@ -22,7 +22,7 @@ pub(crate) struct RunWrite {
     pub(crate) state: Vec<u8>,
     pub(crate) next_due: Option<Nanos>,
     pub(crate) ready: bool,
-    pub(crate) batch: Option<Batch>,
+    pub(crate) batches: Vec<Batch>,
     pub(crate) listing: Option<VisibilityRow>,
 }
 
@@ -51,7 +51,7 @@ impl RunWrite {
             sql.prepare_cached("UPDATE engine_runs SET state = ?2, next_due = ?3, ready = ?4 WHERE number = ?1")?
                 .execute(params![self.number, self.state, self.next_due, self.ready])?;
         }
-        if let Some(batch) = &self.batch {
+        for batch in &self.batches {
             history::append(sql, self.number, batch)?;
         }
         if let Some(row) = &self.listing {

@@ -1,15 +1,17 @@
 //! From one run of a chain to the next: continued as new, or tried again.
 
+use prost_wkt_types::Duration;
 use temporalio_protos::temporal::api::{
     command::v1::ContinueAsNewWorkflowExecutionCommandAttributes,
     common::v1::{Payloads, WorkflowExecution},
     enums::v1::ContinueAsNewInitiator,
     failure::v1::Failure,
     history::v1::WorkflowExecutionStartedEventAttributes,
+    workflow::v1::ResetPointInfo,
 };
 
 use super::{Env, Run, StartSpec};
-use crate::time::{Nanos, duration};
+use crate::time::{Nanos, SECOND, duration, moment, span, timestamp};
 
 impl Run {
     /// What a new run of this chain inherits in any case.
@@ -34,9 +36,20 @@ impl Run {
                 workflow_id: self.state.root_workflow_id.clone(),
                 run_id: self.state.root_run_id.clone(),
             }),
-            reset_points: self.state.reset_points.clone(),
+            reset_points: self.expiring_reset_points(env),
             ..StartSpec::default()
         }
+    }
+
+    /// A run that has ended is not kept for ever, and neither is the way back to it.
+    fn expiring_reset_points(&self, env: &Env<'_>) -> Vec<ResetPointInfo> {
+        const KEPT: Nanos = 3 * 24 * 3600 * SECOND;
+        let mut points = self.state.reset_points.clone();
+        for point in points.iter_mut().filter(|point| point.run_id == self.state.run_id) {
+            point.expire_time = Some(timestamp(env.now + KEPT));
+        }
+        points.retain(|point| moment(point.expire_time.as_ref()) >= env.now);
+        points
     }
 
     pub(super) fn prepare_continuation(
@@ -60,7 +73,7 @@ impl Run {
             memo: command.memo,
             search_attributes: command.search_attributes,
             priority: self.state.priority.clone(),
-            first_task_backoff: command.backoff_start_interval,
+            first_task_backoff: self.pause_before_next(env, command.backoff_start_interval),
             initiator,
             attempt,
             continued_failure: command.failure,
@@ -89,7 +102,7 @@ impl Run {
             memo: beginning.memo,
             search_attributes: beginning.search_attributes,
             priority: beginning.priority,
-            first_task_backoff: Some(duration(wait)),
+            first_task_backoff: self.pause_before_next(env, Some(duration(wait))),
             initiator: ContinueAsNewInitiator::Retry,
             attempt: self.state.attempt + 1,
             continued_failure: failure,
@@ -98,13 +111,16 @@ impl Run {
         }
     }
 
+    /// Runs that end as soon as they begin do not follow each other in a tight loop.
+    fn pause_before_next(&self, env: &Env<'_>, asked: Option<Duration>) -> Option<Duration> {
+        let lived = env.now - self.state.start_time;
+        let shortest = env.limits.shortest_run;
+        if lived + span(asked.as_ref()) < shortest { Some(duration(shortest - lived)) } else { asked }
+    }
+
     /// Lets the chain go on with this run, which begins at once.
     pub(super) fn succeed(&mut self, env: &Env<'_>, next: StartSpec) {
         let mut next = Self::start(env, next);
-        next.state.original_start_time = match self.state.original_start_time {
-            0 => self.state.start_time,
-            earlier => earlier,
-        };
         next.begin(env);
         self.changes.successor = Some(Box::new(next));
     }

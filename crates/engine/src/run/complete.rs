@@ -16,7 +16,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
-    Env, Run, StartedActivity, StartedTask, Sticky,
+    Env, Run, RunState, StartedActivity, StartedTask, Sticky,
     commands::{Rejected, cause_name},
     state::WorkflowTask,
     task::Delivery,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     refusal::Refusal,
-    time::{SECOND, span, timestamp},
+    time::{Nanos, span, timestamp},
 };
 
 /// Name of the request by which a worker gets its next task with the answer to its last.
@@ -43,9 +43,23 @@ pub(crate) struct Completion {
     pub(crate) refused: Option<Refusal>,
 }
 
+/// The build of a worker, as far as it says.
+pub(super) struct Build {
+    checksum: String,
+    id: String,
+}
+
+impl Build {
+    #[allow(deprecated, reason = "older builds are known by their checksum")]
+    pub(super) fn of(completed: &WorkflowTaskCompletedEventAttributes) -> Self {
+        let id = completed.worker_version.as_ref().map(|version| version.build_id.clone());
+        Self { checksum: completed.binary_checksum.clone(), id: id.unwrap_or_default() }
+    }
+}
+
 /// What the run was like before the worker's decisions were applied.
 struct Before {
-    state: super::RunState,
+    state: RunState,
     scheduled: BTreeMap<
         i64,
         std::sync::Arc<temporalio_protos::temporal::api::history::v1::ActivityTaskScheduledEventAttributes>,
@@ -150,10 +164,10 @@ impl Run {
             worker_deployment_name: options.deployment_name,
             ..WorkflowTaskCompletedEventAttributes::default()
         };
-        let checksum = attributes.binary_checksum.clone();
+        let build = Build::of(&attributes);
         let completed_id = self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
         self.state.previous_started_id = task.started_id;
-        self.add_reset_point(env, completed_id, checksum);
+        self.state.add_reset_point(env.now, completed_id, build, env.limits.reset_points);
         completed_id
     }
 
@@ -173,30 +187,6 @@ impl Run {
             && !request.force_create_new_workflow_task
             && self.state.next_event_id <= self.state.previous_started_id + 2 + allowed
             && only_rejections
-    }
-
-    /// Remembers the first completed task of each build, for resets.
-    #[allow(deprecated, reason = "a build is known by its checksum")]
-    fn add_reset_point(&mut self, env: &Env<'_>, completed_id: i64, checksum: String) {
-        const KEPT: i64 = 3 * 24 * 3600 * SECOND;
-        let points = &mut self.state.reset_points;
-        if points.iter().any(|point| point.binary_checksum == checksum) {
-            return;
-        }
-        points.push(ResetPointInfo {
-            binary_checksum: checksum,
-            run_id: self.state.run_id.clone(),
-            first_workflow_task_completed_id: completed_id,
-            create_time: Some(timestamp(env.now)),
-            expire_time: Some(timestamp(env.now + KEPT)),
-            resettable: self.state.children.is_empty()
-                && self.state.signals_out.is_empty()
-                && self.state.cancels_out.is_empty(),
-            ..ResetPointInfo::default()
-        });
-        if points.len() > env.limits.reset_points {
-            points.remove(0);
-        }
     }
 
     /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
@@ -287,6 +277,29 @@ impl Run {
         self.fail_task(env, task, cause, request.failure, &request.identity);
         self.ensure_task(env);
         Ok(())
+    }
+}
+
+impl RunState {
+    /// Remembers the first completed task of each build, for resets.
+    #[allow(deprecated, reason = "older builds are known by their checksum")]
+    pub(super) fn add_reset_point(&mut self, at: Nanos, completed_id: i64, build: Build, limit: usize) {
+        let known = |point: &ResetPointInfo| point.binary_checksum == build.checksum && point.build_id == build.id;
+        if self.reset_points.iter().any(known) {
+            return;
+        }
+        self.reset_points.push(ResetPointInfo {
+            binary_checksum: build.checksum,
+            build_id: build.id,
+            run_id: self.run_id.clone(),
+            first_workflow_task_completed_id: completed_id,
+            create_time: Some(timestamp(at)),
+            resettable: self.children.is_empty() && self.signals_out.is_empty() && self.cancels_out.is_empty(),
+            ..ResetPointInfo::default()
+        });
+        if self.reset_points.len() > limit {
+            self.reset_points.remove(0);
+        }
     }
 }
 

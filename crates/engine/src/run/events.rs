@@ -42,7 +42,7 @@ impl Run {
         }
     }
 
-    fn append(&mut self, mut event: HistoryEvent) -> i64 {
+    pub(super) fn append(&mut self, mut event: HistoryEvent) -> i64 {
         let id = self.state.next_event_id;
         event.event_id = id;
         self.refer_to_start(&mut event);
@@ -56,6 +56,15 @@ impl Run {
         self.changes.events.push(event);
         self.touch();
         id
+    }
+
+    /// Adds something to an event that this operation has written.
+    pub(super) fn amend(&mut self, index: usize, amend: impl FnOnce(&mut HistoryEvent)) {
+        let Some(event) = self.changes.events.get_mut(index) else { return };
+        let size = |event: &HistoryEvent| i64::try_from(event.encoded_len()).unwrap_or(i64::MAX);
+        self.state.history_size -= size(event);
+        amend(event);
+        self.state.history_size += size(event);
     }
 
     /// A finish names the event of its start, whose number may have become known only now.
@@ -100,7 +109,7 @@ pub(super) fn new_event(at: Nanos, attributes: Attributes) -> HistoryEvent {
 }
 
 /// Finishes of activities and children come after everything else that was held back.
-fn in_order(held_back: Vec<HistoryEvent>) -> impl Iterator<Item = HistoryEvent> {
+pub(super) fn in_order(held_back: Vec<HistoryEvent>) -> impl Iterator<Item = HistoryEvent> {
     let (finishes, others): (Vec<_>, Vec<_>) = held_back.into_iter().partition(is_finish);
     others.into_iter().chain(finishes)
 }

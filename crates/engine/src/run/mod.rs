@@ -14,11 +14,15 @@ mod events;
 mod orphans;
 pub(crate) mod outbox;
 pub(crate) mod queries;
+mod rebuild;
 mod relatives;
+mod reset;
 pub(crate) mod retry;
 mod start;
 pub(crate) mod state;
 mod task;
+#[cfg(test)]
+mod tests;
 pub(crate) mod updates;
 
 use std::{
@@ -39,6 +43,8 @@ pub(crate) use self::{
     commands::{memo_without_nothings, without_nothings},
     complete::task_not_found,
     control::Signal,
+    rebuild::Identity,
+    reset::{Excluded, Fork, part},
     start::{StartSpec, run_timeout, task_timeout},
     state::RunState,
     task::StartedTask,
@@ -104,6 +110,9 @@ pub(crate) struct Sticky {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) events: Vec<HistoryEvent>,
+    /// Events that a new run shares with the one it was made from, in the batches in which they were written. They come
+    /// before all others.
+    pub(crate) inherited: Vec<Vec<HistoryEvent>>,
     pub(crate) dispatches: Vec<Dispatch>,
     /// What lists show has changed.
     pub(crate) listing: bool,

@@ -42,6 +42,9 @@ pub(crate) struct StartChild {
     pub(crate) child: Option<StartChildWorkflowExecutionInitiatedEventAttributes>,
     #[prost(message, optional, tag = "4")]
     pub(crate) user_metadata: Option<temporalio_protos::temporal::api::sdk::v1::UserMetadata>,
+    /// The run that this one was made from by a reset may have started the child.
+    #[prost(bool, tag = "5")]
+    pub(crate) may_be_running: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -20,15 +20,22 @@ use temporalio_protos::temporal::api::{
 use super::{
     Env, Run,
     outbox::{CancelRun, ChildEnded, Content, ParentEnded, SignalRun, StartChild},
+    reset::RESETTER,
+    state::Child,
 };
 
 impl Run {
     /// Tells the parent and the children that this run has ended.
     pub(super) fn announce_end(&mut self) {
-        let chain_goes_on = !self.state.successor_run_id.is_empty();
+        let end = self.last_written().cloned();
+        let by_reset = end.as_ref().is_some_and(is_by_reset);
+        let chain_goes_on = by_reset || !self.state.successor_run_id.is_empty();
         if let Some(parent) = self.state.parent.clone().filter(|_| !chain_goes_on) {
-            let end = self.last_written().cloned();
             self.post(Content::ChildEnded(ChildEnded { parent: Some(parent), end }));
+        }
+        if by_reset && !self.state.reset_run_id.is_empty() {
+            // The run that takes over has the same children.
+            return;
         }
         for child in self.state.children.values().cloned().collect::<Vec<_>>() {
             let terminate = match ParentClosePolicy::try_from(child.parent_close_policy) {
@@ -95,17 +102,24 @@ impl Run {
     }
 
     /// A child has ended. News about one that is not ours, or has been heard already, changes nothing.
-    pub(crate) fn child_ended(&mut self, env: &Env<'_>, initiated_id: i64, run_id: &str, end: &HistoryEvent) {
+    pub(crate) fn child_ended(
+        &mut self,
+        env: &Env<'_>,
+        initiated_id: i64,
+        ended: WorkflowExecution,
+        first_run_id: &str,
+        end: &HistoryEvent,
+    ) {
         if !self.state.is_running() {
             return;
         }
-        let Some(child) = self.state.children.get(&initiated_id).filter(|child| !child.run_id.is_empty()) else {
-            return;
-        };
+        self.notice_running_child(env, initiated_id, first_run_id);
+        let child = self.state.children.get(&initiated_id);
+        let ours = |child: &&Child| child.workflow_id == ended.workflow_id && child.run_id == first_run_id;
+        let Some(child) = child.filter(ours) else { return };
         let namespace = child.namespace.clone();
         let namespace_id = (env.namespace_id)(&namespace).unwrap_or_default();
-        let workflow_execution =
-            Some(WorkflowExecution { workflow_id: child.workflow_id.clone(), run_id: run_id.to_owned() });
+        let workflow_execution = Some(ended);
         let workflow_type = Some(WorkflowType { name: child.workflow_type.clone() });
         let (initiated_event_id, started_event_id) = (initiated_id, child.started_id);
         use Attributes as A;
@@ -170,6 +184,19 @@ impl Run {
         self.state.children.remove(&initiated_id);
         self.happen(env, attributes);
         self.look_at_news(env);
+    }
+
+    /// After a reset, a child may end before this run has found it.
+    fn notice_running_child(&mut self, env: &Env<'_>, initiated_id: i64, first_run_id: &str) {
+        let letter = self.state.outbox.iter().find_map(|letter| match &letter.content {
+            Some(Content::StartChild(letter)) if letter.initiated_id == initiated_id && letter.may_be_running => {
+                Some(letter.clone())
+            }
+            _ => None,
+        });
+        if let Some(letter) = letter {
+            self.child_started(env, &letter, first_run_id);
+        }
     }
 
     /// Another run has, or has not, taken this run's signal.
@@ -238,4 +265,8 @@ impl Run {
         self.happen(env, attributes);
         self.look_at_news(env);
     }
+}
+
+fn is_by_reset(end: &HistoryEvent) -> bool {
+    matches!(&end.attributes, Some(Attributes::WorkflowExecutionTerminatedEventAttributes(it)) if it.identity == RESETTER)
 }

@@ -3,7 +3,7 @@
 use prost_wkt_types::Duration;
 use temporalio_protos::temporal::api::{
     common::v1::{Header, Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkflowExecution, WorkflowType},
-    enums::v1::{ContinueAsNewInitiator, WorkflowExecutionStatus},
+    enums::v1::ContinueAsNewInitiator,
     failure::v1::Failure,
     history::v1::{WorkflowExecutionStartedEventAttributes, history_event::Attributes},
     sdk::v1::UserMetadata,
@@ -12,7 +12,9 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Changes, Env, Memory, Run,
-    state::{Parent, RunState},
+    events::new_event,
+    rebuild::{Identity, begun},
+    state::Parent,
     task::{Delivery, normal_queue},
 };
 use crate::time::{Nanos, duration, optional_timestamp, span};
@@ -59,61 +61,19 @@ pub(crate) struct StartSpec {
 impl Run {
     /// A new run with its first event. Its first workflow task is scheduled by [`Run::begin`].
     pub(crate) fn start(env: &Env<'_>, spec: StartSpec) -> Self {
-        let backoff = span(spec.first_task_backoff.as_ref());
-        let execution_time = env.now + backoff;
-        let expires = |timeout: Nanos, from: Nanos| if timeout == 0 { 0 } else { from.saturating_add(timeout) };
-        let first_of_chain = spec.first_run_id.is_empty();
-        let first_run_id = if first_of_chain { spec.run_id.clone() } else { spec.first_run_id.clone() };
-        let execution_expires = match spec.execution_expires {
-            0 => expires(span(spec.execution_timeout.as_ref()), env.now),
-            carried => carried,
-        };
-        let mut run_expires = expires(span(spec.run_timeout.as_ref()), execution_time);
-        if execution_expires != 0 && run_expires != 0 {
-            run_expires = run_expires.min(execution_expires);
-        }
-        let root = spec.root.clone().unwrap_or_else(|| WorkflowExecution {
-            workflow_id: spec.workflow_id.clone(),
-            run_id: spec.run_id.clone(),
-        });
-        let state = RunState {
+        let identity = Identity {
             namespace: spec.namespace.clone(),
-            workflow_id: spec.workflow_id.clone(),
             run_id: spec.run_id.clone(),
-            first_run_id: first_run_id.clone(),
-            workflow_type: spec.workflow_type.clone(),
-            task_queue: spec.task_queue.clone(),
-            status: WorkflowExecutionStatus::Running as i32,
             create_request_id: spec.request_id.clone(),
-            next_event_id: 1,
-            start_time: env.now,
-            execution_time,
-            execution_timeout: spec.execution_timeout,
-            run_timeout: spec.run_timeout,
-            task_timeout: spec.task_timeout,
-            execution_expires,
-            run_expires,
-            first_task_due: if backoff > 0 { execution_time } else { 0 },
-            attempt: spec.attempt.max(1),
-            retry_policy: spec.retry_policy.clone(),
-            parent: spec.parent.clone(),
-            root_workflow_id: root.workflow_id,
-            root_run_id: root.run_id,
-            memo: spec.memo.clone(),
-            search_attributes: spec.search_attributes.clone(),
-            user_metadata: spec.user_metadata.clone(),
-            priority: spec.priority.clone(),
-            reset_points: spec.reset_points.clone(),
-            task_attempt: 1,
-            ..RunState::default()
         };
-        let mut run = Self { number: spec.number, state, memory: Memory::default(), changes: Changes::default() };
+        let (number, user_metadata) = (spec.number, spec.user_metadata.clone());
+        let started = started(env, spec);
+        let mut event = new_event(env.now, Attributes::WorkflowExecutionStartedEventAttributes(started.clone()));
+        event.user_metadata = user_metadata;
+        let state = begun(&identity, &event, &started);
+        let mut run = Self { number, state, memory: Memory::default(), changes: Changes::default() };
         run.changes.listing = true;
-        let user_metadata = spec.user_metadata.clone();
-        run.write(env, started(spec, first_run_id, execution_expires));
-        if let Some(event) = run.last_written() {
-            event.user_metadata = user_metadata;
-        }
+        run.append(event);
         run
     }
 
@@ -141,10 +101,15 @@ impl Run {
     }
 }
 
-fn started(spec: StartSpec, first_run_id: String, execution_expires: Nanos) -> Attributes {
+fn started(env: &Env<'_>, spec: StartSpec) -> WorkflowExecutionStartedEventAttributes {
     let parent = spec.parent.unwrap_or_default();
     let has_parent = !parent.workflow_id.is_empty();
-    Attributes::WorkflowExecutionStartedEventAttributes(WorkflowExecutionStartedEventAttributes {
+    let execution_expires = match (spec.execution_expires, span(spec.execution_timeout.as_ref())) {
+        (0, 0) => 0,
+        (0, timeout) => env.now.saturating_add(timeout),
+        (carried, _) => carried,
+    };
+    WorkflowExecutionStartedEventAttributes {
         workflow_type: Some(WorkflowType { name: spec.workflow_type }),
         parent_workflow_namespace: parent.namespace,
         parent_workflow_namespace_id: spec.parent_namespace_id,
@@ -160,9 +125,9 @@ fn started(spec: StartSpec, first_run_id: String, execution_expires: Nanos) -> A
         initiator: spec.initiator as i32,
         continued_failure: spec.continued_failure,
         last_completion_result: spec.last_completion_result,
+        first_execution_run_id: if spec.first_run_id.is_empty() { spec.run_id.clone() } else { spec.first_run_id },
         original_execution_run_id: spec.run_id,
         identity: spec.identity,
-        first_execution_run_id: first_run_id,
         retry_policy: spec.retry_policy,
         attempt: spec.attempt.max(1),
         workflow_execution_expiration_time: optional_timestamp(execution_expires),
@@ -176,7 +141,7 @@ fn started(spec: StartSpec, first_run_id: String, execution_expires: Nanos) -> A
         priority: spec.priority,
         eager_execution_accepted: spec.eager,
         ..WorkflowExecutionStartedEventAttributes::default()
-    })
+    }
 }
 
 /// The shorter of run and execution timeout, if either is set.

@@ -81,14 +81,19 @@ pub(crate) struct RunState {
     /// The run that replaced this one: continued, retried or reset.
     #[prost(string, tag = "35")]
     pub(crate) successor_run_id: String,
+    /// When the run began that this one shares its beginning with; zero if that is this one.
     #[prost(int64, tag = "36")]
     pub(crate) original_start_time: Nanos,
 
-    /// The run that a reset made of this one, and when.
+    /// The run that a reset made of this one.
     #[prost(string, tag = "37")]
     pub(crate) reset_run_id: String,
+    /// When a reset made this run.
     #[prost(int64, tag = "38")]
     pub(crate) reset_time: Nanos,
+    /// The run whose beginning this one shares; its own id unless a reset made it.
+    #[prost(string, tag = "39")]
+    pub(crate) original_run_id: String,
 
     #[prost(bool, tag = "40")]
     pub(crate) cancel_requested: bool,
@@ -274,11 +279,15 @@ pub(crate) struct ExternalRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct UpdateRecord {
+    /// Zero until a worker has accepted it.
     #[prost(int64, tag = "1")]
     pub(crate) accepted_id: i64,
     /// Zero while it is running.
     #[prost(int64, tag = "2")]
     pub(crate) completed_id: i64,
+    /// The event by which a reset brought the update along; workers read of it in history. Zero for others.
+    #[prost(int64, tag = "3")]
+    pub(crate) admitted_id: i64,
 }
 
 impl RunState {

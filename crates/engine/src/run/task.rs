@@ -126,6 +126,7 @@ impl Run {
             self.state.task_attempt = 1;
             task.attempt = 1;
             task.speculative = false;
+            task.scheduled_time = env.now;
             task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
             written = true;
         }
@@ -265,7 +266,7 @@ pub(super) fn normal_queue(name: &str) -> TaskQueue {
     TaskQueue { name: name.to_owned(), kind: TaskQueueKind::Normal as i32, ..TaskQueue::default() }
 }
 
-fn started_attributes(task: &WorkflowTask, identity: &str) -> Attributes {
+pub(super) fn started_attributes(task: &WorkflowTask, identity: &str) -> Attributes {
     Attributes::WorkflowTaskStartedEventAttributes(WorkflowTaskStartedEventAttributes {
         scheduled_event_id: task.scheduled_id,
         identity: identity.to_owned(),

@@ -120,7 +120,11 @@ impl Run {
             return Some(Progress::Admitted);
         }
         let record = self.state.updates.get(id)?;
-        Some(if record.completed_id != 0 { Progress::Completed(Outcome::default()) } else { Progress::Accepted })
+        Some(match record {
+            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Outcome::default()),
+            UpdateRecord { accepted_id: 1.., .. } => Progress::Accepted,
+            _ => Progress::Admitted,
+        })
     }
 
     /// Whether updates wait to be brought to a worker.
@@ -169,8 +173,10 @@ impl Run {
 
     fn accepted(&mut self, env: &Env<'_>, id: &str, acceptance: Acceptance) -> Result<(), BadMessage> {
         let request = match self.memory.updates.open.remove(id) {
-            Some(open) => open.request,
-            None => self.resurrected(id, acceptance.accepted_request, "Acceptance")?,
+            Some(open) => Some(open.request),
+            // The event by which it was brought along has the request.
+            None if self.was_brought_along(id) => None,
+            None => Some(self.resurrected(id, acceptance.accepted_request, "Acceptance")?),
         };
         if !self.state.is_running() {
             self.abort_update(id, aborted_by_closing());
@@ -180,16 +186,18 @@ impl Run {
             protocol_instance_id: id.to_owned(),
             accepted_request_message_id: format!("{id}/request"),
             accepted_request_sequencing_event_id: acceptance.accepted_request_sequencing_event_id,
-            accepted_request: Some(request),
+            accepted_request: request,
         };
         let accepted_id = self.write(env, Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(attributes));
-        self.state.updates.insert(id.to_owned(), UpdateRecord { accepted_id, completed_id: 0 });
+        self.state.updates.entry(id.to_owned()).or_default().accepted_id = accepted_id;
         self.tell(id, Progress::Accepted);
         Ok(())
     }
 
     fn rejected(&mut self, _env: &Env<'_>, id: &str, rejection: Rejection) -> Result<(), BadMessage> {
-        if self.memory.updates.open.remove(id).is_none() {
+        if self.was_brought_along(id) {
+            self.state.updates.remove(id);
+        } else if self.memory.updates.open.remove(id).is_none() {
             self.resurrected(id, rejection.rejected_request, "Rejection")?;
         }
         self.tell(id, failed(rejection.failure.unwrap_or_default()));
@@ -207,6 +215,9 @@ impl Run {
         if record.completed_id != 0 {
             return Err(wrong_state(id, "Response", "Completed"));
         }
+        if record.accepted_id == 0 {
+            return Err(wrong_state(id, "Response", "Sent"));
+        }
         if !self.state.is_running() {
             return Ok(());
         }
@@ -222,6 +233,11 @@ impl Run {
         Ok(())
     }
 
+    /// A reset brought the update along, and no worker has answered it yet.
+    fn was_brought_along(&self, id: &str) -> bool {
+        self.state.updates.get(id).is_some_and(|record| record.accepted_id == 0)
+    }
+
     /// The worker knows an update that a restart has forgotten, and brings its request along.
     fn resurrected(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
         match self.state.updates.get(id) {
@@ -235,8 +251,10 @@ impl Run {
     pub(super) fn reject_unprocessed_updates(&mut self) {
         let silent: Vec<String> =
             self.memory.updates.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| id.clone()).collect();
-        for id in silent {
+        let brought: Vec<String> = self.state.updates.keys().filter(|id| self.was_brought_along(id)).cloned().collect();
+        for id in silent.into_iter().chain(brought) {
             self.memory.updates.open.remove(&id);
+            self.state.updates.remove(&id);
             self.tell(&id, failed(unprocessed()));
         }
     }
@@ -244,15 +262,12 @@ impl Run {
     /// Ends what will not be answered any more.
     pub(super) fn abort_updates(&mut self, reason: AbortReason) {
         if reason != AbortReason::TaskFailed {
-            let running: Vec<String> = self
-                .state
-                .updates
-                .iter()
-                .filter(|(_, record)| record.completed_id == 0)
-                .map(|(id, _)| id.clone())
-                .collect();
-            for id in running {
-                self.tell(&id, failed(run_ended_first()));
+            let running = self.state.updates.iter().filter(|(_, record)| record.completed_id == 0);
+            let running: Vec<_> = running.map(|(id, record)| (id.clone(), record.accepted_id != 0)).collect();
+            for (id, accepted) in running {
+                let progress =
+                    if accepted { failed(run_ended_first()) } else { Progress::Aborted(aborted_by_closing()) };
+                self.tell(&id, progress);
             }
         }
         for (id, open) in std::mem::take(&mut self.memory.updates.open) {

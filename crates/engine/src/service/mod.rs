@@ -15,4 +15,5 @@ mod reset;
 mod router;
 pub(crate) mod start;
 mod tasks;
+mod test_service;
 mod updates;

@@ -1,18 +1,196 @@
-//! Resets.
+//! Resets: a new run from an earlier moment of an old one.
 
 use std::sync::Arc;
 
-use temporalio_protos::temporal::api::workflowservice::v1::{
-    ResetWorkflowExecutionRequest, ResetWorkflowExecutionResponse,
+use temporalio_protos::temporal::api::{
+    enums::v1::{ResetReapplyExcludeType, ResetReapplyType},
+    history::v1::{HistoryEvent, history_event::Attributes},
+    workflow::v1::{PostResetOperation, post_reset_operation::Variant},
+    workflowservice::v1::{ResetWorkflowExecutionRequest, ResetWorkflowExecutionResponse},
+};
+use windlass_sqlite::Ack;
+
+use super::checks;
+use crate::{
+    core::{Core, Done, Target, unavailable},
+    persist,
+    refusal::Refusal,
+    registry::Workflow,
+    run::{Excluded, Fork, Identity, Run, part},
 };
 
-use crate::{core::Core, refusal::Refusal};
+/// How often history is read again because the run has moved on meanwhile.
+const PATIENCE: u32 = 100;
+
+/// What happened to a run after the moment it is reset to, there and in the runs that continued it.
+struct Later {
+    events: Vec<HistoryEvent>,
+    /// The last run whose events these are.
+    last_run_id: String,
+}
 
 impl Core {
     pub(super) async fn reset_workflow(
         self: &Arc<Self>,
-        _: ResetWorkflowExecutionRequest,
+        request: ResetWorkflowExecutionRequest,
     ) -> Result<ResetWorkflowExecutionResponse, Refusal> {
-        Err(Refusal::Unimplemented("ResetWorkflowExecution".into()))
+        self.read_namespaces().named(&request.namespace)?;
+        if request.request_id.is_empty() {
+            return Err(Refusal::invalid("RequestId is not set on request."));
+        }
+        if request.request_id.len() > self.limits.id_length {
+            return Err(Refusal::invalid("RequestId length exceeds limit."));
+        }
+        let execution = request.workflow_execution.clone();
+        let target = checks::target(&self.read_namespaces(), &request.namespace, execution)?;
+        let reapply = Reapply::of(&request)?;
+        for _ in 0..PATIENCE {
+            if let Some(done) = self.reset(&target, &request, reapply)? {
+                return Ok(ResetWorkflowExecutionResponse { run_id: done.kept().await? });
+            }
+            // What memory knows is on its way to disk still.
+            self.database.apply(Ack::Written, |_| Ok(())).await.map_err(|error| unavailable(&error))?;
+        }
+        Err(Refusal::Unavailable("the run does not stand still; try again".to_owned()))
     }
+
+    /// `None` if history on disk is not complete yet.
+    fn reset(
+        self: &Arc<Self>,
+        target: &Target,
+        request: &ResetWorkflowExecutionRequest,
+        reapply: Reapply,
+    ) -> Result<Option<Done<String>>, Refusal> {
+        let (namespace, workflow_id) = (&target.namespace, &target.workflow_id);
+        self.with_workflow(namespace, workflow_id, |workflow, epoch| {
+            let base = self.run_in(workflow, target)?;
+            let finish_id = request.workflow_task_finish_event_id;
+            if finish_id <= 1 || finish_id >= base.state.next_event_id {
+                let message = "Workflow task finish ID must be > 1 && <= workflow last event ID.";
+                return Err(Refusal::invalid(message));
+            }
+            request.post_reset_operations.iter().try_for_each(refuse)?;
+            let (base_id, request_id) = (base.state.run_id.clone(), base.state.create_request_id.clone());
+            let Some(batches) = self.batches(base)? else { return Ok(None) };
+            let current_id = self.current_in(workflow, namespace, workflow_id)?.map(|(_, run_id)| run_id);
+            if let Some(current_id) = &current_id {
+                let current = self.run_in(workflow, &Target::new(namespace, workflow_id, current_id))?;
+                if current.state.create_request_id == request.request_id {
+                    let kept = self.keep(workflow, current_id, epoch, Ack::Durable);
+                    return Ok(Some(Done::new(current_id.clone(), kept)));
+                }
+            }
+            let (shared, later) = part(batches, finish_id - 1)?;
+            let Some(later) = self.later(workflow, target, &base_id, later, reapply)? else { return Ok(None) };
+            let fork = Fork {
+                number: self.new_number(),
+                identity: Identity {
+                    namespace: namespace.clone(),
+                    run_id: uuid::Uuid::new_v4().to_string(),
+                    // Who starts the run again with the same request is content with this one.
+                    create_request_id: request_id,
+                },
+                base_run_id: base_id.clone(),
+                reason: request.reason.clone(),
+                shared,
+            };
+            self.in_env(namespace, |env| {
+                let mut new = Run::fork(env, fork)?;
+                let new_id = new.state.run_id.clone();
+                self.run_in(workflow, &Target::new(namespace, workflow_id, &base_id))?.reset_to(&new_id);
+                let mut changed = vec![base_id.clone()];
+                new.reapply(env, &later.events, reapply.excluded);
+                if let Some(current_id) = current_id {
+                    let current = self.run_in(workflow, &Target::new(namespace, workflow_id, &current_id))?;
+                    if current.state.is_running() {
+                        let last = current.end_for_reset(env, &request.reason)?;
+                        if later.last_run_id == current_id {
+                            new.reapply(env, &last, reapply.excluded);
+                        }
+                        changed.push(current_id);
+                    }
+                }
+                new.go_on(env);
+                changed.dedup();
+                Ok(Some(self.keep_with_new(workflow, &changed, new, epoch).map(|()| new_id)))
+            })
+        })
+    }
+
+    /// A run's history; `None` if it is not complete on disk yet.
+    fn batches(&self, run: &Run) -> Result<Option<Vec<Vec<HistoryEvent>>>, Refusal> {
+        let batches = self.read(|sql| persist::batches(sql, run.number))?;
+        let last = batches.last().and_then(|batch| batch.last()).map_or(0, |event| event.event_id);
+        Ok((last + 1 == run.state.next_event_id).then_some(batches))
+    }
+
+    /// Follows the chain to where it ends, or is not kept any more.
+    fn later(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        target: &Target,
+        base_id: &str,
+        mut events: Vec<HistoryEvent>,
+        reapply: Reapply,
+    ) -> Result<Option<Later>, Refusal> {
+        let mut last_run_id = base_id.to_owned();
+        if reapply.nothing {
+            return Ok(Some(Later { events: Vec::new(), last_run_id }));
+        }
+        while let Some(next_id) = events.last().and_then(continued_by) {
+            let next = match self.run_in(workflow, &Target { run_id: next_id.clone(), ..target.clone() }) {
+                Ok(next) => next,
+                Err(Refusal::NotFound(_)) => break,
+                Err(refusal) => return Err(refusal),
+            };
+            let Some(batches) = self.batches(next)? else { return Ok(None) };
+            events.extend(batches.into_iter().flatten());
+            last_run_id = next_id;
+        }
+        Ok(Some(Later { events, last_run_id }))
+    }
+}
+
+/// What of the old run's later life is taken along.
+#[derive(Debug, Clone, Copy)]
+struct Reapply {
+    excluded: Excluded,
+    /// Everything that can be left out is.
+    nothing: bool,
+}
+
+impl Reapply {
+    #[allow(deprecated, reason = "clients may still name what they want in the old way")]
+    fn of(request: &ResetWorkflowExecutionRequest) -> Result<Self, Refusal> {
+        use ResetReapplyExcludeType as Exclude;
+        let Ok(wanted) = ResetReapplyType::try_from(request.reset_reapply_type) else {
+            let unknown = request.reset_reapply_type;
+            return Err(Refusal::Internal(format!("unknown reset reapply type: {unknown}")));
+        };
+        let named = |kind: Exclude| request.reset_reapply_exclude_types.contains(&(kind as i32));
+        let excluded = Excluded {
+            signals: named(Exclude::Signal) || wanted == ResetReapplyType::None,
+            updates: named(Exclude::Update) || matches!(wanted, ResetReapplyType::None | ResetReapplyType::Signal),
+        };
+        let nothing = excluded.signals && excluded.updates && named(Exclude::Nexus) && named(Exclude::CancelRequest);
+        Ok(Self { excluded, nothing })
+    }
+}
+
+fn continued_by(end: &HistoryEvent) -> Option<String> {
+    match &end.attributes {
+        Some(Attributes::WorkflowExecutionContinuedAsNewEventAttributes(it)) => Some(it.new_execution_run_id.clone()),
+        _ => None,
+    }
+}
+
+/// Nothing can be done to the new run in the same request: the engine knows no versions of workers, and the real server
+/// knows nothing else.
+fn refuse(operation: &PostResetOperation) -> Result<(), Refusal> {
+    let name = match &operation.variant {
+        Some(Variant::SignalWorkflow(_)) => "*workflow.PostResetOperation_SignalWorkflow_",
+        Some(Variant::UpdateWorkflowOptions(_)) => "*workflow.PostResetOperation_UpdateWorkflowOptions_",
+        None => "<nil>",
+    };
+    Err(Refusal::InvalidArgument(format!("unsupported post reset operation: {name}")))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prost::Message;
 
+use super::test_service;
 use crate::{
     call::{Answer, Call},
     core::Core,
@@ -12,6 +13,7 @@ use crate::{
 
 const WORKFLOW: &str = "temporal.api.workflowservice.v1.WorkflowService";
 const OPERATOR: &str = "temporal.api.operatorservice.v1.OperatorService";
+const TEST: &str = "temporal.api.testservice.v1.TestService";
 
 /// Decodes the request, answers it, encodes the answer.
 macro_rules! answer {
@@ -29,6 +31,7 @@ impl Core {
         let answered: Result<Vec<u8>, Refusal> = match call.service.as_str() {
             WORKFLOW => core.workflow_service(call).await,
             OPERATOR => core.operator_service(call).await,
+            TEST => core.test_service(call).await,
             service => Err(Refusal::Unimplemented(format!("{service}/{}", call.rpc))),
         };
         answered.map_err(Into::into)
@@ -94,6 +97,21 @@ impl Core {
             "AddSearchAttributes" => answer!(call, |request| core.add_search_attributes(request)),
             "RemoveSearchAttributes" => answer!(call, |request| core.remove_search_attributes(request)),
             rpc => Err(Refusal::Unimplemented(format!("{OPERATOR}/{rpc}"))),
+        }
+    }
+
+    async fn test_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+        let Some(clock) = self.clock.skipping() else {
+            return Err(Refusal::Unimplemented(format!("{TEST}/{}: its clock cannot skip time", call.rpc)));
+        };
+        match call.rpc.as_str() {
+            "LockTimeSkipping" => answer!(call, |request| test_service::lock(clock, request)),
+            "UnlockTimeSkipping" => answer!(call, |request| test_service::unlock(clock, request)),
+            "Sleep" => answer!(call, |request| test_service::sleep(clock, request)),
+            "SleepUntil" => answer!(call, |request| test_service::sleep_until(clock, request)),
+            "UnlockTimeSkippingWithSleep" => answer!(call, |request| test_service::unlock_with_sleep(clock, request)),
+            "GetCurrentTime" => answer!(call, |()| test_service::current_time(clock)),
+            rpc => Err(Refusal::Unimplemented(format!("{TEST}/{rpc}"))),
         }
     }
 }

@@ -35,13 +35,7 @@ impl Run {
         if size > env.limits.blob_bytes {
             return Err(Rejected::fatal(CAUSE, "UpsertWorkflowSearchAttributesCommandAttributes exceeds size limit."));
         }
-        let known = self.state.search_attributes.get_or_insert_default();
-        for (name, value) in &attributes.indexed_fields {
-            merge(&mut known.indexed_fields, name, value);
-        }
-        if known.indexed_fields.is_empty() {
-            self.state.search_attributes = None;
-        }
+        merge_attributes(&mut self.state.search_attributes, &attributes);
         self.changes.listing = true;
         self.write(
             env,
@@ -66,15 +60,12 @@ impl Run {
         if upserted.fields.is_empty() {
             return Err(Rejected::task(CAUSE, "UpsertedMemo.Fields is not set on ModifyWorkflowPropertiesCommand."));
         }
-        let mut memo = self.state.memo.clone().unwrap_or_default();
-        for (name, value) in &upserted.fields {
-            merge(&mut memo.fields, name, value);
-        }
-        if memo.encoded_len() > env.limits.memo_bytes {
+        let memo = merge_memo(self.state.memo.clone(), &upserted);
+        if memo.as_ref().is_some_and(|memo| memo.encoded_len() > env.limits.memo_bytes) {
             let detail = "ModifyWorkflowPropertiesCommandAttributes. Memo exceeds size limit.";
             return Err(Rejected::fatal(CAUSE, detail));
         }
-        self.state.memo = (!memo.fields.is_empty()).then_some(memo);
+        self.state.memo = memo;
         self.changes.listing = true;
         self.write(
             env,
@@ -85,6 +76,22 @@ impl Run {
         );
         Ok(())
     }
+}
+
+pub(crate) fn merge_attributes(known: &mut Option<SearchAttributes>, upserted: &SearchAttributes) {
+    let mut attributes = known.take().unwrap_or_default();
+    for (name, value) in &upserted.indexed_fields {
+        merge(&mut attributes.indexed_fields, name, value);
+    }
+    *known = (!attributes.indexed_fields.is_empty()).then_some(attributes);
+}
+
+pub(crate) fn merge_memo(known: Option<Memo>, upserted: &Memo) -> Option<Memo> {
+    let mut memo = known.unwrap_or_default();
+    for (name, value) in &upserted.fields {
+        merge(&mut memo.fields, name, value);
+    }
+    (!memo.fields.is_empty()).then_some(memo)
 }
 
 /// A value of nothing takes the entry away.

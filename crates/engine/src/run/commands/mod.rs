@@ -18,6 +18,7 @@ use temporalio_protos::temporal::api::{
 };
 
 pub(crate) use self::facts::{memo_without_nothings, without_nothings};
+pub(super) use self::facts::{merge_attributes, merge_memo};
 use super::{Env, Run, StartedActivity};
 use crate::refusal::Refusal;
 
@@ -115,11 +116,11 @@ impl Run {
                 return Err(missing_attributes(kind));
             };
             self.decide(env, &mut batch, decision, metadata.clone(), &mut *beginning)?;
-            if let Some(event) = self.changes.events.get_mut(written)
-                && (metadata.is_some() || !markers.is_empty())
-            {
-                event.user_metadata = metadata;
-                event.event_group_markers = markers;
+            if metadata.is_some() || !markers.is_empty() {
+                self.amend(written, |event| {
+                    event.user_metadata = metadata;
+                    event.event_group_markers = markers;
+                });
             }
         }
         for message in std::mem::take(&mut batch.messages) {

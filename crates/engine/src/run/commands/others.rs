@@ -151,6 +151,7 @@ impl Run {
             header: command.header,
             memo: memo_without_nothings(command.memo),
             search_attributes: without_nothings(command.search_attributes),
+            inherit_build_id: command.inherit_build_id,
             priority: command.priority,
             ..StartChildWorkflowExecutionInitiatedEventAttributes::default()
         };
@@ -169,7 +170,13 @@ impl Run {
             },
         );
         batch.children.insert(id);
-        self.post(Content::StartChild(StartChild { initiated_id, request_id, child: Some(child), user_metadata }));
+        self.post(Content::StartChild(StartChild {
+            initiated_id,
+            request_id,
+            child: Some(child),
+            user_metadata,
+            may_be_running: false,
+        }));
         Ok(())
     }
 

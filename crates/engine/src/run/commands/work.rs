@@ -1,5 +1,7 @@
 //! Activities, timers and markers.
 
+#![allow(deprecated, reason = "history shows what an older way of versioning asked for")]
+
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -103,6 +105,7 @@ impl Run {
             heartbeat_timeout: Some(duration(timeouts.heartbeat)),
             workflow_task_completed_event_id: batch.completed_id,
             retry_policy: Some(policy),
+            use_workflow_build_id: command.use_workflow_build_id,
             priority: command.priority,
             ..ActivityTaskScheduledEventAttributes::default()
         };

@@ -1,11 +1,15 @@
 //! Where the engine's time comes from.
 
+mod skipping;
+mod timeline;
+
 use std::{
     future::Future,
     pin::Pin,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+pub use self::{skipping::SkippingClock, timeline::NotLocked};
 use crate::time::Nanos;
 
 /// A clock that can also be waited on.
@@ -15,6 +19,11 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Completes at or after this moment.
     fn reach(&self, at: i64) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// The same clock, if it can skip time; the engine then tells it what happens.
+    fn skipping(&self) -> Option<&SkippingClock> {
+        None
+    }
 }
 
 /// The system's time.

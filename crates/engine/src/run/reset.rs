@@ -1,0 +1,287 @@
+//! A reset: a new run that shares the beginning of another one and takes its own way from there.
+//!
+//! The workflow task at which the ways part fails in the new run. What happened to the old one later and was not its
+//! own doing (signals, updates, what became of its children) happens to the new one as well.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{EventType, UpdateAdmittedEventOrigin, WorkflowTaskFailedCause},
+    failure::v1::{Failure, ResetWorkflowFailureInfo, failure::FailureInfo},
+    history::v1::{
+        HistoryEvent, WorkflowExecutionSignaledEventAttributes, WorkflowExecutionUpdateAdmittedEventAttributes,
+        WorkflowTaskFailedEventAttributes, history_event::Attributes,
+    },
+    update::v1::Request,
+};
+
+use super::{
+    Changes, Env, Memory, Run,
+    events::new_event,
+    outbox::{CancelRun, Content, SignalRun, StartChild},
+    rebuild::{Identity, Unreadable, rebuild, run_expires},
+    state::{RunState, UpdateRecord, WorkflowTask},
+    task::started_attributes,
+};
+use crate::{refusal::Refusal, time::span};
+
+/// Who ends a run that is reset while it is open.
+pub(super) const RESETTER: &str = "history-resetter";
+const SERVICE: &str = "history-service";
+/// Names the request for a task that no worker has asked for.
+const NO_REQUEST: &str = "emptyUuid";
+
+/// What a new run is made of.
+#[derive(Debug)]
+pub(crate) struct Fork {
+    pub(crate) number: i64,
+    pub(crate) identity: Identity,
+    pub(crate) base_run_id: String,
+    pub(crate) reason: String,
+    /// The events both runs share, in the batches in which they were written.
+    pub(crate) shared: Vec<Vec<HistoryEvent>>,
+}
+
+/// What does not happen again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Excluded {
+    pub(crate) signals: bool,
+    pub(crate) updates: bool,
+}
+
+/// Parts history in two after an event. Events that were written together are not parted, unless a workflow task starts
+/// among them.
+pub(crate) fn part(
+    batches: Vec<Vec<HistoryEvent>>,
+    after: i64,
+) -> Result<(Vec<Vec<HistoryEvent>>, Vec<HistoryEvent>), Refusal> {
+    let (mut shared, mut later) = (Vec::new(), Vec::new());
+    for mut batch in batches {
+        let rest = batch.split_off(batch.partition_point(|event| event.event_id <= after));
+        let splits = batch.last().is_some_and(|last| last.event_type() != EventType::WorkflowTaskStarted);
+        if splits && !rest.is_empty() {
+            return Err(Refusal::InvalidArgument(format!(
+                "StateRebuilder unable to Rebuild mutable state to event ID: {after}, version: 0, this event must be \
+                 at the boundary"
+            )));
+        }
+        if !batch.is_empty() {
+            shared.push(batch);
+        }
+        later.extend(rest);
+    }
+    Ok((shared, later))
+}
+
+impl Run {
+    /// The new run, up to where its workflow task has failed.
+    pub(crate) fn fork(env: &Env<'_>, fork: Fork) -> Result<Self, Refusal> {
+        let unreadable = |unreadable: Unreadable| Refusal::Internal(unreadable.to_string());
+        let state = rebuild(&fork.identity, fork.shared.iter().flatten(), env.limits).map_err(unreadable)?;
+        let Some(task) = state.task.clone() else {
+            return Err(Refusal::InvalidArgument(format!(
+                "Can only reset workflow to event ID in range [WorkflowTaskScheduled +1, WorkflowTaskStarted + 1]: {}",
+                state.next_event_id
+            )));
+        };
+        let state = begun_anew(env, state);
+        let changes = Changes { listing: true, dirty: true, inherited: fork.shared, ..Changes::default() };
+        let mut run = Self { number: fork.number, state, memory: Memory::default(), changes };
+        run.fail_task_of_old(env, task, fork.base_run_id, fork.reason);
+        run.take_up_activities(env);
+        Ok(run)
+    }
+
+    /// History must show the start of a task before its failure.
+    fn fail_task_of_old(&mut self, env: &Env<'_>, mut task: WorkflowTask, base_run_id: String, reason: String) {
+        if task.started_id == 0 {
+            task.request_id = NO_REQUEST.to_owned();
+            if task.attempt > 1 {
+                // It was to repeat one that failed, and is not in history yet.
+                task = self.write_task(WorkflowTask { attempt: 1, scheduled_time: env.now, ..task }, SERVICE);
+            }
+            task.history_size = self.state.history_size;
+            task.started_id = self.write(env, started_attributes(&task, SERVICE));
+        }
+        let failure = Failure {
+            message: reason,
+            failure_info: Some(FailureInfo::ResetWorkflowFailureInfo(ResetWorkflowFailureInfo::default())),
+            ..Failure::default()
+        };
+        let attributes = WorkflowTaskFailedEventAttributes {
+            scheduled_event_id: task.scheduled_id,
+            started_event_id: task.started_id,
+            cause: WorkflowTaskFailedCause::ResetWorkflow as i32,
+            failure: Some(failure),
+            identity: SERVICE.to_owned(),
+            base_run_id,
+            new_run_id: self.state.run_id.clone(),
+            ..WorkflowTaskFailedEventAttributes::default()
+        };
+        self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
+        self.state.task = None;
+        self.state.task_attempt = 1;
+    }
+
+    /// Activities that had not ended are handed out again, from their first attempt on.
+    fn take_up_activities(&mut self, env: &Env<'_>) {
+        for event in self.changes.inherited.iter().flatten() {
+            if let Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) = &event.attributes
+                && let Some(activity) = self.state.activities.get_mut(&event.event_id)
+            {
+                activity.scheduled_time = env.now;
+                activity.first_scheduled_time = env.now;
+                self.memory.scheduled.insert(event.event_id, Arc::new(scheduled.clone()));
+            }
+        }
+        let pending: Vec<i64> = self.state.activities.keys().copied().collect();
+        pending.into_iter().for_each(|scheduled_id| self.dispatch_activity(scheduled_id));
+    }
+
+    /// Lets happen again what happened to the old run, or to those that continued it.
+    pub(crate) fn reapply(&mut self, env: &Env<'_>, events: &[HistoryEvent], excluded: Excluded) {
+        use Attributes as A;
+        for event in events {
+            match event.attributes.clone() {
+                Some(A::WorkflowExecutionSignaledEventAttributes(signal)) if !excluded.signals => {
+                    self.signal_again(env, signal, event);
+                }
+                Some(A::WorkflowExecutionUpdateAdmittedEventAttributes(update)) if !excluded.updates => {
+                    self.admit_again(env, update.request.clone(), update.origin());
+                }
+                // Without its request, an update was brought along by an earlier reset and has its own event.
+                Some(A::WorkflowExecutionUpdateAcceptedEventAttributes(update)) if !excluded.updates => {
+                    self.admit_again(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
+                }
+                Some(attributes) => self.hear_of_child_again(env, attributes),
+                None => {}
+            }
+        }
+    }
+
+    fn signal_again(&mut self, env: &Env<'_>, signal: WorkflowExecutionSignaledEventAttributes, event: &HistoryEvent) {
+        self.state.signal_request_ids.push(signal.request_id.clone());
+        let signal = WorkflowExecutionSignaledEventAttributes { external_workflow_execution: None, ..signal };
+        let mut again = new_event(env.now, Attributes::WorkflowExecutionSignaledEventAttributes(signal));
+        again.links.clone_from(&event.links);
+        self.append(again);
+    }
+
+    fn admit_again(&mut self, env: &Env<'_>, request: Option<Request>, origin: UpdateAdmittedEventOrigin) {
+        let Some(request) = request else { return };
+        let update_id = request.meta.clone().unwrap_or_default().update_id;
+        if self.state.updates.contains_key(&update_id) {
+            return;
+        }
+        let attributes =
+            WorkflowExecutionUpdateAdmittedEventAttributes { request: Some(request), origin: origin as i32 };
+        let admitted_id = self.write(env, Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(attributes));
+        self.state.updates.insert(update_id, UpdateRecord { admitted_id, ..UpdateRecord::default() });
+    }
+
+    /// Only what became of children that this run has, too.
+    fn hear_of_child_again(&mut self, env: &Env<'_>, mut attributes: Attributes) {
+        use Attributes as A;
+        if let A::ChildWorkflowExecutionStartedEventAttributes(it) = &attributes {
+            let child = self.state.children.get_mut(&it.initiated_event_id).filter(|child| child.run_id.is_empty());
+            if let Some(child) = child {
+                child.run_id = it.workflow_execution.clone().unwrap_or_default().run_id;
+                self.write(env, attributes);
+            }
+            return;
+        }
+        let (initiated_id, started_id) = match &mut attributes {
+            A::StartChildWorkflowExecutionFailedEventAttributes(it) => (it.initiated_event_id, &mut 0),
+            A::ChildWorkflowExecutionCompletedEventAttributes(it) => (it.initiated_event_id, &mut it.started_event_id),
+            A::ChildWorkflowExecutionFailedEventAttributes(it) => (it.initiated_event_id, &mut it.started_event_id),
+            A::ChildWorkflowExecutionCanceledEventAttributes(it) => (it.initiated_event_id, &mut it.started_event_id),
+            A::ChildWorkflowExecutionTimedOutEventAttributes(it) => (it.initiated_event_id, &mut it.started_event_id),
+            A::ChildWorkflowExecutionTerminatedEventAttributes(it) => (it.initiated_event_id, &mut it.started_event_id),
+            _ => return,
+        };
+        if let Some(child) = self.state.children.remove(&initiated_id) {
+            *started_id = child.started_id;
+            self.write(env, attributes);
+        }
+    }
+
+    /// The new run goes on: what it had asked of others is asked again, and a worker is to look at it.
+    pub(crate) fn go_on(&mut self, env: &Env<'_>) {
+        let shared = std::mem::take(&mut self.changes.inherited);
+        let by_id: BTreeMap<i64, &HistoryEvent> =
+            shared.iter().flatten().map(|event| (event.event_id, event)).collect();
+        let unstarted = self.state.children.iter().filter(|(_, child)| child.run_id.is_empty()).map(|(id, _)| *id);
+        let asked =
+            unstarted.chain(self.state.signals_out.keys().copied()).chain(self.state.cancels_out.keys().copied());
+        let mut asked: Vec<i64> = asked.collect();
+        asked.sort_unstable();
+        for event in asked.into_iter().filter_map(|id| by_id.get(&id).copied()) {
+            self.ask_again(env, event);
+        }
+        self.changes.inherited = shared;
+        self.ensure_task(env);
+    }
+
+    fn ask_again(&mut self, env: &Env<'_>, event: &HistoryEvent) {
+        use Attributes as A;
+        let (initiated_id, request_id) = (event.event_id, (env.new_id)());
+        let letter = match event.attributes.clone() {
+            Some(A::StartChildWorkflowExecutionInitiatedEventAttributes(child)) => {
+                if let Some(child) = self.state.children.get_mut(&initiated_id) {
+                    child.create_request_id.clone_from(&request_id);
+                }
+                let user_metadata = event.user_metadata.clone();
+                // The old run may have started it already.
+                let letter =
+                    StartChild { initiated_id, request_id, child: Some(child), user_metadata, may_be_running: true };
+                Content::StartChild(letter)
+            }
+            Some(A::SignalExternalWorkflowExecutionInitiatedEventAttributes(signal)) => {
+                if let Some(request) = self.state.signals_out.get_mut(&initiated_id) {
+                    request.request_id.clone_from(&request_id);
+                }
+                Content::Signal(SignalRun { initiated_id, request_id, signal: Some(signal) })
+            }
+            Some(A::RequestCancelExternalWorkflowExecutionInitiatedEventAttributes(cancel)) => {
+                if let Some(request) = self.state.cancels_out.get_mut(&initiated_id) {
+                    request.request_id.clone_from(&request_id);
+                }
+                Content::Cancel(CancelRun { initiated_id, request_id, cancel: Some(cancel) })
+            }
+            _ => return,
+        };
+        self.post(letter);
+    }
+
+    /// A reset has made another run of this one.
+    pub(crate) fn reset_to(&mut self, run_id: &str) {
+        run_id.clone_into(&mut self.state.reset_run_id);
+        self.touch();
+    }
+
+    /// Ends an open run in favour of the one that a reset makes.
+    pub(crate) fn end_for_reset(&mut self, env: &Env<'_>, reason: &str) -> Result<Vec<HistoryEvent>, Refusal> {
+        self.terminate(env, reason, None, RESETTER)?;
+        self.release_queries();
+        Ok(self.written_events())
+    }
+}
+
+/// Times count from the reset on.
+fn begun_anew(env: &Env<'_>, old: RunState) -> RunState {
+    let execution_timeout = span(old.execution_timeout.as_ref());
+    let execution_expires = match execution_timeout {
+        0 => old.execution_expires,
+        timeout => env.now.saturating_add(timeout),
+    };
+    RunState {
+        start_time: env.now,
+        execution_time: env.now + (old.execution_time - old.start_time),
+        execution_expires,
+        run_expires: run_expires(env.now, span(old.run_timeout.as_ref()), execution_expires),
+        original_start_time: old.start_time,
+        reset_time: env.now,
+        state_transitions: 1,
+        ..old
+    }
+}

@@ -1,0 +1,97 @@
+//! Random lives of runs. After every step history must hold together, and must tell all there is to tell.
+//!
+//! `script` says what may happen, `world` makes it happen to a run as the engine would, `checks` judges what came of it.
+
+mod checks;
+mod commands;
+mod ends;
+mod script;
+mod world;
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use proptest::{
+    collection::vec,
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner},
+};
+use temporalio_protos::temporal::api::enums::v1::EventType;
+
+use self::{script::beginning, world::World};
+
+#[test]
+fn a_runs_state_is_what_its_history_says() {
+    let config = Config { cases: cases(250), failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let lives = (beginning(), vec(script::happening(), 1..120));
+    let seen = RefCell::new(BTreeSet::new());
+    let lived = runner.run(&lives, |(beginning, happenings)| {
+        let mut world = World::begin(beginning);
+        world.judge().map_err(TestCaseError::fail)?;
+        for happening in happenings {
+            world.live(happening);
+            world.judge().map_err(TestCaseError::fail)?;
+            seen.borrow_mut().extend(world.history.iter().map(|event| event.event_type));
+        }
+        Ok(())
+    });
+    if let Err(failure) = lived {
+        panic!("{failure}");
+    }
+    let unseen: Vec<_> = KINDS.into_iter().filter(|kind| !seen.borrow().contains(&(*kind as i32))).collect();
+    assert_eq!(unseen, [], "these events were never written");
+}
+
+/// Without these events the test would have missed something.
+const KINDS: [EventType; 44] = {
+    use EventType as E;
+    [
+        E::WorkflowExecutionStarted,
+        E::WorkflowExecutionCompleted,
+        E::WorkflowExecutionFailed,
+        E::WorkflowExecutionTimedOut,
+        E::WorkflowExecutionCanceled,
+        E::WorkflowExecutionTerminated,
+        E::WorkflowExecutionContinuedAsNew,
+        E::WorkflowExecutionSignaled,
+        E::WorkflowExecutionCancelRequested,
+        E::WorkflowTaskScheduled,
+        E::WorkflowTaskStarted,
+        E::WorkflowTaskCompleted,
+        E::WorkflowTaskTimedOut,
+        E::WorkflowTaskFailed,
+        E::ActivityTaskScheduled,
+        E::ActivityTaskStarted,
+        E::ActivityTaskCompleted,
+        E::ActivityTaskFailed,
+        E::ActivityTaskTimedOut,
+        E::ActivityTaskCancelRequested,
+        E::ActivityTaskCanceled,
+        E::TimerStarted,
+        E::TimerFired,
+        E::TimerCanceled,
+        E::MarkerRecorded,
+        E::StartChildWorkflowExecutionInitiated,
+        E::StartChildWorkflowExecutionFailed,
+        E::ChildWorkflowExecutionStarted,
+        E::ChildWorkflowExecutionCompleted,
+        E::ChildWorkflowExecutionFailed,
+        E::ChildWorkflowExecutionCanceled,
+        E::ChildWorkflowExecutionTimedOut,
+        E::ChildWorkflowExecutionTerminated,
+        E::SignalExternalWorkflowExecutionInitiated,
+        E::SignalExternalWorkflowExecutionFailed,
+        E::ExternalWorkflowExecutionSignaled,
+        E::RequestCancelExternalWorkflowExecutionInitiated,
+        E::RequestCancelExternalWorkflowExecutionFailed,
+        E::ExternalWorkflowExecutionCancelRequested,
+        E::UpsertWorkflowSearchAttributes,
+        E::WorkflowPropertiesModified,
+        E::WorkflowExecutionUpdateAdmitted,
+        E::WorkflowExecutionUpdateAccepted,
+        E::WorkflowExecutionUpdateCompleted,
+    ]
+};
+
+fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}

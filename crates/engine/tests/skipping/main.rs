@@ -1,0 +1,8 @@
+//! An engine whose clock skips time, spoken to in the bare protocol.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod holding;
+mod rig;
+mod service;
+mod waiting;

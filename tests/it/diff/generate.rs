@@ -1,0 +1,440 @@
+//! Random scripts. The generator keeps a rough picture of what its script has caused so far, so that most actions find
+//! something to act on; where the picture is wrong the player leaves the action out.
+
+mod tasks;
+
+use std::collections::BTreeMap;
+
+use temporalio_protos::temporal::api::enums::v1::{
+    QueryRejectCondition, ResetReapplyType, UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowIdConflictPolicy,
+    WorkflowIdReusePolicy, WorkflowTaskFailedCause,
+};
+
+use super::{
+    chance::Chance,
+    script::{
+        Action, By, HistoryRead, Listing, QueryAnswer, Report, ResetTo, Run, Start, StartExtra, Token, Update, Who,
+    },
+};
+
+const ACTIONS: usize = 22;
+
+pub(super) fn script(seed: u64) -> Vec<Action> {
+    let mut generator = Generator::new(seed);
+    let mut script = Vec::new();
+    while script.len() < ACTIONS {
+        let actions = generator.next();
+        script.extend(actions);
+    }
+    script
+}
+
+/// How far a workflow has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Absent,
+    /// A task waits to be taken.
+    Waiting,
+    /// A task was taken.
+    Held,
+    /// Open, without a task.
+    Idle,
+    Closed,
+}
+
+/// The generator's picture of one workflow.
+#[derive(Debug, Clone)]
+struct Picture {
+    phase: Phase,
+    /// Something arrived while the task was held.
+    buffered: bool,
+    scheduled: Vec<u8>,
+    taken: Vec<u8>,
+}
+
+struct Generator {
+    chance: Chance,
+    /// Whether this script uses a second workflow.
+    two: bool,
+    /// Whether completions of this script ask for sticky queues.
+    sticky: bool,
+    pictures: BTreeMap<Who, Picture>,
+    requests: u8,
+}
+
+impl Generator {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::seeded(seed);
+        let picture = Picture { phase: Phase::Absent, buffered: false, scheduled: Vec::new(), taken: Vec::new() };
+        Self {
+            two: chance.percent(30),
+            sticky: chance.percent(20),
+            chance,
+            pictures: Who::ALL.into_iter().map(|who| (who, picture.clone())).collect(),
+            requests: 0,
+        }
+    }
+
+    fn picture(&mut self, who: Who) -> &mut Picture {
+        self.pictures.get_mut(&who).expect("every workflow has a picture")
+    }
+
+    /// The next action, with those that belong right behind it.
+    fn next(&mut self) -> Vec<Action> {
+        let who = self.somebody();
+        let actions = match self.picture(who).phase {
+            Phase::Absent => self.on_absent(who),
+            Phase::Waiting => self.on_waiting(who),
+            Phase::Held => self.on_held(who),
+            Phase::Idle => self.on_idle(who),
+            Phase::Closed => self.on_closed(who),
+        };
+        for action in &actions {
+            self.imagine(action);
+        }
+        actions
+    }
+
+    fn somebody(&mut self) -> Who {
+        let mut choices = vec![(12, Who::W0)];
+        if self.two && self.picture(Who::W0).phase != Phase::Absent {
+            choices.push((6, Who::W1));
+        }
+        for child in Who::CHILDREN {
+            if self.picture(child).phase != Phase::Absent {
+                choices.push((7, child));
+            }
+        }
+        self.chance.weighted(&choices)
+    }
+
+    fn on_absent(&mut self, who: Who) -> Vec<Action> {
+        match self.chance.roll(100) {
+            0..70 => vec![Action::Start(self.start(who))],
+            70..84 => vec![Action::SignalWithStart(self.start(who))],
+            84..92 => vec![Action::UpdateWithStart(self.start_for_update(who), self.an_update())],
+            _ => vec![self.nudge(who)],
+        }
+    }
+
+    fn on_waiting(&mut self, who: Who) -> Vec<Action> {
+        match self.chance.roll(100) {
+            0..60 => vec![Action::PollTask(who)],
+            60..68 => vec![self.nudge(who)],
+            68..76 => vec![self.about_activities(who)],
+            76..83 => vec![Action::Update(who, self.an_update())],
+            83..87 => vec![self.query(who)],
+            87..93 => vec![self.restart(who)],
+            93..95 => vec![self.reset(who)],
+            _ => vec![self.read(who)],
+        }
+    }
+
+    fn on_held(&mut self, who: Who) -> Vec<Action> {
+        match self.chance.roll(100) {
+            0..50 => vec![self.complete(who)],
+            50..66 => vec![self.nudge(who)],
+            66..76 => vec![self.about_activities(who)],
+            76..83 => vec![Action::Update(who, self.an_update())],
+            83..86 => vec![self.query(who)],
+            86..91 => vec![Action::FailTask { who, token: self.token(), cause: self.cause() }],
+            91..95 => vec![self.restart(who)],
+            95..97 => vec![self.reset(who)],
+            _ => vec![self.read(who)],
+        }
+    }
+
+    fn on_idle(&mut self, who: Who) -> Vec<Action> {
+        match self.chance.roll(100) {
+            0..28 => vec![self.nudge(who)],
+            28..58 => vec![self.about_activities(who)],
+            // A speculative task turns into a normal one after five seconds, so it is taken at once.
+            58..75 => vec![Action::Update(who, self.an_update()), Action::PollTask(who)],
+            75..84 => vec![self.query(who)],
+            84..88 => vec![self.restart(who)],
+            88..92 => vec![self.reset(who)],
+            92..94 => vec![Action::ResetSticky(who)],
+            94..96 => vec![self.complete(who)],
+            _ => vec![self.read(who)],
+        }
+    }
+
+    fn on_closed(&mut self, who: Who) -> Vec<Action> {
+        match self.chance.roll(100) {
+            0..38 => vec![self.restart(who)],
+            38..50 => vec![self.nudge(who)],
+            50..60 => vec![self.query(who)],
+            60..66 => vec![Action::Update(who, self.an_update())],
+            66..74 => vec![self.about_activities(who)],
+            74..80 => vec![self.complete(who)],
+            80..90 => vec![self.reset(who)],
+            _ => vec![self.read(who)],
+        }
+    }
+
+    /// Signals, cancellations and now and then an end.
+    fn nudge(&mut self, who: Who) -> Action {
+        let run = self.run();
+        let request = self.request();
+        match self.chance.roll(20) {
+            0..13 => Action::Signal { who, request, run },
+            13..18 => Action::Cancel { who, request, run },
+            _ => Action::Terminate { who, run },
+        }
+    }
+
+    fn restart(&mut self, who: Who) -> Action {
+        match self.chance.roll(10) {
+            0..6 => Action::Start(self.start(who)),
+            6..8 => Action::SignalWithStart(self.start(who)),
+            _ => Action::UpdateWithStart(self.start_for_update(who), self.an_update()),
+        }
+    }
+
+    fn reset(&mut self, who: Who) -> Action {
+        let to = self.chance.one_of(&[
+            ResetTo::FirstTask,
+            ResetTo::LastTask,
+            ResetTo::LastTask,
+            ResetTo::Event(3),
+            ResetTo::Event(99),
+        ]);
+        let reapply =
+            self.chance.one_of(&[ResetReapplyType::Signal, ResetReapplyType::None, ResetReapplyType::Unspecified]);
+        Action::Reset { who, to, request: self.request(), reapply }
+    }
+
+    fn query(&mut self, who: Who) -> Action {
+        let reject = self.chance.weighted(&[
+            (8, QueryRejectCondition::None),
+            (1, QueryRejectCondition::NotOpen),
+            (1, QueryRejectCondition::NotCompletedCleanly),
+        ]);
+        let answer = self.chance.weighted(&[(3, QueryAnswer::Answered), (1, QueryAnswer::Failed)]);
+        Action::Query { who, reject, answer }
+    }
+
+    fn read(&mut self, who: Who) -> Action {
+        match self.chance.roll(12) {
+            0..3 => Action::History { who, how: HistoryRead::Paged },
+            3..6 => Action::History { who, how: HistoryRead::Reverse },
+            6..8 => Action::History { who, how: HistoryRead::CloseEvent },
+            8..10 => {
+                let wait = self.chance.one_of(&[Stage::Unspecified, Stage::Accepted, Stage::Completed]);
+                Action::PollUpdate { who, update: self.small(), wait }
+            }
+            _ => Action::List(self.chance.one_of(&[
+                Listing::Running,
+                Listing::Closed,
+                Listing::ByType,
+                Listing::ByAttribute,
+                Listing::ByTime,
+                Listing::CountByStatus,
+                Listing::Malformed,
+                Listing::UnknownAttribute,
+            ])),
+        }
+    }
+
+    fn about_activities(&mut self, who: Who) -> Action {
+        let picture = self.picture(who).clone();
+        if !picture.scheduled.is_empty() && self.chance.percent(60) {
+            let activity = self.chance.one_of(&picture.scheduled);
+            return Action::PollActivity { who, activity };
+        }
+        let activity = match picture.taken.is_empty() {
+            true => self.small(),
+            false => self.chance.one_of(&picture.taken),
+        };
+        let by = self.chance.weighted(&[(8, By::LastToken), (2, By::FirstToken), (3, By::Id), (1, By::Garbage)]);
+        let report = self.chance.weighted(&[
+            (6, Report::Completed),
+            (4, Report::Failed("Passing")),
+            (1, Report::Failed("Fatal")),
+            (2, Report::FailedForGood),
+            (1, Report::FailedWithDelay),
+            (3, Report::Cancelled),
+            (4, Report::Heartbeat),
+        ]);
+        Action::ReportActivity { who, activity, by, report }
+    }
+
+    fn start(&mut self, who: Who) -> Start {
+        let reuse = self.chance.weighted(&[
+            (5, WorkflowIdReusePolicy::Unspecified),
+            (3, WorkflowIdReusePolicy::AllowDuplicate),
+            (2, WorkflowIdReusePolicy::AllowDuplicateFailedOnly),
+            (2, WorkflowIdReusePolicy::RejectDuplicate),
+            (1, terminate_if_running()),
+        ]);
+        let conflict = self.chance.weighted(&[
+            (5, WorkflowIdConflictPolicy::Unspecified),
+            (2, WorkflowIdConflictPolicy::Fail),
+            (2, WorkflowIdConflictPolicy::UseExisting),
+            (2, WorkflowIdConflictPolicy::TerminateExisting),
+        ]);
+        Start { who, request: self.request(), reuse, conflict, extras: self.start_extras() }
+    }
+
+    /// An update cannot be sent along with every kind of start; refusals of those are covered by hand-written scripts.
+    fn start_for_update(&mut self, who: Who) -> Start {
+        let mut start = self.start(who);
+        start.extras.retain(|extra| !matches!(extra, StartExtra::Eager | StartExtra::Delay));
+        start
+    }
+
+    fn start_extras(&mut self) -> Vec<StartExtra> {
+        let mut extras = Vec::new();
+        for extra in [
+            StartExtra::Input,
+            StartExtra::Header,
+            StartExtra::Memo,
+            StartExtra::Attributes,
+            StartExtra::Retry,
+            StartExtra::LongRunTimeout,
+            StartExtra::LongExecutionTimeout,
+            StartExtra::Metadata,
+            StartExtra::Priority,
+        ] {
+            if self.chance.percent(20) {
+                extras.push(extra);
+            }
+        }
+        if self.chance.percent(15) {
+            extras.push(self.chance.one_of(&[
+                StartExtra::UnknownAttribute,
+                StartExtra::IllTypedAttribute,
+                StartExtra::InvalidRetry,
+                StartExtra::NegativeTimeout,
+                StartExtra::NoType,
+                StartExtra::NoQueue,
+                StartExtra::NoRequestId,
+                StartExtra::RetryUnlessFatal,
+                StartExtra::Delay,
+                StartExtra::Eager,
+                StartExtra::AttachRequestId,
+            ]));
+        }
+        extras
+    }
+
+    fn an_update(&mut self) -> Update {
+        Update {
+            update: self.small(),
+            wait: self.chance.one_of(&[Stage::Accepted, Stage::Completed]),
+            run: self.chance.weighted(&[(20, Run::Current), (1, Run::Latest), (1, Run::Unknown)]),
+            named: !self.chance.percent(4),
+        }
+    }
+
+    fn run(&mut self) -> Run {
+        self.chance.weighted(&[
+            (30, Run::Current),
+            (4, Run::Latest),
+            (2, Run::First),
+            (1, Run::Unknown),
+            (1, Run::Malformed),
+        ])
+    }
+
+    /// Mostly new, sometimes one that was used before.
+    fn request(&mut self) -> u8 {
+        if self.chance.percent(85) {
+            self.requests += 1;
+        }
+        self.requests
+    }
+
+    fn small(&mut self) -> u8 {
+        self.chance.one_of(&[0, 1, 2])
+    }
+
+    fn token(&mut self) -> Token {
+        self.chance.weighted(&[(15, Token::Last), (1, Token::First)])
+    }
+
+    fn cause(&mut self) -> WorkflowTaskFailedCause {
+        self.chance.one_of(&[
+            WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure,
+            WorkflowTaskFailedCause::NonDeterministicError,
+            WorkflowTaskFailedCause::Unspecified,
+        ])
+    }
+
+    /// What an action probably does to the picture.
+    fn imagine(&mut self, action: &Action) {
+        match action {
+            Action::Start(Start { who, conflict, .. }) => {
+                let picture = self.picture(*who);
+                let ends = *conflict == WorkflowIdConflictPolicy::TerminateExisting;
+                if ends || matches!(picture.phase, Phase::Absent | Phase::Closed) {
+                    picture.phase = Phase::Waiting;
+                    picture.scheduled.clear();
+                }
+            }
+            Action::SignalWithStart(Start { who, .. }) | Action::UpdateWithStart(Start { who, .. }, _) => {
+                let picture = self.picture(*who);
+                if picture.phase == Phase::Held {
+                    picture.buffered = true;
+                } else {
+                    picture.phase = Phase::Waiting;
+                }
+            }
+            Action::Signal { who, run, .. } | Action::Cancel { who, run, .. } => {
+                if !matches!(run, Run::Unknown | Run::Malformed) {
+                    self.picture(*who).disturb();
+                }
+            }
+            Action::Update(who, _) | Action::ReportActivity { who, .. } => self.picture(*who).disturb(),
+            Action::Terminate { who, run: Run::Current | Run::Latest } => self.picture(*who).phase = Phase::Closed,
+            Action::Reset { who, .. } | Action::FailTask { who, .. } => {
+                let picture = self.picture(*who);
+                if picture.phase != Phase::Absent {
+                    picture.phase = Phase::Waiting;
+                }
+            }
+            Action::PollTask(who) => {
+                let picture = self.picture(*who);
+                picture.phase = Phase::Held;
+                picture.buffered = false;
+            }
+            Action::PollActivity { who, activity } => {
+                let picture = self.picture(*who);
+                picture.scheduled.retain(|scheduled| scheduled != activity);
+                picture.taken.push(*activity);
+            }
+            Action::CompleteTask { who, with, .. } => self.imagine_completion(*who, with),
+            _ => {}
+        }
+    }
+}
+
+impl Picture {
+    /// Something arrives that the workflow has to be told.
+    fn disturb(&mut self) {
+        match self.phase {
+            Phase::Idle => self.phase = Phase::Waiting,
+            Phase::Held => self.buffered = true,
+            _ => {}
+        }
+    }
+}
+
+#[expect(deprecated, reason = "clients still send it")]
+fn terminate_if_running() -> WorkflowIdReusePolicy {
+    WorkflowIdReusePolicy::TerminateIfRunning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_makes_the_same_script_again() {
+        for seed in 0..50 {
+            assert_eq!(script(seed), script(seed));
+            assert!(script(seed).len() >= ACTIONS);
+        }
+        assert_ne!(script(1), script(2));
+    }
+}

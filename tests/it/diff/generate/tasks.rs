@@ -1,0 +1,213 @@
+//! Random completions of workflow tasks.
+
+use temporalio_protos::temporal::api::enums::v1::{ParentClosePolicy, WorkflowIdReusePolicy};
+
+use super::{Generator, Phase};
+use crate::diff::script::{
+    Action, ActivityExtra, AttributeChange, Completion, Do, MemoChange, Run, StartExtra, TimerLength, UpdateAnswer, Who,
+};
+
+impl Generator {
+    pub(super) fn complete(&mut self, who: Who) -> Action {
+        let mut commands: Vec<Do> = Vec::new();
+        for _ in 0..self.chance.one_of(&[0, 1, 1, 2, 2, 3, 4]) {
+            let command = self.command();
+            if !(command.has_an_echo() && commands.iter().any(Do::has_an_echo)) {
+                commands.push(command);
+            }
+        }
+        if self.chance.percent(22) {
+            commands.push(self.closing());
+        }
+        // The outcome of an external command is invisible while a task is held.
+        let external =
+            commands.iter().any(|command| matches!(command, Do::SignalExternal { .. } | Do::CancelExternal { .. }));
+        let with = Completion {
+            commands,
+            updates: self.chance.weighted(&[
+                (4, UpdateAnswer::Complete),
+                (2, UpdateAnswer::Accept),
+                (1, UpdateAnswer::CompleteWithFailure),
+                (2, UpdateAnswer::Reject),
+                (1, UpdateAnswer::Ignore),
+            ]),
+            finish_updates: self.chance.percent(50),
+            force: self.chance.percent(15),
+            inline: !external && self.chance.percent(20),
+            sticky: self.sticky && self.chance.percent(70),
+            may_discard: self.chance.percent(70),
+        };
+        Action::CompleteTask { who, token: self.token(), with }
+    }
+
+    fn command(&mut self) -> Do {
+        match self.chance.roll(100) {
+            0..34 => Do::Schedule { activity: self.small(), extras: self.activity_extras() },
+            34..40 => Do::CancelActivity(self.small()),
+            40..52 => {
+                let length = self.chance.weighted(&[
+                    (12, TimerLength::Long),
+                    (4, TimerLength::Short),
+                    (1, TimerLength::Zero),
+                    (1, TimerLength::Negative),
+                ]);
+                Do::StartTimer { timer: self.small(), length }
+            }
+            52..57 => Do::CancelTimer(self.small()),
+            57..61 => Do::Marker { named: !self.chance.percent(10) },
+            61..66 => Do::Attributes(self.chance.weighted(&[
+                (5, AttributeChange::Set),
+                (2, AttributeChange::Remove),
+                (1, AttributeChange::Unknown),
+                (1, AttributeChange::IllTyped),
+                (1, AttributeChange::Nothing),
+            ])),
+            66..71 => Do::Memo(self.chance.weighted(&[
+                (5, MemoChange::Set),
+                (2, MemoChange::Remove),
+                (1, MemoChange::Nothing),
+            ])),
+            71..85 => Do::StartChild {
+                child: self.chance.one_of(&Who::CHILDREN),
+                policy: self.chance.one_of(&[
+                    ParentClosePolicy::Unspecified,
+                    ParentClosePolicy::Terminate,
+                    ParentClosePolicy::RequestCancel,
+                    ParentClosePolicy::Abandon,
+                ]),
+                reuse: self.chance.one_of(&[
+                    WorkflowIdReusePolicy::Unspecified,
+                    WorkflowIdReusePolicy::AllowDuplicate,
+                    WorkflowIdReusePolicy::RejectDuplicate,
+                    WorkflowIdReusePolicy::AllowDuplicateFailedOnly,
+                ]),
+                extras: self.child_extras(),
+            },
+            85..91 => Do::SignalExternal {
+                target: self.target(),
+                run: self.external_run(),
+                child_only: self.chance.percent(20),
+            },
+            91..97 => Do::CancelExternal {
+                target: self.target(),
+                run: self.external_run(),
+                child_only: self.chance.percent(20),
+            },
+            97 => Do::Hollow,
+            _ => Do::AbsentMessage,
+        }
+    }
+
+    fn closing(&mut self) -> Do {
+        match self.chance.roll(10) {
+            0..4 => Do::Complete,
+            4..7 => {
+                let kind = self.chance.weighted(&[(4, Some("Passing")), (2, Some("Fatal")), (1, None)]);
+                Do::Fail { fatal: self.chance.percent(20), kind }
+            }
+            7 => Do::CancelSelf,
+            _ => Do::ContinueAsNew(self.child_extras()),
+        }
+    }
+
+    fn target(&mut self) -> Who {
+        self.chance.one_of(&[Who::W0, Who::W1, Who::C0, Who::C1, Who::Nobody])
+    }
+
+    fn external_run(&mut self) -> Run {
+        self.chance.weighted(&[
+            (10, Run::Current),
+            (2, Run::Latest),
+            (1, Run::First),
+            (1, Run::Unknown),
+            (1, Run::Malformed),
+        ])
+    }
+
+    fn activity_extras(&mut self) -> Vec<ActivityExtra> {
+        let mut extras = Vec::new();
+        for extra in [ActivityExtra::Input, ActivityExtra::Header, ActivityExtra::Heartbeat, ActivityExtra::Priority] {
+            if self.chance.percent(15) {
+                extras.push(extra);
+            }
+        }
+        extras.extend(self.chance.weighted(&[
+            (3, None),
+            (3, Some(ActivityExtra::NoRetry)),
+            (3, Some(ActivityExtra::RetryOnce)),
+            (2, Some(ActivityExtra::RetryUnlessFatal)),
+        ]));
+        extras.extend(self.chance.weighted(&[
+            (60, None),
+            (6, Some(ActivityExtra::Eager)),
+            (3, Some(ActivityExtra::OnlyStartToClose)),
+            (1, Some(ActivityExtra::InvalidRetry)),
+            (1, Some(ActivityExtra::NoType)),
+            (1, Some(ActivityExtra::NoTimeouts)),
+            (1, Some(ActivityExtra::NegativeTimeout)),
+            (1, Some(ActivityExtra::QueueTimeout)),
+            (1, Some(ActivityExtra::RunTimeout)),
+        ]));
+        extras
+    }
+
+    /// Without a queue a child would share its parent's, and their tasks would come in any order.
+    fn child_extras(&mut self) -> Vec<StartExtra> {
+        let mut extras = Vec::new();
+        for extra in [
+            StartExtra::Input,
+            StartExtra::Header,
+            StartExtra::Memo,
+            StartExtra::Attributes,
+            StartExtra::Retry,
+            StartExtra::LongRunTimeout,
+            StartExtra::LongExecutionTimeout,
+            StartExtra::Priority,
+        ] {
+            if self.chance.percent(15) {
+                extras.push(extra);
+            }
+        }
+        if self.chance.percent(10) {
+            extras.push(self.chance.one_of(&[
+                StartExtra::UnknownAttribute,
+                StartExtra::InvalidRetry,
+                StartExtra::NegativeTimeout,
+                StartExtra::NoType,
+            ]));
+        }
+        extras
+    }
+
+    pub(super) fn imagine_completion(&mut self, who: Who, with: &Completion) {
+        for command in &with.commands {
+            if let Do::StartChild { child, .. } = command
+                && matches!(self.picture(*child).phase, Phase::Absent | Phase::Closed)
+            {
+                self.picture(*child).phase = Phase::Waiting;
+            }
+        }
+        let picture = self.picture(who);
+        if picture.phase != Phase::Held {
+            return;
+        }
+        for command in &with.commands {
+            if let Do::Schedule { activity, extras } = command {
+                match extras.contains(&ActivityExtra::Eager) {
+                    true => picture.taken.push(*activity),
+                    false => picture.scheduled.push(*activity),
+                }
+            }
+        }
+        let another = with.force || picture.buffered;
+        picture.phase = match with.commands.last() {
+            Some(Do::ContinueAsNew(_)) if !picture.buffered => Phase::Waiting,
+            Some(last) if last.closes() && !picture.buffered => Phase::Closed,
+            Some(last) if last.has_an_echo() => Phase::Waiting,
+            _ if another && with.inline => Phase::Held,
+            _ if another => Phase::Waiting,
+            _ => Phase::Idle,
+        };
+        picture.buffered = false;
+    }
+}

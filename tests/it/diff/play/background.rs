@@ -1,0 +1,300 @@
+//! Calls that are answered only after a worker did something: updates and queries. They run beside the script; the
+//! script goes on when the server has them, and their answers are written down when they are due.
+
+use std::time::Duration;
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{
+        EventType, QueryRejectCondition, UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowExecutionStatus,
+    },
+    query::v1::WorkflowQuery,
+    update::v1::{self as api, UpdateRef, WaitPolicy},
+    workflowservice::v1::{
+        ExecuteMultiOperationRequest, ExecuteMultiOperationResponse, PollWorkflowExecutionUpdateRequest,
+        QueryWorkflowRequest, QueryWorkflowResponse, RespondQueryTaskCompletedRequest, UpdateWorkflowExecutionRequest,
+        UpdateWorkflowExecutionResponse,
+        execute_multi_operation_request::{Operation, operation},
+        execute_multi_operation_response::response,
+    },
+};
+use tokio::task::JoinHandle;
+use tonic::{Response, Status};
+
+use super::{
+    PATIENCE, Player,
+    names::{CLIENT, header, payloads},
+    prompt,
+    tasks::query_result,
+    timed,
+};
+use crate::diff::{
+    peer::{Client, NAMESPACE},
+    script::{QueryAnswer, Run, Start, Update, Who},
+};
+
+pub(super) struct PendingUpdate {
+    who: Who,
+    update: u8,
+    wait: Stage,
+    call: Call,
+}
+
+enum Call {
+    Update(JoinHandle<Result<Response<UpdateWorkflowExecutionResponse>, Status>>),
+    WithStart(JoinHandle<Result<Response<ExecuteMultiOperationResponse>, Status>>),
+}
+
+pub(super) struct PendingQuery {
+    pub(super) answer: QueryAnswer,
+    call: JoinHandle<Result<Response<QueryWorkflowResponse>, Status>>,
+}
+
+/// How long a call may wait for its worker.
+const LONG_CALL: Duration = Duration::from_secs(60);
+
+/// Nothing shows that a query has arrived while a workflow task is pending, so it gets a head start.
+const QUERY_HEAD_START: Duration = Duration::from_millis(300);
+
+/// Each poll for a query task; the empty answer comes one second earlier.
+const QUERY_POLL: Duration = Duration::from_secs(3);
+
+impl Player {
+    fn update_request(&self, who: Who, update: Update) -> UpdateWorkflowExecutionRequest {
+        UpdateWorkflowExecutionRequest {
+            namespace: NAMESPACE.to_owned(),
+            workflow_execution: Some(self.execution(who, update.run)),
+            wait_policy: Some(WaitPolicy { lifecycle_stage: update.wait as i32 }),
+            request: Some(api::Request {
+                meta: Some(api::Meta { update_id: update_id(update.update), identity: CLIENT.to_owned() }),
+                input: Some(api::Input {
+                    header: Some(header()),
+                    name: if update.named { "change".to_owned() } else { String::new() },
+                    args: Some(payloads("update")),
+                }),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }
+    }
+
+    pub(super) async fn update(&mut self, who: Who, update: Update) {
+        let request = self.update_request(who, update);
+        let client = self.client.clone();
+        let call = Call::Update(tokio::spawn(wait_for_update(client, request)));
+        self.send_update(who, update, call).await;
+    }
+
+    pub(super) async fn update_with_start(&mut self, start: &Start, update: Update) {
+        let operations = vec![
+            Operation { operation: Some(operation::Operation::StartWorkflow(self.start_request(start))) },
+            Operation { operation: Some(operation::Operation::UpdateWorkflow(self.update_request(start.who, update))) },
+        ];
+        let request =
+            ExecuteMultiOperationRequest { namespace: NAMESPACE.to_owned(), operations, ..Default::default() };
+        let client = self.client.clone();
+        let call = Call::WithStart(tokio::spawn(wait_for_update_with_start(client, request)));
+        self.send_update(start.who, update, call).await;
+        // Present from now on, so that the player looks at it.
+        self.memory.runs.entry(start.who).or_default();
+    }
+
+    async fn send_update(&mut self, who: Who, update: Update, call: Call) {
+        let pending = PendingUpdate { who, update: update.update, wait: update.wait, call };
+        while !pending.call.is_finished() && self.stage(who, update.update).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.memory.updates.push(pending);
+    }
+
+    /// How far the server says an update has come.
+    async fn stage(&mut self, who: Who, update: u8) -> Result<Stage, Status> {
+        let request = self.poll_update_request(who, update, Stage::Unspecified);
+        let answer = self.client.poll_workflow_execution_update(prompt(request)).await?;
+        Ok(answer.get_ref().stage())
+    }
+
+    fn poll_update_request(&self, who: Who, update: u8, wait: Stage) -> PollWorkflowExecutionUpdateRequest {
+        PollWorkflowExecutionUpdateRequest {
+            namespace: NAMESPACE.to_owned(),
+            update_ref: Some(UpdateRef {
+                workflow_execution: Some(self.execution(who, Run::Current)),
+                update_id: update_id(update),
+            }),
+            identity: CLIENT.to_owned(),
+            wait_policy: Some(WaitPolicy { lifecycle_stage: wait as i32 }),
+        }
+    }
+
+    pub(super) async fn poll_update(&mut self, who: Who, update: u8, wait: Stage) {
+        // Waiting for a stage that has not come would block the script.
+        let wait = match self.stage(who, update).await {
+            Ok(stage) if stage < wait => Stage::Unspecified,
+            _ => wait,
+        };
+        let request = self.poll_update_request(who, update, wait);
+        let answer = self.client.poll_workflow_execution_update(prompt(request)).await;
+        self.saw("poll update", answer);
+    }
+
+    /// Writes down the answers of updates that have come as far as their callers wait for, or are gone.
+    pub(super) async fn collect_updates(&mut self) {
+        for mut pending in std::mem::take(&mut self.memory.updates) {
+            let due = match self.stage(pending.who, pending.update).await {
+                Ok(stage) => stage >= pending.wait.max(Stage::Accepted),
+                Err(_) => true,
+            };
+            if due || pending.call.is_finished() {
+                let what = format!("answer to update {} of {:?}", pending.update, pending.who);
+                match &mut pending.call {
+                    Call::Update(call) => match tokio::time::timeout(PATIENCE, call).await {
+                        Ok(answer) => drop(self.saw(&what, answer.unwrap())),
+                        Err(_) => self.note(&what, "still waiting"),
+                    },
+                    Call::WithStart(call) => match tokio::time::timeout(PATIENCE, call).await {
+                        Ok(answer) => drop(self.saw(&what, answer.unwrap())),
+                        Err(_) => self.note(&what, "still waiting"),
+                    },
+                }
+            } else {
+                self.memory.updates.push(pending);
+            }
+        }
+    }
+
+    pub(super) async fn query(&mut self, who: Who, reject: QueryRejectCondition, answer: QueryAnswer) {
+        if self.memory.queries.contains_key(&who) {
+            return self.note("query", "left out: another is under way");
+        }
+        let completed = |event: &temporalio_protos::temporal::api::history::v1::HistoryEvent| {
+            event.event_type() == EventType::WorkflowTaskCompleted
+        };
+        let known = self.memory.states.contains_key(&who);
+        if known && !self.history(who, "").await.iter().any(completed) {
+            // It would wait for the first task to be completed, or fail, depending on when that happens.
+            return self.note("query", "left out: no task was completed yet");
+        }
+        let request = QueryWorkflowRequest {
+            namespace: NAMESPACE.to_owned(),
+            execution: Some(self.execution(who, Run::Current)),
+            query: Some(WorkflowQuery {
+                query_type: "look".to_owned(),
+                query_args: Some(payloads("query")),
+                header: Some(header()),
+            }),
+            query_reject_condition: reject as i32,
+        };
+        let mut client = self.client.clone();
+        let call = tokio::spawn(async move { client.query_workflow(timed(request, LONG_CALL)).await });
+        let status = self.memory.status(who).unwrap_or_default();
+        let open = status == WorkflowExecutionStatus::Running;
+        let rejected = match reject {
+            QueryRejectCondition::NotOpen => !open,
+            QueryRejectCondition::NotCompletedCleanly => !open && status != WorkflowExecutionStatus::Completed,
+            _ => false,
+        };
+        if !known || rejected {
+            let result = call.await.unwrap();
+            self.saw("query", result);
+            return;
+        }
+        if self.memory.task_state(who).is_some() {
+            tokio::time::sleep(QUERY_HEAD_START).await;
+        }
+        self.memory.queries.insert(who, PendingQuery { answer, call });
+    }
+
+    /// Writes down the answer that a completed workflow task carried.
+    pub(super) async fn collect_query(&mut self, who: Who) {
+        if let Some(mut query) = self.memory.queries.remove(&who) {
+            self.saw_query_answer(&mut query).await;
+        }
+    }
+
+    async fn saw_query_answer(&mut self, query: &mut PendingQuery) {
+        match tokio::time::timeout(PATIENCE, &mut query.call).await {
+            Ok(answer) => drop(self.saw("answer to the query", answer.unwrap())),
+            Err(_) => self.note("answer to the query", "still waiting"),
+        }
+    }
+
+    /// Answers queries that no workflow task will carry.
+    pub(super) async fn answer_queries(&mut self) {
+        for (who, query) in std::mem::take(&mut self.memory.queries) {
+            if self.memory.task_state(who).is_some() {
+                self.memory.queries.insert(who, query);
+            } else {
+                self.answer_query(who, query).await;
+            }
+        }
+    }
+
+    async fn answer_query(&mut self, who: Who, mut query: PendingQuery) {
+        for _ in 0..5 {
+            if query.call.is_finished() {
+                break;
+            }
+            let queue = self.queue_of_kind(who, self.memory.sticky.contains_key(&who));
+            let polled = self.poll(queue, QUERY_POLL).await;
+            if matches!(&polled, Ok(task) if task.get_ref().task_token.is_empty()) {
+                continue;
+            }
+            let Some(task) = self.saw("poll for the query", polled) else { break };
+            let result = query_result(Some(query.answer));
+            let request = RespondQueryTaskCompletedRequest {
+                namespace: NAMESPACE.to_owned(),
+                task_token: task.task_token,
+                completed_type: result.result_type,
+                query_result: result.answer,
+                error_message: result.error_message,
+                failure: result.failure,
+                ..Default::default()
+            };
+            let answer = self.client.respond_query_task_completed(prompt(request)).await;
+            self.saw("answer the query", answer);
+            break;
+        }
+        self.saw_query_answer(&mut query).await;
+    }
+}
+
+/// A server answers after twenty seconds at the latest, with the stage reached so far; the caller asks again.
+async fn wait_for_update(
+    mut client: Client,
+    request: UpdateWorkflowExecutionRequest,
+) -> Result<Response<UpdateWorkflowExecutionResponse>, Status> {
+    loop {
+        let answer = client.update_workflow_execution(timed(request.clone(), LONG_CALL)).await?;
+        if answer.get_ref().stage() >= Stage::Accepted {
+            return Ok(answer);
+        }
+    }
+}
+
+async fn wait_for_update_with_start(
+    mut client: Client,
+    request: ExecuteMultiOperationRequest,
+) -> Result<Response<ExecuteMultiOperationResponse>, Status> {
+    let mut answer = client.execute_multi_operation(timed(request.clone(), LONG_CALL)).await?;
+    for (operation, response) in request.operations.into_iter().zip(&mut answer.get_mut().responses) {
+        if let Some(operation::Operation::UpdateWorkflow(request)) = operation.operation
+            && let Some(response::Response::UpdateWorkflow(update)) = &mut response.response
+            && update.stage() < Stage::Accepted
+        {
+            *update = wait_for_update(client.clone(), request).await?.into_inner();
+        }
+    }
+    Ok(answer)
+}
+
+impl Call {
+    fn is_finished(&self) -> bool {
+        match self {
+            Self::Update(call) => call.is_finished(),
+            Self::WithStart(call) => call.is_finished(),
+        }
+    }
+}
+
+fn update_id(update: u8) -> String {
+    format!("update-{update}")
+}

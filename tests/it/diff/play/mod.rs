@@ -1,0 +1,141 @@
+//! Plays one script against one server: it is the worker and the client, does one action at a time, waits until the
+//! server has come to rest, and writes down everything it saw.
+
+mod activities;
+mod background;
+mod clients;
+mod commands;
+mod finish;
+mod names;
+mod reads;
+mod settle;
+mod state;
+mod tasks;
+
+use std::time::Duration;
+
+use prost::{Message, Name};
+use tonic::{Request, Response, Status};
+
+use self::state::Memory;
+use super::{
+    normal::Normal,
+    peer::{Client, Peer},
+    script::{self, Action, Listing, Who},
+};
+
+/// One thing that was seen, in words that do not depend on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Observation {
+    pub(super) what: String,
+    pub(super) seen: String,
+}
+
+/// All that was seen of one script.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    pub(super) observations: Vec<Observation>,
+    pub(super) histories: usize,
+    pub(super) events: usize,
+}
+
+struct Player {
+    client: Client,
+    /// Begins every name of this script on this server.
+    prefix: String,
+    normal: Normal,
+    /// The action under way, for the observations.
+    action: String,
+    /// The workflows the script knows of.
+    cast: Vec<Who>,
+    peer: Peer,
+    memory: Memory,
+    /// Asked at the end, when everything is visible.
+    listings: Vec<Listing>,
+    played: Played,
+}
+
+/// Nothing that is answered at once takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) async fn play(peer: Peer, script: &[Action]) -> Played {
+    let unique = uuid::Uuid::now_v7().simple().to_string();
+    let prefix = format!("x{}-", &unique[16..]);
+    let mut player = Player {
+        client: peer.connect(),
+        normal: Normal::new(&prefix),
+        prefix,
+        action: String::new(),
+        cast: script::cast(script),
+        peer,
+        memory: Memory::default(),
+        listings: Vec::new(),
+        played: Played::default(),
+    };
+    for (index, action) in script.iter().enumerate() {
+        player.action = format!("{}. {action:?}", index + 1);
+        player.keep_sticky_queues_polled().await;
+        player.act(action).await;
+        player.settle().await;
+    }
+    player.finish().await;
+    player.played
+}
+
+impl Player {
+    async fn act(&mut self, action: &Action) {
+        match action {
+            Action::Start(start) => self.start(start).await,
+            Action::SignalWithStart(start) => self.signal_with_start(start).await,
+            Action::UpdateWithStart(start, update) => self.update_with_start(start, *update).await,
+            Action::Signal { who, request, run } => self.signal(*who, *request, *run).await,
+            Action::Cancel { who, request, run } => self.cancel(*who, *request, *run).await,
+            Action::Terminate { who, run } => self.terminate(*who, *run).await,
+            Action::Reset { who, to, request, reapply } => self.reset(*who, *to, *request, *reapply).await,
+            Action::Delete { who, run } => self.delete(*who, *run).await,
+            Action::PollTask(who) => self.poll_task(*who).await,
+            Action::PollNothing(who, queue) => self.poll_nothing(*who, *queue).await,
+            Action::CompleteTask { who, token, with } => self.complete_task(*who, *token, with).await,
+            Action::FailTask { who, token, cause } => self.fail_task(*who, *token, *cause).await,
+            Action::LetTaskTimeOut(who) => self.let_task_time_out(*who).await,
+            Action::Query { who, reject, answer } => self.query(*who, *reject, *answer).await,
+            Action::Update(who, update) => self.update(*who, *update).await,
+            Action::PollUpdate { who, update, wait } => self.poll_update(*who, *update, *wait).await,
+            Action::PollActivity { who, activity } => self.poll_activity(*who, *activity).await,
+            Action::ReportActivity { who, activity, by, report } => {
+                self.report_activity(*who, *activity, *by, *report).await;
+            }
+            Action::History { who, how } => self.read_history(*who, *how).await,
+            Action::List(listing) => self.listings.push(*listing),
+            Action::ResetSticky(who) => self.reset_sticky(*who).await,
+        }
+    }
+
+    fn note(&mut self, what: &str, seen: impl Into<String>) {
+        self.memory.changed_since_look = true;
+        self.played.observations.push(Observation { what: format!("{}: {what}", self.action), seen: seen.into() });
+    }
+
+    /// Writes down the answer and returns its message, if it is one.
+    fn saw<M: Message + Name>(&mut self, what: &str, answer: Result<Response<M>, Status>) -> Option<M> {
+        let (seen, message) = match answer {
+            Ok(response) => {
+                let message = response.into_inner();
+                (format!("ok\n{}", self.normal.message(&message)), Some(message))
+            }
+            Err(status) => (self.normal.status(&status), None),
+        };
+        self.note(what, seen);
+        message
+    }
+}
+
+fn timed<T>(message: T, timeout: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(timeout);
+    request
+}
+
+fn prompt<T>(message: T) -> Request<T> {
+    timed(message, PATIENCE)
+}

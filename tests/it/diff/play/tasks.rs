@@ -1,0 +1,252 @@
+//! What a workflow worker does: take a task, hold it, complete it or fail it.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{EventType, PendingWorkflowTaskState, QueryResultType, TaskQueueKind, WorkflowTaskFailedCause},
+    history::v1::history_event::Attributes,
+    query::v1::WorkflowQueryResult,
+    taskqueue::v1::{StickyExecutionAttributes, TaskQueue},
+    workflowservice::v1::{
+        PollWorkflowTaskQueueRequest, PollWorkflowTaskQueueResponse, RespondWorkflowTaskCompletedRequest,
+        RespondWorkflowTaskFailedRequest, respond_workflow_task_completed_request::Capabilities,
+    },
+};
+use tonic::{Code, Response, Status};
+
+use super::{
+    PATIENCE, Player,
+    names::{WORKER, failure, payloads, seconds},
+    prompt,
+    state::{Task, activity_number},
+    timed,
+};
+use crate::diff::{
+    peer::{NAMESPACE, Peer},
+    script::{Completion, QueryAnswer, Queue, Token, Who},
+};
+
+/// The shortest deadline a poll may have is two seconds; the empty answer comes one second before it.
+const SHORT_POLL: Duration = Duration::from_millis(2200);
+
+/// A server stops using a sticky queue that nobody has polled for ten seconds.
+const STICKY_POLL_AGE: Duration = Duration::from_secs(5);
+
+impl Player {
+    pub(super) async fn poll_task(&mut self, who: Who) {
+        match self.memory.task_state(who) {
+            Some(PendingWorkflowTaskState::Scheduled) => {}
+            state => return self.note("poll", format!("left out: the pending task is {state:?}")),
+        }
+        let queue = self.queue_of_next_task(who).await;
+        let mut answer = self.poll(queue.clone(), PATIENCE).await;
+        // Under load the real server can take longer than a poll to queue a task. The engine has no such excuse.
+        for _ in 0..2 {
+            if self.peer == Peer::Real && matches!(&answer, Ok(answer) if answer.get_ref().task_token.is_empty()) {
+                answer = self.poll(queue.clone(), PATIENCE).await;
+            }
+        }
+        if let Some(task) = self.saw("poll", answer)
+            && !task.task_token.is_empty()
+        {
+            self.take_task(who, &task);
+        }
+    }
+
+    pub(super) async fn poll_nothing(&mut self, who: Who, queue: Queue) {
+        let queue = match queue {
+            Queue::Normal => self.queue(who),
+            Queue::Sticky => self.sticky_queue(who),
+        };
+        let answer = self.poll(queue, SHORT_POLL).await;
+        self.saw("poll for nothing", answer);
+    }
+
+    pub(super) async fn poll(
+        &mut self,
+        queue: TaskQueue,
+        timeout: Duration,
+    ) -> Result<Response<PollWorkflowTaskQueueResponse>, Status> {
+        let request = PollWorkflowTaskQueueRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_queue: Some(queue),
+            identity: WORKER.to_owned(),
+            ..Default::default()
+        };
+        self.client.poll_workflow_task_queue(timed(request, timeout)).await
+    }
+
+    /// Where the scheduled task waits. A speculative task is not in the history; it goes where the last completion said.
+    async fn queue_of_next_task(&mut self, who: Who) -> TaskQueue {
+        if !self.memory.ever_sticky {
+            return self.queue(who);
+        }
+        let events = self.history(who, "").await;
+        let last = events.iter().rev().find(|event| {
+            matches!(
+                event.event_type(),
+                EventType::WorkflowTaskScheduled
+                    | EventType::WorkflowTaskStarted
+                    | EventType::WorkflowTaskCompleted
+                    | EventType::WorkflowTaskFailed
+                    | EventType::WorkflowTaskTimedOut
+            )
+        });
+        let sticky = match last.and_then(|event| event.attributes.as_ref()) {
+            Some(Attributes::WorkflowTaskScheduledEventAttributes(scheduled)) => {
+                scheduled.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky)
+            }
+            _ => self.memory.sticky.contains_key(&who),
+        };
+        self.queue_of_kind(who, sticky)
+    }
+
+    pub(super) fn queue_of_kind(&mut self, who: Who, sticky: bool) -> TaskQueue {
+        if sticky {
+            self.memory.sticky.insert(who, Instant::now());
+            self.sticky_queue(who)
+        } else {
+            self.queue(who)
+        }
+    }
+
+    pub(super) async fn keep_sticky_queues_polled(&mut self) {
+        let stale = |polled: &Instant| polled.elapsed() > STICKY_POLL_AGE;
+        let whos: Vec<Who> =
+            self.memory.sticky.iter().filter(|(_, polled)| stale(polled)).map(|(who, _)| *who).collect();
+        for who in whos {
+            if self.memory.task_state(who).is_none() {
+                self.poll_sticky_queue(who).await;
+            }
+        }
+    }
+
+    async fn poll_sticky_queue(&mut self, who: Who) {
+        let queue = self.sticky_queue(who);
+        let answer = self.poll(queue, SHORT_POLL).await;
+        let empty = matches!(&answer, Ok(answer) if answer.get_ref().task_token.is_empty());
+        if !empty {
+            self.saw("keeping the sticky queue polled", answer);
+        }
+        self.memory.sticky.insert(who, Instant::now());
+    }
+
+    fn task(&self, who: Who, token: Token) -> Option<Task> {
+        let tasks = self.memory.tasks.get(&who)?;
+        match token {
+            Token::Last => tasks.last().cloned(),
+            Token::First => tasks.first().cloned(),
+        }
+    }
+
+    pub(super) async fn complete_task(&mut self, who: Who, token: Token, with: &Completion) {
+        let Some(task) = self.task(who, token) else {
+            return self.note("complete", "left out: no task was taken");
+        };
+        let polled = self.memory.sticky.get(&who).is_some_and(|polled| polled.elapsed() < STICKY_POLL_AGE);
+        if with.sticky && !polled {
+            self.memory.ever_sticky = true;
+            self.poll_sticky_queue(who).await;
+        }
+        let (commands, messages) = self.commands(who, &task, with);
+        let sticky = with.sticky.then(|| StickyExecutionAttributes {
+            worker_task_queue: Some(self.sticky_queue(who)),
+            schedule_to_start_timeout: Some(seconds(100)),
+        });
+        let answers = self.memory.queries.get(&who).map(|query| query.answer);
+        let query_results: HashMap<_, _> = task.queries.iter().map(|id| (id.clone(), query_result(answers))).collect();
+        let request = RespondWorkflowTaskCompletedRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_token: task.token,
+            commands,
+            messages,
+            identity: WORKER.to_owned(),
+            sticky_attributes: sticky,
+            return_new_workflow_task: with.inline,
+            force_create_new_workflow_task: with.force,
+            query_results,
+            capabilities: Some(Capabilities { discard_speculative_workflow_task_with_events: with.may_discard }),
+            ..Default::default()
+        };
+        let run = self.memory.current_run(who).map(str::to_owned);
+        let answer = self.client.respond_workflow_task_completed(prompt(request)).await;
+        let refused = answer.as_ref().err().map(Status::code);
+        let answer = self.saw("complete", answer);
+        if with.sticky && refused.is_none() {
+            self.memory.sticky.entry(who).or_insert_with(Instant::now);
+        } else if refused != Some(Code::NotFound) {
+            self.memory.sticky.remove(&who);
+        }
+        let Some(answer) = answer else { return };
+        if !task.queries.is_empty() {
+            self.collect_query(who).await;
+        }
+        self.expect_echoes(who, run.unwrap_or_default(), &with.commands);
+        self.settle_updates(who, &task.messages, with);
+        for activity in answer.activity_tasks {
+            if let Some(number) = activity_number(&activity.activity_id) {
+                self.take_activity(who, number, activity.task_token);
+            }
+        }
+        if let Some(task) = answer.workflow_task {
+            self.take_task(who, &task);
+        }
+    }
+
+    pub(super) async fn fail_task(&mut self, who: Who, token: Token, cause: WorkflowTaskFailedCause) {
+        let Some(task) = self.task(who, token) else {
+            return self.note("fail", "left out: no task was taken");
+        };
+        let request = RespondWorkflowTaskFailedRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_token: task.token,
+            cause: cause as i32,
+            failure: Some(failure("Task", false)),
+            identity: WORKER.to_owned(),
+            ..Default::default()
+        };
+        let answer = self.client.respond_workflow_task_failed(prompt(request)).await;
+        if self.saw("fail", answer).is_some() {
+            self.memory.sticky.remove(&who);
+        }
+    }
+
+    pub(super) async fn let_task_time_out(&mut self, who: Who) {
+        let Some(task) = self.memory.states.get(&who).and_then(|state| state.pending_workflow_task) else {
+            return self.note("let the task time out", "left out: no task is pending");
+        };
+        let timeout = self.memory.states[&who]
+            .execution_config
+            .as_ref()
+            .and_then(|config| config.default_workflow_task_timeout)
+            .unwrap_or_default();
+        if task.state() != PendingWorkflowTaskState::Started || timeout.seconds > 2 {
+            return self.note("let the task time out", "left out: no task is about to");
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.memory.states[&who].pending_workflow_task == Some(task) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            self.look().await;
+        }
+        self.memory.sticky.remove(&who);
+    }
+}
+
+pub(super) fn query_result(answer: Option<QueryAnswer>) -> WorkflowQueryResult {
+    match answer {
+        Some(QueryAnswer::Failed) => WorkflowQueryResult {
+            result_type: QueryResultType::Failed as i32,
+            error_message: "cannot say".to_owned(),
+            failure: Some(failure("Query", false)),
+            ..Default::default()
+        },
+        _ => WorkflowQueryResult {
+            result_type: QueryResultType::Answered as i32,
+            answer: Some(payloads("answer")),
+            ..Default::default()
+        },
+    }
+}
