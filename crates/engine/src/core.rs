@@ -80,7 +80,10 @@ pub(crate) enum Kept {
     By(Ticket<bool, DatabaseError>),
     /// Nothing changed, but what was found is still being written: whoever repeats a request must not be told that it
     /// is done before it is.
-    WithOthers { core: Arc<Core>, epoch: u64 },
+    WithOthers {
+        core: Arc<Core>,
+        epoch: u64,
+    },
 }
 
 impl<T> Done<T> {
@@ -360,14 +363,7 @@ impl Core {
         self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
     }
 
-    fn keep_step(
-        self: &Arc<Self>,
-        workflow: &mut Workflow,
-        run_id: &str,
-        epoch: u64,
-        ack: Ack,
-        new: bool,
-    ) -> Kept {
+    fn keep_step(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack, new: bool) -> Kept {
         let Some(run) = workflow.runs.get_mut(run_id) else { return Kept::Already };
         let namespace = run.state.namespace.clone();
         let mut changes = self.in_env(&namespace, |env| run.settle(env));

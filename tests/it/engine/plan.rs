@@ -168,9 +168,7 @@ pub(super) fn decide(history: &[HistoryEvent], decision_id: &str) -> Vec<Command
     } else if plan.chain > 0 {
         commands.push(continue_as_new(&plan.next_in_chain()));
     } else {
-        commands.push(command(Do::CompleteWorkflowExecutionCommandAttributes(
-            CompleteWorkflowExecutionCommandAttributes { result: payloads("\"done\"") },
-        )));
+        commands.push(complete());
     }
     commands
 }
@@ -178,8 +176,8 @@ pub(super) fn decide(history: &[HistoryEvent], decision_id: &str) -> Vec<Command
 impl Action {
     fn begin(&self, workflow_id: &str, id: &str) -> Command {
         match self {
-            Self::Once => activity(ONCE, id, 1),
-            Self::Again => activity(AGAIN, id, 0),
+            Self::Once => activity(ONCE, id, 1, TASK_TIMEOUT),
+            Self::Again => activity(AGAIN, id, 0, TASK_TIMEOUT),
             Self::Timer { ms } => timer(id.to_owned(), *ms),
             Self::LongTimer => timer(format!("long-{id}"), 600_000),
             Self::Child(plan) => command(Do::StartChildWorkflowExecutionCommandAttributes(
@@ -218,12 +216,12 @@ fn marker(name: &str, value: &str) -> Command {
     }))
 }
 
-fn activity(kind: &str, id: &str, maximum_attempts: i32) -> Command {
+pub(super) fn activity(kind: &str, id: &str, maximum_attempts: i32, timeout: u64) -> Command {
     command(Do::ScheduleActivityTaskCommandAttributes(ScheduleActivityTaskCommandAttributes {
         activity_id: id.to_owned(),
         activity_type: Some(ActivityType { name: kind.to_owned() }),
         task_queue: queue(QUEUE),
-        start_to_close_timeout: milliseconds(TASK_TIMEOUT),
+        start_to_close_timeout: milliseconds(timeout),
         retry_policy: Some(RetryPolicy {
             initial_interval: milliseconds(10),
             backoff_coefficient: 1.0,
@@ -234,7 +232,7 @@ fn activity(kind: &str, id: &str, maximum_attempts: i32) -> Command {
     }))
 }
 
-fn timer(timer_id: String, ms: u64) -> Command {
+pub(super) fn timer(timer_id: String, ms: u64) -> Command {
     let start_to_fire_timeout = milliseconds(ms);
     command(Do::StartTimerCommandAttributes(StartTimerCommandAttributes { timer_id, start_to_fire_timeout }))
 }
@@ -249,6 +247,11 @@ fn signal_child(child: &WorkflowExecution) -> Command {
         signal_name: GO.to_owned(),
         ..SignalExternalWorkflowExecutionCommandAttributes::default()
     }))
+}
+
+pub(super) fn complete() -> Command {
+    let result = payloads("\"done\"");
+    command(Do::CompleteWorkflowExecutionCommandAttributes(CompleteWorkflowExecutionCommandAttributes { result }))
 }
 
 fn continue_as_new(plan: &Plan) -> Command {

@@ -60,11 +60,16 @@ impl Evidence {
         evidence
     }
 
+    pub(super) fn histories(&self) -> &BTreeMap<String, Vec<(String, Vec<HistoryEvent>)>> {
+        &self.chains
+    }
+
     /// Runs that have not ended, with what happened to them last.
     pub(super) fn open_runs(&self) -> String {
         let mut open = String::new();
         for (workflow_id, chain) in &self.chains {
-            let Some((run_id, history)) = chain.last().filter(|(_, history)| !history.last().is_some_and(is_close)) else {
+            let Some((run_id, history)) = chain.last().filter(|(_, history)| !history.last().is_some_and(is_close))
+            else {
                 continue;
             };
             writeln!(open, "{workflow_id} {run_id}").unwrap();

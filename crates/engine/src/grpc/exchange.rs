@@ -83,14 +83,13 @@ impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
     type Future = BoxFuture<'static, Result<tonic::Response<Vec<u8>>, Status>>;
 
     fn call(&mut self, request: tonic::Request<Streaming<Bytes>>) -> Self::Future {
-        let call =
-            Call {
-                service: self.service.clone(),
-                rpc: self.rpc.clone(),
-                message: Bytes::new(),
-                timeout: self.timeout,
-                local: false,
-            };
+        let call = Call {
+            service: self.service.clone(),
+            rpc: self.rpc.clone(),
+            message: Bytes::new(),
+            timeout: self.timeout,
+            local: false,
+        };
         let (handler, shutdown, timeout) = (self.handler.clone(), self.shutdown.clone(), self.timeout);
         async move {
             let answer = tokio::select! {

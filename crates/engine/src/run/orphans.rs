@@ -55,7 +55,8 @@ impl Run {
             activity.is_started() && activity.incarnation != ELSEWHERE && which(activity.incarnation)
         });
         lent.map(|(id, activity)| {
-            let noticed = if activity.heartbeat_timeout > 0 { TimeoutType::Heartbeat } else { TimeoutType::StartToClose };
+            let noticed =
+                if activity.heartbeat_timeout > 0 { TimeoutType::Heartbeat } else { TimeoutType::StartToClose };
             (*id, noticed)
         })
     }

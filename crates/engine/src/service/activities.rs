@@ -70,9 +70,7 @@ impl Core {
         local: bool,
     ) -> Result<Option<PollActivityTaskQueueResponse>, Refusal> {
         let taken = self.with_run(&Target::of(run), |run, env| {
-            if !run.memory.scheduled.contains_key(&scheduled_id)
-                && run.state.activities.contains_key(&scheduled_id)
-            {
+            if !run.memory.scheduled.contains_key(&scheduled_id) && run.state.activities.contains_key(&scheduled_id) {
                 let scheduled = self.scheduled(run.number, scheduled_id)?;
                 run.memory.scheduled.insert(scheduled_id, Arc::new(scheduled));
             }

@@ -71,7 +71,8 @@ impl Core {
         let policies =
             Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         let identity = request.identity.clone();
-        let eager = request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
+        let eager =
+            request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
         let spec = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let policies = policies.checked(true)?;
