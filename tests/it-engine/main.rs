@@ -8,7 +8,7 @@ use std::{io::Read as _, path::Path};
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::{DirectoryLock, Engine, NamespaceOptions, Options, grpc};
+use windlass_engine::{DirectoryLock, Engine, Options, grpc};
 use windlass_sqlite::{Database, Durability};
 
 fn main() -> anyhow::Result<()> {
@@ -32,8 +32,6 @@ async fn serve(data_dir: &Path, port: u16, durability: Durability) -> anyhow::Re
     let _lock = DirectoryLock::acquire(data_dir)?;
     let file = windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(data_dir.join("engine.db")) };
     let (engine, handle) = Engine::open(Options::new(Database::open(file)?))?;
-    let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };
-    handle.ensure_namespace(default).await?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await.context("the port is free")?;
     let never = CancellationToken::new();
     let served = tokio::spawn(grpc::serve(listener, move |call| handle.call(call), never.clone()));

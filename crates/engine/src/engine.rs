@@ -6,12 +6,12 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass_sqlite::{Database, DatabaseError};
+use windlass_sqlite::{Ack, Database, DatabaseError};
 
 use crate::{
     Answer, Call,
     clock::{Clock, SystemClock},
-    core::{Core, Target, unavailable},
+    core::{Core, Target},
     limits::Limits,
     persist::{self, NamespaceRecord},
     post,
@@ -60,8 +60,6 @@ pub enum EngineError {
     InUse { path: PathBuf, owner: String },
     #[error("ENG0003: the engine cannot lock {path}: {source}; check that it may be written")]
     Lock { path: PathBuf, source: std::io::Error },
-    #[error("ENG0004: the engine cannot begin: {0}")]
-    Refused(Refusal),
 }
 
 /// The engine, ready to run. Requests can be made through its handle from now on; what happens by itself happens while
@@ -69,7 +67,6 @@ pub enum EngineError {
 pub struct Engine {
     core: Arc<Core>,
     post: mpsc::UnboundedReceiver<RunKey>,
-    namespaces: Vec<NamespaceOptions>,
 }
 
 /// The way to an engine.
@@ -84,16 +81,16 @@ impl Engine {
         let (sender, post) = mpsc::unbounded_channel();
         let core = Core::new(options.database, options.clock, options.limits, sender)?;
         let handle = Handle { core: Arc::clone(&core) };
+        for namespace in options.namespaces {
+            core.found_namespace(namespace)?;
+        }
         core.recover()?;
-        Ok((Self { core, post, namespaces: options.namespaces }, handle))
+        Ok((Self { core, post }, handle))
     }
 
     /// Rings alarms, delivers letters and removes old runs until the token fires.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), EngineError> {
-        let Self { core, post, namespaces } = self;
-        for namespace in namespaces {
-            core.ensure_namespace(namespace).await.map_err(EngineError::Refused)?;
-        }
+        let Self { core, post } = self;
         let letters = post::deliver(Arc::clone(&core), post, shutdown.clone());
         tokio::join!(letters, ring(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
         Ok(())
@@ -103,11 +100,6 @@ impl Engine {
 impl Handle {
     pub fn call(&self, call: Call) -> BoxFuture<'static, Answer> {
         Arc::clone(&self.core).call(call).boxed()
-    }
-
-    /// Makes sure that a namespace exists and knows these search attributes.
-    pub async fn ensure_namespace(&self, namespace: NamespaceOptions) -> Result<(), EngineError> {
-        self.core.ensure_namespace(namespace).await.map_err(EngineError::Refused)
     }
 
     pub fn database(&self) -> &Database {
@@ -121,24 +113,33 @@ impl Handle {
 }
 
 impl Core {
-    async fn ensure_namespace(self: &Arc<Self>, namespace: NamespaceOptions) -> Result<(), Refusal> {
+    /// Makes sure that a namespace exists and knows its search attributes, before anybody asks for it. Blocks.
+    fn found_namespace(&self, namespace: NamespaceOptions) -> Result<(), DatabaseError> {
         let NamespaceOptions { name, search_attributes } = namespace;
-        if self.read_namespaces().id(&name).is_none() {
-            let id = uuid::Uuid::new_v4().to_string();
-            let record = NamespaceRecord { name: name.clone(), id, retention: RETENTION, ..NamespaceRecord::default() };
-            self.save_namespace(record).await?;
-        }
         let known = self.read_namespaces().custom_attributes(&name);
         let missing: Vec<_> = search_attributes.into_iter().filter(|(name, _)| !known.contains_key(name)).collect();
-        if missing.is_empty() {
+        let record = self.read_namespaces().id(&name).is_none().then(|| NamespaceRecord {
+            name: name.clone(),
+            id: uuid::Uuid::new_v4().to_string(),
+            retention: RETENTION,
+            ..NamespaceRecord::default()
+        });
+        if record.is_none() && missing.is_empty() {
             return Ok(());
         }
-        let (namespace, kept) = (name.clone(), missing.clone());
-        let ticket = self.database.apply(windlass_sqlite::Ack::Durable, move |tx| {
-            kept.iter().try_for_each(|(attribute, kind)| persist::save_attribute(tx, &namespace, attribute, *kind))
+        let (written, done) = std::sync::mpsc::channel();
+        let (kept, kept_record, namespace) = (missing.clone(), record.clone(), name.clone());
+        let _answered_below = self.database.apply(Ack::Durable, move |tx| {
+            if let Some(record) = &kept_record {
+                persist::save_namespace(tx, record)?;
+            }
+            kept.iter().try_for_each(|(attribute, kind)| persist::save_attribute(tx, &namespace, attribute, *kind))?;
+            tx.after_sync(move || written.send(()).unwrap_or_default());
+            Ok(())
         });
-        ticket.await.map_err(|error| unavailable(&error))?;
+        done.recv().map_err(|_| DatabaseError::Closed)?;
         let mut namespaces = self.namespaces.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        namespaces.records.extend(record.map(|record| (name.clone(), record)));
         for (attribute, kind) in missing {
             namespaces.add_attribute(&name, attribute, kind);
         }
@@ -147,7 +148,7 @@ impl Core {
 
     /// Does what is due for a run.
     fn ring_run(self: &Arc<Self>, run: &RunKey) {
-        let rung = self.with_run_acked(&Target::of(run), windlass_sqlite::Ack::Written, |run, env| {
+        let rung = self.with_run_acked(&Target::of(run), Ack::Written, |run, env| {
             self.ring(run, env);
             Ok(())
         });

@@ -5,7 +5,7 @@ use std::{sync::OnceLock, time::Duration};
 use temporalio_protos::temporal::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::support::server::Server;
+use crate::support::server::{self, Server};
 
 pub(super) type Client = WorkflowServiceClient<Channel>;
 
@@ -25,10 +25,9 @@ const PATIENT: [&str; 2] = ["--dynamic-config-value", "history.workflowIdReuseMi
 impl Peer {
     fn address(self) -> &'static str {
         static REAL: OnceLock<Server> = OnceLock::new();
-        static SECOND: OnceLock<Server> = OnceLock::new();
         match self {
             Self::Real => &REAL.get_or_init(|| Server::start(&PATIENT)).address,
-            Self::Engine => &SECOND.get_or_init(|| Server::start(&PATIENT)).address,
+            Self::Engine => &server::embedded().address,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, poll, stream};
 use tempfile::TempDir;
 use temporalio_protos::temporal::api::enums::v1::EventType;
 use windlass_engine::Limits;
@@ -11,6 +11,7 @@ use super::{
     host::{Host, file, workflow_of},
     load::Load,
     plan::complete,
+    script::is_unavailable,
 };
 use crate::support::block_on;
 
@@ -56,5 +57,35 @@ fn a_run_is_not_let_go_while_it_is_being_written() {
         let findings = evidence.judge(&facts);
         println!("one run in memory, one task in each queue\n{}", findings.report(&facts));
         findings.demand();
+    });
+}
+
+#[test]
+fn nothing_new_is_begun_while_too_many_writes_wait() {
+    const ROOM: usize = 10;
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits { waiting_writes: ROOM, ..Limits::default() }).await;
+        host.begin("w").await.unwrap();
+        let gate = host.disk.shut_gate();
+        let mut first = Box::pin(host.signal("w", "first"));
+        assert!(poll!(&mut first).is_pending());
+        tokio::task::block_in_place(|| gate.arrived.recv()).unwrap();
+        // The writer is busy with the first one; these wait behind it.
+        let ids: Vec<String> = (0..ROOM).map(|n| n.to_string()).collect();
+        let mut waiting: Vec<_> = ids.iter().map(|id| Box::pin(host.signal("w", id))).collect();
+        for signal in &mut waiting {
+            assert!(poll!(signal).is_pending());
+        }
+        assert!(is_unavailable(&host.signal("w", "one too many").await));
+        gate.open.send(()).unwrap();
+        first.await.unwrap();
+        for signal in waiting {
+            signal.await.unwrap();
+        }
+        host.signal("w", "one too many").await.unwrap();
+        let signals = host.events("w").await.into_iter().filter(|kind| *kind == EventType::WorkflowExecutionSignaled);
+        assert_eq!(signals.count(), ROOM + 2);
+        host.stop().await;
     });
 }

@@ -16,7 +16,7 @@ use temporalio_protos::temporal::api::workflowservice::v1::PollWorkflowTaskQueue
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use windlass_engine::{Call, Engine, Handle, Limits, NamespaceOptions, Options, grpc};
+use windlass_engine::{Call, Clock, Engine, Handle, Limits, NamespaceOptions, Options, SystemClock, grpc};
 use windlass_sqlite::{Database, Faults};
 
 use super::client::{Client, NAMESPACE};
@@ -108,6 +108,10 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) async fn start(directory: &TempDir, limits: Limits) -> Self {
+        Self::start_with(directory, limits, Arc::new(SystemClock)).await
+    }
+
+    pub(super) async fn start_with(directory: &TempDir, limits: Limits, clock: Arc<dyn Clock>) -> Self {
         let disk = Arc::new(Disk::default());
         let options = windlass_sqlite::Options {
             faults: Some(disk.clone()),
@@ -116,7 +120,7 @@ impl Host {
         let database = Database::open(options).unwrap();
         let losses = Arc::clone(&disk);
         database.on_failed_commit(move || losses.lost.send_modify(|lost| *lost += 1));
-        let (engine, handle) = Engine::open(Options { limits, ..Options::new(database) }).unwrap();
+        let (engine, handle) = Engine::open(Options { limits, clock, ..Options::new(database) }).unwrap();
         let default = NamespaceOptions { name: NAMESPACE.to_owned(), search_attributes: Vec::new() };
         handle.ensure_namespace(default).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

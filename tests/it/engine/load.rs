@@ -37,9 +37,12 @@ impl Load {
             let (stopped, names) = (stopped.clone(), Arc::clone(&names));
             let mut dice = Dice::seeded(seed.wrapping_add(n << 32));
             driving.spawn(async move {
-                while !*stopped.borrow() {
+                loop {
                     let name = names.fetch_add(1, Ordering::Relaxed);
                     driver.drive(&format!("w{name}"), &mut dice).await;
+                    if *stopped.borrow() {
+                        return;
+                    }
                 }
             });
         }

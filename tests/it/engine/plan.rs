@@ -180,16 +180,9 @@ impl Action {
             Self::Again => activity(AGAIN, id, 0, TASK_TIMEOUT),
             Self::Timer { ms } => timer(id.to_owned(), *ms),
             Self::LongTimer => timer(format!("long-{id}"), 600_000),
-            Self::Child(plan) => command(Do::StartChildWorkflowExecutionCommandAttributes(
-                StartChildWorkflowExecutionCommandAttributes {
-                    workflow_id: format!("{workflow_id}/{}/{id}", uuid::Uuid::new_v4().simple()),
-                    workflow_type: Some(WorkflowType { name: WORKFLOW.to_owned() }),
-                    task_queue: queue(QUEUE),
-                    input: payloads(&plan.write()),
-                    workflow_task_timeout: milliseconds(TASK_TIMEOUT),
-                    ..StartChildWorkflowExecutionCommandAttributes::default()
-                },
-            )),
+            Self::Child(plan) => {
+                start_child(&format!("{workflow_id}/{}/{id}", uuid::Uuid::new_v4().simple()), &plan.write())
+            }
         }
     }
 }
@@ -232,6 +225,15 @@ pub(super) fn activity(kind: &str, id: &str, maximum_attempts: i32, timeout: u64
     }))
 }
 
+/// An activity that may take an hour but must not be silent for longer than this.
+pub(super) fn heartbeating_activity(kind: &str, id: &str, silence: u64) -> Command {
+    let mut activity = activity(kind, id, 0, 3_600_000);
+    if let Some(Do::ScheduleActivityTaskCommandAttributes(attributes)) = &mut activity.attributes {
+        attributes.heartbeat_timeout = milliseconds(silence);
+    }
+    activity
+}
+
 pub(super) fn timer(timer_id: String, ms: u64) -> Command {
     let start_to_fire_timeout = milliseconds(ms);
     command(Do::StartTimerCommandAttributes(StartTimerCommandAttributes { timer_id, start_to_fire_timeout }))
@@ -246,6 +248,17 @@ fn signal_child(child: &WorkflowExecution) -> Command {
         execution: Some(child.clone()),
         signal_name: GO.to_owned(),
         ..SignalExternalWorkflowExecutionCommandAttributes::default()
+    }))
+}
+
+pub(super) fn start_child(workflow_id: &str, input: &str) -> Command {
+    command(Do::StartChildWorkflowExecutionCommandAttributes(StartChildWorkflowExecutionCommandAttributes {
+        workflow_id: workflow_id.to_owned(),
+        workflow_type: Some(WorkflowType { name: WORKFLOW.to_owned() }),
+        task_queue: queue(QUEUE),
+        input: payloads(input),
+        workflow_task_timeout: milliseconds(TASK_TIMEOUT),
+        ..StartChildWorkflowExecutionCommandAttributes::default()
     }))
 }
 

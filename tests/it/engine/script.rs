@@ -1,5 +1,7 @@
 //! Single requests to an engine in this process, for tests that go step by step.
 
+use std::time::Duration;
+
 use temporalio_protos::temporal::api::{
     command::v1::Command,
     common::v1::WorkflowType,
@@ -12,13 +14,16 @@ use temporalio_protos::temporal::api::{
         SignalWorkflowExecutionResponse, StartWorkflowExecutionRequest, StartWorkflowExecutionResponse,
     },
 };
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::{
     client::{NAMESPACE, QUEUE, execution, queue},
     host::Host,
     plan::{GO, WORKFLOW},
 };
+
+/// Less than a poll waits, and more than anything takes that was not lost.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Host {
     /// Starts a workflow; returns its run id.
@@ -50,6 +55,17 @@ impl Host {
         self.call("PollWorkflowTaskQueue", &request, local).await
     }
 
+    /// The next workflow task, from an engine that may lose commits meanwhile.
+    pub(super) async fn insist_on_task(&self) -> PollWorkflowTaskQueueResponse {
+        loop {
+            let task = tokio::time::timeout(PATIENCE, self.workflow_task(false)).await.expect("a task comes");
+            match task {
+                Ok(task) => return task,
+                Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+            }
+        }
+    }
+
     pub(super) async fn activity(&self, local: bool) -> Result<PollActivityTaskQueueResponse, Status> {
         let request = PollActivityTaskQueueRequest {
             namespace: NAMESPACE.to_owned(),
@@ -71,6 +87,20 @@ impl Host {
             ..RespondWorkflowTaskCompletedRequest::default()
         };
         self.call("RespondWorkflowTaskCompleted", &request, false).await
+    }
+
+    /// As [`decide`](Self::decide), until the engine has kept it or says why not.
+    pub(super) async fn insist_on_decision(
+        &self,
+        task: &PollWorkflowTaskQueueResponse,
+        commands: Vec<Command>,
+    ) -> Result<RespondWorkflowTaskCompletedResponse, Status> {
+        loop {
+            match self.decide(task, commands.clone()).await {
+                Err(status) if status.code() == Code::Unavailable => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// The types of a workflow's events so far.
@@ -101,5 +131,5 @@ pub(super) fn signal(workflow_id: &str, request_id: &str) -> SignalWorkflowExecu
 }
 
 pub(super) fn is_unavailable<T>(answer: &Result<T, Status>) -> bool {
-    answer.as_ref().err().is_some_and(|status| status.code() == tonic::Code::Unavailable)
+    answer.as_ref().err().is_some_and(|status| status.code() == Code::Unavailable)
 }

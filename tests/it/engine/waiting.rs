@@ -69,8 +69,7 @@ fn tasks_that_waited_are_handed_out_after_a_commit_was_lost() {
         let host = Host::start(&directory, Limits::default()).await;
         host.begin("waiting").await.unwrap();
         lose_a_commit(&host, "waiting").await;
-        let task = tokio::time::timeout(PATIENCE, host.workflow_task(false)).await.expect("a task comes").unwrap();
-        assert_eq!(workflow_of(&task), "waiting");
+        assert_eq!(workflow_of(&host.insist_on_task().await), "waiting");
         host.stop().await;
     });
 }
@@ -85,7 +84,7 @@ fn a_timer_whose_firing_was_lost_fires_again() {
         host.decide(&task, vec![timer("t".to_owned(), 100)]).await.unwrap();
         // Nothing else is written until the timer fires.
         host.disk.failing.store(1, Ordering::SeqCst);
-        let task = tokio::time::timeout(PATIENCE, host.workflow_task(false)).await.expect("the timer fires").unwrap();
+        let task = host.insist_on_task().await;
         let events = task.history.unwrap().events;
         let fired = events.iter().filter(|event| event.event_type() == EventType::TimerFired).count();
         assert_eq!((fired, host.disk.failing.load(Ordering::SeqCst)), (1, 0));

@@ -50,10 +50,10 @@ impl Rig {
     ) -> Self {
         let (clock, dir) = (Arc::new(SkippingClock::new()), TempDir::new().unwrap());
         let database = Database::open(windlass_sqlite::Options::new(dir.path().join("engine.db"))).unwrap();
-        let (engine, handle) = Engine::open(Options { clock: clock.clone(), ..Options::new(database) }).unwrap();
         let search_attributes = attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword)).into();
         let namespace = NamespaceOptions { name: "default".to_owned(), search_attributes };
-        handle.ensure_namespace(namespace).await.unwrap();
+        let options = Options { clock: clock.clone(), namespaces: vec![namespace], ..Options::new(database) };
+        let (engine, handle) = Engine::open(options).unwrap();
         let stop = CancellationToken::new();
         let running = tokio::spawn(engine.run(stop.clone()));
 

@@ -25,7 +25,7 @@ use temporalio_protos::temporal::api::{
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use windlass_engine::{Call, Clock, Engine, Handle, NamespaceOptions, Options, SkippingClock};
+use windlass_engine::{Call, Clock, Engine, Handle, Options, SkippingClock};
 use windlass_sqlite::Database;
 
 pub(crate) const WORKFLOWS: &str = "temporal.api.workflowservice.v1.WorkflowService";
@@ -50,8 +50,6 @@ impl Rig {
 
     pub(crate) async fn on(dir: Arc<TempDir>, clock: Arc<dyn Clock>) -> Self {
         let (engine, handle) = Engine::open(Options { clock, ..Options::new(database(dir.path())) }).unwrap();
-        let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };
-        handle.ensure_namespace(default).await.unwrap();
         let stop = CancellationToken::new();
         let running = engine.run(stop.clone());
         let running = tokio::spawn(async move { running.await.unwrap() });
@@ -73,7 +71,7 @@ impl Rig {
         request: &impl Message,
     ) -> Result<Response, Status> {
         let message = request.encode_to_vec().into();
-        let call = Call { service: service.to_owned(), rpc: rpc.to_owned(), message, timeout: None, local: false };
+        let call = Call { service: service.to_owned(), rpc: rpc.to_owned(), message, timeout: None, local: true };
         let answer = tokio::time::timeout(Duration::from_secs(30), self.engine.call(call)).await;
         Ok(Response::decode(&*answer.expect("an answer in time")?).unwrap())
     }

@@ -47,7 +47,7 @@ impl World {
             let kind = event.event_type();
             ensure!(event.event_id == id, "event {} stands in place {id}", event.event_id);
             ensure!(event.event_time.is_some(), "event {id} has no time");
-            let attributes = event.attributes.as_ref().ok_or(format!("event {id} says nothing"))?;
+            let attributes = event.attributes.as_ref().ok_or_else(|| format!("event {id} says nothing"))?;
             ensure!(attributes.event_type() == kind, "event {id} is not of its kind");
             ensure!(!closed, "event {id} comes after the end");
             for (reference, wanted) in references(attributes) {

@@ -218,7 +218,6 @@ fn message(update_id: &str, kind: &str, body: &impl prost::Message) -> Message {
         body: Some(Any {
             type_url: format!("type.googleapis.com/temporal.api.update.v1.{kind}"),
             value: body.encode_to_vec(),
-            ..Any::default()
         }),
         ..Message::default()
     }

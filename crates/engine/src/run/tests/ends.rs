@@ -12,7 +12,7 @@ use super::{
 };
 use crate::time::{SECOND, moment};
 
-const PLAIN: Beginning = Beginning {
+pub(super) const PLAIN: Beginning = Beginning {
     retried: false,
     is_child: false,
     delay_seconds: 0,
@@ -21,16 +21,13 @@ const PLAIN: Beginning = Beginning {
     described: false,
 };
 
-fn decide(commands: Vec<Do>) -> Happening {
+pub(super) fn decision(commands: Vec<Do>) -> Decision {
     let updates = UpdateAnswer::Silence;
-    Happening::Decide(Decision {
-        commands,
-        described: false,
-        heartbeat: false,
-        wants_next: false,
-        caches: false,
-        updates,
-    })
+    Decision { commands, described: false, heartbeat: false, wants_next: false, caches: false, updates }
+}
+
+pub(super) fn decide(commands: Vec<Do>) -> Happening {
+    Happening::Decide(decision(commands))
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Random lives of runs. After every step history must hold together, and must tell all there is to tell.
 //!
-//! `script` says what may happen, `world` makes it happen to a run as the engine would, `checks` judges what came of it.
+//! `script` says what may happen, `world` and `deeds` make it happen to a run as the engine would, `checks` judges what came of it.
 
 mod checks;
 mod commands;
+mod deeds;
 mod ends;
+mod resets;
 mod script;
 mod world;
 
