@@ -86,6 +86,15 @@ pub(crate) const ALL: &[Proof] = &[
         unit_filter: None,
     },
     Proof {
+        command: "kill",
+        description: "the engine killed under load loses nothing it acknowledged",
+        filter: "engine::kill",
+        variable: "WINDLASS_KILLS",
+        size: Size::Option("--times", 200),
+        first: None,
+        unit_filter: None,
+    },
+    Proof {
         command: "record-histories",
         description: "record the histories that later versions must replay",
         filter: "replay::",
