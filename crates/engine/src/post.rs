@@ -123,7 +123,7 @@ impl Core {
             memo: child.memo.clone(),
             search_attributes: child.search_attributes.clone(),
             user_metadata: letter.user_metadata.clone(),
-            priority: child.priority.clone().or(parent_state.priority.clone()),
+            priority: child.priority.clone().or_else(|| parent_state.priority.clone()),
             first_task_backoff: Some(prost_wkt_types::Duration::default()),
             parent_namespace_id: self.read_namespaces().id(&parent.namespace).unwrap_or_default(),
             parent: Some(Parent {

@@ -28,7 +28,7 @@ const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
 pub(crate) enum Progress {
     Admitted,
     Accepted,
-    Completed(Outcome),
+    Completed(Box<Outcome>),
     /// It will not be answered here; the sender may try again if the refusal says so.
     Aborted(Refusal),
 }
@@ -121,7 +121,7 @@ impl Run {
         }
         let record = self.state.updates.get(id)?;
         Some(match record {
-            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Outcome::default()),
+            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Box::default()),
             UpdateRecord { accepted_id: 1.., .. } => Progress::Accepted,
             _ => Progress::Admitted,
         })
@@ -144,7 +144,7 @@ impl Run {
                 id: format!("{id}/request"),
                 protocol_instance_id: id.clone(),
                 sequencing_id: Some(SequencingId::EventId(started_id - 1)),
-                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec(), ..Any::default() }),
+                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec() }),
             });
         }
         messages
@@ -229,7 +229,7 @@ impl Run {
         };
         let completed_id = self.write(env, Attributes::WorkflowExecutionUpdateCompletedEventAttributes(attributes));
         self.state.updates.insert(id.to_owned(), UpdateRecord { completed_id, ..record });
-        self.tell(id, Progress::Completed(outcome));
+        self.tell(id, Progress::Completed(Box::new(outcome)));
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Run {
 }
 
 fn failed(failure: Failure) -> Progress {
-    Progress::Completed(Outcome { value: Some(outcome::Value::Failure(failure)) })
+    Progress::Completed(Box::new(Outcome { value: Some(outcome::Value::Failure(failure)) }))
 }
 
 fn wrong_state(id: &str, message: &str, state: &str) -> BadMessage {

@@ -58,7 +58,7 @@ struct Eager<'a> {
 /// What a start finds.
 enum Verdict {
     New,
-    Existing(Started),
+    Existing(Box<Started>),
     Replace,
 }
 
@@ -126,7 +126,6 @@ impl Core {
             started: started.started,
             signal_link: Some(signal_link),
             first_execution_run_id: started.first_run_id,
-            ..SignalWithStartWorkflowExecutionResponse::default()
         })
     }
 
@@ -167,7 +166,7 @@ impl Core {
             };
             match (verdict, current) {
                 (Verdict::Existing(started), _) => {
-                    self.use_existing(workflow, epoch, &namespace, &workflow_id, started, then)
+                    self.use_existing(workflow, epoch, &namespace, &workflow_id, *started, then)
                 }
                 (Verdict::Replace, Some((_, run_id))) => {
                     let target = Target::new(&namespace, &workflow_id, &run_id);
@@ -336,13 +335,13 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
 fn judge(current: &Run, spec: &StartSpec, policies: Policies) -> Result<Verdict, Refusal> {
     let state = &current.state;
     let existing = |started| {
-        Verdict::Existing(Started {
+        Verdict::Existing(Box::new(Started {
             run_id: state.run_id.clone(),
             first_run_id: state.first_run_id.clone(),
             started,
             status: state.status,
             eager: None,
-        })
+        }))
     };
     if state.create_request_id == spec.request_id {
         return Ok(existing(true));
