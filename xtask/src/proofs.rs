@@ -26,6 +26,8 @@ pub(crate) struct Proof {
 enum Size {
     /// The option that names it, and its value when the option is absent.
     Option(&'static str, u64),
+    /// As above, and the variable for the seed, which `--seed` sets.
+    Seeded(&'static str, u64, &'static str),
     /// Always this.
     Fixed(u64),
 }
@@ -45,6 +47,14 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::chaos",
         variable: "WINDLASS_CHAOS_RUNS",
         size: Size::Option("--runs", 100),
+        unit_filter: None,
+    },
+    Proof {
+        command: "kill",
+        description: "the embedded engine killed at random under load",
+        filter: "engine::kill",
+        variable: "WINDLASS_KILLS",
+        size: Size::Seeded("--times", 200, "WINDLASS_KILL_SEED"),
         unit_filter: None,
     },
     Proof {
@@ -81,32 +91,46 @@ impl Proof {
     pub(crate) fn usage(&self) -> String {
         match self.size {
             Size::Option(option, _) => format!("{} [{option} N]", self.command),
+            Size::Seeded(option, ..) => format!("{} [{option} N] [--seed S]", self.command),
             Size::Fixed(_) => self.command.to_owned(),
         }
     }
 
     pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
-        let size = self.parse(arguments)?.to_string();
+        let (size, seed) = self.parse(arguments)?;
+        let size = size.to_string();
         if let Some(filter) = self.unit_filter {
             let mut unit = cargo(&["test", "-p", "windlass-core", "--lib", "--", filter, "--nocapture"]);
             run(unit.env("PROPTEST_CASES", &size))?;
         }
         run(&mut cargo(&["build", "-p", "windlass"]))?;
         let mut proof = integration(&["--", self.filter, "--nocapture", "--test-threads", "1"])?;
+        if let (Size::Seeded(.., variable), Some(seed)) = (&self.size, seed) {
+            proof.env(variable, seed.to_string());
+        }
         run(proof.env(self.variable, &size))
     }
 
-    fn parse(&self, arguments: &[String]) -> Result<u64> {
-        match (&self.size, arguments) {
-            (Size::Option(_, size) | Size::Fixed(size), []) => Ok(*size),
-            (Size::Option(option, _), [given, number]) if given == option => number
-                .parse()
-                .ok()
-                .filter(|number| *number > 0)
-                .with_context(|| format!("{option} {number}: write a whole number above zero")),
-            _ => bail!("usage: cargo xtask {}", self.usage()),
+    /// The size and, if it was given, the seed.
+    fn parse(&self, arguments: &[String]) -> Result<(u64, Option<u64>)> {
+        let (Size::Option(_, size) | Size::Seeded(_, size, _) | Size::Fixed(size)) = &self.size;
+        let (mut size, mut seed) = (*size, None);
+        for pair in arguments.chunks(2) {
+            match (&self.size, pair) {
+                (Size::Option(option, _) | Size::Seeded(option, ..), [given, text]) if given == option => {
+                    size = number(option, text)?;
+                }
+                (Size::Seeded(..), [given, text]) if given == "--seed" => seed = Some(number("--seed", text)?),
+                _ => bail!("usage: cargo xtask {}", self.usage()),
+            }
         }
+        Ok((size, seed))
     }
+}
+
+fn number(option: &str, text: &str) -> Result<u64> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.with_context(|| format!("{option} {text}: write a whole number above zero"))
 }
 
 #[cfg(test)]
@@ -115,10 +139,14 @@ mod tests {
 
     #[test]
     fn sizes_come_from_the_option_or_the_table() {
-        let cases: [(&str, &[&str], Result<u64, &str>); 8] = [
-            ("props", &[], Ok(1000)),
-            ("props", &["--cases", "20"], Ok(20)),
-            ("record-histories", &[], Ok(1)),
+        let cases: [(&str, &[&str], Result<(u64, Option<u64>), &str>); 12] = [
+            ("props", &[], Ok((1000, None))),
+            ("props", &["--cases", "20"], Ok((20, None))),
+            ("record-histories", &[], Ok((1, None))),
+            ("kill", &[], Ok((200, None))),
+            ("kill", &["--seed", "7"], Ok((200, Some(7)))),
+            ("kill", &["--times", "20", "--seed", "7"], Ok((20, Some(7)))),
+            ("props", &["--seed", "7"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--cases"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--runs", "20"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--cases", "0"], Err("--cases 0: write a whole number above zero")),

@@ -45,9 +45,12 @@ pub(crate) struct Slot {
     workflow: Mutex<Workflow>,
 }
 
+/// By namespace and workflow id.
+type Slots = HashMap<(Arc<str>, Arc<str>), Arc<Slot>>;
+
 pub(crate) struct Registry {
     /// All of them belong to the present memory.
-    slots: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<Slot>>>,
+    slots: Mutex<Slots>,
     /// Changes only while `slots` is locked.
     epoch: AtomicU64,
     tick: AtomicU64,
@@ -94,7 +97,7 @@ impl Registry {
     }
 
     /// Lets the quarter go that was used least recently, as far as nothing is under way there.
-    fn let_idle_ones_go(&self, slots: &mut HashMap<(Arc<str>, Arc<str>), Arc<Slot>>) {
+    fn let_idle_ones_go(&self, slots: &mut Slots) {
         let now = self.tick.load(Ordering::Relaxed);
         let mut ages: Vec<u64> =
             slots.values().filter_map(|slot| slot.workflow.try_lock().ok().map(|workflow| workflow.used)).collect();
@@ -112,7 +115,7 @@ impl Registry {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Arc<str>), Arc<Slot>>> {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

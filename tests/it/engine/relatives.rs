@@ -21,7 +21,10 @@ async fn live(host: &Host) -> Vec<EventType> {
         let task = host.insist_on_task().await;
         let commands = match workflow_of(&task).as_str() {
             "child" => vec![complete()],
-            _ if has(&task, EventType::ChildWorkflowExecutionCompleted) => return host.events("parent").await,
+            _ if has(&task, EventType::ChildWorkflowExecutionCompleted) => {
+                host.disk.heal();
+                return host.events("parent").await;
+            }
             _ if !initiated => vec![start_child("child", "")],
             _ => Vec::new(),
         };
