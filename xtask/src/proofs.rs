@@ -17,8 +17,19 @@ pub(crate) struct Proof {
     /// The variable those tests read.
     variable: &'static str,
     size: Size,
+    /// Where a sequence of cases, or of chances, starts, for those that have one.
+    first: Option<First>,
     /// Unit tests with the same purpose, run first with `PROPTEST_CASES`.
     unit_filter: Option<&'static str>,
+}
+
+/// The option that names the start, and the variable it is passed in.
+#[derive(Debug)]
+struct First {
+    option: &'static str,
+    variable: &'static str,
+    /// The size when only the start is named.
+    alone: u64,
 }
 
 /// What the variable is set to.
@@ -26,8 +37,6 @@ pub(crate) struct Proof {
 enum Size {
     /// The option that names it, and its value when the option is absent.
     Option(&'static str, u64),
-    /// As above, and the variable for the seed, which `--seed` sets.
-    Seeded(&'static str, u64, &'static str),
     /// Always this.
     Fixed(u64),
 }
@@ -39,6 +48,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::invariants",
         variable: "WINDLASS_PROP_CASES",
         size: Size::Option("--cases", 1000),
+        first: None,
         unit_filter: Some("invariants"),
     },
     Proof {
@@ -47,14 +57,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::chaos",
         variable: "WINDLASS_CHAOS_RUNS",
         size: Size::Option("--runs", 100),
-        unit_filter: None,
-    },
-    Proof {
-        command: "kill",
-        description: "the embedded engine killed at random under load",
-        filter: "engine::kill",
-        variable: "WINDLASS_KILLS",
-        size: Size::Seeded("--times", 200, "WINDLASS_KILL_SEED"),
+        first: None,
         unit_filter: None,
     },
     Proof {
@@ -63,6 +66,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::flat_history",
         variable: "WINDLASS_FLAT_TURNS",
         size: Size::Option("--turns", 1000),
+        first: None,
         unit_filter: None,
     },
     Proof {
@@ -71,6 +75,25 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::long_wait",
         variable: "WINDLASS_PARKED_RUNS",
         size: Size::Option("--runs", 1000),
+        first: None,
+        unit_filter: None,
+    },
+    Proof {
+        command: "diff",
+        description: "the engine answers like the real server, whatever the script",
+        filter: "diff::",
+        variable: "WINDLASS_DIFF_SEEDS",
+        size: Size::Option("--seeds", 200),
+        first: Some(First { option: "--seed", variable: "WINDLASS_DIFF_SEED", alone: 1 }),
+        unit_filter: None,
+    },
+    Proof {
+        command: "kill",
+        description: "the engine killed under load loses nothing it acknowledged",
+        filter: "engine::kill",
+        variable: "WINDLASS_KILLS",
+        size: Size::Option("--times", 200),
+        first: Some(First { option: "--seed", variable: "WINDLASS_KILL_SEED", alone: 200 }),
         unit_filter: None,
     },
     Proof {
@@ -79,6 +102,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "replay::",
         variable: "WINDLASS_RECORD_HISTORIES",
         size: Size::Fixed(1),
+        first: None,
         unit_filter: None,
     },
 ];
@@ -89,15 +113,18 @@ pub(crate) fn find(command: &str) -> Option<&'static Proof> {
 
 impl Proof {
     pub(crate) fn usage(&self) -> String {
-        match self.size {
+        let size = match self.size {
             Size::Option(option, _) => format!("{} [{option} N]", self.command),
-            Size::Seeded(option, ..) => format!("{} [{option} N] [--seed S]", self.command),
             Size::Fixed(_) => self.command.to_owned(),
+        };
+        match &self.first {
+            Some(first) => format!("{size} [{} N]", first.option),
+            None => size,
         }
     }
 
     pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
-        let (size, seed) = self.parse(arguments)?;
+        let Sizes { size, first } = self.parse(arguments)?;
         let size = size.to_string();
         if let Some(filter) = self.unit_filter {
             let mut unit = cargo(&["test", "-p", "windlass-core", "--lib", "--", filter, "--nocapture"]);
@@ -105,32 +132,46 @@ impl Proof {
         }
         run(&mut cargo(&["build", "-p", "windlass"]))?;
         let mut proof = integration(&["--", self.filter, "--nocapture", "--test-threads", "1"])?;
-        if let (Size::Seeded(.., variable), Some(seed)) = (&self.size, seed) {
-            proof.env(variable, seed.to_string());
+        if let (Some(First { variable, .. }), Some(first)) = (&self.first, first) {
+            proof.env(variable, first.to_string());
         }
         run(proof.env(self.variable, &size))
     }
 
-    /// The size and, if it was given, the seed.
-    fn parse(&self, arguments: &[String]) -> Result<(u64, Option<u64>)> {
-        let (Size::Option(_, size) | Size::Seeded(_, size, _) | Size::Fixed(size)) = &self.size;
-        let (mut size, mut seed) = (*size, None);
-        for pair in arguments.chunks(2) {
-            match (&self.size, pair) {
-                (Size::Option(option, _) | Size::Seeded(option, ..), [given, text]) if given == option => {
-                    size = number(option, text)?;
+    fn parse(&self, arguments: &[String]) -> Result<Sizes> {
+        let (mut size, mut first) = (None, None);
+        for option in arguments.chunks(2) {
+            match (option, &self.size, &self.first) {
+                ([given, number], Size::Option(option, _), _) if given == option => {
+                    size = Some(
+                        number
+                            .parse()
+                            .ok()
+                            .filter(|number| *number > 0)
+                            .with_context(|| format!("{option} {number}: write a whole number above zero"))?,
+                    );
                 }
-                (Size::Seeded(..), [given, text]) if given == "--seed" => seed = Some(number("--seed", text)?),
+                ([given, number], _, Some(First { option, .. })) if given == option => {
+                    first =
+                        Some(number.parse().ok().with_context(|| format!("{option} {number}: write a whole number"))?);
+                }
                 _ => bail!("usage: cargo xtask {}", self.usage()),
             }
         }
-        Ok((size, seed))
+        let (Size::Option(_, default) | Size::Fixed(default)) = self.size;
+        let default = match &self.first {
+            Some(First { alone, .. }) if first.is_some() => *alone,
+            _ => default,
+        };
+        Ok(Sizes { size: size.unwrap_or(default), first })
     }
 }
 
-fn number(option: &str, text: &str) -> Result<u64> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.with_context(|| format!("{option} {text}: write a whole number above zero"))
+/// What the options say.
+#[derive(Debug, PartialEq, Eq)]
+struct Sizes {
+    size: u64,
+    first: Option<u64>,
 }
 
 #[cfg(test)]
@@ -139,19 +180,24 @@ mod tests {
 
     #[test]
     fn sizes_come_from_the_option_or_the_table() {
-        let cases: [(&str, &[&str], Result<(u64, Option<u64>), &str>); 12] = [
-            ("props", &[], Ok((1000, None))),
-            ("props", &["--cases", "20"], Ok((20, None))),
-            ("record-histories", &[], Ok((1, None))),
-            ("kill", &[], Ok((200, None))),
-            ("kill", &["--seed", "7"], Ok((200, Some(7)))),
-            ("kill", &["--times", "20", "--seed", "7"], Ok((20, Some(7)))),
-            ("props", &["--seed", "7"], Err("usage: cargo xtask props [--cases N]")),
+        let size = |size| Sizes { size, first: None };
+        let from = |size, first| Sizes { size, first: Some(first) };
+        let cases: [(&str, &[&str], Result<Sizes, &str>); 15] = [
+            ("props", &[], Ok(size(1000))),
+            ("props", &["--cases", "20"], Ok(size(20))),
+            ("record-histories", &[], Ok(size(1))),
             ("props", &["--cases"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--runs", "20"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--cases", "0"], Err("--cases 0: write a whole number above zero")),
             ("chaos", &["--runs", "many"], Err("--runs many: write a whole number above zero")),
             ("record-histories", &["--runs", "1"], Err("usage: cargo xtask record-histories")),
+            ("diff", &[], Ok(size(200))),
+            ("diff", &["--seed", "0"], Ok(from(1, 0))),
+            ("diff", &["--seed", "7", "--seeds", "3"], Ok(from(3, 7))),
+            ("kill", &["--seed", "7"], Ok(from(200, 7))),
+            ("kill", &["--times", "20", "--seed", "7"], Ok(from(20, 7))),
+            ("diff", &["--seed", "x"], Err("--seed x: write a whole number")),
+            ("diff", &["--seed"], Err("usage: cargo xtask diff [--seeds N] [--seed N]")),
         ];
         for (command, arguments, expected) in cases {
             let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
