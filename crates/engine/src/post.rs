@@ -243,6 +243,10 @@ impl Core {
                 if signal.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
                 }
+                if run.state.signal_request_ids.contains(&letter.request_id) {
+                    // It arrived before the answer was lost, whatever the run has done since.
+                    return Ok(());
+                }
                 run.signal(
                     env,
                     Signal {
@@ -284,6 +288,9 @@ impl Core {
             let delivered = self.with_run(&receiver, |run, env| {
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
+                }
+                if run.state.cancel_request_id == letter.request_id {
+                    return Ok(());
                 }
                 let asked_by = Some((execution_of(sender), letter.initiated_id));
                 run.request_cancel(env, &letter.request_id, &cancel.reason, "history-service", asked_by)

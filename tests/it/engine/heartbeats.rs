@@ -108,6 +108,7 @@ fn an_activity_that_shows_signs_of_life_is_not_given_up() {
         beat(&host, &activity).await.unwrap();
         pass(&host, &clock, 1035).await;
         assert_eq!(beat(&host, &activity).await.unwrap_err().code(), Code::NotFound);
+        clock.set(1036);
         assert_eq!(host.activity(false).await.unwrap().attempt, 2);
         host.stop().await;
     });

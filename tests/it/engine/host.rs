@@ -16,10 +16,10 @@ use temporalio_protos::temporal::api::workflowservice::v1::PollWorkflowTaskQueue
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use windlass_engine::{Call, Clock, Engine, Handle, Limits, NamespaceOptions, Options, SystemClock, grpc};
+use windlass_engine::{Call, Clock, Engine, Handle, Limits, Options, SystemClock, grpc};
 use windlass_sqlite::{Database, Faults};
 
-use super::client::{Client, NAMESPACE};
+use super::client::Client;
 
 const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
 
@@ -121,8 +121,6 @@ impl Host {
         let losses = Arc::clone(&disk);
         database.on_failed_commit(move || losses.lost.send_modify(|lost| *lost += 1));
         let (engine, handle) = Engine::open(Options { limits, clock, ..Options::new(database) }).unwrap();
-        let default = NamespaceOptions { name: NAMESPACE.to_owned(), search_attributes: Vec::new() };
-        handle.ensure_namespace(default).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let stop = CancellationToken::new();

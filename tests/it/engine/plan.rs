@@ -243,7 +243,7 @@ fn cancel_timer(timer_id: String) -> Command {
     command(Do::CancelTimerCommandAttributes(CancelTimerCommandAttributes { timer_id }))
 }
 
-fn signal_child(child: &WorkflowExecution) -> Command {
+pub(super) fn signal_child(child: &WorkflowExecution) -> Command {
     command(Do::SignalExternalWorkflowExecutionCommandAttributes(SignalExternalWorkflowExecutionCommandAttributes {
         execution: Some(child.clone()),
         signal_name: GO.to_owned(),

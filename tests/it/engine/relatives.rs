@@ -1,35 +1,44 @@
 //! A parent and its child tell each other what they must, whichever commit is lost on the way.
 
 use tempfile::TempDir;
-use temporalio_protos::temporal::api::{enums::v1::EventType, workflowservice::v1::PollWorkflowTaskQueueResponse};
+use temporalio_protos::temporal::api::{
+    common::v1::WorkflowExecution, enums::v1::EventType, workflowservice::v1::PollWorkflowTaskQueueResponse,
+};
 use tonic::Code;
 use windlass_engine::Limits;
 
 use super::{
     host::{Fault, Host, workflow_of},
-    plan::{complete, start_child},
+    plan::{complete, signal_child, start_child},
 };
 use crate::support::block_on;
 
 /// More than it takes from the parent's decision to the child's end.
-const COMMITS: usize = 14;
+const COMMITS: usize = 18;
 
-/// Lives the lives of a parent and its child. Returns the parent's events.
+/// Lives the lives of a parent and its child, which ends when its parent says so. Returns the parent's events.
 async fn live(host: &Host) -> Vec<EventType> {
-    let mut initiated = false;
+    let child = WorkflowExecution { workflow_id: "child".to_owned(), ..WorkflowExecution::default() };
     loop {
         let task = host.insist_on_task().await;
         let commands = match workflow_of(&task).as_str() {
-            "child" => vec![complete()],
-            _ if has(&task, EventType::ChildWorkflowExecutionCompleted) => return host.events("parent").await,
-            _ if !initiated => vec![start_child("child", "")],
+            "child" if has(&task, EventType::WorkflowExecutionSignaled) => vec![complete()],
+            "child" => Vec::new(),
+            _ if has(&task, EventType::ChildWorkflowExecutionCompleted) => {
+                host.disk.heal();
+                return host.events("parent").await;
+            }
+            _ if !has(&task, EventType::StartChildWorkflowExecutionInitiated) => vec![start_child("child", "")],
+            _ if has(&task, EventType::ChildWorkflowExecutionStarted)
+                && !has(&task, EventType::SignalExternalWorkflowExecutionInitiated) =>
+            {
+                vec![signal_child(&child)]
+            }
             _ => Vec::new(),
         };
-        let parent = workflow_of(&task) == "parent";
-        match host.insist_on_decision(&task, commands).await {
-            Ok(_) => initiated |= parent,
+        if let Err(status) = host.insist_on_decision(&task, commands).await {
             // Another task took its place when the commit was lost.
-            Err(status) => assert_eq!(status.code(), Code::NotFound, "{status}"),
+            assert_eq!(status.code(), Code::NotFound, "{status}");
         }
     }
 }
@@ -39,7 +48,7 @@ fn has(task: &PollWorkflowTaskQueueResponse, kind: EventType) -> bool {
 }
 
 #[test]
-fn a_child_begins_once_and_its_end_is_heard_once_whichever_commit_is_lost() {
+fn a_child_begins_is_signalled_and_is_heard_of_once_whichever_commit_is_lost() {
     block_on(async {
         for lost in 0..COMMITS {
             let directory = TempDir::new().unwrap();
@@ -51,12 +60,15 @@ fn a_child_begins_once_and_its_end_is_heard_once_whichever_commit_is_lost() {
             for kind in [
                 EventType::StartChildWorkflowExecutionInitiated,
                 EventType::ChildWorkflowExecutionStarted,
+                EventType::ExternalWorkflowExecutionSignaled,
                 EventType::ChildWorkflowExecutionCompleted,
             ] {
                 let times = events.iter().filter(|event| **event == kind).count();
                 assert_eq!(times, 1, "{kind:?} when commit {lost} is lost: {events:?}");
             }
-            assert_eq!(host.events("child").await[0], EventType::WorkflowExecutionStarted);
+            let signals =
+                host.events("child").await.into_iter().filter(|it| *it == EventType::WorkflowExecutionSignaled);
+            assert_eq!(signals.count(), 1, "when commit {lost} is lost");
             host.stop().await;
         }
     });

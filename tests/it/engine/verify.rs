@@ -305,14 +305,8 @@ fn ends(attributes: &E) -> Option<(&'static str, i64, &'static str)> {
         E::ChildWorkflowExecutionCompletedEventAttributes(a) => {
             ("child workflows", a.initiated_event_id, "child workflows reported")
         }
-        E::StartChildWorkflowExecutionFailedEventAttributes(a) => {
-            ("child workflows", a.initiated_event_id, "child workflows not started")
-        }
         E::ExternalWorkflowExecutionSignaledEventAttributes(a) => {
             ("signals to children", a.initiated_event_id, "signals to children delivered")
-        }
-        E::SignalExternalWorkflowExecutionFailedEventAttributes(a) => {
-            ("signals to children", a.initiated_event_id, "signals to children refused")
         }
         _ => return None,
     })

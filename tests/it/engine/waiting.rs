@@ -6,18 +6,21 @@ use futures_util::poll;
 use tempfile::TempDir;
 use temporalio_protos::temporal::api::{
     enums::v1::{EventType, UpdateWorkflowExecutionLifecycleStage},
+    taskqueue::v1::StickyExecutionAttributes,
     update::v1::{Input, Meta, Request, WaitPolicy},
     workflowservice::v1::{
-        SignalWorkflowExecutionResponse, UpdateWorkflowExecutionRequest, UpdateWorkflowExecutionResponse,
+        PollWorkflowTaskQueueRequest, PollWorkflowTaskQueueResponse, RespondWorkflowTaskCompletedRequest,
+        RespondWorkflowTaskCompletedResponse, SignalWorkflowExecutionResponse, UpdateWorkflowExecutionRequest,
+        UpdateWorkflowExecutionResponse,
     },
 };
 use tonic::{Code, Status};
 use windlass_engine::Limits;
 
 use super::{
-    client::{NAMESPACE, execution},
+    client::{NAMESPACE, execution, milliseconds, sticky_queue},
     host::{Host, workflow_of},
-    plan::timer,
+    plan::{complete, timer},
     script::{is_unavailable, signal},
 };
 use crate::support::block_on;
@@ -143,6 +146,52 @@ fn a_repeated_signal_is_not_acknowledged_before_the_first_is_kept() {
         }
         let signals = host.events("w").await.into_iter().filter(|kind| *kind == EventType::WorkflowExecutionSignaled);
         assert_eq!(signals.count(), 1);
+        host.stop().await;
+    });
+}
+
+/// A worker that has a run cached is given its tasks before they are kept. What it decides about events that were lost
+/// must not be taken for a decision about those that came in their place.
+#[test]
+fn a_task_whose_start_was_lost_cannot_be_answered() {
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits::default()).await;
+        host.begin("w").await.unwrap();
+        let task = host.workflow_task(false).await.unwrap();
+        let cached = RespondWorkflowTaskCompletedRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_token: task.task_token,
+            sticky_attributes: Some(StickyExecutionAttributes {
+                worker_task_queue: sticky_queue("cached"),
+                schedule_to_start_timeout: milliseconds(60_000),
+            }),
+            ..RespondWorkflowTaskCompletedRequest::default()
+        };
+        let poll = PollWorkflowTaskQueueRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_queue: sticky_queue("cached"),
+            ..PollWorkflowTaskQueueRequest::default()
+        };
+        let mut cached_task =
+            Box::pin(host.call::<PollWorkflowTaskQueueResponse>("PollWorkflowTaskQueue", &poll, false));
+        assert!(poll!(&mut cached_task).is_pending());
+        let _: RespondWorkflowTaskCompletedResponse =
+            host.call("RespondWorkflowTaskCompleted", &cached, false).await.unwrap();
+
+        let gate = host.disk.shut_gate();
+        let mut lost = Box::pin(host.signal("w", "lost"));
+        assert!(poll!(&mut lost).is_pending());
+        let lost_task = cached_task.await.unwrap();
+        host.disk.failing.store(1, Ordering::SeqCst);
+        gate.open.send(()).unwrap();
+        assert!(is_unavailable(&lost.await));
+
+        host.signal("w", "kept").await.unwrap();
+        let task = host.insist_on_task().await;
+        assert_eq!(task.started_event_id, lost_task.started_event_id);
+        assert_eq!(host.decide(&lost_task, vec![complete()]).await.unwrap_err().code(), Code::NotFound);
+        host.decide(&task, vec![complete()]).await.unwrap();
         host.stop().await;
     });
 }
