@@ -17,8 +17,17 @@ pub(crate) struct Proof {
     /// The variable those tests read.
     variable: &'static str,
     size: Size,
+    /// Where a sequence of cases starts, for those that have one.
+    first: Option<First>,
     /// Unit tests with the same purpose, run first with `PROPTEST_CASES`.
     unit_filter: Option<&'static str>,
+}
+
+/// The option that names the first case, and the variable it is passed in. Alone, it means that case only.
+#[derive(Debug)]
+struct First {
+    option: &'static str,
+    variable: &'static str,
 }
 
 /// What the variable is set to.
@@ -37,6 +46,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::invariants",
         variable: "WINDLASS_PROP_CASES",
         size: Size::Option("--cases", 1000),
+        first: None,
         unit_filter: Some("invariants"),
     },
     Proof {
@@ -45,6 +55,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::chaos",
         variable: "WINDLASS_CHAOS_RUNS",
         size: Size::Option("--runs", 100),
+        first: None,
         unit_filter: None,
     },
     Proof {
@@ -53,6 +64,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::flat_history",
         variable: "WINDLASS_FLAT_TURNS",
         size: Size::Option("--turns", 1000),
+        first: None,
         unit_filter: None,
     },
     Proof {
@@ -61,6 +73,16 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "proofs::long_wait",
         variable: "WINDLASS_PARKED_RUNS",
         size: Size::Option("--runs", 1000),
+        first: None,
+        unit_filter: None,
+    },
+    Proof {
+        command: "diff",
+        description: "the engine answers like the real server, whatever the script",
+        filter: "diff::",
+        variable: "WINDLASS_DIFF_SEEDS",
+        size: Size::Option("--seeds", 200),
+        first: Some(First { option: "--seed", variable: "WINDLASS_DIFF_SEED" }),
         unit_filter: None,
     },
     Proof {
@@ -69,6 +91,7 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "replay::",
         variable: "WINDLASS_RECORD_HISTORIES",
         size: Size::Fixed(1),
+        first: None,
         unit_filter: None,
     },
 ];
@@ -79,34 +102,62 @@ pub(crate) fn find(command: &str) -> Option<&'static Proof> {
 
 impl Proof {
     pub(crate) fn usage(&self) -> String {
-        match self.size {
+        let size = match self.size {
             Size::Option(option, _) => format!("{} [{option} N]", self.command),
             Size::Fixed(_) => self.command.to_owned(),
+        };
+        match &self.first {
+            Some(first) => format!("{size} [{} N]", first.option),
+            None => size,
         }
     }
 
     pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
-        let size = self.parse(arguments)?.to_string();
+        let Sizes { size, first } = self.parse(arguments)?;
+        let size = size.to_string();
         if let Some(filter) = self.unit_filter {
             let mut unit = cargo(&["test", "-p", "windlass-core", "--lib", "--", filter, "--nocapture"]);
             run(unit.env("PROPTEST_CASES", &size))?;
         }
         run(&mut cargo(&["build", "-p", "windlass"]))?;
         let mut proof = integration(&["--", self.filter, "--nocapture", "--test-threads", "1"])?;
+        if let (Some(First { variable, .. }), Some(first)) = (&self.first, first) {
+            proof.env(variable, first.to_string());
+        }
         run(proof.env(self.variable, &size))
     }
 
-    fn parse(&self, arguments: &[String]) -> Result<u64> {
-        match (&self.size, arguments) {
-            (Size::Option(_, size) | Size::Fixed(size), []) => Ok(*size),
-            (Size::Option(option, _), [given, number]) if given == option => number
-                .parse()
-                .ok()
-                .filter(|number| *number > 0)
-                .with_context(|| format!("{option} {number}: write a whole number above zero")),
-            _ => bail!("usage: cargo xtask {}", self.usage()),
+    fn parse(&self, arguments: &[String]) -> Result<Sizes> {
+        let (mut size, mut first) = (None, None);
+        for option in arguments.chunks(2) {
+            match (option, &self.size, &self.first) {
+                ([given, number], Size::Option(option, _), _) if given == option => {
+                    size = Some(
+                        number
+                            .parse()
+                            .ok()
+                            .filter(|number| *number > 0)
+                            .with_context(|| format!("{option} {number}: write a whole number above zero"))?,
+                    );
+                }
+                ([given, number], _, Some(First { option, .. })) if given == option => {
+                    first =
+                        Some(number.parse().ok().with_context(|| format!("{option} {number}: write a whole number"))?);
+                }
+                _ => bail!("usage: cargo xtask {}", self.usage()),
+            }
         }
+        let (Size::Option(_, default) | Size::Fixed(default)) = self.size;
+        let default = if first.is_some() { 1 } else { default };
+        Ok(Sizes { size: size.unwrap_or(default), first })
     }
+}
+
+/// What the options say.
+#[derive(Debug, PartialEq, Eq)]
+struct Sizes {
+    size: u64,
+    first: Option<u64>,
 }
 
 #[cfg(test)]
@@ -115,15 +166,22 @@ mod tests {
 
     #[test]
     fn sizes_come_from_the_option_or_the_table() {
-        let cases: [(&str, &[&str], Result<u64, &str>); 8] = [
-            ("props", &[], Ok(1000)),
-            ("props", &["--cases", "20"], Ok(20)),
-            ("record-histories", &[], Ok(1)),
+        let size = |size| Sizes { size, first: None };
+        let from = |size, first| Sizes { size, first: Some(first) };
+        let cases: [(&str, &[&str], Result<Sizes, &str>); 13] = [
+            ("props", &[], Ok(size(1000))),
+            ("props", &["--cases", "20"], Ok(size(20))),
+            ("record-histories", &[], Ok(size(1))),
             ("props", &["--cases"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--runs", "20"], Err("usage: cargo xtask props [--cases N]")),
             ("props", &["--cases", "0"], Err("--cases 0: write a whole number above zero")),
             ("chaos", &["--runs", "many"], Err("--runs many: write a whole number above zero")),
             ("record-histories", &["--runs", "1"], Err("usage: cargo xtask record-histories")),
+            ("diff", &[], Ok(size(200))),
+            ("diff", &["--seed", "0"], Ok(from(1, 0))),
+            ("diff", &["--seed", "7", "--seeds", "3"], Ok(from(3, 7))),
+            ("diff", &["--seed", "x"], Err("--seed x: write a whole number")),
+            ("diff", &["--seed"], Err("usage: cargo xtask diff [--seeds N] [--seed N]")),
         ];
         for (command, arguments, expected) in cases {
             let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();

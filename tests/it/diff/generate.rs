@@ -421,7 +421,7 @@ impl Picture {
 }
 
 #[expect(deprecated, reason = "clients still send it")]
-fn terminate_if_running() -> WorkflowIdReusePolicy {
+pub(super) fn terminate_if_running() -> WorkflowIdReusePolicy {
     WorkflowIdReusePolicy::TerminateIfRunning
 }
 

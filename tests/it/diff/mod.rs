@@ -1,5 +1,8 @@
 //! Differential testing at the protocol: the same script is played on the real server and on the engine, and everything
 //! both answer is compared. No SDK takes part; the script is worker and client.
+//!
+//! `script` says what can be done, `cases` and `generate` make scripts, `play` carries one out on one server, `normal`
+//! and `ignored` say what is comparable, `compare` finds the first difference, `shrink` makes its script small.
 
 mod cases;
 mod chance;
@@ -9,92 +12,37 @@ mod ignored;
 mod normal;
 mod peer;
 mod play;
+mod run;
 mod script;
+mod shrink;
 
-use self::{compare::first_divergence, peer::Peer, play::play};
+use self::run::{Named, run};
 use crate::support::block_on;
+
+/// How many random scripts `cargo xtask test` plays; `cargo xtask diff --seeds N` plays more.
+const SEEDS: u64 = 40;
 
 #[test]
 fn known_traps() {
-    block_on(async {
-        let only = std::env::var("WINDLASS_DIFF_CASE").ok();
-        let mut failed = 0;
-        for (name, script) in cases::all() {
-            if only.as_ref().is_some_and(|only| only != name) {
-                continue;
-            }
-            let (real, engine) = tokio::join!(play(Peer::Real, &script), play(Peer::Engine, &script));
-            if only.is_some() {
-                for o in &real.observations {
-                    println!("## {}\n{}", o.what, o.seen);
-                }
-            }
-            match first_divergence(&real.observations, &engine.observations) {
-                Some(d) => {
-                    failed += 1;
-                    println!("{name}: DIVERGES\n{}", d.report)
-                }
-                None => println!(
-                    "{name}: {} observations, {} histories, {} events",
-                    real.observations.len(),
-                    real.histories,
-                    real.events
-                ),
-            }
-        }
-        assert_eq!(failed, 0);
-    });
+    let only = std::env::var("WINDLASS_DIFF_CASE").ok();
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let scripts = cases::all().into_iter().filter(|case| wanted(case.name));
+    let scripts: Vec<Named> =
+        scripts.map(|case| Named { name: format!("case `{}`", case.name), script: case.script }).collect();
+    let count = scripts.len();
+    let summary = block_on(run(scripts));
+    println!("cases run: {count}, {summary}");
+    assert_eq!(summary.divergences, 0, "the engine differs from the real server");
 }
 
 #[test]
 fn random_scripts() {
-    use futures_util::StreamExt;
-    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seeds: Vec<u64> = match number("WINDLASS_DIFF_SEED") {
-        Some(seed) => vec![seed],
-        None => (0..number("WINDLASS_DIFF_SEEDS").unwrap_or(40)).collect(),
-    };
-    block_on(async {
-        let started = std::time::Instant::now();
-        let results = futures_util::stream::iter(seeds)
-            .map(|seed| async move {
-                let script = generate::script(seed);
-                let (real, engine) = tokio::join!(play(Peer::Real, &script), play(Peer::Engine, &script));
-                (seed, real, engine)
-            })
-            .buffer_unordered(16)
-            .collect::<Vec<_>>()
-            .await;
-        let (mut h, mut e, mut o, mut bad) = (0, 0, 0, 0);
-        for (seed, real, engine) in results {
-            h += real.histories;
-            e += real.events;
-            o += real.observations.len();
-            if let Some(d) = first_divergence(&real.observations, &engine.observations) {
-                bad += 1;
-                println!("seed {seed} diverges\n{}", d.report);
-            }
-            for x in &real.observations {
-                if x.what.contains("does not come")
-                    || x.seen.contains("still waiting")
-                    || x.what.contains("lists do not")
-                {
-                    println!("seed {seed} PROBLEM {}: {}", x.what, x.seen)
-                }
-            }
-        }
-        println!("{h} histories {e} events {o} observations {bad} bad, {:?}", started.elapsed());
-        assert_eq!(bad, 0);
-    });
-}
-
-#[test]
-fn print_script() {
-    if let Some(seed) = std::env::var("WINDLASS_DIFF_PRINT").ok().and_then(|v| v.parse::<u64>().ok()) {
-        for s in 0..seed {
-            for (i, a) in generate::script(s).iter().enumerate() {
-                println!("{s}: {}. {a:?}", i + 1);
-            }
-        }
-    }
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a seed is a number"));
+    let first = number("WINDLASS_DIFF_SEED").unwrap_or_default();
+    let count = number("WINDLASS_DIFF_SEEDS").unwrap_or(SEEDS);
+    let scripts =
+        (first..first + count).map(|seed| Named { name: format!("seed {seed}"), script: generate::script(seed) });
+    let summary = block_on(run(scripts.collect()));
+    println!("seeds run: {count}, {summary}");
+    assert_eq!(summary.divergences, 0, "the engine differs from the real server");
 }

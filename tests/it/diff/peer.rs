@@ -1,13 +1,21 @@
 //! The two servers that are compared, and a connection to one of them.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Mutex, OnceLock},
+    time::{Duration, Instant},
+};
 
-use temporalio_protos::temporal::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
+use temporalio_protos::temporal::api::workflowservice::v1::{
+    ListWorkflowExecutionsRequest, workflow_service_client::WorkflowServiceClient,
+};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::support::server::{self, Server};
 
 pub(super) type Client = WorkflowServiceClient<Channel>;
+
+/// How long a server may take to come up.
+const READY: Duration = Duration::from_secs(60);
 
 pub(super) const NAMESPACE: &str = "default";
 
@@ -24,10 +32,27 @@ const PATIENT: [&str; 2] = ["--dynamic-config-value", "history.workflowIdReuseMi
 
 impl Peer {
     fn address(self) -> &'static str {
-        static REAL: OnceLock<Server> = OnceLock::new();
+        static REAL: OnceLock<String> = OnceLock::new();
+        static ENGINE: OnceLock<String> = OnceLock::new();
         match self {
-            Self::Real => &REAL.get_or_init(|| Server::start(&PATIENT)).address,
-            Self::Engine => &server::embedded().address,
+            Self::Real => REAL.get_or_init(real_server),
+            // An engine that listens already, or a second real server, which shows that the scripts are steady.
+            Self::Engine => ENGINE.get_or_init(|| match std::env::var("WINDLASS_DIFF_ENGINE") {
+                Ok(second) if second == "real" => real_server(),
+                Ok(address) => address,
+                Err(_) => server::embedded().address.clone(),
+            }),
+        }
+    }
+
+    /// Waits until the server answers.
+    pub(super) async fn warm_up(self) {
+        let mut client = self.connect();
+        let deadline = Instant::now() + READY;
+        let request = ListWorkflowExecutionsRequest { namespace: NAMESPACE.to_owned(), ..Default::default() };
+        while let Err(status) = client.list_workflow_executions(request.clone()).await {
+            assert!(Instant::now() < deadline, "the {} is not ready: {status}", self.name());
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
@@ -43,4 +68,13 @@ impl Peer {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address())).expect("the address is valid");
         WorkflowServiceClient::new(endpoint.connect_timeout(Duration::from_secs(10)).connect_lazy())
     }
+}
+
+/// A real server that lives as long as the test process.
+fn real_server() -> String {
+    static SERVERS: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+    let server = Server::start(&PATIENT);
+    let address = server.address.clone();
+    SERVERS.lock().unwrap().push(server);
+    address
 }

@@ -288,8 +288,9 @@ pub(super) enum ActivityExtra {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimerLength {
     Long,
-    /// Fires at once; awaited by the player.
+    /// Fires soon; awaited by the player.
     Short,
+    /// Fires at once; awaited by the player.
     Zero,
     Negative,
 }
@@ -367,6 +368,12 @@ pub(super) enum Listing {
     UnknownAttribute,
 }
 
+/// A script as a list, one action a line.
+pub(super) fn show(script: &[Action]) -> String {
+    let lines = script.iter().enumerate().map(|(index, action)| format!("  {}. {action:?}", index + 1));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The workflows that take part in a script.
 pub(super) fn cast(script: &[Action]) -> Vec<Who> {
     let mut named: Vec<Who> = script.iter().flat_map(Action::names).filter(|who| Who::ALL.contains(who)).collect();
@@ -413,7 +420,7 @@ impl Do {
     pub(super) fn has_an_echo(&self) -> bool {
         match self {
             Self::StartChild { .. } | Self::SignalExternal { .. } | Self::CancelExternal { .. } => true,
-            Self::StartTimer { length, .. } => *length == TimerLength::Short,
+            Self::StartTimer { length, .. } => matches!(length, TimerLength::Short | TimerLength::Zero),
             Self::Schedule { extras, .. } => extras.contains(&ActivityExtra::QueueTimeout),
             _ => false,
         }

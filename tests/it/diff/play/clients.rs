@@ -110,7 +110,7 @@ impl Player {
                 StartExtra::InvalidRetry => request.retry_policy = Some(retry(-1, &[])),
                 StartExtra::LongRunTimeout => request.workflow_run_timeout = Some(seconds(3000)),
                 StartExtra::LongExecutionTimeout => request.workflow_execution_timeout = Some(seconds(4000)),
-                StartExtra::ShortTaskTimeout => request.workflow_task_timeout = Some(seconds(1)),
+                StartExtra::ShortTaskTimeout => request.workflow_task_timeout = Some(seconds(4)),
                 StartExtra::DefaultTaskTimeout => request.workflow_task_timeout = None,
                 StartExtra::NegativeTimeout => request.workflow_run_timeout = Some(seconds(-1)),
                 StartExtra::OneSecondRunTimeout => request.workflow_run_timeout = Some(seconds(1)),

@@ -217,7 +217,7 @@ impl Player {
             let run = run.clone();
             let echo = match command {
                 Do::SignalExternal { .. } | Do::CancelExternal { .. } => Echo::External { who, run },
-                Do::StartTimer { timer, length: TimerLength::Short } => {
+                Do::StartTimer { timer, length: TimerLength::Short | TimerLength::Zero } => {
                     Echo::Timer { who, run, timer: timer_id(*timer), since: Instant::now() }
                 }
                 Do::Schedule { activity, extras } if extras.contains(&ActivityExtra::QueueTimeout) => {

@@ -37,6 +37,8 @@ pub(super) struct Played {
     pub(super) observations: Vec<Observation>,
     pub(super) histories: usize,
     pub(super) events: usize,
+    /// Whether something that was bound to happen did not.
+    pub(super) restless: bool,
 }
 
 struct Player {

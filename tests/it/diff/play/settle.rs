@@ -32,6 +32,7 @@ impl Player {
         let deadline = Instant::now() + patience;
         while let Some(unrest) = self.unrest().await {
             if Instant::now() > deadline {
+                self.played.restless = true;
                 let unrest = self.normal.string(&unrest);
                 self.note("the server does not come to rest", unrest);
                 self.memory.echoes.clear();

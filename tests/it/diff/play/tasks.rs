@@ -223,7 +223,7 @@ impl Player {
             .as_ref()
             .and_then(|config| config.default_workflow_task_timeout)
             .unwrap_or_default();
-        if task.state() != PendingWorkflowTaskState::Started || timeout.seconds > 2 {
+        if task.state() != PendingWorkflowTaskState::Started || timeout.seconds > 5 {
             return self.note("let the task time out", "left out: no task is about to");
         }
         let deadline = Instant::now() + PATIENCE;
