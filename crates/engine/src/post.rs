@@ -285,6 +285,10 @@ impl Core {
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
                 }
+                if !run.state.is_running() {
+                    // It does what is asked of it already.
+                    return Ok(());
+                }
                 let asked_by = Some((execution_of(sender), letter.initiated_id));
                 run.request_cancel(env, &letter.request_id, &cancel.reason, "history-service", asked_by)
             });
