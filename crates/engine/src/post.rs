@@ -289,7 +289,8 @@ impl Core {
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
                 }
-                if run.state.cancel_request_id == letter.request_id {
+                if run.state.cancel_request_id == letter.request_id || !run.state.is_running() {
+                    // It has heard, or does what is asked of it already.
                     return Ok(());
                 }
                 let asked_by = Some((execution_of(sender), letter.initiated_id));

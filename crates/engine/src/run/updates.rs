@@ -23,6 +23,9 @@ use crate::refusal::Refusal;
 
 const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
 
+/// A worker that has failed this often will not get to an update either.
+const HOPELESS_ATTEMPT: i32 = 3;
+
 /// Where an update stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Progress {
@@ -83,11 +86,18 @@ impl Run {
     /// Takes a new update in, or says where the one with this id stands.
     pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, Refusal> {
         let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
-        if let Some(progress) = self.update_progress(&id) {
-            return Ok(progress);
-        }
+        let known = self.update_progress(&id);
         if !self.state.is_running() {
-            return Err(Refusal::not_found("workflow execution already completed"));
+            return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
+        }
+        if self.state.task_attempt >= HOPELESS_ATTEMPT {
+            return Err(Refusal::WorkflowNotReady(
+                "Unable to perform workflow execution update due to Workflow Task in failed state.".to_owned(),
+            ));
+        }
+        self.must_not_be_closing()?;
+        if let Some(progress) = known {
+            return Ok(progress);
         }
         let limit = env.limits.updates_in_flight;
         if self.memory.updates.open.len() >= limit {
@@ -273,10 +283,7 @@ impl Run {
         for (id, open) in std::mem::take(&mut self.memory.updates.open) {
             let refusal = match reason {
                 AbortReason::Completed => aborted_by_closing(),
-                AbortReason::Continuing => Refusal::Exhausted {
-                    message: "workflow operation can not be applied because workflow is closing".to_owned(),
-                    cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::BusyWorkflow,
-                },
+                AbortReason::Continuing => Refusal::closing(),
                 AbortReason::TaskFailed if open.sent => Refusal::WorkflowNotReady(
                     "Unable to perform workflow execution update due to unexpected workflow task failure.".to_owned(),
                 ),
