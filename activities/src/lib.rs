@@ -6,6 +6,7 @@
 
 mod bodies;
 mod catalog;
+mod conversations;
 mod deltas;
 mod failures;
 mod heartbeat;
@@ -29,6 +30,7 @@ use windlass_tools::ToolRegistry;
 use windlass_workflows::contract;
 
 pub use self::catalog::AgentCatalog;
+use self::conversations::Conversations;
 
 /// The ports behind the activities.
 pub struct RunActivities {
@@ -36,6 +38,7 @@ pub struct RunActivities {
     models: ModelRegistry,
     tools: ToolRegistry,
     agents: AgentCatalog,
+    conversations: Conversations,
     /// Fires when this worker shuts down. What is cancelled then is not unwanted; another worker goes on with it.
     draining: CancellationToken,
 }
@@ -54,7 +57,7 @@ impl RunActivities {
         agents: AgentCatalog,
         draining: CancellationToken,
     ) -> Self {
-        Self { store, models, tools, agents, draining }
+        Self { store, models, tools, agents, conversations: Conversations::default(), draining }
     }
 }
 

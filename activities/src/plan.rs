@@ -1,5 +1,7 @@
 //! `windlass.plan`: one turn of the model. A response that was journalled is never asked for again.
 
+use std::sync::Arc;
+
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
@@ -40,8 +42,18 @@ impl RunActivities {
         cancel: CancellationToken,
     ) -> Result<PlanActivityOutput, ActivityError> {
         let definition = self.definition(input.agent_digest).await?;
-        let head = self.write_before(&mut input, attempt).await?;
-        let messages = self.store.transcript(&input.run_id, head).await.map_err(|error| failures::store(&error))?;
+        let known = self.conversations.take(&input.run_id, input.head);
+        let (head, news) = self.write_before(&mut input, attempt).await?;
+        let messages = match known {
+            Some(mut messages) => {
+                Arc::make_mut(&mut messages).extend(news);
+                messages
+            }
+            None => {
+                let read = self.store.transcript(&input.run_id, head).await;
+                Arc::new(read.map_err(|error| failures::store(&error))?)
+            }
+        };
         let model_id = input.run_context.model_id.clone().unwrap_or_else(|| definition.model.clone());
         let (model, name) =
             self.models.resolve(&model_id).map_err(|error| failures::permanent("model_unknown", error.to_string()))?;
@@ -51,7 +63,7 @@ impl RunActivities {
             attempt,
             model: name,
             system: system_text(&definition, &input),
-            messages,
+            messages: Arc::clone(&messages),
             tools: offered(&definition, &input),
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
             cancel,
@@ -61,7 +73,7 @@ impl RunActivities {
         let logged = deltas.finish().await;
         let response = answered.map_err(|error| failures::model(&error))?;
         logged.map_err(|error| failures::store(&error))?;
-        self.commit(&definition, &input, head, &model_id, response).await
+        self.commit(&definition, &input, (head, messages), &model_id, response).await
     }
 
     pub(crate) async fn settle_turn(&self, input: SettlePlanInput) -> Result<SettlePlanOutput, ActivityError> {
@@ -71,7 +83,11 @@ impl RunActivities {
     }
 
     /// What happened since the last turn is written before the model is asked.
-    async fn write_before(&self, input: &mut PlanActivityInput, attempt: u32) -> Result<TranscriptHead, ActivityError> {
+    async fn write_before(
+        &self,
+        input: &mut PlanActivityInput,
+        attempt: u32,
+    ) -> Result<(TranscriptHead, Vec<Message>), ActivityError> {
         let mut messages = Vec::new();
         let results = std::mem::take(&mut input.tool_outputs);
         if !results.is_empty() {
@@ -86,20 +102,20 @@ impl RunActivities {
         }
         let mut head = input.head;
         if !messages.is_empty() {
-            let appended = self.store.append_messages(&input.run_id, head, messages).await;
+            let appended = self.store.append_messages(&input.run_id, head, messages.clone()).await;
             head = appended.map_err(|error| failures::store(&error))?;
         }
         if !events.is_empty() {
             self.store.append_events(&input.run_id, events).await.map_err(|error| failures::store(&error))?;
         }
-        Ok(head)
+        Ok((head, messages))
     }
 
     async fn commit(
         &self,
         definition: &AgentDefinition,
         input: &PlanActivityInput,
-        head: TranscriptHead,
+        (head, mut messages): (TranscriptHead, Arc<Vec<Message>>),
         model_id: &str,
         response: ModelResponse,
     ) -> Result<PlanActivityOutput, ActivityError> {
@@ -150,8 +166,11 @@ impl RunActivities {
             finish_reason: Some(response.stop),
             extra: Extra::new(),
         };
+        Arc::make_mut(&mut messages).push(message.clone());
         let commit = PlanCommit { run: input.run_id.clone(), turn, head, message, output, events };
         let journalled = self.store.commit_plan(commit).await.map_err(|error| failures::store(&error))?;
+        // If another attempt's answer was journalled first, its head is another one and this is never found.
+        self.conversations.keep(input.run_id.clone(), journalled.output.head, messages);
         Ok(journalled.output)
     }
 

@@ -37,7 +37,7 @@ impl Default for RunWorkerOptions {
     fn default() -> Self {
         Self {
             task_queue: "windlass".to_owned(),
-            max_cached_runs: 1000,
+            max_cached_runs: 250,
             grace: Duration::from_secs(10),
             deployment: None,
         }

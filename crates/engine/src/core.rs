@@ -596,6 +596,8 @@ impl Run {
         let from = self.state.previous_started_id;
         if self.memory.tail.first().is_some_and(|event| event.event_id <= from) {
             self.memory.tail.retain(|event| event.event_id > from);
+            // A run may rest like this for weeks.
+            self.memory.tail.shrink_to_fit();
         }
     }
 }

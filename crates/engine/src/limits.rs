@@ -57,7 +57,7 @@ impl Default for Limits {
             queries_waiting: 1000,
             task_heartbeats: 30 * 60 * SECOND,
             reset_points: 20,
-            cached_runs: 2000,
+            cached_runs: 1000,
             queued_tasks: 100_000,
             waiting_writes: 32 * 1024,
             waiting_calls: 20_000,

@@ -7,6 +7,8 @@ mod error;
 mod registry;
 pub mod script;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +34,8 @@ pub struct ModelRequest {
     /// The id without its scheme: `demo` for `script:demo`.
     pub model: String,
     pub system: String,
-    pub messages: Vec<Message>,
+    /// Shared with whoever keeps the conversation for the next turn.
+    pub messages: Arc<Vec<Message>>,
     pub tools: Vec<ToolDeclaration>,
     pub tool_choice: ToolChoice,
     /// Fires when the answer is no longer wanted.

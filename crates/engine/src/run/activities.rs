@@ -3,7 +3,7 @@
 //! That a worker has begun is written only together with how it ended, so that attempts that are repeated leave no
 //! events. A started event therefore carries a time before those of events around it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use temporalio_protos::temporal::api::{
     common::v1::Payloads,
@@ -292,6 +292,11 @@ impl Run {
         let taken = self.state.activities.remove(&scheduled_id);
         if taken.is_some() {
             self.touch();
+        }
+        if self.state.activities.is_empty() {
+            // An emptied map keeps room for activities that may not come for weeks.
+            self.state.activities = BTreeMap::new();
+            self.memory.scheduled = BTreeMap::new();
         }
         taken
     }

@@ -15,7 +15,7 @@ pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
         attempt: 1,
         model: "s".into(),
         system: String::new(),
-        messages,
+        messages: messages.into(),
         tools: Vec::new(),
         tool_choice: ToolChoice::Auto,
         cancel: CancellationToken::new(),

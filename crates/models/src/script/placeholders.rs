@@ -2,6 +2,8 @@
 //!
 //! One pass: what is filled in is not looked at again, and a placeholder nobody knows stays as it is written.
 
+use std::cell::OnceCell;
+
 use serde_json::Value;
 use windlass_core::{
     ids::CallId,
@@ -15,12 +17,13 @@ use crate::ModelRequest;
 #[derive(Debug)]
 pub(super) struct Placeholders<'a> {
     request: &'a ModelRequest,
-    tool_results: Vec<String>,
+    /// Found when they are first asked for: it takes a look at the whole conversation.
+    tool_results: OnceCell<Vec<String>>,
 }
 
 impl<'a> Placeholders<'a> {
     pub(super) fn new(request: &'a ModelRequest) -> Self {
-        Self { request, tool_results: tool_results(&request.messages) }
+        Self { request, tool_results: OnceCell::new() }
     }
 
     pub(super) fn fill(&self, text: &str) -> String {
@@ -45,11 +48,15 @@ impl<'a> Placeholders<'a> {
         filled
     }
 
+    fn tool_results(&self) -> &[String] {
+        self.tool_results.get_or_init(|| tool_results(&self.request.messages))
+    }
+
     fn value(&self, name: &str) -> Option<String> {
         let users = || self.request.messages.iter().filter(|message| is_from_user(message));
         Some(match name {
-            "last_tool_result" => self.tool_results.last().cloned().unwrap_or_default(),
-            "all_tool_results" => self.tool_results.join("|"),
+            "last_tool_result" => self.tool_results().last().cloned().unwrap_or_default(),
+            "all_tool_results" => self.tool_results().join("|"),
             "last_user" => users().next_back().map(Message::plain_text).unwrap_or_default(),
             "first_user" => users().next().map(Message::plain_text).unwrap_or_default(),
             "user_count" => users().count().to_string(),
