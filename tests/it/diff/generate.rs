@@ -50,6 +50,7 @@ struct Picture {
     buffered: bool,
     scheduled: Vec<u8>,
     taken: Vec<u8>,
+    timers: Vec<u8>,
 }
 
 struct Generator {
@@ -65,12 +66,11 @@ struct Generator {
 impl Generator {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::seeded(seed);
-        let picture = Picture { phase: Phase::Absent, buffered: false, scheduled: Vec::new(), taken: Vec::new() };
         Self {
             two: chance.percent(30),
             sticky: chance.percent(20),
             chance,
-            pictures: Who::ALL.into_iter().map(|who| (who, picture.clone())).collect(),
+            pictures: Who::ALL.into_iter().map(|who| (who, Picture::new())).collect(),
             requests: 0,
         }
     }
@@ -123,7 +123,8 @@ impl Generator {
             60..68 => vec![self.nudge(who)],
             68..76 => vec![self.about_activities(who)],
             76..83 => vec![Action::Update(who, self.an_update())],
-            83..87 => vec![self.query(who)],
+            // Whoever asks is soon answered; nothing else is to happen to the run meanwhile.
+            83..87 => vec![self.query(who), Action::PollTask(who), self.complete(who)],
             87..93 => vec![self.restart(who)],
             93..95 => vec![self.reset(who)],
             _ => vec![self.read(who)],
@@ -134,10 +135,10 @@ impl Generator {
         match self.chance.roll(100) {
             0..50 => vec![self.complete(who)],
             50..66 => vec![self.nudge(who)],
-            66..76 => vec![self.about_activities(who)],
-            76..83 => vec![Action::Update(who, self.an_update())],
-            83..86 => vec![self.query(who)],
-            86..91 => vec![Action::FailTask { who, token: self.token(), cause: self.cause() }],
+            66..78 => vec![self.about_activities(who)],
+            78..84 => vec![Action::Update(who, self.an_update())],
+            84..87 => vec![self.query(who), self.complete(who)],
+            87..91 => vec![Action::FailTask { who, token: self.token(), cause: self.cause() }],
             91..95 => vec![self.restart(who)],
             95..97 => vec![self.reset(who)],
             _ => vec![self.read(who)],
@@ -146,8 +147,8 @@ impl Generator {
 
     fn on_idle(&mut self, who: Who) -> Vec<Action> {
         match self.chance.roll(100) {
-            0..28 => vec![self.nudge(who)],
-            28..58 => vec![self.about_activities(who)],
+            0..22 => vec![self.nudge(who)],
+            22..58 => vec![self.about_activities(who)],
             // A speculative task turns into a normal one after five seconds, so it is taken at once.
             58..75 => vec![Action::Update(who, self.an_update()), Action::PollTask(who)],
             75..84 => vec![self.query(who)],
@@ -242,10 +243,7 @@ impl Generator {
             let activity = self.chance.one_of(&picture.scheduled);
             return Action::PollActivity { who, activity };
         }
-        let activity = match picture.taken.is_empty() {
-            true => self.small(),
-            false => self.chance.one_of(&picture.taken),
-        };
+        let activity = self.one_of_or_any(&picture.taken);
         let by = self.chance.weighted(&[(8, By::LastToken), (2, By::FirstToken), (3, By::Id), (1, By::Garbage)]);
         let report = self.chance.weighted(&[
             (6, Report::Completed),
@@ -349,6 +347,19 @@ impl Generator {
         self.chance.one_of(&[0, 1, 2])
     }
 
+    /// One of these; sometimes any, which is mostly none of these.
+    fn one_of_or_any(&mut self, known: &[u8]) -> u8 {
+        if known.is_empty() || self.chance.percent(8) { self.small() } else { self.chance.one_of(known) }
+    }
+
+    /// None of these; sometimes one of them.
+    fn unlike(&mut self, known: &[u8]) -> u8 {
+        match (0..8).find(|number| !known.contains(number)) {
+            Some(free) if !self.chance.percent(6) => free,
+            _ => self.small(),
+        }
+    }
+
     fn token(&mut self) -> Token {
         self.chance.weighted(&[(15, Token::Last), (1, Token::First)])
     }
@@ -368,8 +379,7 @@ impl Generator {
                 let picture = self.picture(*who);
                 let ends = *conflict == WorkflowIdConflictPolicy::TerminateExisting;
                 if ends || matches!(picture.phase, Phase::Absent | Phase::Closed) {
-                    picture.phase = Phase::Waiting;
-                    picture.scheduled.clear();
+                    *picture = Picture { phase: Phase::Waiting, ..Picture::new() };
                 }
             }
             Action::SignalWithStart(Start { who, .. }) | Action::UpdateWithStart(Start { who, .. }, _) => {
@@ -380,12 +390,22 @@ impl Generator {
                     picture.phase = Phase::Waiting;
                 }
             }
-            Action::Signal { who, run, .. } | Action::Cancel { who, run, .. } => {
-                if !matches!(run, Run::Unknown | Run::Malformed) {
-                    self.picture(*who).disturb();
+            Action::Signal { who, run, .. } | Action::Cancel { who, run, .. }
+                if !matches!(run, Run::Unknown | Run::Malformed) =>
+            {
+                self.picture(*who).disturb();
+            }
+            Action::Update(who, _) => self.picture(*who).disturb(),
+            Action::ReportActivity { who, activity, report, .. } => {
+                let picture = self.picture(*who);
+                if *report != Report::Heartbeat && picture.taken.contains(activity) {
+                    picture.taken.retain(|taken| taken != activity);
+                    match report {
+                        Report::Failed(_) | Report::FailedWithDelay => picture.scheduled.push(*activity),
+                        _ => picture.disturb(),
+                    }
                 }
             }
-            Action::Update(who, _) | Action::ReportActivity { who, .. } => self.picture(*who).disturb(),
             Action::Terminate { who, run: Run::Current | Run::Latest } => self.picture(*who).phase = Phase::Closed,
             Action::Reset { who, .. } | Action::FailTask { who, .. } => {
                 let picture = self.picture(*who);
@@ -410,6 +430,10 @@ impl Generator {
 }
 
 impl Picture {
+    fn new() -> Self {
+        Self { phase: Phase::Absent, buffered: false, scheduled: Vec::new(), taken: Vec::new(), timers: Vec::new() }
+    }
+
     /// Something arrives that the workflow has to be told.
     fn disturb(&mut self) {
         match self.phase {

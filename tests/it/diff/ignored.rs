@@ -39,6 +39,11 @@ pub(super) const RULES: &[Rule] = &[
     rule("*.execution_duration", Rest::WhetherSet, "it is measured"),
     rule("WorkflowTaskStartedEventAttributes.request_id", Rest::WhetherSet, "made up by the server for its queue"),
     rule("ActivityTaskStartedEventAttributes.request_id", Rest::WhetherSet, "made up by the server for its queue"),
+    rule(
+        "WorkflowTaskScheduledEventAttributes.start_to_close_timeout",
+        Rest::WhetherSet,
+        "from the third attempt on a random bit is added; the description shows the timeout itself",
+    ),
     rule("*.prev_auto_reset_points", Rest::Nothing, "keyed by build id, which no script sets"),
     rule("*.auto_reset_points", Rest::Nothing, "keyed by build id, which no script sets"),
     rule("*.worker_version", Rest::Nothing, "worker versioning is not part of the comparison"),

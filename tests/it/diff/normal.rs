@@ -153,7 +153,8 @@ impl Normal {
 
 /// Instants depend on the moment; durations are facts.
 fn well_known(message: &DynamicMessage) -> Option<String> {
-    let number = |name| message.get_field_by_name(name).map(|value| value.as_i64().or(value.as_i32().map(i64::from)));
+    let number =
+        |name| message.get_field_by_name(name).map(|value| value.as_i64().or_else(|| value.as_i32().map(i64::from)));
     match message.descriptor().full_name() {
         "google.protobuf.Timestamp" => Some("an instant".to_owned()),
         "google.protobuf.Duration" => {

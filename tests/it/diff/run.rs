@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use super::{
     compare::{Divergence, first_divergence},
     peer::Peer,
-    play::play,
+    play::{Observation, play},
     script::{self, Action},
     shrink::shrink,
 };
@@ -52,7 +52,6 @@ impl fmt::Display for Summary {
 }
 
 /// What one script showed.
-#[derive(Default)]
 struct Compared {
     histories: usize,
     events: usize,
@@ -60,8 +59,14 @@ struct Compared {
     restless: bool,
 }
 
+/// With `WINDLASS_DIFF_SHOW` it prints all that the real server answered.
 async fn compare(script: &[Action]) -> Compared {
-    let (real, engine) = tokio::join!(play(Peer::Real, script), play(Peer::Engine, script));
+    let (real, engine) = tokio::join!(Box::pin(play(Peer::Real, script)), Box::pin(play(Peer::Engine, script)));
+    if std::env::var_os("WINDLASS_DIFF_SHOW").is_some() {
+        for Observation { what, seen } in &real.observations {
+            println!("## {what}\n{seen}");
+        }
+    }
     Compared {
         histories: real.histories,
         events: real.events,
@@ -91,10 +96,11 @@ pub(super) async fn run(scripts: Vec<Named>) -> Summary {
         if compared.restless {
             summary.restless.push(named.name.clone());
         }
-        divergent.extend(compared.divergence.map(|_| named));
+        divergent.extend(compared.divergence.map(|divergence| (named, divergence)));
     }
-    for named in divergent {
+    for (named, first) in divergent {
         let Some(divergence) = steady_divergence(&named.script).await else {
+            println!("=== {} differed once and not again\n{}", named.name, first.report);
             summary.unsteady.push(named.name);
             continue;
         };

@@ -383,7 +383,28 @@ pub(super) fn cast(script: &[Action]) -> Vec<Who> {
 }
 
 impl Action {
-    fn names(&self) -> Vec<Who> {
+    pub(super) fn may_end_a_run(&self) -> bool {
+        match self {
+            Self::Start(_) | Self::SignalWithStart(_) | Self::UpdateWithStart(..) => true,
+            Self::Terminate { .. } | Self::Reset { .. } => true,
+            Self::CompleteTask { with, .. } => with.commands.iter().any(Do::closes),
+            _ => false,
+        }
+    }
+
+    pub(super) fn may_be_refused(&self) -> bool {
+        match self {
+            Self::PollTask(_) | Self::PollNothing(..) | Self::PollActivity { .. } | Self::LetTaskTimeOut(_) => false,
+            Self::CompleteTask { token, .. } | Self::FailTask { token, .. } => *token != Token::Last,
+            Self::Signal { run, .. } | Self::Cancel { run, .. } | Self::Terminate { run, .. } => *run != Run::Current,
+            Self::Query { .. } | Self::Update(..) | Self::PollUpdate { .. } | Self::History { .. } | Self::List(_) => {
+                false
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn names(&self) -> Vec<Who> {
         match self {
             Self::Start(start) | Self::SignalWithStart(start) | Self::UpdateWithStart(start, _) => vec![start.who],
             Self::CompleteTask { who, with, .. } => {

@@ -1,23 +1,24 @@
 //! Makes a script that shows a difference smaller while it still shows one.
 
+use std::time::{Duration, Instant};
+
 use super::{
     compare::Divergence,
     script::{Action, Completion},
 };
 
 /// Each try plays the script on both servers.
-const TRIES: usize = 60;
+const TIME: Duration = Duration::from_secs(60);
 
 pub(super) async fn shrink<F: Future<Output = Option<Divergence>>>(
     mut script: Vec<Action>,
     mut shown: Divergence,
     diverges: impl Fn(Vec<Action>) -> F,
 ) -> (Vec<Action>, Divergence) {
-    let mut tries = 0;
+    let started = Instant::now();
     let mut position = 0;
     let mut candidates = smaller(&script);
-    while position < candidates.len() && tries < TRIES {
-        tries += 1;
+    while position < candidates.len() && started.elapsed() < TIME {
         match diverges(candidates[position].clone()).await {
             Some(divergence) => {
                 script = candidates.swap_remove(position);

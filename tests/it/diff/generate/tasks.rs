@@ -11,7 +11,7 @@ impl Generator {
     pub(super) fn complete(&mut self, who: Who) -> Action {
         let mut commands: Vec<Do> = Vec::new();
         for _ in 0..self.chance.one_of(&[0, 1, 1, 2, 2, 3, 4]) {
-            let command = self.command();
+            let command = self.command(who, &commands);
             if !(command.has_an_echo() && commands.iter().any(Do::has_an_echo)) {
                 commands.push(command);
             }
@@ -40,34 +40,45 @@ impl Generator {
         Action::CompleteTask { who, token: self.token(), with }
     }
 
-    fn command(&mut self) -> Do {
+    /// The commands so far count as known, so that a task can use what it has just made.
+    fn command(&mut self, who: Who, before: &[Do]) -> Do {
+        let mut activities = [self.picture(who).scheduled.clone(), self.picture(who).taken.clone()].concat();
+        let mut timers = self.picture(who).timers.clone();
+        for command in before {
+            match command {
+                Do::Schedule { activity, .. } => activities.push(*activity),
+                Do::StartTimer { timer, .. } => timers.push(*timer),
+                Do::CancelTimer(timer) => timers.retain(|known| known != timer),
+                _ => {}
+            }
+        }
         match self.chance.roll(100) {
-            0..34 => Do::Schedule { activity: self.small(), extras: self.activity_extras() },
-            34..40 => Do::CancelActivity(self.small()),
-            40..52 => {
+            0..40 => Do::Schedule { activity: self.unlike(&activities), extras: self.activity_extras() },
+            40..46 if !activities.is_empty() => Do::CancelActivity(self.one_of_or_any(&activities)),
+            46..57 => {
                 let length = self.chance.weighted(&[
-                    (12, TimerLength::Long),
-                    (4, TimerLength::Short),
-                    (1, TimerLength::Zero),
+                    (20, TimerLength::Long),
+                    (6, TimerLength::Short),
+                    (2, TimerLength::Zero),
                     (1, TimerLength::Negative),
                 ]);
-                Do::StartTimer { timer: self.small(), length }
+                Do::StartTimer { timer: self.unlike(&timers), length }
             }
-            52..57 => Do::CancelTimer(self.small()),
-            57..61 => Do::Marker { named: !self.chance.percent(10) },
-            61..66 => Do::Attributes(self.chance.weighted(&[
-                (5, AttributeChange::Set),
-                (2, AttributeChange::Remove),
+            57..62 if !timers.is_empty() => Do::CancelTimer(self.one_of_or_any(&timers)),
+            62..65 => Do::Marker { named: !self.chance.percent(4) },
+            65..69 => Do::Attributes(self.chance.weighted(&[
+                (20, AttributeChange::Set),
+                (8, AttributeChange::Remove),
                 (1, AttributeChange::Unknown),
                 (1, AttributeChange::IllTyped),
                 (1, AttributeChange::Nothing),
             ])),
-            66..71 => Do::Memo(self.chance.weighted(&[
-                (5, MemoChange::Set),
-                (2, MemoChange::Remove),
+            69..73 => Do::Memo(self.chance.weighted(&[
+                (20, MemoChange::Set),
+                (8, MemoChange::Remove),
                 (1, MemoChange::Nothing),
             ])),
-            71..85 => Do::StartChild {
+            73..85 => Do::StartChild {
                 child: self.chance.one_of(&Who::CHILDREN),
                 policy: self.chance.one_of(&[
                     ParentClosePolicy::Unspecified,
@@ -93,8 +104,8 @@ impl Generator {
                 run: self.external_run(),
                 child_only: self.chance.percent(20),
             },
-            97 => Do::Hollow,
-            _ => Do::AbsentMessage,
+            97 => self.chance.one_of(&[Do::Hollow, Do::AbsentMessage]),
+            _ => Do::Marker { named: true },
         }
     }
 
@@ -116,10 +127,10 @@ impl Generator {
 
     fn external_run(&mut self) -> Run {
         self.chance.weighted(&[
-            (10, Run::Current),
-            (2, Run::Latest),
-            (1, Run::First),
-            (1, Run::Unknown),
+            (24, Run::Current),
+            (4, Run::Latest),
+            (2, Run::First),
+            (2, Run::Unknown),
             (1, Run::Malformed),
         ])
     }
@@ -138,15 +149,15 @@ impl Generator {
             (2, Some(ActivityExtra::RetryUnlessFatal)),
         ]));
         extras.extend(self.chance.weighted(&[
-            (60, None),
-            (6, Some(ActivityExtra::Eager)),
-            (3, Some(ActivityExtra::OnlyStartToClose)),
+            (140, None),
+            (14, Some(ActivityExtra::Eager)),
+            (6, Some(ActivityExtra::OnlyStartToClose)),
             (1, Some(ActivityExtra::InvalidRetry)),
             (1, Some(ActivityExtra::NoType)),
             (1, Some(ActivityExtra::NoTimeouts)),
             (1, Some(ActivityExtra::NegativeTimeout)),
-            (1, Some(ActivityExtra::QueueTimeout)),
-            (1, Some(ActivityExtra::RunTimeout)),
+            (2, Some(ActivityExtra::QueueTimeout)),
+            (3, Some(ActivityExtra::RunTimeout)),
         ]));
         extras
     }
@@ -192,11 +203,14 @@ impl Generator {
             return;
         }
         for command in &with.commands {
-            if let Do::Schedule { activity, extras } = command {
-                match extras.contains(&ActivityExtra::Eager) {
-                    true => picture.taken.push(*activity),
-                    false => picture.scheduled.push(*activity),
+            match command {
+                Do::Schedule { activity, extras } if extras.contains(&ActivityExtra::Eager) => {
+                    picture.taken.push(*activity);
                 }
+                Do::Schedule { activity, .. } => picture.scheduled.push(*activity),
+                Do::StartTimer { timer, length: TimerLength::Long } => picture.timers.push(*timer),
+                Do::CancelTimer(timer) => picture.timers.retain(|known| known != timer),
+                _ => {}
             }
         }
         let another = with.force || picture.buffered;

@@ -1,7 +1,7 @@
 //! Calls that are answered only after a worker did something: updates and queries. They run beside the script; the
 //! script goes on when the server has them, and their answers are written down when they are due.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use temporalio_protos::temporal::api::{
     enums::v1::{
@@ -33,7 +33,7 @@ use crate::diff::{
 };
 
 pub(super) struct PendingUpdate {
-    who: Who,
+    pub(super) who: Who,
     update: u8,
     wait: Stage,
     call: Call,
@@ -139,26 +139,35 @@ impl Player {
     /// Writes down the answers of updates that have come as far as their callers wait for, or are gone.
     pub(super) async fn collect_updates(&mut self) {
         for mut pending in std::mem::take(&mut self.memory.updates) {
-            let due = match self.stage(pending.who, pending.update).await {
-                Ok(stage) => stage >= pending.wait.max(Stage::Accepted),
-                Err(_) => true,
-            };
-            if due || pending.call.is_finished() {
-                let what = format!("answer to update {} of {:?}", pending.update, pending.who);
-                match &mut pending.call {
-                    Call::Update(call) => match tokio::time::timeout(PATIENCE, call).await {
-                        Ok(answer) => drop(self.saw(&what, answer.unwrap())),
-                        Err(_) => self.note(&what, "still waiting"),
-                    },
-                    Call::WithStart(call) => match tokio::time::timeout(PATIENCE, call).await {
-                        Ok(answer) => drop(self.saw(&what, answer.unwrap())),
-                        Err(_) => self.note(&what, "still waiting"),
-                    },
-                }
-            } else {
+            self.memory.changed_since_look = true;
+            if !self.is_due(&mut pending).await {
                 self.memory.updates.push(pending);
+                continue;
+            }
+            let what = format!("answer to update {} of {:?}", pending.update, pending.who);
+            match pending.call {
+                Call::Update(call) => drop(self.saw(&what, call.await.unwrap())),
+                Call::WithStart(call) => drop(self.saw(&what, call.await.unwrap())),
             }
         }
+    }
+
+    /// Whether the call has its answer. A server that lost the update from memory takes it again from its waiting
+    /// caller, so an update that is not there is either about to come back or about to be answered.
+    async fn is_due(&mut self, pending: &mut PendingUpdate) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while !pending.call.is_finished() {
+            match self.stage(pending.who, pending.update).await {
+                Ok(stage) if stage < pending.wait.max(Stage::Accepted) => return false,
+                _ if Instant::now() > deadline => {
+                    let what = format!("answer to update {} of {:?}", pending.update, pending.who);
+                    self.note(&what, "still waiting");
+                    return false;
+                }
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+        true
     }
 
     pub(super) async fn query(&mut self, who: Who, reject: QueryRejectCondition, answer: QueryAnswer) {

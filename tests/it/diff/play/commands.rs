@@ -326,7 +326,7 @@ fn completed(update: &str, failed: Option<&str>) -> Message {
         update_id: update.to_owned(),
         identity: super::names::CLIENT.to_owned(),
     };
-    let response = Response { meta: Some(meta), outcome: Some(Outcome { value: Some(value) }), ..Default::default() };
+    let response = Response { meta: Some(meta), outcome: Some(Outcome { value: Some(value) }) };
     message(update, "complete", &response)
 }
 

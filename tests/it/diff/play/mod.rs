@@ -86,6 +86,15 @@ pub(super) async fn play(peer: Peer, script: &[Action]) -> Played {
 
 impl Player {
     async fn act(&mut self, action: &Action) {
+        if !self.memory.queries.is_empty() && action.may_end_a_run() {
+            // Nothing says when a server gives up a query that waits for a task of a run that ended.
+            return self.note("act", "left out: a query is under way");
+        }
+        let updating = |who: &Who| self.memory.updates.iter().any(|update| update.who == *who);
+        if action.may_be_refused() && action.names().iter().any(updating) {
+            // The real server forgets what is only in memory, speculative tasks above all, whenever it refuses something.
+            return self.note("act", "left out: an update is under way");
+        }
         match action {
             Action::Start(start) => self.start(start).await,
             Action::SignalWithStart(start) => self.signal_with_start(start).await,

@@ -40,11 +40,10 @@ impl Player {
             }
             tokio::time::sleep(PAUSE).await;
         }
+        self.look_again().await;
         self.collect_updates().await;
         self.answer_queries().await;
-        if self.memory.changed_since_look {
-            self.look().await;
-        }
+        self.look_again().await;
         self.note_states();
     }
 
@@ -65,6 +64,12 @@ impl Player {
                 }
                 Err(_) => drop(self.memory.states.remove(&who)),
             }
+        }
+    }
+
+    async fn look_again(&mut self) {
+        if self.memory.changed_since_look {
+            self.look().await;
         }
     }
 
