@@ -12,7 +12,9 @@ pub(crate) async fn with_heartbeat<T, F: Future<Output = T>>(
 ) -> T {
     let token = CancellationToken::new();
     let beats = ctx.info().heartbeat_timeout.map(|timeout| timeout / 3).unwrap_or(Duration::from_secs(5));
-    let mut ticker = tokio::time::interval(beats.max(Duration::from_millis(50)));
+    let beats = beats.max(Duration::from_millis(50));
+    // Not at once: a beat under way holds back the report of an activity that has ended meanwhile.
+    let mut ticker = tokio::time::interval_at(tokio::time::Instant::now() + beats, beats);
     let mut work = std::pin::pin!(work(token.clone()));
     loop {
         tokio::select! {

@@ -15,6 +15,8 @@ pub struct Call {
     pub message: Bytes,
     /// How long the caller waits, if it said so.
     pub timeout: Option<Duration>,
+    /// What the caller's program calls itself; empty if it does not say.
+    pub client: String,
     /// The caller lives in this process: what it has taken on ends with it.
     pub local: bool,
 }

@@ -24,8 +24,6 @@ pub struct Limits {
     pub queries_waiting: usize,
     /// How long a worker may go on with heartbeats of one workflow task.
     pub task_heartbeats: Nanos,
-    /// A run that ended sooner is continued or tried again only after this long.
-    pub shortest_run: Nanos,
     /// Reset points that a chain remembers.
     pub reset_points: usize,
     /// Runs kept in memory; others are read again when something happens to them.
@@ -58,7 +56,6 @@ impl Default for Limits {
             updates_in_all: 2000,
             queries_waiting: 1000,
             task_heartbeats: 30 * 60 * SECOND,
-            shortest_run: SECOND,
             reset_points: 20,
             cached_runs: 2000,
             queued_tasks: 100_000,

@@ -123,7 +123,7 @@ impl Core {
             memo: child.memo.clone(),
             search_attributes: child.search_attributes.clone(),
             user_metadata: letter.user_metadata.clone(),
-            priority: child.priority.clone().or(parent_state.priority.clone()),
+            priority: child.priority.clone().or_else(|| parent_state.priority.clone()),
             first_task_backoff: Some(prost_wkt_types::Duration::default()),
             parent_namespace_id: self.read_namespaces().id(&parent.namespace).unwrap_or_default(),
             parent: Some(Parent {
@@ -289,7 +289,8 @@ impl Core {
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
                 }
-                if run.state.cancel_request_id == letter.request_id {
+                if run.state.cancel_request_id == letter.request_id || !run.state.is_running() {
+                    // It has heard, or does what is asked of it already.
                     return Ok(());
                 }
                 let asked_by = Some((execution_of(sender), letter.initiated_id));

@@ -7,7 +7,7 @@ use prost_wkt_types::Any;
 use temporalio_protos::{
     google::rpc,
     temporal::api::{
-        enums::v1::ResourceExhaustedCause,
+        enums::v1::{ResourceExhaustedCause, ResourceExhaustedScope},
         errordetails::v1::{
             CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceNotFoundFailure,
             NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure, ResourceExhaustedFailure,
@@ -70,6 +70,14 @@ impl Refusal {
         Self::NotFound(message.into())
     }
 
+    /// The run is about to end; the sender may try again.
+    pub(crate) fn closing() -> Self {
+        Self::Exhausted {
+            message: "workflow operation can not be applied because workflow is closing".to_owned(),
+            cause: ResourceExhaustedCause::BusyWorkflow,
+        }
+    }
+
     pub fn code(&self) -> Code {
         match self {
             Self::InvalidArgument(_) | Self::QueryFailed { .. } => Code::InvalidArgument,
@@ -114,7 +122,7 @@ impl Refusal {
             }
             Self::Exhausted { cause, .. } => any(
                 "ResourceExhaustedFailure",
-                &ResourceExhaustedFailure { cause: *cause as i32, ..ResourceExhaustedFailure::default() },
+                &ResourceExhaustedFailure { cause: *cause as i32, scope: ResourceExhaustedScope::Namespace as i32 },
             ),
             Self::MultiOperation { outcomes, .. } => any(
                 "MultiOperationExecutionFailure",
@@ -142,7 +150,7 @@ fn any(name: &str, message: &impl Message) -> Any {
         "MultiOperationExecutionAborted" => "temporal.api.failure.v1",
         _ => "temporal.api.errordetails.v1",
     };
-    Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec(), ..Any::default() }
+    Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec() }
 }
 
 impl From<Refusal> for Status {

@@ -45,8 +45,9 @@ pub(crate) struct Slot {
     workflow: Mutex<Workflow>,
 }
 
-/// By namespace and workflow id.
-type Slots = HashMap<(Arc<str>, Arc<str>), Arc<Slot>>;
+/// Namespace and workflow id.
+type SlotKey = (Arc<str>, Arc<str>);
+type Slots = HashMap<SlotKey, Arc<Slot>>;
 
 pub(crate) struct Registry {
     /// All of them belong to the present memory.
@@ -76,7 +77,7 @@ impl Registry {
 
     /// Does something with a workflow id while nobody else does.
     pub(crate) fn with<T>(&self, namespace: &str, workflow_id: &str, act: impl FnOnce(&mut Workflow, u64) -> T) -> T {
-        let key: (Arc<str>, Arc<str>) = (namespace.into(), workflow_id.into());
+        let key: SlotKey = (namespace.into(), workflow_id.into());
         loop {
             let slot = {
                 let mut slots = self.lock();

@@ -37,7 +37,14 @@ pub async fn connect_embedded(engine: &Handle, namespace: &str, identity: &str) 
 
 fn answer(engine: &Handle, request: GrpcRequest) -> BoxFuture<'static, Result<GrpcSuccessResponse, Status>> {
     let timeout = request.headers.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(timeout);
-    let call = Call { service: request.service, rpc: request.rpc, message: request.proto, timeout, local: true };
+    let call = Call {
+        service: request.service,
+        rpc: request.rpc,
+        message: request.proto,
+        timeout,
+        client: String::new(),
+        local: true,
+    };
     let answer = engine.call(call);
     async move { Ok(GrpcSuccessResponse { headers: Default::default(), proto: answer.await? }) }.boxed()
 }

@@ -83,11 +83,13 @@ impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
     type Future = BoxFuture<'static, Result<tonic::Response<Vec<u8>>, Status>>;
 
     fn call(&mut self, request: tonic::Request<Streaming<Bytes>>) -> Self::Future {
+        let client = request.metadata().get("client-name").and_then(|name| name.to_str().ok());
         let call = Call {
             service: self.service.clone(),
             rpc: self.rpc.clone(),
             message: Bytes::new(),
             timeout: self.timeout,
+            client: client.unwrap_or_default().to_owned(),
             local: false,
         };
         let (handler, shutdown, timeout) = (self.handler.clone(), self.shutdown.clone(), self.timeout);

@@ -102,6 +102,9 @@ impl Run {
         result: Option<Payloads>,
         identity: &str,
     ) -> Result<(), Refusal> {
+        if attempt == 0 {
+            self.start_unasked(env, scheduled_id, identity);
+        }
         self.held_activity(scheduled_id, attempt)?;
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
         self.write_start(scheduled_id, &activity);
@@ -114,6 +117,16 @@ impl Run {
         self.happen(env, Attributes::ActivityTaskCompletedEventAttributes(attributes));
         self.look_at_news(env);
         Ok(())
+    }
+
+    /// Whoever knows the activity's id may complete it though no worker has taken it. History then shows a start.
+    fn start_unasked(&mut self, env: &Env<'_>, scheduled_id: i64, identity: &str) {
+        let running = self.state.is_running();
+        let unstarted = self.state.activities.get_mut(&scheduled_id).filter(|it| running && !it.is_started());
+        if let Some(activity) = unstarted {
+            activity.started_time = env.now;
+            identity.clone_into(&mut activity.started_identity);
+        }
     }
 
     pub(crate) fn fail_activity(
@@ -155,7 +168,9 @@ impl Run {
     ) -> Result<(), Refusal> {
         let activity = self.held_activity(scheduled_id, attempt)?;
         if !activity.cancel_requested {
-            return Err(Refusal::invalid("unable to cancel activity that is not requested to be cancelled"));
+            return Err(Refusal::invalid(
+                "unable to mark activity as canceled without activity being request canceled first",
+            ));
         }
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
         self.write_start(scheduled_id, &activity);

@@ -1,6 +1,5 @@
 //! From one run of a chain to the next: continued as new, or tried again.
 
-use prost_wkt_types::Duration;
 use temporalio_protos::temporal::api::{
     command::v1::ContinueAsNewWorkflowExecutionCommandAttributes,
     common::v1::{Payloads, WorkflowExecution},
@@ -11,7 +10,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{Env, Run, StartSpec};
-use crate::time::{Nanos, SECOND, duration, moment, span, timestamp};
+use crate::time::{Nanos, SECOND, duration, moment, timestamp};
 
 impl Run {
     /// What a new run of this chain inherits in any case.
@@ -73,7 +72,7 @@ impl Run {
             memo: command.memo,
             search_attributes: command.search_attributes,
             priority: self.state.priority.clone(),
-            first_task_backoff: self.pause_before_next(env, command.backoff_start_interval),
+            first_task_backoff: command.backoff_start_interval,
             initiator,
             attempt,
             continued_failure: command.failure,
@@ -102,20 +101,13 @@ impl Run {
             memo: beginning.memo,
             search_attributes: beginning.search_attributes,
             priority: beginning.priority,
-            first_task_backoff: self.pause_before_next(env, Some(duration(wait))),
+            first_task_backoff: Some(duration(wait)),
             initiator: ContinueAsNewInitiator::Retry,
             attempt: self.state.attempt + 1,
             continued_failure: failure,
             last_completion_result,
             ..self.next_in_chain(env)
         }
-    }
-
-    /// Runs that end as soon as they begin do not follow each other in a tight loop.
-    fn pause_before_next(&self, env: &Env<'_>, asked: Option<Duration>) -> Option<Duration> {
-        let lived = env.now - self.state.start_time;
-        let shortest = env.limits.shortest_run;
-        if lived + span(asked.as_ref()) < shortest { Some(duration(shortest - lived)) } else { asked }
     }
 
     /// Lets the chain go on with this run, which begins at once.

@@ -139,6 +139,7 @@ impl Run {
     ) -> i64 {
         let written = self.task_is_written(task);
         self.state.task = None;
+        self.memory.close_attempted = false;
         self.state.task_attempt = 1;
         if task.speculative && self.leaves_no_trace(request, commands, messages) {
             return 0;
@@ -158,7 +159,7 @@ impl Run {
             binary_checksum: request.binary_checksum.clone(),
             worker_version: request.worker_version_stamp.clone(),
             sdk_metadata: request.sdk_metadata.clone(),
-            metering_metadata: request.metering_metadata.clone(),
+            metering_metadata: request.metering_metadata,
             versioning_behavior: if versioned { request.versioning_behavior } else { 0 },
             deployment_version,
             worker_deployment_name: options.deployment_name,
@@ -218,6 +219,7 @@ impl Run {
             return Err(refused);
         }
         self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
+        self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
         if terminate {
             self.flush();
             self.terminate(env, &message, None, "history-service")?;
@@ -316,8 +318,7 @@ fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {
 fn server_failure(message: String) -> Failure {
     Failure {
         message,
-        source: "Server".to_owned(),
-        failure_info: Some(FailureInfo::ServerFailureInfo(ServerFailureInfo { non_retryable: true })),
+        failure_info: Some(FailureInfo::ServerFailureInfo(ServerFailureInfo::default())),
         ..Failure::default()
     }
 }

@@ -4,9 +4,9 @@ use temporalio_protos::temporal::api::{
     common::v1::{Header, Payloads, WorkflowExecution},
     enums::v1::{RetryState, WorkflowExecutionStatus, WorkflowTaskFailedCause},
     history::v1::{
-        WorkflowExecutionCancelRequestedEventAttributes, WorkflowExecutionSignaledEventAttributes,
-        WorkflowExecutionTerminatedEventAttributes, WorkflowExecutionTimedOutEventAttributes,
-        history_event::Attributes,
+        WorkflowExecutionCancelRequestedEventAttributes, WorkflowExecutionOptionsUpdatedEventAttributes,
+        WorkflowExecutionSignaledEventAttributes, WorkflowExecutionTerminatedEventAttributes,
+        WorkflowExecutionTimedOutEventAttributes, history_event::Attributes,
     },
 };
 
@@ -26,13 +26,14 @@ pub(crate) struct Signal {
 
 impl Run {
     pub(crate) fn signal(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), Refusal> {
-        self.must_run()?;
         if !signal.request_id.is_empty() && self.state.signal_request_ids.contains(&signal.request_id) {
             return Ok(());
         }
+        self.must_run()?;
         if self.state.signal_request_ids.len() >= env.limits.signals {
             return Err(Refusal::InvalidArgument("exceeded workflow execution limit for signal events".to_owned()));
         }
+        self.must_not_be_closing()?;
         self.state.signal_request_ids.push(signal.request_id.clone());
         let attributes = WorkflowExecutionSignaledEventAttributes {
             signal_name: signal.name,
@@ -128,13 +129,31 @@ impl Run {
         self.write(env, close);
         self.state.status = status as i32;
         self.state.close_time = env.now;
-        self.state.task = None;
+        self.state.task.take_if(|task| task.speculative);
         self.changes.listing = true;
         self.announce_end();
     }
 
     pub(crate) fn must_run(&self) -> Result<(), Refusal> {
         if self.state.is_running() { Ok(()) } else { Err(Refusal::not_found("workflow execution already completed")) }
+    }
+
+    /// A worker that wanted to end the run, but had not seen all, is about to look at the rest. More would only keep it
+    /// from ending.
+    pub(super) fn must_not_be_closing(&self) -> Result<(), Refusal> {
+        if self.memory.close_attempted && self.has_started_task() { Err(Refusal::closing()) } else { Ok(()) }
+    }
+
+    /// A start that found this run and wants to be remembered by it.
+    pub(crate) fn attach_request(&mut self, env: &Env<'_>, request_id: &str) {
+        if !request_id.is_empty() {
+            self.state.attached_requests.insert(request_id.to_owned(), 0);
+        }
+        let attributes = WorkflowExecutionOptionsUpdatedEventAttributes {
+            attached_request_id: request_id.to_owned(),
+            ..WorkflowExecutionOptionsUpdatedEventAttributes::default()
+        };
+        self.happen(env, Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(attributes));
     }
 
     /// A run that has not begun yet hears of everything at once when it does.

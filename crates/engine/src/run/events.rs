@@ -53,6 +53,11 @@ impl Run {
         {
             child.started_id = id;
         }
+        if let Some(Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(updated)) = &event.attributes
+            && let Some(attached) = self.state.attached_requests.get_mut(&updated.attached_request_id)
+        {
+            *attached = id;
+        }
         self.changes.events.push(event);
         self.touch();
         id

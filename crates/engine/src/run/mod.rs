@@ -82,6 +82,8 @@ pub(crate) struct Memory {
     pub(crate) sticky: Option<Sticky>,
     /// Who has the started workflow task.
     pub(crate) task_identity: String,
+    /// The last worker wanted to end the run, but there was news.
+    pub(crate) close_attempted: bool,
     /// Recent events: all those after the last completed workflow task was started, and sometimes more.
     pub(crate) tail: Vec<HistoryEvent>,
     /// What pending activities were scheduled with. Those of a run that was loaded are read again when needed.

@@ -256,6 +256,11 @@ impl RunState {
                 record.ok_or("an update is answered that was not accepted")?.completed_id = id;
             }
 
+            A::WorkflowExecutionOptionsUpdatedEventAttributes(it) if it.attached_request_id.is_empty() => {}
+            A::WorkflowExecutionOptionsUpdatedEventAttributes(it) => {
+                self.attached_requests.insert(it.attached_request_id.clone(), id);
+            }
+
             A::MarkerRecordedEventAttributes(_) => {}
             A::UpsertWorkflowSearchAttributesEventAttributes(it) => {
                 merge_attributes(&mut self.search_attributes, &it.search_attributes.clone().unwrap_or_default());
@@ -321,7 +326,6 @@ impl RunState {
     fn end(&mut self, at: Nanos, status: Status, successor: &str) {
         self.status = status as i32;
         self.close_time = at;
-        self.task = None;
         successor.clone_into(&mut self.successor_run_id);
     }
 }

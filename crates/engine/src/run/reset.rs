@@ -224,9 +224,10 @@ impl Run {
 
     fn ask_again(&mut self, env: &Env<'_>, event: &HistoryEvent) {
         use Attributes as A;
-        let (initiated_id, request_id) = (event.event_id, (env.new_id)());
+        let (initiated_id, mut request_id) = (event.event_id, (env.new_id)());
         let letter = match event.attributes.clone() {
             Some(A::StartChildWorkflowExecutionInitiatedEventAttributes(child)) => {
+                request_id = self.child_request_id(initiated_id);
                 if let Some(child) = self.state.children.get_mut(&initiated_id) {
                     child.create_request_id.clone_from(&request_id);
                 }

@@ -98,7 +98,7 @@ impl Run {
 
     /// The task that waits for a worker, if any; for queues that are filled again after a restart.
     pub(crate) fn waiting_task(&self) -> Option<Dispatch> {
-        let task = self.state.task.as_ref().filter(|task| task.started_id == 0)?;
+        let task = self.state.task.as_ref().filter(|task| self.state.is_running() && task.started_id == 0)?;
         Some(self.task_dispatch(task.scheduled_id))
     }
 
@@ -141,14 +141,25 @@ impl Run {
             self.touch();
         }
         self.state.task = Some(task.clone());
-        let unwritten = if written { Vec::new() } else { self.unwritten(&task) };
+        let unwritten = if written { Vec::new() } else { self.unwritten(&task, identity) };
         Some(StartedTask { task, unwritten })
     }
 
+    /// Events of the pending task that history does not have, but that readers of history are shown.
+    pub(crate) fn unwritten_task(&self) -> Vec<HistoryEvent> {
+        let task = self.state.task.as_ref().filter(|task| self.state.is_running() && !self.task_is_written(task));
+        let Some(task) = task.filter(|task| task.scheduled_id == self.state.next_event_id) else { return Vec::new() };
+        let mut events = self.unwritten(task, "");
+        if task.started_id == 0 {
+            events.truncate(1);
+        }
+        events
+    }
+
     /// Events of a started task that history does not have yet.
-    fn unwritten(&self, task: &WorkflowTask) -> Vec<HistoryEvent> {
+    fn unwritten(&self, task: &WorkflowTask, identity: &str) -> Vec<HistoryEvent> {
         let mut scheduled = new_event(task.scheduled_time, self.scheduled_attributes(task));
-        let mut started = new_event(task.started_time, started_attributes(task, &self.memory.task_identity));
+        let mut started = new_event(task.started_time, started_attributes(task, identity));
         scheduled.event_id = task.scheduled_id;
         started.event_id = task.started_id;
         vec![scheduled, started]
@@ -223,6 +234,7 @@ impl Run {
 
     /// A failure on the worker that had the run cached costs no attempt: another worker may do better.
     fn give_up_task(&mut self, count: bool) {
+        self.memory.close_attempted = false;
         let was_sticky = self.memory.sticky.take().is_some();
         self.state.task_attempt = if count && !was_sticky { self.state.task_attempt + 1 } else { 1 };
         self.state.task = None;

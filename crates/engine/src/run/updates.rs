@@ -23,12 +23,15 @@ use crate::refusal::Refusal;
 
 const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
 
+/// A worker that has failed this often will not get to an update either.
+const HOPELESS_ATTEMPT: i32 = 3;
+
 /// Where an update stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Progress {
     Admitted,
     Accepted,
-    Completed(Outcome),
+    Completed(Box<Outcome>),
     /// It will not be answered here; the sender may try again if the refusal says so.
     Aborted(Refusal),
 }
@@ -83,11 +86,18 @@ impl Run {
     /// Takes a new update in, or says where the one with this id stands.
     pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, Refusal> {
         let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
-        if let Some(progress) = self.update_progress(&id) {
-            return Ok(progress);
-        }
+        let known = self.update_progress(&id);
         if !self.state.is_running() {
-            return Err(Refusal::not_found("workflow execution already completed"));
+            return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
+        }
+        if self.state.task_attempt >= HOPELESS_ATTEMPT {
+            return Err(Refusal::WorkflowNotReady(
+                "Unable to perform workflow execution update due to Workflow Task in failed state.".to_owned(),
+            ));
+        }
+        self.must_not_be_closing()?;
+        if let Some(progress) = known {
+            return Ok(progress);
         }
         let limit = env.limits.updates_in_flight;
         if self.memory.updates.open.len() >= limit {
@@ -121,7 +131,7 @@ impl Run {
         }
         let record = self.state.updates.get(id)?;
         Some(match record {
-            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Outcome::default()),
+            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Box::default()),
             UpdateRecord { accepted_id: 1.., .. } => Progress::Accepted,
             _ => Progress::Admitted,
         })
@@ -144,7 +154,7 @@ impl Run {
                 id: format!("{id}/request"),
                 protocol_instance_id: id.clone(),
                 sequencing_id: Some(SequencingId::EventId(started_id - 1)),
-                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec(), ..Any::default() }),
+                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec() }),
             });
         }
         messages
@@ -229,7 +239,7 @@ impl Run {
         };
         let completed_id = self.write(env, Attributes::WorkflowExecutionUpdateCompletedEventAttributes(attributes));
         self.state.updates.insert(id.to_owned(), UpdateRecord { completed_id, ..record });
-        self.tell(id, Progress::Completed(outcome));
+        self.tell(id, Progress::Completed(Box::new(outcome)));
         Ok(())
     }
 
@@ -273,10 +283,7 @@ impl Run {
         for (id, open) in std::mem::take(&mut self.memory.updates.open) {
             let refusal = match reason {
                 AbortReason::Completed => aborted_by_closing(),
-                AbortReason::Continuing => Refusal::Exhausted {
-                    message: "workflow operation can not be applied because workflow is closing".to_owned(),
-                    cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::BusyWorkflow,
-                },
+                AbortReason::Continuing => Refusal::closing(),
                 AbortReason::TaskFailed if open.sent => Refusal::WorkflowNotReady(
                     "Unable to perform workflow execution update due to unexpected workflow task failure.".to_owned(),
                 ),
@@ -296,7 +303,7 @@ impl Run {
 }
 
 fn failed(failure: Failure) -> Progress {
-    Progress::Completed(Outcome { value: Some(outcome::Value::Failure(failure)) })
+    Progress::Completed(Box::new(Outcome { value: Some(outcome::Value::Failure(failure)) }))
 }
 
 fn wrong_state(id: &str, message: &str, state: &str) -> BadMessage {

@@ -235,9 +235,12 @@ impl Core {
             }),
             Named::Id { target, activity_id } => self.with_run_acked(target, Ack::Written, |run, env| {
                 run.must_run()?;
-                let id = run
-                    .activity_by_id(activity_id)
-                    .ok_or_else(|| Refusal::not_found(format!("cannot find activity with ID {activity_id}")))?;
+                let id = run.activity_by_id(activity_id).ok_or_else(|| {
+                    Refusal::not_found(format!(
+                        "cannot find pending activity with ActivityID {activity_id}, check workflow execution \
+                             history for more details"
+                    ))
+                })?;
                 act(run, env, (id, 0))
             }),
         }

@@ -1,15 +1,16 @@
 //! A run as people see it.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
-    common::v1::{ActivityType, WorkflowExecution, WorkflowType},
-    enums::v1::{PendingActivityState, PendingWorkflowTaskState, TaskQueueKind, WorkflowExecutionStatus},
+    activity::v1::ActivityOptions,
+    common::v1::{ActivityType, RetryPolicy, WorkflowExecution, WorkflowType},
+    enums::v1::{EventType, PendingActivityState, PendingWorkflowTaskState, TaskQueueKind, WorkflowExecutionStatus},
     taskqueue::v1::TaskQueue,
     workflow::v1::{
-        PendingActivityInfo, PendingChildExecutionInfo, PendingWorkflowTaskInfo, ResetPoints, WorkflowExecutionConfig,
-        WorkflowExecutionExtendedInfo, WorkflowExecutionInfo,
+        PendingActivityInfo, PendingChildExecutionInfo, PendingWorkflowTaskInfo, RequestIdInfo, ResetPoints,
+        WorkflowExecutionConfig, WorkflowExecutionExtendedInfo, WorkflowExecutionInfo,
     },
     workflowservice::v1::{DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse},
 };
@@ -84,7 +85,6 @@ fn described(run: &Run, parent_namespace_id: &str) -> DescribeWorkflowExecutionR
         pending_children: state
             .children
             .iter()
-            .filter(|_| state.is_running())
             .map(|(initiated_id, child)| PendingChildExecutionInfo {
                 workflow_id: child.workflow_id.clone(),
                 run_id: child.run_id.clone(),
@@ -114,10 +114,24 @@ fn described(run: &Run, parent_namespace_id: &str) -> DescribeWorkflowExecutionR
             })),
             reset_run_id: state.reset_run_id.clone(),
             last_reset_time: optional_timestamp(state.reset_time),
+            request_id_infos: requests(state),
             ..WorkflowExecutionExtendedInfo::default()
         }),
         ..DescribeWorkflowExecutionResponse::default()
     }
+}
+
+/// The requests that left an event in history, by which their senders find it.
+fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
+    let info = |event_type: EventType, event_id: i64| RequestIdInfo {
+        event_type: event_type as i32,
+        event_id,
+        buffered: event_id == 0,
+    };
+    let attached = state.attached_requests.iter();
+    let attached =
+        attached.map(|(id, event_id)| (id.clone(), info(EventType::WorkflowExecutionOptionsUpdated, *event_id)));
+    attached.chain([(state.create_request_id.clone(), info(EventType::WorkflowExecutionStarted, 1))]).collect()
 }
 
 fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
@@ -136,8 +150,8 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
         parent_namespace_id: state.parent.as_ref().map(|_| parent_namespace_id.to_owned()).unwrap_or_default(),
         parent_execution: state.parent.as_ref().map(|parent| execution(&parent.workflow_id, &parent.run_id)),
         execution_time: Some(timestamp(state.execution_time)),
-        memo: state.memo.clone(),
-        search_attributes: state.search_attributes.clone(),
+        memo: Some(state.memo.clone().unwrap_or_default()),
+        search_attributes: Some(state.search_attributes.clone().unwrap_or_default()),
         auto_reset_points: Some(ResetPoints { points: state.reset_points.clone() }),
         task_queue: state.task_queue.clone(),
         state_transition_count: state.state_transitions,
@@ -177,6 +191,24 @@ fn pending_activity(activity: &Activity) -> PendingActivityInfo {
         last_attempt_complete_time: optional_timestamp(activity.last_attempt_complete_time),
         next_attempt_schedule_time: activity.backing_off.then(|| timestamp(activity.scheduled_time)),
         priority: activity.priority.clone(),
+        activity_options: Some(activity_options(activity, policy)),
         ..PendingActivityInfo::default()
+    }
+}
+
+fn activity_options(activity: &Activity, policy: RetryPolicy) -> ActivityOptions {
+    ActivityOptions {
+        task_queue: Some(TaskQueue {
+            name: activity.task_queue.clone(),
+            normal_name: activity.task_queue.clone(),
+            ..TaskQueue::default()
+        }),
+        schedule_to_close_timeout: Some(duration(activity.schedule_to_close)),
+        schedule_to_start_timeout: Some(duration(activity.schedule_to_start)),
+        start_to_close_timeout: Some(duration(activity.start_to_close)),
+        heartbeat_timeout: Some(duration(activity.heartbeat_timeout)),
+        retry_policy: Some(RetryPolicy { non_retryable_error_types: Vec::new(), ..policy }),
+        priority: activity.priority.clone(),
+        ..ActivityOptions::default()
     }
 }

@@ -30,10 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 
 impl Core {
+    /// `with_unwritten` also shows the pending task's events that are not in history before it succeeds, as workers see
+    /// them.
     pub(super) async fn workflow_history(
         self: &Arc<Self>,
         request: GetWorkflowExecutionHistoryRequest,
         timeout: Option<Duration>,
+        with_unwritten: bool,
     ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
         let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
         let close_only = request.history_event_filter_type() == HistoryEventFilterType::CloseEvent;
@@ -52,9 +55,14 @@ impl Core {
             return self.closing_event(number, run_id, position, request.wait_new_event);
         }
         let limit = page_limit(request.maximum_page_size);
-        let events = self.read(|sql| persist::events_after(sql, number, after, limit))?;
+        let mut events = self.read(|sql| persist::events_after(sql, number, after, limit))?;
         let reached = events.last().map_or(after, |event| event.event_id);
         let more = reached + 1 < position.next_event_id;
+        if with_unwritten && !more && !events.is_empty() {
+            let pinned = Target { run_id: run_id.clone(), ..target };
+            let unwritten = self.with_run(&pinned, |run, _| Ok(run.unwritten_task()))?.value();
+            events.extend(unwritten.into_iter().filter(|event| event.event_id > reached));
+        }
         let goes_on = request.wait_new_event && !position.closed;
         let token = HistoryToken { run_id, position: reached, ..HistoryToken::default() };
         Ok(GetWorkflowExecutionHistoryResponse {

@@ -71,7 +71,10 @@ impl Core {
             "DeleteWorkflowExecution" => answer!(call, |request| core.delete_workflow(request)),
             // Looking at them.
             "DescribeWorkflowExecution" => answer!(call, |request| core.describe_workflow(request)),
-            "GetWorkflowExecutionHistory" => answer!(call, |request| core.workflow_history(request, timeout)),
+            "GetWorkflowExecutionHistory" => {
+                let for_people = matches!(call.client.as_str(), "temporal-cli" | "temporal-ui");
+                answer!(call, |request| core.workflow_history(request, timeout, !for_people))
+            }
             "GetWorkflowExecutionHistoryReverse" => answer!(call, |request| core.workflow_history_reverse(request)),
             "ListWorkflowExecutions" => answer!(call, |request| core.list_workflows(request)),
             "ScanWorkflowExecutions" => answer!(call, |request| core.scan_workflows(request)),

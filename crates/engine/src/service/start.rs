@@ -38,12 +38,14 @@ pub(crate) struct Started {
     /// Whether it is this very request's run.
     pub(crate) started: bool,
     pub(crate) status: i32,
+    /// The run was there, and hears of this start if the caller wants it to.
+    attaches: bool,
     eager: Option<PollWorkflowTaskQueueResponse>,
 }
 
 /// What is done with the new run, or the existing one, before it is kept.
 enum Then<'a> {
-    Begin { eager: Option<Eager<'a>> },
+    Begin { eager: Option<Eager<'a>>, attach: Option<String> },
     Hold,
     Signal(Signal),
 }
@@ -58,7 +60,7 @@ struct Eager<'a> {
 /// What a start finds.
 enum Verdict {
     New,
-    Existing(Started),
+    Existing(Box<Started>),
     Replace,
 }
 
@@ -73,10 +75,16 @@ impl Core {
         let identity = request.identity.clone();
         let eager =
             request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
+        let options = request.on_conflict_options;
+        if options.is_some_and(|options| options.attach_completion_callbacks && !options.attach_request_id) {
+            return Err(Refusal::invalid("attaching request ID is required for attaching completion callbacks"));
+        }
         let spec = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let policies = policies.checked(true)?;
-        let started = self.start_new(spec, policies, &Then::Begin { eager })?.kept().await?;
+        let attached = |attach| if attach { spec.request_id.clone() } else { String::new() };
+        let attach = options.map(|options| attached(options.attach_request_id));
+        let started = self.start_new(spec, policies, &Then::Begin { eager, attach })?.kept().await?;
         Ok(response(&namespace, &workflow_id, started))
     }
 
@@ -109,6 +117,9 @@ impl Core {
             policies.conflict = WorkflowIdConflictPolicy::UseExisting;
         }
         let request_id = request.request_id.clone();
+        if request.workflow_type.as_ref().is_none_or(|kind| kind.name.is_empty()) {
+            return Err(Refusal::invalid("workflow type not set"));
+        }
         let spec = self.spec(start_part(request))?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let started = self.start_new(spec, policies.checked(false)?, &Then::Signal(signal))?.kept().await?;
@@ -126,7 +137,6 @@ impl Core {
             started: started.started,
             signal_link: Some(signal_link),
             first_execution_run_id: started.first_run_id,
-            ..SignalWithStartWorkflowExecutionResponse::default()
         })
     }
 
@@ -138,12 +148,32 @@ impl Core {
     /// Starts a run for an update: it begins at once, and whoever brings the update goes on from there.
     pub(super) fn start_for_update(
         self: &Arc<Self>,
-        request: StartWorkflowExecutionRequest,
+        spec: StartSpec,
+        policies: Policies,
     ) -> Result<Done<Started>, Refusal> {
+        self.start_new(spec, policies, &Then::Begin { eager: None, attach: None })
+    }
+
+    /// Checks a start that brings an update along.
+    pub(super) fn spec_for_update(
+        &self,
+        request: StartWorkflowExecutionRequest,
+    ) -> Result<(StartSpec, Policies), Refusal> {
         let policies =
             Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
+        if !request.cron_schedule.is_empty() {
+            return Err(Refusal::invalid("CronSchedule is not allowed."));
+        }
+        let eager = request.request_eager_execution;
         let spec = self.spec(request)?;
-        self.start_new(spec, policies.checked(true)?, &Then::Begin { eager: None })
+        let policies = policies.checked(true)?;
+        if eager {
+            return Err(Refusal::invalid("RequestEagerExecution is not supported."));
+        }
+        if span(spec.first_task_backoff.as_ref()) > 0 {
+            return Err(Refusal::invalid("WorkflowStartDelay is not supported."));
+        }
+        Ok((spec, policies))
     }
 
     fn start_new(
@@ -162,12 +192,12 @@ impl Core {
                 None => Verdict::New,
                 Some((_, run_id)) => {
                     let target = Target::new(&namespace, &workflow_id, run_id);
-                    judge(self.run_in(workflow, &target)?, &spec, policies)?
+                    judge(self.run_in(workflow, &target)?, &spec, policies, then)?
                 }
             };
             match (verdict, current) {
                 (Verdict::Existing(started), _) => {
-                    self.use_existing(workflow, epoch, &namespace, &workflow_id, started, then)
+                    self.use_existing(workflow, epoch, &namespace, &workflow_id, *started, then)
                 }
                 (Verdict::Replace, Some((_, run_id))) => {
                     let target = Target::new(&namespace, &workflow_id, &run_id);
@@ -193,7 +223,7 @@ impl Core {
     ) -> Result<Done<Started>, Refusal> {
         spec.number = self.new_number();
         let namespace = spec.namespace.clone();
-        spec.eager = matches!(then, Then::Begin { eager: Some(_) }) && span(spec.first_task_backoff.as_ref()) == 0;
+        spec.eager = matches!(then, Then::Begin { eager: Some(_), .. }) && span(spec.first_task_backoff.as_ref()) == 0;
         let (run, eager) = self.in_env(&namespace, |env| {
             let mut run = Run::start(env, spec);
             let eager = begin(env, &mut run, then)?;
@@ -204,6 +234,7 @@ impl Core {
             first_run_id: run.state.first_run_id.clone(),
             started: true,
             status: run.state.status,
+            attaches: false,
             eager,
         };
         Ok(self.insert(workflow, run, epoch).map(|()| started))
@@ -221,8 +252,12 @@ impl Core {
     ) -> Result<Done<Started>, Refusal> {
         let target = Target::new(namespace, workflow_id, &started.run_id);
         let run = self.run_in(workflow, &target)?;
-        if let Then::Signal(signal) = then {
-            self.in_env(namespace, |env| run.signal(env, signal.clone()))?;
+        match then {
+            Then::Signal(signal) => self.in_env(namespace, |env| run.signal(env, signal.clone()))?,
+            Then::Begin { attach: Some(request_id), .. } if started.attaches => {
+                self.in_env(namespace, |env| run.attach_request(env, request_id));
+            }
+            Then::Begin { .. } | Then::Hold => {}
         }
         let kept = self.keep(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
         Ok(Done::new(started, kept))
@@ -313,11 +348,11 @@ const TERMINATED_BY_START: &str = "TerminateIfRunning WorkflowIdReusePolicy";
 fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
     match then {
         Then::Hold => Ok(None),
-        Then::Begin { eager: None } => {
+        Then::Begin { eager: None, .. } => {
             run.begin(env);
             Ok(None)
         }
-        Then::Begin { eager: Some(Eager { identity, lent_to }) } => {
+        Then::Begin { eager: Some(Eager { identity, lent_to }), .. } => {
             let Some(scheduled_id) = run.begin_inline(env) else { return Ok(None) };
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
             run.lend_task(*lent_to);
@@ -333,19 +368,26 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
 }
 
 /// What a start means, given the current run.
-fn judge(current: &Run, spec: &StartSpec, policies: Policies) -> Result<Verdict, Refusal> {
+fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &Then<'_>) -> Result<Verdict, Refusal> {
     let state = &current.state;
-    let existing = |started| {
-        Verdict::Existing(Started {
+    let existing = |started, attaches| {
+        Verdict::Existing(Box::new(Started {
             run_id: state.run_id.clone(),
             first_run_id: state.first_run_id.clone(),
             started,
             status: state.status,
+            attaches,
             eager: None,
-        })
+        }))
     };
-    if state.create_request_id == spec.request_id {
-        return Ok(existing(true));
+    // A signal is known by its own request, and reaches whatever run is there.
+    if !matches!(then, Then::Signal(_)) {
+        if state.create_request_id == spec.request_id {
+            return Ok(existing(true, false));
+        }
+        if state.attached_requests.contains_key(&spec.request_id) {
+            return Ok(existing(false, false));
+        }
     }
     let refused = |message: String| Refusal::AlreadyStarted {
         message,
@@ -356,7 +398,7 @@ fn judge(current: &Run, spec: &StartSpec, policies: Policies) -> Result<Verdict,
     let (id, run_id) = (&state.workflow_id, &state.run_id);
     if state.is_running() {
         return match policies.conflict {
-            WorkflowIdConflictPolicy::UseExisting => Ok(existing(false)),
+            WorkflowIdConflictPolicy::UseExisting => Ok(existing(false, true)),
             WorkflowIdConflictPolicy::TerminateExisting => Ok(Verdict::Replace),
             _ => Err(refused(format!("Workflow execution is already running. WorkflowId: {id}, RunId: {run_id}."))),
         };
@@ -401,13 +443,17 @@ impl Policies {
     }
 }
 
-pub(super) fn response(namespace: &str, workflow_id: &str, started: Started) -> StartWorkflowExecutionResponse {
+pub(super) fn started_link(namespace: &str, workflow_id: &str, run_id: &str) -> Link {
     let reference = link::workflow_event::Reference::EventRef(link::workflow_event::EventReference {
         event_id: 1,
         event_type: EventType::WorkflowExecutionStarted as i32,
     });
+    event_link(namespace, workflow_id, run_id, reference)
+}
+
+pub(super) fn response(namespace: &str, workflow_id: &str, started: Started) -> StartWorkflowExecutionResponse {
     StartWorkflowExecutionResponse {
-        link: Some(event_link(namespace, workflow_id, &started.run_id, reference)),
+        link: Some(started_link(namespace, workflow_id, &started.run_id)),
         run_id: started.run_id,
         first_execution_run_id: started.first_run_id,
         started: started.started,

@@ -188,7 +188,7 @@ impl Core {
                 query: Some(query.query.clone()),
                 history: Some(History::default()),
                 previous_started_event_id: run.state.previous_started_id,
-                started_event_id: 0,
+                attempt: 1,
                 ..about(run)
             };
             let read_until = (!sticky).then_some(run.state.next_event_id - 1);
@@ -214,7 +214,6 @@ impl Core {
         }
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
-        let sticky_next = request.sticky_attributes.is_some();
         let done = self.with_run(&target, |run, env| {
             must_be_this_start(run, &token)?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
@@ -230,7 +229,8 @@ impl Core {
                 run.lend_task(lent_to);
             }
             completion.eager.iter().for_each(|activity| run.lend_activity(activity.scheduled_id, lent_to));
-            let next = completion.next.map(|task| taken(run, task, sticky_next));
+            // The worker that decided has the run at hand.
+            let next = completion.next.map(|task| taken(run, task, true));
             let activities: Vec<_> =
                 completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
             Ok((completion.refused, next, activities, completion.reset_history_event_id))

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use temporalio_protos::temporal::api::{
     common::v1::WorkflowExecution,
-    enums::v1::UpdateWorkflowExecutionLifecycleStage as Stage,
+    enums::v1::{UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowIdConflictPolicy},
     history::v1::history_event::Attributes,
     update::v1::{Outcome, Request, UpdateRef, outcome},
     workflowservice::v1::{
         ExecuteMultiOperationRequest, ExecuteMultiOperationResponse, PollWorkflowExecutionUpdateRequest,
-        PollWorkflowExecutionUpdateResponse, StartWorkflowExecutionRequest, UpdateWorkflowExecutionRequest,
+        PollWorkflowExecutionUpdateResponse, StartWorkflowExecutionResponse, UpdateWorkflowExecutionRequest,
         UpdateWorkflowExecutionResponse,
         execute_multi_operation_request::operation::Operation,
         execute_multi_operation_response::{Response, response},
@@ -17,13 +17,13 @@ use temporalio_protos::temporal::api::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use super::{checks, start};
+use super::{checks, start, start::Policies};
 use crate::{
     core::{Core, Done, Target},
     persist,
     refusal::Refusal,
     run::{
-        Run,
+        Run, StartSpec,
         updates::{Progress, run_ended_first},
     },
 };
@@ -42,6 +42,12 @@ struct Followed {
     news: watch::Receiver<Option<Progress>>,
     completed_id: i64,
     running: bool,
+}
+
+/// An update that was checked.
+struct Update {
+    request: Request,
+    stage: Stage,
 }
 
 impl Core {
@@ -136,7 +142,7 @@ impl Core {
         }
         loop {
             match progress {
-                Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(outcome))),
+                Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(*outcome))),
                 Progress::Aborted(refusal) => return Err(refusal),
                 Progress::Accepted if wanted != Stage::Completed => return Ok((run_id, Stage::Accepted, None)),
                 Progress::Admitted if wanted == Stage::Unspecified => return Ok((run_id, Stage::Admitted, None)),
@@ -170,56 +176,121 @@ impl Core {
         request: ExecuteMultiOperationRequest,
         timeout: Option<Duration>,
     ) -> Result<ExecuteMultiOperationResponse, Refusal> {
-        let (start, update) = operations(request)?;
-        let (namespace, workflow_id) = (start.namespace.clone(), start.workflow_id.clone());
-        let stage = update.wait_policy.map(|policy| policy.lifecycle_stage());
-        let (checked, stage) =
-            check(update.request.clone(), stage, &self.limits).map_err(|refusal| both(None, Some(refusal)))?;
-        let started = self.start_for_update(start).map_err(|refusal| both(Some(refusal), None))?;
-        let started = started.kept().await.map_err(|refusal| both(Some(refusal), None))?;
+        let deadline = deadline(timeout);
+        let (start, update) = self.operations(request)?;
+        let id = update.request.meta.clone().unwrap_or_default().update_id;
+        let (spec, policies) = start;
+        let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
+        let used = self.usable_run(&spec, policies, &id)?;
+        let (started, used) = match used {
+            Some(used) => (used, true),
+            None => {
+                let started = self.start_for_update(spec, policies);
+                let started = started.map_err(|refusal| both(Some(refusal), Some(Refusal::Aborted)))?;
+                let started = started.kept().await.map_err(|refusal| both(Some(refusal), Some(Refusal::Aborted)))?;
+                (start::response(&namespace, &workflow_id, started), false)
+            }
+        };
+        let failed = |refusal| both(used.then_some(Refusal::Aborted), Some(refusal));
         let target = Target::new(&namespace, &workflow_id, &started.run_id);
-        let id = checked.meta.clone().unwrap_or_default().update_id;
-        let followed = self.admit(&target, &checked, "").map_err(|refusal| both(None, Some(refusal)))?;
-        let (run_id, reached, outcome) =
-            self.follow(followed, &id, stage, deadline(timeout)).await.map_err(|refusal| both(None, Some(refusal)))?;
-        let update = response(&workflow_id, run_id, &id, reached, outcome);
+        let followed = self.admit(&target, &update.request, "").map_err(failed)?;
+        let (run_id, reached, outcome) = self.follow(followed, &id, update.stage, deadline).await.map_err(failed)?;
+        let answered = response(&workflow_id, run_id, &id, reached, outcome);
         Ok(ExecuteMultiOperationResponse {
             responses: vec![
-                Response {
-                    response: Some(response::Response::StartWorkflow(start::response(
-                        &namespace,
-                        &workflow_id,
-                        started,
-                    ))),
-                },
-                Response { response: Some(response::Response::UpdateWorkflow(update)) },
+                Response { response: Some(response::Response::StartWorkflow(started)) },
+                Response { response: Some(response::Response::UpdateWorkflow(answered)) },
             ],
         })
     }
-}
 
-fn operations(
-    request: ExecuteMultiOperationRequest,
-) -> Result<(StartWorkflowExecutionRequest, UpdateWorkflowExecutionRequest), Refusal> {
-    let count = request.operations.len();
-    let mut operations = request.operations.into_iter().map(|operation| operation.operation);
-    match (count, operations.next().flatten(), operations.next().flatten()) {
-        (2, Some(Operation::StartWorkflow(start)), Some(Operation::UpdateWorkflow(update))) => {
-            let other = update.workflow_execution.clone().unwrap_or_default().workflow_id;
-            if other != start.workflow_id {
-                let mismatch = Refusal::invalid("WorkflowId is not consistent with previous operation(s)");
-                return Err(both(None, Some(mismatch)));
-            }
-            Ok((start, update))
+    /// The run that the update can go to without a start: one that is to be used, or knows the update.
+    fn usable_run(
+        self: &Arc<Self>,
+        spec: &StartSpec,
+        policies: Policies,
+        update_id: &str,
+    ) -> Result<Option<StartWorkflowExecutionResponse>, Refusal> {
+        let target = Target::new(&spec.namespace, &spec.workflow_id, "");
+        let found = self.with_run(&target, |run, _| {
+            let state = &run.state;
+            let answered = state.updates.get(update_id).is_some_and(|record| record.completed_id != 0);
+            let usable = state.is_running()
+                && (state.create_request_id == spec.request_id
+                    || run.update_progress(update_id).is_some()
+                    || policies.conflict == WorkflowIdConflictPolicy::UseExisting);
+            Ok((answered || usable).then(|| StartWorkflowExecutionResponse {
+                run_id: state.run_id.clone(),
+                status: state.status,
+                link: usable.then(|| start::started_link(&spec.namespace, &spec.workflow_id, &state.run_id)),
+                ..StartWorkflowExecutionResponse::default()
+            }))
+        });
+        match found {
+            Ok(done) => Ok(done.value()),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(both(Some(refusal), Some(Refusal::Aborted))),
         }
-        _ => Err(Refusal::invalid("Operations have to be exactly [Start, Update].")),
+    }
+
+    /// Both operations, each checked for itself.
+    fn operations(&self, request: ExecuteMultiOperationRequest) -> Result<((StartSpec, Policies), Update), Refusal> {
+        self.read_namespaces().named(&request.namespace)?;
+        let count = request.operations.len();
+        let mut operations = request.operations.into_iter().map(|operation| operation.operation);
+        let (Some(Operation::StartWorkflow(mut start)), Some(Operation::UpdateWorkflow(mut update)), 2) =
+            (operations.next().flatten(), operations.next().flatten(), count)
+        else {
+            return Err(Refusal::invalid("Operations have to be exactly [Start, Update]."));
+        };
+        for namespace in [&mut start.namespace, &mut update.namespace] {
+            if namespace.is_empty() {
+                namespace.clone_from(&request.namespace);
+            }
+        }
+        let mismatch = || Refusal::invalid("Operation namespace did not match request's namespace.");
+        let workflow_id = start.workflow_id.clone();
+        let start = if start.namespace == request.namespace { self.spec_for_update(start) } else { Err(mismatch()) };
+        let update = match &start {
+            _ if update.namespace != request.namespace => Err(mismatch()),
+            Ok(_) => self.update_for_start(update, Some(&workflow_id)),
+            Err(_) => self.update_for_start(update, None),
+        };
+        match (start, update) {
+            (Ok(start), Ok(update)) => Ok((start, update)),
+            (start, update) => {
+                let aborted = |refusal: Option<Refusal>| Some(refusal.unwrap_or(Refusal::Aborted));
+                Err(both(aborted(start.err()), aborted(update.err())))
+            }
+        }
+    }
+
+    fn update_for_start(
+        &self,
+        update: UpdateWorkflowExecutionRequest,
+        workflow_id: Option<&str>,
+    ) -> Result<Update, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &update.namespace, update.workflow_execution)?;
+        let stage = update.wait_policy.map(|policy| policy.lifecycle_stage());
+        let (request, stage) = check(update.request, stage, &self.limits)?;
+        if !update.first_execution_run_id.is_empty() {
+            return Err(Refusal::invalid("FirstExecutionRunId is not allowed."));
+        }
+        if !target.run_id.is_empty() {
+            return Err(Refusal::invalid("RunId is not allowed."));
+        }
+        if workflow_id.is_some_and(|id| id != target.workflow_id) {
+            return Err(Refusal::invalid("WorkflowId is not consistent with previous operation(s)."));
+        }
+        Ok(Update { request, stage })
     }
 }
 
-/// Each operation's own outcome. The one that was not at fault is told that it was given up.
+/// What came of each operation; `None` if all is well with it.
 fn both(start: Option<Refusal>, update: Option<Refusal>) -> Refusal {
-    let code = start.as_ref().or(update.as_ref()).map_or(tonic::Code::Unknown, Refusal::code);
-    let outcomes = [start, update].map(|outcome| Some(outcome.unwrap_or(Refusal::Aborted)));
+    let outcomes = [start, update];
+    let at_fault = outcomes.iter().flatten().find(|refusal| **refusal != Refusal::Aborted);
+    let code = at_fault.map_or(tonic::Code::Unknown, Refusal::code);
     Refusal::MultiOperation { code: code as i32, outcomes: outcomes.into() }
 }
 

@@ -58,6 +58,7 @@ impl Client {
             rpc: rpc.to_owned(),
             message: request.encode_to_vec().into(),
             timeout: Some(Duration::from_secs(20)),
+            client: String::new(),
             local: false,
         };
         let answer = self.handle.call(call).await?;

@@ -71,7 +71,14 @@ impl Rig {
         request: &impl Message,
     ) -> Result<Response, Status> {
         let message = request.encode_to_vec().into();
-        let call = Call { service: service.to_owned(), rpc: rpc.to_owned(), message, timeout: None, local: true };
+        let call = Call {
+            service: service.to_owned(),
+            rpc: rpc.to_owned(),
+            message,
+            timeout: None,
+            client: String::new(),
+            local: true,
+        };
         let answer = tokio::time::timeout(Duration::from_secs(30), self.engine.call(call)).await;
         Ok(Response::decode(&*answer.expect("an answer in time")?).unwrap())
     }

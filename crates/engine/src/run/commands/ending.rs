@@ -7,9 +7,7 @@ use temporalio_protos::temporal::api::{
         ContinueAsNewWorkflowExecutionCommandAttributes, FailWorkflowExecutionCommandAttributes,
     },
     common::v1::WorkflowType,
-    enums::v1::{
-        ContinueAsNewInitiator, RetryState, WorkflowExecutionStatus as Status, WorkflowTaskFailedCause as Cause,
-    },
+    enums::v1::{RetryState, WorkflowExecutionStatus as Status, WorkflowTaskFailedCause as Cause},
     history::v1::{
         WorkflowExecutionCanceledEventAttributes, WorkflowExecutionCompletedEventAttributes,
         WorkflowExecutionContinuedAsNewEventAttributes, WorkflowExecutionFailedEventAttributes,
@@ -136,10 +134,6 @@ impl Run {
         }
         let next = self.prepare_continuation(env, command.clone());
         next.run_id.clone_into(&mut self.state.successor_run_id);
-        let initiator = match command.initiator() {
-            ContinueAsNewInitiator::Unspecified => ContinueAsNewInitiator::Workflow,
-            initiator => initiator,
-        };
         #[allow(deprecated, reason = "workers may still send it, and history shows it")]
         let attributes = WorkflowExecutionContinuedAsNewEventAttributes {
             new_execution_run_id: next.run_id.clone(),
@@ -150,7 +144,7 @@ impl Run {
             workflow_task_timeout: command.workflow_task_timeout,
             workflow_task_completed_event_id: batch.completed_id,
             backoff_start_interval: command.backoff_start_interval,
-            initiator: initiator as i32,
+            initiator: command.initiator,
             failure: command.failure,
             last_completion_result: command.last_completion_result,
             header: command.header,
@@ -192,7 +186,8 @@ impl Run {
             );
             Rejected::task(CAUSE, detail)
         })?;
-        let context = format!("WorkflowType={kind} TaskQueue={}", queue.name);
+        // The server prints the queue as it prints any message.
+        let context = format!("WorkflowType={kind} TaskQueue=name:\"{}\"  kind:TASK_QUEUE_KIND_NORMAL", queue.name);
         command.task_queue = Some(queue);
         let spans = [
             ("WorkflowRunTimeout", &mut command.workflow_run_timeout),
@@ -227,11 +222,8 @@ impl Run {
             })?;
         }
         if let Some(attributes) = &mut command.search_attributes {
-            (env.check_attributes)(attributes).map_err(|refusal| {
-                let detail =
-                    format!("invalid SearchAttributes on ContinueAsNewWorkflowExecutionCommand: {refusal}. {context}");
-                Rejected::task(Cause::BadSearchAttributes, detail)
-            })?;
+            (env.check_attributes)(attributes)
+                .map_err(|refusal| Rejected::task(Cause::BadSearchAttributes, refusal.to_string()))?;
         }
         if !command.cron_schedule.is_empty() {
             return Err(Rejected::task(CAUSE, format!("the embedded engine has no cron schedules. {context}")));

@@ -98,10 +98,7 @@ impl Run {
         if let Some(attributes) = &mut command.search_attributes
             && let Err(refusal) = (env.check_attributes)(attributes)
         {
-            return Err(Rejected::task(
-                Cause::BadSearchAttributes,
-                format!("invalid SearchAttributes on StartChildWorkflowCommand: {refusal}. {context}"),
-            ));
+            return Err(Rejected::task(Cause::BadSearchAttributes, refusal.to_string()));
         }
         let queue = match user_queue(command.task_queue.as_ref(), &self.state.task_queue, env) {
             Ok(queue) => queue,
@@ -155,9 +152,9 @@ impl Run {
             priority: command.priority,
             ..StartChildWorkflowExecutionInitiatedEventAttributes::default()
         };
-        let request_id = (env.new_id)();
         let child = attributes.clone();
         let initiated_id = self.write(env, Attributes::StartChildWorkflowExecutionInitiatedEventAttributes(attributes));
+        let request_id = self.child_request_id(initiated_id);
         self.state.children.insert(
             initiated_id,
             Child {
@@ -178,6 +175,12 @@ impl Run {
             may_be_running: false,
         }));
         Ok(())
+    }
+
+    /// The request by which a child is started; the child is known by it.
+    pub(in crate::run) fn child_request_id(&self, initiated_id: i64) -> String {
+        const VERSION: i64 = 0;
+        format!("{}:{initiated_id}:{VERSION}", self.state.run_id)
     }
 
     pub(super) fn signal_other(

@@ -74,7 +74,8 @@ impl Run {
             return Err(Rejected::task(Cause::PendingActivitiesLimitExceeded, too_many("activities", pending, limit)));
         }
         if self.activity_by_id(&command.activity_id).is_some() {
-            let detail = format!("mutable state already has activity {}", command.activity_id);
+            let detail =
+                invalid_action("add-activitytask-scheduled-event", &format!("ActivityID: {}", command.activity_id));
             return Err(Rejected::task(Cause::ScheduleActivityDuplicateId, detail));
         }
 
@@ -107,7 +108,6 @@ impl Run {
             retry_policy: Some(policy),
             use_workflow_build_id: command.use_workflow_build_id,
             priority: command.priority,
-            ..ActivityTaskScheduledEventAttributes::default()
         };
         let remembered = Arc::new(attributes.clone());
         let scheduled_id = self.write(env, Attributes::ActivityTaskScheduledEventAttributes(attributes));
@@ -133,11 +133,13 @@ impl Run {
             let detail = "ScheduledEventId is not set on RequestCancelActivityTaskCommand.";
             return Err(Rejected::task(CAUSE, detail));
         }
-        if scheduled_id >= self.state.next_event_id {
-            return Err(Rejected::task(
-                CAUSE,
-                "invalid history builder state for action: add-activitytask-cancel-requested-event",
-            ));
+        let may_be_asked = match self.state.activities.get(&scheduled_id) {
+            Some(activity) => !activity.cancel_requested,
+            None => self.has_just_finished(scheduled_id),
+        };
+        if !may_be_asked {
+            let detail = format!("ScheduledEventID: {scheduled_id}");
+            return Err(Rejected::task(CAUSE, invalid_action("add-activitytask-cancel-requested-event", &detail)));
         }
         let attributes = ActivityTaskCancelRequestedEventAttributes {
             scheduled_event_id: scheduled_id,
@@ -160,6 +162,18 @@ impl Run {
         Ok(())
     }
 
+    /// The activity's end is among what happened while the worker decided.
+    fn has_just_finished(&self, scheduled_id: i64) -> bool {
+        use Attributes as A;
+        self.state.buffered.iter().any(|event| match &event.attributes {
+            Some(A::ActivityTaskCompletedEventAttributes(it)) => it.scheduled_event_id == scheduled_id,
+            Some(A::ActivityTaskFailedEventAttributes(it)) => it.scheduled_event_id == scheduled_id,
+            Some(A::ActivityTaskTimedOutEventAttributes(it)) => it.scheduled_event_id == scheduled_id,
+            Some(A::ActivityTaskCanceledEventAttributes(it)) => it.scheduled_event_id == scheduled_id,
+            _ => false,
+        })
+    }
+
     pub(super) fn start_timer(
         &mut self,
         env: &Env<'_>,
@@ -174,7 +188,7 @@ impl Run {
             return Err(Rejected::task(CAUSE, detail));
         }
         if self.state.timers.contains_key(&command.timer_id) {
-            let detail = "invalid history builder state for action: add-timer-started-event";
+            let detail = invalid_action("add-timer-started-event", &format!("TimerID: {}", command.timer_id));
             return Err(Rejected::task(Cause::StartTimerDuplicateId, detail));
         }
         let fires = env.now.saturating_add(span(command.start_to_fire_timeout.as_ref()));
@@ -202,7 +216,7 @@ impl Run {
             None => match self.take_fired_timer(&command.timer_id) {
                 Some(started_id) => started_id,
                 None => {
-                    let detail = "invalid history builder state for action: add-timer-canceled-event";
+                    let detail = invalid_action("add-timer-canceled-event", &format!("TimerID: {}", command.timer_id));
                     return Err(Rejected::task(CAUSE, detail));
                 }
             },
@@ -260,6 +274,10 @@ impl Run {
         self.write(env, Attributes::MarkerRecordedEventAttributes(attributes));
         Ok(())
     }
+}
+
+fn invalid_action(action: &str, detail: &str) -> String {
+    format!("invalid history builder state for action: {action}, {detail}")
 }
 
 fn timer_id(id: &str, command: &str, cause: Cause, env: &Env<'_>) -> Result<(), Rejected> {
