@@ -24,7 +24,10 @@ async fn live(host: &Host) -> Vec<EventType> {
         let commands = match workflow_of(&task).as_str() {
             "child" if has(&task, EventType::WorkflowExecutionSignaled) => vec![complete()],
             "child" => Vec::new(),
-            _ if has(&task, EventType::ChildWorkflowExecutionCompleted) => {
+            // The answer to the signal may come after what the signal led to.
+            _ if has(&task, EventType::ChildWorkflowExecutionCompleted)
+                && has(&task, EventType::ExternalWorkflowExecutionSignaled) =>
+            {
                 host.disk.heal();
                 return host.events("parent").await;
             }

@@ -33,6 +33,7 @@ pub(super) struct Findings {
     pub(super) doubled: Vec<String>,
     pub(super) wrong: Vec<String>,
     counts: BTreeMap<&'static str, usize>,
+    acknowledged: BTreeMap<&'static str, usize>,
 }
 
 impl Evidence {
@@ -197,15 +198,15 @@ impl Findings {
                 _ => {}
             }
         }
-        self.count("acknowledged starts", facts.starts.len());
+        self.acknowledged.insert("starts", facts.starts.len());
         for (id, signal) in &facts.signals {
-            self.compare("acknowledged signals", id, signal.acknowledged, signals.get(id));
+            self.compare("signals", id, signal.acknowledged, signals.get(id));
         }
         for (id, acknowledged) in &facts.results {
-            self.compare("acknowledged activity completions", id, *acknowledged, results.get(id));
+            self.compare("activity completions", id, *acknowledged, results.get(id));
         }
         for (id, decision) in &facts.decisions {
-            self.compare("acknowledged workflow-task completions", id, decision.acknowledged, decisions.get(id));
+            self.compare("workflow-task completions", id, decision.acknowledged, decisions.get(id));
         }
         self.judge_foundations(evidence, facts, &decisions);
         for (attempt, times) in facts.hand_outs.iter().filter(|(_, times)| **times > 1) {
@@ -221,7 +222,7 @@ impl Findings {
 
     fn compare(&mut self, what: &'static str, id: &str, acknowledged: bool, found: Option<&usize>) {
         let found = found.copied().unwrap_or_default();
-        self.count(what, usize::from(acknowledged));
+        *self.acknowledged.entry(what).or_default() += usize::from(acknowledged);
         if acknowledged && found == 0 {
             self.lost.push(format!("{what}: {id}"));
         }
@@ -260,14 +261,17 @@ impl Findings {
     }
 
     pub(super) fn report(&self, facts: &Facts) -> String {
-        let mut report = String::new();
         let list = |counts: &BTreeMap<&'static str, usize>| {
             counts.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
         };
-        writeln!(report, "found:    {}", list(&self.counts)).unwrap();
-        writeln!(report, "repeated: {}", list(&facts.repeats)).unwrap();
-        write!(report, "lost {}, doubled {}", self.lost.len(), self.doubled.len()).unwrap();
-        report
+        format!(
+            "acknowledged: {}\nfound:        {}\nrepeated:     {}\nlost {}, doubled {}",
+            list(&self.acknowledged),
+            list(&self.counts),
+            list(&facts.repeats),
+            self.lost.len(),
+            self.doubled.len()
+        )
     }
 }
 

@@ -85,8 +85,9 @@ fn a_timer_whose_firing_was_lost_fires_again() {
         host.begin("w").await.unwrap();
         let task = host.workflow_task(false).await.unwrap();
         host.decide(&task, vec![timer("t".to_owned(), 100)]).await.unwrap();
-        // Nothing else is written until the timer fires.
+        // Nothing else is written until the timer fires, and nobody looks at the run after that.
         host.disk.failing.store(1, Ordering::SeqCst);
+        host.disk.failed(1).await;
         let task = host.insist_on_task().await;
         let events = task.history.unwrap().events;
         let fired = events.iter().filter(|event| event.event_type() == EventType::TimerFired).count();
