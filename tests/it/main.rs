@@ -6,6 +6,7 @@ mod cli;
 mod diff;
 mod engine;
 mod engine_time;
+mod peers;
 mod proofs;
 mod replay;
 mod runs;

@@ -17,17 +17,19 @@ pub(crate) struct Proof {
     /// The variable those tests read.
     variable: &'static str,
     size: Size,
-    /// Where a sequence of cases starts, for those that have one.
+    /// Where a sequence of cases, or of chances, starts, for those that have one.
     first: Option<First>,
     /// Unit tests with the same purpose, run first with `PROPTEST_CASES`.
     unit_filter: Option<&'static str>,
 }
 
-/// The option that names the first case, and the variable it is passed in. Alone, it means that case only.
+/// The option that names the start, and the variable it is passed in.
 #[derive(Debug)]
 struct First {
     option: &'static str,
     variable: &'static str,
+    /// The size when only the start is named.
+    alone: u64,
 }
 
 /// What the variable is set to.
@@ -82,7 +84,16 @@ pub(crate) const ALL: &[Proof] = &[
         filter: "diff::",
         variable: "WINDLASS_DIFF_SEEDS",
         size: Size::Option("--seeds", 200),
-        first: Some(First { option: "--seed", variable: "WINDLASS_DIFF_SEED" }),
+        first: Some(First { option: "--seed", variable: "WINDLASS_DIFF_SEED", alone: 1 }),
+        unit_filter: None,
+    },
+    Proof {
+        command: "kill",
+        description: "the engine killed under load loses nothing it acknowledged",
+        filter: "engine::kill",
+        variable: "WINDLASS_KILLS",
+        size: Size::Option("--times", 200),
+        first: Some(First { option: "--seed", variable: "WINDLASS_KILL_SEED", alone: 200 }),
         unit_filter: None,
     },
     Proof {
@@ -148,7 +159,10 @@ impl Proof {
             }
         }
         let (Size::Option(_, default) | Size::Fixed(default)) = self.size;
-        let default = if first.is_some() { 1 } else { default };
+        let default = match &self.first {
+            Some(First { alone, .. }) if first.is_some() => *alone,
+            _ => default,
+        };
         Ok(Sizes { size: size.unwrap_or(default), first })
     }
 }
@@ -168,7 +182,7 @@ mod tests {
     fn sizes_come_from_the_option_or_the_table() {
         let size = |size| Sizes { size, first: None };
         let from = |size, first| Sizes { size, first: Some(first) };
-        let cases: [(&str, &[&str], Result<Sizes, &str>); 13] = [
+        let cases: [(&str, &[&str], Result<Sizes, &str>); 15] = [
             ("props", &[], Ok(size(1000))),
             ("props", &["--cases", "20"], Ok(size(20))),
             ("record-histories", &[], Ok(size(1))),
@@ -180,6 +194,8 @@ mod tests {
             ("diff", &[], Ok(size(200))),
             ("diff", &["--seed", "0"], Ok(from(1, 0))),
             ("diff", &["--seed", "7", "--seeds", "3"], Ok(from(3, 7))),
+            ("kill", &["--seed", "7"], Ok(from(200, 7))),
+            ("kill", &["--times", "20", "--seed", "7"], Ok(from(20, 7))),
             ("diff", &["--seed", "x"], Err("--seed x: write a whole number")),
             ("diff", &["--seed"], Err("usage: cargo xtask diff [--seeds N] [--seed N]")),
         ];

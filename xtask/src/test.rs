@@ -10,6 +10,18 @@ use crate::{
     tidy, tools,
 };
 
+/// What is about runs, whatever keeps their history. The rest compares the backends, or is about one of them.
+const EITHER_BACKEND: [&str; 8] = [
+    "runs::",
+    "cli::",
+    "stock_cli::",
+    "proofs::chaos",
+    "proofs::flat_history",
+    "proofs::invariants",
+    "proofs::long_wait",
+    "replay::fresh",
+];
+
 pub(crate) fn run() -> Result<()> {
     let mut steps = Steps::default();
     let cargo_step =
@@ -18,20 +30,26 @@ pub(crate) fn run() -> Result<()> {
     cargo_step(&mut steps, "format", &["fmt", "--all", "--check"])?;
     cargo_step(&mut steps, "clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     steps.step("tidy", tidy::run)?;
-    steps.step("temporal cli", tools::run)?;
+    steps.step("tools", tools::run)?;
     cargo_step(&mut steps, "doc tests", &["test", "--workspace", "--doc"])?;
     // What the proofs measured is printed, also when all is well.
     cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins", "--", "--show-output"])?;
+    cargo_step(&mut steps, "engine tests", &["test", "-p", "windlass-engine", "--test", "*"])?;
     cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
-    steps.step("integration tests", || run_command(&mut integration(&["--", "--show-output"])?))?;
+    steps.step("integration tests, embedded engine", || {
+        let mut suite = integration(&["--", "--show-output"])?;
+        run_command(suite.args(EITHER_BACKEND).env("WINDLASS_IT_BACKEND", "embedded"))
+    })?;
+    steps.step("integration tests, real server", || run_command(&mut integration(&["--", "--show-output"])?))?;
 
     println!("{}", steps.summary());
     Ok(())
 }
 
-/// The integration binary with what it needs: the Temporal CLI and the built `windlass`.
+/// The integration binary with what it needs: the Temporal CLI, Temporal's Python SDK and the built `windlass`.
 pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
     command.args(arguments).env("WINDLASS_TEMPORAL_CLI", tools::temporal_cli()?).env("WINDLASS_BIN", windlass());
+    command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?);
     Ok(command)
 }

@@ -256,6 +256,9 @@ impl Core {
         workflow_id: &str,
         act: impl FnOnce(&mut Workflow, u64) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        if self.database.queued() >= self.limits.waiting_writes {
+            return Err(Refusal::Unavailable("too many writes wait already; try again".to_owned()));
+        }
         let _hold = self.clock.skipping().map(SkippingClock::hold);
         self.registry.with(namespace, workflow_id, act)
     }

@@ -30,6 +30,8 @@ pub struct Limits {
     pub cached_runs: usize,
     /// Tasks of one queue kept in memory; others are found again on disk.
     pub queued_tasks: usize,
+    /// Writes under way from which on nothing new is begun. The database takes twice as many: what has begun is written.
+    pub waiting_writes: usize,
     /// Polls and waiting requests at a time.
     pub waiting_calls: usize,
 }
@@ -57,6 +59,7 @@ impl Default for Limits {
             reset_points: 20,
             cached_runs: 2000,
             queued_tasks: 100_000,
+            waiting_writes: 32 * 1024,
             waiting_calls: 20_000,
         }
     }

@@ -130,7 +130,7 @@ impl Core {
             memo: child.memo.clone(),
             search_attributes: child.search_attributes.clone(),
             user_metadata: letter.user_metadata.clone(),
-            priority: child.priority.clone().or(parent_state.priority.clone()),
+            priority: child.priority.clone().or_else(|| parent_state.priority.clone()),
             first_task_backoff: Some(prost_wkt_types::Duration::default()),
             parent_namespace_id: self.read_namespaces().id(&parent.namespace).unwrap_or_default(),
             parent: Some(Parent {
@@ -305,8 +305,8 @@ impl Core {
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
                 }
-                if !run.state.is_running() {
-                    // It does what is asked of it already.
+                // One that has ended does what is asked of it already.
+                if !run.state.is_running() || run.state.cancel_request_id == letter.request_id {
                     return Ok(());
                 }
                 let asked_by = Some((execution_of(sender), letter.initiated_id));

@@ -150,7 +150,7 @@ fn any(name: &str, message: &impl Message) -> Any {
         "MultiOperationExecutionAborted" => "temporal.api.failure.v1",
         _ => "temporal.api.errordetails.v1",
     };
-    Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec(), ..Any::default() }
+    Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec() }
 }
 
 impl From<Refusal> for Status {

@@ -45,9 +45,13 @@ pub(crate) struct Slot {
     workflow: Mutex<Workflow>,
 }
 
+/// Namespace and workflow id.
+type SlotKey = (Arc<str>, Arc<str>);
+type Slots = HashMap<SlotKey, Arc<Slot>>;
+
 pub(crate) struct Registry {
     /// All of them belong to the present memory.
-    slots: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<Slot>>>,
+    slots: Mutex<Slots>,
     /// Changes only while `slots` is locked.
     epoch: AtomicU64,
     tick: AtomicU64,
@@ -73,7 +77,7 @@ impl Registry {
 
     /// Does something with a workflow id while nobody else does.
     pub(crate) fn with<T>(&self, namespace: &str, workflow_id: &str, act: impl FnOnce(&mut Workflow, u64) -> T) -> T {
-        let key: (Arc<str>, Arc<str>) = (namespace.into(), workflow_id.into());
+        let key: SlotKey = (namespace.into(), workflow_id.into());
         loop {
             let slot = {
                 let mut slots = self.lock();
@@ -94,7 +98,7 @@ impl Registry {
     }
 
     /// Lets the quarter go that was used least recently, as far as nothing is under way there.
-    fn let_idle_ones_go(&self, slots: &mut HashMap<(Arc<str>, Arc<str>), Arc<Slot>>) {
+    fn let_idle_ones_go(&self, slots: &mut Slots) {
         let now = self.tick.load(Ordering::Relaxed);
         let mut ages: Vec<u64> =
             slots.values().filter_map(|slot| slot.workflow.try_lock().ok().map(|workflow| workflow.used)).collect();
@@ -112,7 +116,7 @@ impl Registry {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Arc<str>), Arc<Slot>>> {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,12 +3,22 @@
 //!
 //! - `client`, `plan`, `worker`, `driver`: the workload, and `journal`: what it was told.
 //! - `verify`: the journal against the histories and the disk.
-//! - `host`: an engine in the test's own process.
+//! - `host`: an engine in the test's own process; `script`: single requests to it.
 
+mod bounds;
 mod client;
 mod driver;
+mod faults;
+mod heartbeats;
+mod host;
 mod journal;
 mod kill;
+mod load;
+mod orphans;
 mod plan;
+mod relatives;
+mod script;
+mod torn;
 mod verify;
+mod waiting;
 mod worker;

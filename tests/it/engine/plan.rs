@@ -28,7 +28,7 @@ const ROUND: &str = "round";
 pub(super) const GO: &str = "go";
 
 /// How long the engine waits for a worker that has died, in milliseconds.
-pub(super) const TASK_TIMEOUT: u64 = 1000;
+pub(super) const TASK_TIMEOUT: u64 = 400;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -88,7 +88,10 @@ fn round(dice: &mut Dice, with_children: bool) -> Vec<Action> {
         7 => Action::LongTimer,
         _ => Action::Child(Plan::random_child(dice)),
     };
-    (0..1 + dice.roll(4)).map(|_| action(dice)).collect()
+    // A timer at least, so that something happens after which the next round can begin.
+    let mut actions = vec![Action::Timer { ms: 5 + dice.roll(100) }];
+    actions.extend((0..dice.roll(4)).map(|_| action(dice)));
+    actions
 }
 
 /// What a history says about a run.
@@ -165,9 +168,7 @@ pub(super) fn decide(history: &[HistoryEvent], decision_id: &str) -> Vec<Command
     } else if plan.chain > 0 {
         commands.push(continue_as_new(&plan.next_in_chain()));
     } else {
-        commands.push(command(Do::CompleteWorkflowExecutionCommandAttributes(
-            CompleteWorkflowExecutionCommandAttributes { result: payloads("\"done\"") },
-        )));
+        commands.push(complete());
     }
     commands
 }
@@ -175,20 +176,13 @@ pub(super) fn decide(history: &[HistoryEvent], decision_id: &str) -> Vec<Command
 impl Action {
     fn begin(&self, workflow_id: &str, id: &str) -> Command {
         match self {
-            Self::Once => activity(ONCE, id, 1),
-            Self::Again => activity(AGAIN, id, 0),
+            Self::Once => activity(ONCE, id, 1, TASK_TIMEOUT),
+            Self::Again => activity(AGAIN, id, 0, TASK_TIMEOUT),
             Self::Timer { ms } => timer(id.to_owned(), *ms),
             Self::LongTimer => timer(format!("long-{id}"), 600_000),
-            Self::Child(plan) => command(Do::StartChildWorkflowExecutionCommandAttributes(
-                StartChildWorkflowExecutionCommandAttributes {
-                    workflow_id: format!("{workflow_id}/{}/{id}", uuid::Uuid::new_v4().simple()),
-                    workflow_type: Some(WorkflowType { name: WORKFLOW.to_owned() }),
-                    task_queue: queue(QUEUE),
-                    input: payloads(&plan.write()),
-                    workflow_task_timeout: milliseconds(TASK_TIMEOUT),
-                    ..StartChildWorkflowExecutionCommandAttributes::default()
-                },
-            )),
+            Self::Child(plan) => {
+                start_child(&format!("{workflow_id}/{}/{id}", uuid::Uuid::new_v4().simple()), &plan.write())
+            }
         }
     }
 }
@@ -215,12 +209,12 @@ fn marker(name: &str, value: &str) -> Command {
     }))
 }
 
-fn activity(kind: &str, id: &str, maximum_attempts: i32) -> Command {
+pub(super) fn activity(kind: &str, id: &str, maximum_attempts: i32, timeout: u64) -> Command {
     command(Do::ScheduleActivityTaskCommandAttributes(ScheduleActivityTaskCommandAttributes {
         activity_id: id.to_owned(),
         activity_type: Some(ActivityType { name: kind.to_owned() }),
         task_queue: queue(QUEUE),
-        start_to_close_timeout: milliseconds(TASK_TIMEOUT),
+        start_to_close_timeout: milliseconds(timeout),
         retry_policy: Some(RetryPolicy {
             initial_interval: milliseconds(10),
             backoff_coefficient: 1.0,
@@ -231,7 +225,16 @@ fn activity(kind: &str, id: &str, maximum_attempts: i32) -> Command {
     }))
 }
 
-fn timer(timer_id: String, ms: u64) -> Command {
+/// An activity that may take an hour but must not be silent for longer than this.
+pub(super) fn heartbeating_activity(kind: &str, id: &str, silence: u64) -> Command {
+    let mut activity = activity(kind, id, 0, 3_600_000);
+    if let Some(Do::ScheduleActivityTaskCommandAttributes(attributes)) = &mut activity.attributes {
+        attributes.heartbeat_timeout = milliseconds(silence);
+    }
+    activity
+}
+
+pub(super) fn timer(timer_id: String, ms: u64) -> Command {
     let start_to_fire_timeout = milliseconds(ms);
     command(Do::StartTimerCommandAttributes(StartTimerCommandAttributes { timer_id, start_to_fire_timeout }))
 }
@@ -240,12 +243,28 @@ fn cancel_timer(timer_id: String) -> Command {
     command(Do::CancelTimerCommandAttributes(CancelTimerCommandAttributes { timer_id }))
 }
 
-fn signal_child(child: &WorkflowExecution) -> Command {
+pub(super) fn signal_child(child: &WorkflowExecution) -> Command {
     command(Do::SignalExternalWorkflowExecutionCommandAttributes(SignalExternalWorkflowExecutionCommandAttributes {
         execution: Some(child.clone()),
         signal_name: GO.to_owned(),
         ..SignalExternalWorkflowExecutionCommandAttributes::default()
     }))
+}
+
+pub(super) fn start_child(workflow_id: &str, input: &str) -> Command {
+    command(Do::StartChildWorkflowExecutionCommandAttributes(StartChildWorkflowExecutionCommandAttributes {
+        workflow_id: workflow_id.to_owned(),
+        workflow_type: Some(WorkflowType { name: WORKFLOW.to_owned() }),
+        task_queue: queue(QUEUE),
+        input: payloads(input),
+        workflow_task_timeout: milliseconds(TASK_TIMEOUT),
+        ..StartChildWorkflowExecutionCommandAttributes::default()
+    }))
+}
+
+pub(super) fn complete() -> Command {
+    let result = payloads("\"done\"");
+    command(Do::CompleteWorkflowExecutionCommandAttributes(CompleteWorkflowExecutionCommandAttributes { result }))
 }
 
 fn continue_as_new(plan: &Plan) -> Command {

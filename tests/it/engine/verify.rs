@@ -60,6 +60,26 @@ impl Evidence {
         evidence
     }
 
+    pub(super) fn histories(&self) -> &BTreeMap<String, Vec<(String, Vec<HistoryEvent>)>> {
+        &self.chains
+    }
+
+    /// Runs that have not ended, with what happened to them last.
+    pub(super) fn open_runs(&self) -> String {
+        let mut open = String::new();
+        for (workflow_id, chain) in &self.chains {
+            let Some((run_id, history)) = chain.last().filter(|(_, history)| !history.last().is_some_and(is_close))
+            else {
+                continue;
+            };
+            writeln!(open, "{workflow_id} {run_id}").unwrap();
+            for event in history.iter().rev().take(12).rev() {
+                writeln!(open, "  {} {}", event.event_id, event.event_type().as_str_name()).unwrap();
+            }
+        }
+        open
+    }
+
     /// Looks at the file itself, once nobody has it open.
     pub(super) fn look_at_disk(&mut self, file: &Path) {
         let database = Database::open(windlass_sqlite::Options::new(file)).unwrap();
@@ -285,14 +305,8 @@ fn ends(attributes: &E) -> Option<(&'static str, i64, &'static str)> {
         E::ChildWorkflowExecutionCompletedEventAttributes(a) => {
             ("child workflows", a.initiated_event_id, "child workflows reported")
         }
-        E::StartChildWorkflowExecutionFailedEventAttributes(a) => {
-            ("child workflows", a.initiated_event_id, "child workflows not started")
-        }
         E::ExternalWorkflowExecutionSignaledEventAttributes(a) => {
             ("signals to children", a.initiated_event_id, "signals to children delivered")
-        }
-        E::SignalExternalWorkflowExecutionFailedEventAttributes(a) => {
-            ("signals to children", a.initiated_event_id, "signals to children refused")
         }
         _ => return None,
     })

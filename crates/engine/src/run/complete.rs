@@ -159,7 +159,7 @@ impl Run {
             binary_checksum: request.binary_checksum.clone(),
             worker_version: request.worker_version_stamp.clone(),
             sdk_metadata: request.sdk_metadata.clone(),
-            metering_metadata: request.metering_metadata.clone(),
+            metering_metadata: request.metering_metadata,
             versioning_behavior: if versioned { request.versioning_behavior } else { 0 },
             deployment_version,
             worker_deployment_name: options.deployment_name,

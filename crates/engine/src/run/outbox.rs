@@ -19,6 +19,7 @@ pub(crate) struct Letter {
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
+#[expect(clippy::large_enum_variant, reason = "letters are few, and prost does not box them")]
 pub(crate) enum Content {
     #[prost(message, tag = "2")]
     StartChild(StartChild),

@@ -27,7 +27,7 @@ pub(crate) enum QueryAnswer {
     Answered(Option<Payloads>),
     Failed {
         message: String,
-        failure: Option<Failure>,
+        failure: Option<Box<Failure>>,
     },
     /// No workflow task will bring it to the worker: it goes there on its own.
     AskDirectly,
@@ -69,7 +69,7 @@ impl Run {
             match results.remove(&query.id) {
                 Some(result) => query.answer(match result.result_type() {
                     QueryResultType::Answered => QueryAnswer::Answered(result.answer),
-                    _ => QueryAnswer::Failed { message: result.error_message, failure: result.failure },
+                    _ => QueryAnswer::Failed { message: result.error_message, failure: result.failure.map(Box::new) },
                 }),
                 None if more_tasks => left.push(query),
                 None => query.answer(QueryAnswer::AskDirectly),

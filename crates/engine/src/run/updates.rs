@@ -31,7 +31,7 @@ const HOPELESS_ATTEMPT: i32 = 3;
 pub(crate) enum Progress {
     Admitted,
     Accepted,
-    Completed(Outcome),
+    Completed(Box<Outcome>),
     /// It will not be answered here; the sender may try again if the refusal says so.
     Aborted(Refusal),
 }
@@ -129,7 +129,7 @@ impl Run {
         }
         let record = self.state.updates.get(id)?;
         Some(match record {
-            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Outcome::default()),
+            UpdateRecord { completed_id: 1.., .. } => Progress::Completed(Box::default()),
             UpdateRecord { accepted_id: 1.., .. } => Progress::Accepted,
             _ => Progress::Admitted,
         })
@@ -152,7 +152,7 @@ impl Run {
                 id: format!("{id}/request"),
                 protocol_instance_id: id.clone(),
                 sequencing_id: Some(SequencingId::EventId(started_id - 1)),
-                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec(), ..Any::default() }),
+                body: Some(Any { type_url: REQUEST.to_owned(), value: open.request.encode_to_vec() }),
             });
         }
         messages
@@ -237,7 +237,7 @@ impl Run {
         };
         let completed_id = self.write(env, Attributes::WorkflowExecutionUpdateCompletedEventAttributes(attributes));
         self.state.updates.insert(id.to_owned(), UpdateRecord { completed_id, ..record });
-        self.tell(id, Progress::Completed(outcome));
+        self.tell(id, Progress::Completed(Box::new(outcome)));
         Ok(())
     }
 
@@ -311,7 +311,7 @@ impl Run {
 }
 
 fn failed(failure: Failure) -> Progress {
-    Progress::Completed(Outcome { value: Some(outcome::Value::Failure(failure)) })
+    Progress::Completed(Box::new(Outcome { value: Some(outcome::Value::Failure(failure)) }))
 }
 
 fn wrong_state(id: &str, message: &str, state: &str) -> BadMessage {

@@ -181,7 +181,7 @@ impl Core {
         };
         query.answer(match request.completed_type() {
             QueryResultType::Answered => QueryAnswer::Answered(request.query_result),
-            _ => QueryAnswer::Failed { message: request.error_message, failure: request.failure },
+            _ => QueryAnswer::Failed { message: request.error_message, failure: request.failure.map(Box::new) },
         });
         Ok(RespondQueryTaskCompletedResponse {})
     }
@@ -202,9 +202,7 @@ fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, Refusal> {
         QueryAnswer::Answered(query_result) => {
             Ok(QueryWorkflowResponse { query_result, ..QueryWorkflowResponse::default() })
         }
-        QueryAnswer::Failed { message, failure } => {
-            Err(Refusal::QueryFailed { message, failure: failure.map(Box::new) })
-        }
+        QueryAnswer::Failed { message, failure } => Err(Refusal::QueryFailed { message, failure }),
         QueryAnswer::AskDirectly => Err(late()),
     }
 }

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use temporalio_protos::temporal::api::{
-    enums::v1::TaskQueueType,
-    taskqueue::v1::{PollerInfo, TaskQueuePartitionMetadata, TaskQueueStatus},
+    enums::v1::{DescribeTaskQueueMode, TaskQueueType},
+    taskqueue::v1::{
+        PollerInfo, TaskQueuePartitionMetadata, TaskQueueStats, TaskQueueStatus, TaskQueueTypeInfo,
+        TaskQueueVersionInfo,
+    },
     workflowservice::v1::{
         DescribeTaskQueueRequest, DescribeTaskQueueResponse, ListTaskQueuePartitionsRequest,
         ListTaskQueuePartitionsResponse, ResetStickyTaskQueueRequest, ResetStickyTaskQueueResponse,
@@ -24,35 +27,47 @@ use crate::{
 const LISTED: Nanos = 5 * 60 * SECOND;
 
 impl Core {
-    #[allow(deprecated, reason = "tools still read the older form of the answer")]
+    #[allow(deprecated, reason = "tools still read the older forms of the answer")]
     pub(super) async fn describe_queue(
         self: &Arc<Self>,
         request: DescribeTaskQueueRequest,
     ) -> Result<DescribeTaskQueueResponse, Refusal> {
         self.read_namespaces().named(&request.namespace)?;
         let name = checks::queue(request.task_queue.as_ref(), &self.limits)?;
-        let kind = match request.task_queue_type() {
-            TaskQueueType::Activity => Kind::Activity,
-            _ => Kind::Workflow,
-        };
-        let key = QueueKey { namespace: request.namespace.as_str().into(), name, kind };
-        let pollers = self.queues.pollers(&key, self.now() - LISTED);
+        let key = |kind| QueueKey { namespace: request.namespace.as_str().into(), name: name.clone(), kind };
+        if request.api_mode() == DescribeTaskQueueMode::Enhanced {
+            let info = |kind| (kind as i32, self.queue_info(&key(kind_of(kind))));
+            let types_info = [info(TaskQueueType::Workflow), info(TaskQueueType::Activity)].into();
+            let unversioned = TaskQueueVersionInfo { types_info, ..TaskQueueVersionInfo::default() };
+            return Ok(DescribeTaskQueueResponse {
+                versions_info: [(String::new(), unversioned)].into(),
+                ..DescribeTaskQueueResponse::default()
+            });
+        }
+        let TaskQueueTypeInfo { pollers, stats } = self.queue_info(&key(kind_of(request.task_queue_type())));
         Ok(DescribeTaskQueueResponse {
-            pollers: pollers
-                .into_iter()
-                .map(|poller| PollerInfo {
-                    last_access_time: Some(timestamp(poller.last_seen)),
-                    identity: poller.identity,
-                    rate_per_second: 100_000.0,
-                    ..PollerInfo::default()
-                })
-                .collect(),
+            pollers,
             task_queue_status: request.include_task_queue_status.then(|| TaskQueueStatus {
-                backlog_count_hint: i64::try_from(self.queues.backlog(&key)).unwrap_or(i64::MAX),
+                backlog_count_hint: stats.as_ref().map_or(0, |stats| stats.approximate_backlog_count),
                 ..TaskQueueStatus::default()
             }),
+            stats: if request.report_stats { stats } else { None },
             ..DescribeTaskQueueResponse::default()
         })
+    }
+
+    fn queue_info(&self, key: &QueueKey) -> TaskQueueTypeInfo {
+        let pollers = self.queues.pollers(key, self.now() - LISTED).into_iter().map(|poller| PollerInfo {
+            last_access_time: Some(timestamp(poller.last_seen)),
+            identity: poller.identity,
+            rate_per_second: 100_000.0,
+            ..PollerInfo::default()
+        });
+        let stats = TaskQueueStats {
+            approximate_backlog_count: i64::try_from(self.queues.backlog(key)).unwrap_or(i64::MAX),
+            ..TaskQueueStats::default()
+        };
+        TaskQueueTypeInfo { pollers: pollers.collect(), stats: Some(stats) }
     }
 
     pub(super) async fn queue_partitions(
@@ -107,5 +122,12 @@ impl Core {
             }
         }
         Ok(ShutdownWorkerResponse::default())
+    }
+}
+
+fn kind_of(kind: TaskQueueType) -> Kind {
+    match kind {
+        TaskQueueType::Activity => Kind::Activity,
+        _ => Kind::Workflow,
     }
 }

@@ -60,7 +60,7 @@ struct Eager<'a> {
 /// What a start finds.
 enum Verdict {
     New,
-    Existing(Started),
+    Existing(Box<Started>),
     Replace,
 }
 
@@ -137,7 +137,6 @@ impl Core {
             started: started.started,
             signal_link: Some(signal_link),
             first_execution_run_id: started.first_run_id,
-            ..SignalWithStartWorkflowExecutionResponse::default()
         })
     }
 
@@ -198,7 +197,7 @@ impl Core {
             };
             match (verdict, current) {
                 (Verdict::Existing(started), _) => {
-                    self.use_existing(workflow, epoch, &namespace, &workflow_id, started, then)
+                    self.use_existing(workflow, epoch, &namespace, &workflow_id, *started, then)
                 }
                 (Verdict::Replace, Some((_, run_id))) => {
                     let target = Target::new(&namespace, &workflow_id, &run_id);
@@ -372,14 +371,14 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
 fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &Then<'_>) -> Result<Verdict, Refusal> {
     let state = &current.state;
     let existing = |started, attaches| {
-        Verdict::Existing(Started {
+        Verdict::Existing(Box::new(Started {
             run_id: state.run_id.clone(),
             first_run_id: state.first_run_id.clone(),
             started,
             status: state.status,
             attaches,
             eager: None,
-        })
+        }))
     };
     // A signal is known by its own request, and reaches whatever run is there.
     if !matches!(then, Then::Signal(_)) {

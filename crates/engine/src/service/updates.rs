@@ -142,7 +142,7 @@ impl Core {
         }
         loop {
             match progress {
-                Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(outcome))),
+                Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(*outcome))),
                 Progress::Aborted(refusal) => return Err(refusal),
                 Progress::Accepted if wanted != Stage::Completed => return Ok((run_id, Stage::Accepted, None)),
                 Progress::Admitted if wanted == Stage::Unspecified => return Ok((run_id, Stage::Admitted, None)),

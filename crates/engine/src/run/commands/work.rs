@@ -108,7 +108,6 @@ impl Run {
             retry_policy: Some(policy),
             use_workflow_build_id: command.use_workflow_build_id,
             priority: command.priority,
-            ..ActivityTaskScheduledEventAttributes::default()
         };
         let remembered = Arc::new(attributes.clone());
         let scheduled_id = self.write(env, Attributes::ActivityTaskScheduledEventAttributes(attributes));

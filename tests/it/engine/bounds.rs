@@ -1,0 +1,91 @@
+//! Little memory: runs are let go and read again, queues overflow to the disk, and nobody notices.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt as _, poll, stream};
+use tempfile::TempDir;
+use temporalio_protos::temporal::api::enums::v1::EventType;
+use windlass_engine::Limits;
+
+use super::{
+    host::{Host, file, workflow_of},
+    load::Load,
+    plan::complete,
+    script::is_unavailable,
+};
+use crate::support::block_on;
+
+const RUNS: usize = 2000;
+const CACHED: usize = 50;
+const AT_A_TIME: usize = 32;
+
+#[test]
+fn many_more_runs_than_fit_in_memory_are_all_carried_out() {
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let limits = Limits { cached_runs: CACHED, queued_tasks: 100, ..Limits::default() };
+        let host = Host::start(&directory, limits).await;
+        let begin = async |n: usize| host.begin(&format!("w{n}")).await.unwrap();
+        stream::iter(0..RUNS).map(begin).buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await;
+        let cached = host.handle.cached();
+        assert!(cached <= CACHED + AT_A_TIME, "{cached} runs are in memory");
+
+        let carry_out = async |_| {
+            let task = host.workflow_task(false).await.unwrap();
+            host.decide(&task, vec![complete()]).await.unwrap();
+            workflow_of(&task)
+        };
+        let done = stream::iter(0..RUNS).map(carry_out).buffer_unordered(AT_A_TIME).collect::<BTreeSet<_>>().await;
+        assert_eq!(done, (0..RUNS).map(|n| format!("w{n}")).collect());
+        assert_eq!(host.events("w0").await.last(), Some(&EventType::WorkflowExecutionCompleted));
+        println!("{RUNS} runs carried out with {CACHED} in memory and 100 tasks in their queue");
+        host.stop().await;
+    });
+}
+
+/// Nothing stays in memory for longer than it must, so that every write races with an eviction.
+#[test]
+fn a_run_is_not_let_go_while_it_is_being_written() {
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits { cached_runs: 1, queued_tasks: 1, ..Limits::default() }).await;
+        let load = Load::begin(host.client(), 20, 4, 11);
+        let (journal, mut evidence) = load.finish().await;
+        host.stop().await;
+        evidence.look_at_disk(&file(directory.path()));
+        let facts = journal.facts();
+        let findings = evidence.judge(&facts);
+        println!("one run in memory, one task in each queue\n{}", findings.report(&facts));
+        findings.demand();
+    });
+}
+
+#[test]
+fn nothing_new_is_begun_while_too_many_writes_wait() {
+    const ROOM: usize = 10;
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits { waiting_writes: ROOM, ..Limits::default() }).await;
+        host.begin("w").await.unwrap();
+        let gate = host.disk.shut_gate();
+        let mut first = Box::pin(host.signal("w", "first"));
+        assert!(poll!(&mut first).is_pending());
+        tokio::task::block_in_place(|| gate.arrived.recv()).unwrap();
+        // The writer is busy with the first one; these wait behind it.
+        let ids: Vec<String> = (0..ROOM).map(|n| n.to_string()).collect();
+        let mut waiting: Vec<_> = ids.iter().map(|id| Box::pin(host.signal("w", id))).collect();
+        for signal in &mut waiting {
+            assert!(poll!(signal).is_pending());
+        }
+        assert!(is_unavailable(&host.signal("w", "one too many").await));
+        gate.open.send(()).unwrap();
+        first.await.unwrap();
+        for signal in waiting {
+            signal.await.unwrap();
+        }
+        host.signal("w", "one too many").await.unwrap();
+        let signals = host.events("w").await.into_iter().filter(|kind| *kind == EventType::WorkflowExecutionSignaled);
+        assert_eq!(signals.count(), ROOM + 2);
+        host.stop().await;
+    });
+}

@@ -1,0 +1,172 @@
+//! An engine in the test's own process, on a disk that does as the test says.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+};
+
+use prost::Message;
+use rusqlite::{Connection, Error, ffi};
+use tempfile::TempDir;
+use temporalio_protos::temporal::api::workflowservice::v1::PollWorkflowTaskQueueResponse;
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use windlass_engine::{Call, Clock, Engine, Handle, Limits, Options, SystemClock, grpc};
+use windlass_sqlite::{Database, Faults};
+
+use super::client::Client;
+
+const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
+
+/// Enough for any test.
+const PLENTY: i64 = 1_000_000;
+
+/// A disk that loses commits, is full, or makes the writer wait.
+#[derive(Default)]
+pub(super) struct Disk {
+    /// Commits that will be lost.
+    pub(super) failing: AtomicUsize,
+    /// Said before each commit, if the test wants to choose.
+    chance: Mutex<Option<Box<dyn FnMut() -> Fault + Send>>>,
+    gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+    /// Batches that were lost so far.
+    lost: watch::Sender<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    LostCommit,
+    Full,
+}
+
+/// Holds the writer back: it says when a commit is about to happen, and waits to be let go.
+pub(super) struct Gate {
+    pub(super) arrived: Receiver<()>,
+    pub(super) open: Sender<()>,
+}
+
+impl Disk {
+    pub(super) fn choose(&self, chance: impl FnMut() -> Fault + Send + 'static) {
+        *self.chance.lock().unwrap() = Some(Box::new(chance));
+    }
+
+    /// Waits until this many batches have been lost.
+    pub(super) async fn failed(&self, batches: usize) {
+        self.lost.subscribe().wait_for(|lost| *lost >= batches).await.unwrap();
+    }
+
+    pub(super) fn heal(&self) {
+        *self.chance.lock().unwrap() = None;
+    }
+
+    /// The next commit waits at the gate.
+    pub(super) fn shut_gate(&self) -> Gate {
+        let ((arrive, arrived), (open, opened)) = (channel(), channel());
+        *self.gate.lock().unwrap() = Some((arrive, opened));
+        Gate { arrived, open }
+    }
+}
+
+impl Faults for Disk {
+    fn before_batch(&self, sql: &Connection) -> rusqlite::Result<()> {
+        let fault = self.chance.lock().unwrap().as_mut().map_or(Fault::None, |chance| chance());
+        // SQLite takes one page for "no more than there are".
+        let pages = if fault == Fault::Full { 1 } else { PLENTY };
+        if fault == Fault::LostCommit {
+            self.failing.fetch_add(1, Ordering::SeqCst);
+        }
+        sql.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+    }
+
+    fn before_commit(&self) -> rusqlite::Result<()> {
+        if let Some((arrive, opened)) = self.gate.lock().unwrap().take() {
+            arrive.send(()).unwrap();
+            opened.recv().unwrap();
+        }
+        if self.failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR), None));
+        }
+        Ok(())
+    }
+}
+
+/// The engine, reached over TCP by clients and directly by the test.
+pub(super) struct Host {
+    pub(super) disk: Arc<Disk>,
+    pub(super) handle: Handle,
+    up: watch::Sender<bool>,
+    port: u16,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Host {
+    pub(super) async fn start(directory: &TempDir, limits: Limits) -> Self {
+        Self::start_with(directory, limits, Arc::new(SystemClock)).await
+    }
+
+    pub(super) async fn start_with(directory: &TempDir, limits: Limits, clock: Arc<dyn Clock>) -> Self {
+        let disk = Arc::new(Disk::default());
+        let options = windlass_sqlite::Options {
+            faults: Some(disk.clone()),
+            ..windlass_sqlite::Options::new(file(directory.path()))
+        };
+        let database = Database::open(options).unwrap();
+        let losses = Arc::clone(&disk);
+        database.on_failed_commit(move || losses.lost.send_modify(|lost| *lost += 1));
+        let (engine, handle) = Engine::open(Options { limits, clock, ..Options::new(database) }).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stop = CancellationToken::new();
+        let served = handle.clone();
+        let served = grpc::serve(listener, move |call| served.call(call), stop.clone());
+        let run = engine.run(stop.clone());
+        let tasks = vec![tokio::spawn(served), tokio::spawn(async move { run.await.unwrap() })];
+        Self { disk, handle, up: watch::channel(true).0, port, stop, tasks }
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.port, self.up.subscribe())
+    }
+
+    /// A request that does not leave the process.
+    pub(super) async fn call<A: Message + Default>(
+        &self,
+        rpc: &str,
+        request: &impl Message,
+        local: bool,
+    ) -> Result<A, Status> {
+        let call = Call {
+            service: SERVICE.to_owned(),
+            rpc: rpc.to_owned(),
+            message: request.encode_to_vec().into(),
+            timeout: None,
+            local,
+        };
+        Ok(A::decode(&*self.handle.call(call).await?).unwrap())
+    }
+
+    /// Ends the engine and lets its files go.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        self.handle.database().close().await.unwrap();
+    }
+}
+
+pub(super) fn file(directory: &Path) -> PathBuf {
+    directory.join("engine.db")
+}
+
+/// The workflow that a task is for.
+pub(super) fn workflow_of(task: &PollWorkflowTaskQueueResponse) -> String {
+    task.workflow_execution.clone().unwrap_or_default().workflow_id
+}

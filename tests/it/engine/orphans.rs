@@ -1,0 +1,107 @@
+//! Workers inside the engine's own process: they end with it, and the next engine does not wait for them.
+
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use temporalio_protos::temporal::api::{
+    enums::v1::{EventType, RetryState, TimeoutType},
+    failure::v1::failure::FailureInfo,
+    history::v1::history_event::Attributes,
+};
+use windlass_engine::Limits;
+
+use super::{
+    host::Host,
+    plan::{AGAIN, ONCE, activity},
+};
+use crate::support::block_on;
+
+/// Much less than the ten seconds that a workflow task may take, or the minute that the activities here may.
+const AT_ONCE: Duration = Duration::from_secs(5);
+const LONG: u64 = 60_000;
+
+async fn soon<T>(task: impl Future<Output = Result<T, tonic::Status>>) -> T {
+    tokio::time::timeout(AT_ONCE, task).await.expect("the next engine does not wait").unwrap()
+}
+
+#[test]
+fn a_workflow_task_of_a_worker_that_ended_with_its_engine_is_handed_out_at_once() {
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits::default()).await;
+        host.begin("w").await.unwrap();
+        let lost = host.workflow_task(true).await.unwrap();
+        host.stop().await;
+
+        let host = Host::start(&directory, Limits::default()).await;
+        let task = soon(host.workflow_task(true)).await;
+        assert_eq!((lost.attempt, task.attempt), (1, 2));
+        let expected = [
+            EventType::WorkflowExecutionStarted,
+            EventType::WorkflowTaskScheduled,
+            EventType::WorkflowTaskStarted,
+            EventType::WorkflowTaskTimedOut,
+        ];
+        assert_eq!(host.events("w").await, expected);
+        assert_eq!(host.decide(&lost, Vec::new()).await.unwrap_err().code(), tonic::Code::NotFound);
+        host.decide(&task, Vec::new()).await.unwrap();
+        host.stop().await;
+    });
+}
+
+#[test]
+fn activities_of_a_worker_that_ended_with_its_engine_are_tried_again_if_they_may() {
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits::default()).await;
+        host.begin("w").await.unwrap();
+        let task = host.workflow_task(true).await.unwrap();
+        host.decide(&task, vec![activity(ONCE, "once", 1, LONG), activity(AGAIN, "again", 0, LONG)]).await.unwrap();
+        for _ in 0..2 {
+            host.activity(true).await.unwrap();
+        }
+        host.stop().await;
+
+        let host = Host::start(&directory, Limits::default()).await;
+        let (again, task) = tokio::join!(soon(host.activity(true)), soon(host.workflow_task(true)));
+        assert_eq!((again.activity_id.as_str(), again.attempt), ("again", 2));
+        let events = task.history.unwrap().events;
+        let given_up: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event.attributes.as_ref() {
+                Some(Attributes::ActivityTaskTimedOutEventAttributes(a)) => {
+                    let kind = match a.failure.as_ref().and_then(|failure| failure.failure_info.as_ref()) {
+                        Some(FailureInfo::TimeoutFailureInfo(info)) => info.timeout_type(),
+                        other => panic!("{other:?}"),
+                    };
+                    Some((kind, a.retry_state()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(given_up, [(TimeoutType::StartToClose, RetryState::MaximumAttemptsReached)]);
+        host.stop().await;
+    });
+}
+
+#[test]
+fn workers_elsewhere_keep_what_they_have_when_the_engine_starts_again() {
+    block_on(async {
+        let directory = TempDir::new().unwrap();
+        let host = Host::start(&directory, Limits::default()).await;
+        host.begin("elsewhere").await.unwrap();
+        let kept = host.workflow_task(false).await.unwrap();
+        host.begin("inside").await.unwrap();
+        host.workflow_task(true).await.unwrap();
+        host.stop().await;
+
+        let host = Host::start(&directory, Limits::default()).await;
+        let begun = Instant::now();
+        // When the one inside has been given up, the other one would have been, too.
+        soon(host.workflow_task(true)).await;
+        host.decide(&kept, Vec::new()).await.unwrap();
+        assert_eq!(host.events("elsewhere").await.last(), Some(&EventType::WorkflowTaskCompleted));
+        assert!(begun.elapsed() < AT_ONCE);
+        host.stop().await;
+    });
+}
