@@ -108,6 +108,13 @@ impl Core {
             let child = Target::new(&child.namespace, &child.workflow_id, &known.run_id);
             return self.begin_child(parent, id, &child).await;
         }
+        if !parent_state.is_running() {
+            // A run that has ended starts nothing any more, but lets go what it has started.
+            return match self.started_by(&child.namespace, &child.workflow_id, &letter.request_id)? {
+                Some(child) => self.begin_child(parent, id, &child).await,
+                None => self.letter_done(parent, id).await,
+            };
+        }
         let spec = StartSpec {
             namespace: child.namespace.clone(),
             workflow_id: child.workflow_id.clone(),
@@ -165,6 +172,19 @@ impl Core {
         };
         self.child_runs(parent, &letter, &run_id).await?;
         self.begin_child(parent, id, &Target::new(&child.namespace, &child.workflow_id, &run_id)).await
+    }
+
+    /// The run that a request has started.
+    fn started_by(
+        self: &Arc<Self>,
+        namespace: &str,
+        workflow_id: &str,
+        request_id: &str,
+    ) -> Result<Option<Target>, Refusal> {
+        let current = Target::new(namespace, workflow_id, "");
+        let look = |run: &mut Run, _: &Env<'_>| Ok((run.state.create_request_id.clone(), run.state.run_id.clone()));
+        let found = found(self.with_run(&current, look))?;
+        Ok(found.filter(|(request, _)| request == request_id).map(|(_, run_id)| Target { run_id, ..current }))
     }
 
     /// Lets a child go that its parent knows of. The letter stays until then: nobody else would.
@@ -242,10 +262,6 @@ impl Core {
             let delivered = self.with_run(&receiver, |run, env| {
                 if signal.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
                     return Err(Refusal::not_found("workflow execution not found"));
-                }
-                if run.state.signal_request_ids.contains(&letter.request_id) {
-                    // It arrived before the answer was lost, whatever the run has done since.
-                    return Ok(());
                 }
                 run.signal(
                     env,

@@ -10,6 +10,8 @@ pub(super) enum Rest {
     WhetherSet,
     /// All of it, but in the order of this field of its elements.
     SortedBy(&'static str),
+    /// The values of a map.
+    Values,
 }
 
 pub(super) struct Rule {
@@ -61,6 +63,11 @@ pub(super) const RULES: &[Rule] = &[
         "*.next_attempt_schedule_time",
         Rest::Nothing,
         "shown only while a retry is due, which is a matter of when one looks",
+    ),
+    rule(
+        "PollWorkflowTaskQueueResponse.queries",
+        Rest::Values,
+        "the server's own names for queries; one that is asked again may get a new one",
     ),
     rule("*.pending_activities", Rest::SortedBy("activity_id"), "the order is that of a hash map"),
     rule("*.pending_children", Rest::SortedBy("initiated_id"), "the order is that of a hash map"),

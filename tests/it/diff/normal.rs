@@ -81,7 +81,7 @@ impl Normal {
                     continue;
                 }
                 Some(Rest::SortedBy(key)) => sort_by_field(&mut value, key),
-                None => {}
+                Some(Rest::Values) | None => {}
             }
             match &value {
                 Value::Message(instant) if is_no_instant(instant) => {}
@@ -96,7 +96,10 @@ impl Normal {
                     let sorted: BTreeMap<String, &Value> =
                         entries.iter().map(|(key, value)| (show_key(key), value)).collect();
                     for (key, value) in sorted {
-                        let name = format!("{}[{}]", field.name(), self.string(&key));
+                        let name = match rest_of(descriptor.name(), field.name()) {
+                            Some(Rest::Values) => field.name().to_owned(),
+                            _ => format!("{}[{}]", field.name(), self.string(&key)),
+                        };
                         if rest_of(descriptor.name(), &name) != Some(Rest::Nothing) {
                             self.field(&name, &kind, value, depth, text);
                         }

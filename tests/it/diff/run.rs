@@ -75,12 +75,6 @@ async fn compare(script: &[Action]) -> Compared {
     }
 }
 
-/// The difference a script shows each time. A busy real server refuses a call now and then.
-async fn steady_divergence(script: &[Action]) -> Option<Divergence> {
-    compare(script).await.divergence?;
-    compare(script).await.divergence
-}
-
 pub(super) async fn run(scripts: Vec<Named>) -> Summary {
     // A server that has just begun to listen is not ready yet.
     Peer::Real.warm_up().await;
@@ -98,14 +92,23 @@ pub(super) async fn run(scripts: Vec<Named>) -> Summary {
         }
         divergent.extend(compared.divergence.map(|divergence| (named, divergence)));
     }
-    for (named, first) in divergent {
-        let Some(divergence) = steady_divergence(&named.script).await else {
-            println!("=== {} differed once and not again\n{}", named.name, first.report);
-            summary.unsteady.push(named.name);
-            continue;
-        };
-        summary.divergences += 1;
-        println!("{}", report(&named, divergence, summary.divergences <= SHRUNK).await);
+    // A busy real server refuses a call now and then, so a difference counts when it shows again.
+    let again = stream::iter(divergent)
+        .map(|(named, first)| async move { (compare(&named.script).await.divergence, first, named) });
+    let mut again = again.buffer_unordered(AT_A_TIME);
+    let mut steady = Vec::new();
+    while let Some((second, first, named)) = again.next().await {
+        match second {
+            Some(divergence) => steady.push((named, divergence)),
+            None => {
+                println!("=== {} differed once and not again\n{}", named.name, first.report);
+                summary.unsteady.push(named.name);
+            }
+        }
+    }
+    summary.divergences = steady.len();
+    for (index, (named, divergence)) in steady.into_iter().enumerate() {
+        println!("{}", report(&named, divergence, index < SHRUNK).await);
     }
     summary
 }
@@ -113,7 +116,7 @@ pub(super) async fn run(scripts: Vec<Named>) -> Summary {
 async fn report(named: &Named, divergence: Divergence, worth_shrinking: bool) -> String {
     let (script, divergence) = match worth_shrinking {
         true => {
-            shrink(named.script.clone(), divergence, |script| async move { steady_divergence(&script).await }).await
+            shrink(named.script.clone(), divergence, |script| async move { compare(&script).await.divergence }).await
         }
         false => (named.script.clone(), divergence),
     };

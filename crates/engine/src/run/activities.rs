@@ -61,7 +61,6 @@ impl Run {
         request_id.clone_into(&mut activity.start_request_id);
         identity.clone_into(&mut activity.started_identity);
         identity.clone_into(&mut activity.last_worker_identity);
-        activity.last_heartbeat = 0;
         let activity = activity.clone();
         self.touch();
         let scheduled = self.memory.scheduled.get(&scheduled_id).cloned();
@@ -137,11 +136,12 @@ impl Run {
         failed: ActivityFailure,
     ) -> Result<(), Refusal> {
         self.held_activity(scheduled_id, attempt)?;
-        if let (Some(details), Some(activity)) =
-            (failed.heartbeat_details, self.state.activities.get_mut(&scheduled_id))
-        {
-            activity.heartbeat_details = Some(details);
-            activity.last_heartbeat = env.now;
+        if let Some(activity) = self.state.activities.get_mut(&scheduled_id) {
+            activity.last_attempt_complete_time = env.now;
+            if failed.heartbeat_details.is_some() {
+                activity.heartbeat_details = failed.heartbeat_details;
+                activity.last_heartbeat = env.now;
+            }
         }
         let Err(retry_state) = self.retry_activity(env, scheduled_id, failed.failure.as_ref()) else { return Ok(()) };
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
@@ -208,9 +208,7 @@ impl Run {
         self.held_activity(scheduled_id, attempt)?;
         let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(activity_not_found()) };
         activity.last_heartbeat = env.now;
-        if details.is_some() {
-            activity.heartbeat_details = details;
-        }
+        activity.heartbeat_details = details;
         let should_stop = activity.cancel_requested;
         self.memory.unwritten_heartbeats = true;
         Ok(should_stop)
@@ -268,7 +266,6 @@ impl Run {
         activity.backing_off = wait > 0;
         activity.started_time = 0;
         activity.start_request_id.clear();
-        activity.last_attempt_complete_time = env.now;
         activity.last_failure = failure.cloned();
         let due = !activity.backing_off;
         self.touch();

@@ -216,10 +216,12 @@ impl Run {
         self.abort_updates(AbortReason::TaskFailed);
         if task.attempt > 1 && cause != WorkflowTaskFailedCause::UnhandledCommand {
             // It keeps failing: let it time out, so that it is not repeated in a tight loop.
+            self.abort_hopeless_updates();
             return Err(refused);
         }
         self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
+        self.abort_hopeless_updates();
         if terminate {
             self.flush();
             self.terminate(env, &message, None, "history-service")?;

@@ -4,13 +4,13 @@ use temporalio_protos::temporal::api::{
     common::v1::{Header, Payloads, WorkflowExecution},
     enums::v1::{RetryState, WorkflowExecutionStatus, WorkflowTaskFailedCause},
     history::v1::{
-        WorkflowExecutionCancelRequestedEventAttributes, WorkflowExecutionOptionsUpdatedEventAttributes,
+        HistoryEvent, WorkflowExecutionCancelRequestedEventAttributes, WorkflowExecutionOptionsUpdatedEventAttributes,
         WorkflowExecutionSignaledEventAttributes, WorkflowExecutionTerminatedEventAttributes,
         WorkflowExecutionTimedOutEventAttributes, history_event::Attributes,
     },
 };
 
-use super::{Env, Run, updates::AbortReason};
+use super::{Env, Run, events::new_event, updates::AbortReason};
 use crate::{refusal::Refusal, time::Nanos};
 
 #[derive(Debug, Clone, Default)]
@@ -129,7 +129,6 @@ impl Run {
         self.write(env, close);
         self.state.status = status as i32;
         self.state.close_time = env.now;
-        self.state.task.take_if(|task| task.speculative);
         self.changes.listing = true;
         self.announce_end();
     }
@@ -153,7 +152,10 @@ impl Run {
             attached_request_id: request_id.to_owned(),
             ..WorkflowExecutionOptionsUpdatedEventAttributes::default()
         };
-        self.happen(env, Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(attributes));
+        let attributes = Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(attributes);
+        let event = HistoryEvent { worker_may_ignore: true, ..new_event(env.now, attributes) };
+        self.state.buffered.push(event);
+        self.touch();
     }
 
     /// A run that has not begun yet hears of everything at once when it does.

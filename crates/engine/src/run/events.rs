@@ -6,8 +6,24 @@ use temporalio_protos::temporal::api::{
     history::v1::{HistoryEvent, history_event::Attributes},
 };
 
-use super::{Env, Run};
+use super::{Env, Run, RunState};
 use crate::time::{Nanos, timestamp};
+
+impl RunState {
+    /// Callers find the event that came of their request.
+    pub(super) fn note_request(&mut self, event: &HistoryEvent) {
+        let request = match &event.attributes {
+            Some(Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(updated)) => &updated.attached_request_id,
+            Some(Attributes::WorkflowExecutionSignaledEventAttributes(signaled)) => &signaled.request_id,
+            _ => return,
+        };
+        if let Some(attached) = self.attached_requests.get_mut(request) {
+            *attached = event.event_id;
+        } else if *request == self.create_request_id && !request.is_empty() {
+            self.create_request_event = event.event_id;
+        }
+    }
+}
 
 impl Run {
     /// Writes an event that is never held back: a worker's decision, a workflow task's own events, an end.
@@ -53,11 +69,7 @@ impl Run {
         {
             child.started_id = id;
         }
-        if let Some(Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(updated)) = &event.attributes
-            && let Some(attached) = self.state.attached_requests.get_mut(&updated.attached_request_id)
-        {
-            *attached = id;
-        }
+        self.state.note_request(&event);
         self.changes.events.push(event);
         self.touch();
         id

@@ -121,6 +121,8 @@ pub(crate) struct Changes {
     /// The next run of the chain; it becomes current in the same step.
     pub(crate) successor: Option<Box<Run>>,
     pub(crate) updates: Vec<UpdateNews>,
+    /// A speculative task has begun after all that is to be kept.
+    pub(crate) speculates: bool,
     /// The run differs from what is on disk.
     pub(crate) dirty: bool,
 }

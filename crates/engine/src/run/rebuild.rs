@@ -241,7 +241,10 @@ impl RunState {
                 self.end_cancel(it.initiated_event_id)?;
             }
 
-            A::WorkflowExecutionSignaledEventAttributes(it) => self.signal_request_ids.push(it.request_id.clone()),
+            A::WorkflowExecutionSignaledEventAttributes(it) => {
+                self.signal_request_ids.push(it.request_id.clone());
+                self.note_request(event);
+            }
             A::WorkflowExecutionCancelRequestedEventAttributes(_) => self.cancel_requested = true,
             A::WorkflowExecutionUpdateAdmittedEventAttributes(it) => {
                 let update_id = it.request.clone().unwrap_or_default().meta.unwrap_or_default().update_id;
@@ -259,6 +262,7 @@ impl RunState {
             A::WorkflowExecutionOptionsUpdatedEventAttributes(it) if it.attached_request_id.is_empty() => {}
             A::WorkflowExecutionOptionsUpdatedEventAttributes(it) => {
                 self.attached_requests.insert(it.attached_request_id.clone(), id);
+                self.note_request(event);
             }
 
             A::MarkerRecordedEventAttributes(_) => {}

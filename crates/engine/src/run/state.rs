@@ -140,6 +140,9 @@ pub(crate) struct RunState {
     /// Letters written so far.
     #[prost(int64, tag = "69")]
     pub(crate) letters: i64,
+    /// The last event that carries the request by which the run was created, if it is not the first.
+    #[prost(int64, tag = "71")]
+    pub(crate) create_request_event: i64,
     /// Starts that found this run and were noted in its history, with the event; zero while that is held back.
     #[prost(btree_map = "string, int64", tag = "70")]
     pub(crate) attached_requests: BTreeMap<String, i64>,

@@ -80,6 +80,7 @@ impl Run {
         };
         self.hand_out(&task, delivery);
         self.state.task = Some(task);
+        self.changes.speculates = true;
     }
 
     fn hand_out(&mut self, task: &WorkflowTask, delivery: Delivery) {
@@ -182,7 +183,7 @@ impl Run {
 
     /// A speculative task cannot be kept on disk: as soon as anything is, it becomes a normal one.
     pub(super) fn write_speculative_task(&mut self, _env: &Env<'_>) {
-        if !self.changes.dirty || !self.state.is_running() {
+        if !self.changes.dirty || self.changes.speculates || !self.state.is_running() {
             return;
         }
         if let Some(task) = self.state.task.take_if(|task| task.speculative) {

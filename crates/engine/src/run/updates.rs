@@ -91,9 +91,7 @@ impl Run {
             return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
         }
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
-            return Err(Refusal::WorkflowNotReady(
-                "Unable to perform workflow execution update due to Workflow Task in failed state.".to_owned(),
-            ));
+            return Err(task_failed("Workflow Task in failed state."));
         }
         self.must_not_be_closing()?;
         if let Some(progress) = known {
@@ -271,25 +269,35 @@ impl Run {
 
     /// Ends what will not be answered any more.
     pub(super) fn abort_updates(&mut self, reason: AbortReason) {
-        if reason != AbortReason::TaskFailed {
-            let running = self.state.updates.iter().filter(|(_, record)| record.completed_id == 0);
-            let running: Vec<_> = running.map(|(id, record)| (id.clone(), record.accepted_id != 0)).collect();
-            for (id, accepted) in running {
-                let progress =
-                    if accepted { failed(run_ended_first()) } else { Progress::Aborted(aborted_by_closing()) };
-                self.tell(&id, progress);
-            }
+        if reason == AbortReason::TaskFailed {
+            return self.abort_seen_updates();
         }
-        for (id, open) in std::mem::take(&mut self.memory.updates.open) {
-            let refusal = match reason {
-                AbortReason::Completed => aborted_by_closing(),
-                AbortReason::Continuing => Refusal::closing(),
-                AbortReason::TaskFailed if open.sent => Refusal::WorkflowNotReady(
-                    "Unable to perform workflow execution update due to unexpected workflow task failure.".to_owned(),
-                ),
-                AbortReason::TaskFailed => Refusal::Unavailable("workflow update was aborted".to_owned()),
-            };
-            self.abort_update(&id, refusal);
+        let running = self.state.updates.iter().filter(|(_, record)| record.completed_id == 0);
+        let running: Vec<_> = running.map(|(id, record)| (id.clone(), record.accepted_id != 0)).collect();
+        for (id, accepted) in running {
+            let progress = if accepted { failed(run_ended_first()) } else { Progress::Aborted(aborted_by_closing()) };
+            self.tell(&id, progress);
+        }
+        for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
+            let goes_on = reason == AbortReason::Continuing;
+            self.abort_update(&id, if goes_on { Refusal::closing() } else { aborted_by_closing() });
+        }
+    }
+
+    /// Those that the failed worker has seen are not tried again. The others wait for a better one.
+    fn abort_seen_updates(&mut self) {
+        let seen = self.memory.updates.open.extract_if(.., |_, open| open.sent);
+        for id in seen.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.abort_update(&id, task_failed("unexpected workflow task failure."));
+        }
+    }
+
+    /// Gives up what waits for a worker that will not come to it.
+    pub(super) fn abort_hopeless_updates(&mut self) {
+        if self.state.task_attempt >= HOPELESS_ATTEMPT {
+            for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
+                self.abort_update(&id, task_failed("Workflow Task in failed state."));
+            }
         }
     }
 
@@ -317,6 +325,10 @@ fn unknown(id: &str) -> BadMessage {
         "update {id} wasn't found on the server. This is most likely a transient error which will be resolved \
          automatically by retries"
     ))
+}
+
+fn task_failed(why: &str) -> Refusal {
+    Refusal::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
 }
 
 fn aborted_by_closing() -> Refusal {

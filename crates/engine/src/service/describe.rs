@@ -131,7 +131,7 @@ fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
     let attached = state.attached_requests.iter();
     let attached =
         attached.map(|(id, event_id)| (id.clone(), info(EventType::WorkflowExecutionOptionsUpdated, *event_id)));
-    attached.chain([(state.create_request_id.clone(), info(EventType::WorkflowExecutionStarted, 1))]).collect()
+    attached.chain([(state.create_request_id.clone(), info(EventType::WorkflowExecutionStarted, state.create_request_event.max(1)))]).collect()
 }
 
 fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
@@ -185,8 +185,7 @@ fn pending_activity(activity: &Activity) -> PendingActivityInfo {
             .then(|| timestamp(activity.first_scheduled_time + activity.schedule_to_close)),
         last_failure: activity.last_failure.clone(),
         last_worker_identity: activity.last_worker_identity.clone(),
-        current_retry_interval: activity
-            .backing_off
+        current_retry_interval: (activity.backing_off && activity.last_attempt_complete_time != 0)
             .then(|| duration(activity.scheduled_time - activity.last_attempt_complete_time)),
         last_attempt_complete_time: optional_timestamp(activity.last_attempt_complete_time),
         next_attempt_schedule_time: activity.backing_off.then(|| timestamp(activity.scheduled_time)),

@@ -100,8 +100,7 @@ impl Core {
             input: request.signal_input.clone(),
             header: request.header.clone(),
             identity: request.identity.clone(),
-            request_id: request.request_id.clone(),
-            sender: None,
+            ..Signal::default()
         };
         checks::blob(signal.input.as_ref(), &self.limits)?;
         let mut policies =
@@ -116,12 +115,13 @@ impl Core {
         {
             policies.conflict = WorkflowIdConflictPolicy::UseExisting;
         }
-        let request_id = request.request_id.clone();
         if request.workflow_type.as_ref().is_none_or(|kind| kind.name.is_empty()) {
             return Err(Refusal::invalid("workflow type not set"));
         }
         let spec = self.spec(start_part(request))?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
+        let request_id = spec.request_id.clone();
+        let signal = Signal { request_id: request_id.clone(), ..signal };
         let started = self.start_new(spec, policies.checked(false)?, &Then::Signal(signal))?.kept().await?;
         let signal_link = event_link(
             &namespace,

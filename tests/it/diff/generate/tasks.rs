@@ -7,12 +7,19 @@ use crate::diff::script::{
     Action, ActivityExtra, AttributeChange, Completion, Do, MemoChange, Run, StartExtra, TimerLength, UpdateAnswer, Who,
 };
 
+/// The real server keeps such a timer in memory, but not on disk: it is lost as soon as the run is loaded again, which
+/// no worker provokes, since each of its timers has an id of its own.
+fn starts_what_was_just_cancelled(command: &Do, before: &[Do]) -> bool {
+    matches!(command, Do::StartTimer { timer, .. } if before.contains(&Do::CancelTimer(*timer)))
+}
+
 impl Generator {
     pub(super) fn complete(&mut self, who: Who) -> Action {
         let mut commands: Vec<Do> = Vec::new();
         for _ in 0..self.chance.one_of(&[0, 1, 1, 2, 2, 3, 4]) {
             let command = self.command(who, &commands);
-            if !(command.has_an_echo() && commands.iter().any(Do::has_an_echo)) {
+            let echoes = command.has_an_echo() && commands.iter().any(Do::has_an_echo);
+            if !echoes && !starts_what_was_just_cancelled(&command, &commands) {
                 commands.push(command);
             }
         }
