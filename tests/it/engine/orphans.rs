@@ -41,6 +41,8 @@ fn a_workflow_task_of_a_worker_that_ended_with_its_engine_is_handed_out_at_once(
             EventType::WorkflowTaskScheduled,
             EventType::WorkflowTaskStarted,
             EventType::WorkflowTaskTimedOut,
+            EventType::WorkflowTaskScheduled,
+            EventType::WorkflowTaskStarted,
         ];
         assert_eq!(host.events("w").await, expected);
         assert_eq!(host.decide(&lost, Vec::new()).await.unwrap_err().code(), tonic::Code::NotFound);

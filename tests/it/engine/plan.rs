@@ -101,7 +101,7 @@ struct Seen {
     workflow_id: String,
     rounds: usize,
     signals: usize,
-    /// Activities and children that have not ended, by the event that began them.
+    /// Activities, children and signals to them that have not ended, by the event that began them.
     open: BTreeSet<i64>,
     timers: BTreeMap<i64, String>,
     /// Children that wait for their signal.
@@ -137,9 +137,11 @@ impl Seen {
                 self.waiting.insert(a.initiated_event_id, a.workflow_execution.clone().unwrap());
             }
             E::SignalExternalWorkflowExecutionInitiatedEventAttributes(a) => {
+                self.open.insert(id);
                 let signalled = a.workflow_execution.as_ref().unwrap();
                 self.waiting.retain(|_, child| child.workflow_id != signalled.workflow_id);
             }
+            E::ExternalWorkflowExecutionSignaledEventAttributes(a) => _ = self.open.remove(&a.initiated_event_id),
             E::ChildWorkflowExecutionCompletedEventAttributes(a) => _ = self.open.remove(&a.initiated_event_id),
             _ => {}
         }
