@@ -147,6 +147,7 @@ impl Host {
             rpc: rpc.to_owned(),
             message: request.encode_to_vec().into(),
             timeout: None,
+            client: String::new(),
             local,
         };
         Ok(A::decode(&*self.handle.call(call).await?).unwrap())

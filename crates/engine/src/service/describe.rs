@@ -131,7 +131,12 @@ fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
     let attached = state.attached_requests.iter();
     let attached =
         attached.map(|(id, event_id)| (id.clone(), info(EventType::WorkflowExecutionOptionsUpdated, *event_id)));
-    attached.chain([(state.create_request_id.clone(), info(EventType::WorkflowExecutionStarted, state.create_request_event.max(1)))]).collect()
+    attached
+        .chain([(
+            state.create_request_id.clone(),
+            info(EventType::WorkflowExecutionStarted, state.create_request_event.max(1)),
+        )])
+        .collect()
 }
 
 fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
