@@ -192,6 +192,13 @@ pub(super) struct Completion {
     pub(super) may_discard: bool,
 }
 
+impl Completion {
+    /// Whether another run may follow this one.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.commands.iter().any(|command| matches!(command, Do::ContinueAsNew(_) | Do::Fail { .. }))
+    }
+}
+
 impl Default for Completion {
     fn default() -> Self {
         Self {

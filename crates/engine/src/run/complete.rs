@@ -221,12 +221,12 @@ impl Run {
         }
         self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
-        self.abort_hopeless_updates();
         if terminate {
             self.flush();
             self.terminate(env, &message, None, "history-service")?;
         } else {
             self.schedule_task(env, Delivery::Queue, env.now);
+            self.abort_hopeless_updates();
         }
         Ok(Completion { refused: Some(refused), ..Completion::default() })
     }

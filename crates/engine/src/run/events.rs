@@ -11,7 +11,7 @@ use crate::time::{Nanos, timestamp};
 
 impl RunState {
     /// Callers find the event that came of their request.
-    pub(super) fn note_request(&mut self, event: &HistoryEvent) {
+    fn note_request(&mut self, event: &HistoryEvent) {
         let request = match &event.attributes {
             Some(Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(updated)) => &updated.attached_request_id,
             Some(Attributes::WorkflowExecutionSignaledEventAttributes(signaled)) => &signaled.request_id,

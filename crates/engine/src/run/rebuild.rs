@@ -2,7 +2,7 @@
 //!
 //! A reset goes back to an earlier moment of a run, and only history knows what the run was like then. History does not
 //! know everything, though. It is silent about
-//! - who made the run: its namespace, its id and the request it was created by,
+//! - who made the run: its namespace, its id, the request it was created by, and where else that request left a trace,
 //! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks, requests for
 //!   queries and updates that nobody has answered, held-back events, letters, and the ids under which letters are sent,
 //! - what a reset did to the run: the moment it begins anew, and the deadlines that count from there.
@@ -241,10 +241,7 @@ impl RunState {
                 self.end_cancel(it.initiated_event_id)?;
             }
 
-            A::WorkflowExecutionSignaledEventAttributes(it) => {
-                self.signal_request_ids.push(it.request_id.clone());
-                self.note_request(event);
-            }
+            A::WorkflowExecutionSignaledEventAttributes(it) => self.signal_request_ids.push(it.request_id.clone()),
             A::WorkflowExecutionCancelRequestedEventAttributes(_) => self.cancel_requested = true,
             A::WorkflowExecutionUpdateAdmittedEventAttributes(it) => {
                 let update_id = it.request.clone().unwrap_or_default().meta.unwrap_or_default().update_id;
@@ -262,7 +259,6 @@ impl RunState {
             A::WorkflowExecutionOptionsUpdatedEventAttributes(it) if it.attached_request_id.is_empty() => {}
             A::WorkflowExecutionOptionsUpdatedEventAttributes(it) => {
                 self.attached_requests.insert(it.attached_request_id.clone(), id);
-                self.note_request(event);
             }
 
             A::MarkerRecordedEventAttributes(_) => {}

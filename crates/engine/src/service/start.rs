@@ -105,14 +105,13 @@ impl Core {
         checks::blob(signal.input.as_ref(), &self.limits)?;
         let mut policies =
             Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
-        if policies.conflict == WorkflowIdConflictPolicy::Fail {
+        let replaces = policies.reuse == WorkflowIdReusePolicy::TerminateIfRunning;
+        if policies.conflict == WorkflowIdConflictPolicy::Fail && !replaces {
             return Err(Refusal::invalid(
                 "Invalid WorkflowIDConflictPolicy: WORKFLOW_ID_CONFLICT_POLICY_FAIL is not supported for this operation.",
             ));
         }
-        if policies.conflict == WorkflowIdConflictPolicy::Unspecified
-            && policies.reuse != WorkflowIdReusePolicy::TerminateIfRunning
-        {
+        if policies.conflict == WorkflowIdConflictPolicy::Unspecified && !replaces {
             policies.conflict = WorkflowIdConflictPolicy::UseExisting;
         }
         if request.workflow_type.as_ref().is_none_or(|kind| kind.name.is_empty()) {

@@ -24,12 +24,13 @@ use super::{
     PATIENCE, Player,
     names::{CLIENT, header, payloads},
     prompt,
+    state::Task,
     tasks::query_result,
     timed,
 };
 use crate::diff::{
     peer::{Client, NAMESPACE},
-    script::{QueryAnswer, Run, Start, Update, Who},
+    script::{Completion, QueryAnswer, Run, Start, Update, UpdateAnswer, Who},
 };
 
 pub(super) struct PendingUpdate {
@@ -134,6 +135,16 @@ impl Player {
         let request = self.poll_update_request(who, update, wait);
         let answer = self.client.poll_workflow_execution_update(prompt(request)).await;
         self.saw("poll update", answer);
+    }
+
+    /// Whether an update waits that was not accepted and that this completion says nothing about.
+    pub(super) fn leaves_an_update_waiting(&self, who: Who, task: &Task, with: &Completion) -> bool {
+        let accepted = self.memory.accepted.get(&who).map(Vec::as_slice).unwrap_or_default();
+        self.memory.updates.iter().filter(|pending| pending.who == who).any(|pending| {
+            let id = update_id(pending.update);
+            let seen = task.messages.iter().any(|message| message.protocol_instance_id == id);
+            !accepted.contains(&id) && !(seen && with.updates != UpdateAnswer::Ignore)
+        })
     }
 
     /// Writes down the answers of updates that have come as far as their callers wait for, or are gone.

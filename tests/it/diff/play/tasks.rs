@@ -146,6 +146,10 @@ impl Player {
         let Some(task) = self.task(who, token) else {
             return self.note("complete", "left out: no task was taken");
         };
+        if with.may_go_on() && self.leaves_an_update_waiting(who, &task, with) {
+            // The real server sends it to the next run, or refuses it, depending on which of two threads is faster.
+            return self.note("complete", "left out: an update waits for another run");
+        }
         let polled = self.memory.sticky.get(&who).is_some_and(|polled| polled.elapsed() < STICKY_POLL_AGE);
         if with.sticky && !polled {
             self.memory.ever_sticky = true;
