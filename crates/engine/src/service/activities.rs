@@ -77,7 +77,10 @@ impl Core {
             let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
             Ok(started.map(|started| {
                 run.lend_activity(scheduled_id, self.lent_to(local));
-                activity_response(run, &started)
+                let mut response = activity_response(run, &started);
+                // One that a queue hands out is as urgent as its run, unless it says otherwise.
+                response.priority = response.priority.or_else(|| run.state.priority.clone());
+                response
             }))
         });
         match taken {
