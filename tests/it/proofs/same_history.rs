@@ -66,7 +66,7 @@ fn runs_have_the_same_history_on_both_servers() {
             match real.iter().zip(&ours).position(|(real, ours)| real != ours) {
                 None if real.len() == ours.len() => equal += 1,
                 first => {
-                    let at = first.unwrap_or(real.len().min(ours.len()));
+                    let at = first.unwrap_or_else(|| real.len().min(ours.len()));
                     different.push(format!(
                         "{name}, event {}: the real server has\n{:#}\nand the engine\n{:#}",
                         at + 1,

@@ -143,7 +143,7 @@ impl Player {
         self.memory.updates.iter().filter(|pending| pending.who == who).any(|pending| {
             let id = update_id(pending.update);
             let seen = task.messages.iter().any(|message| message.protocol_instance_id == id);
-            !accepted.contains(&id) && !(seen && with.updates != UpdateAnswer::Ignore)
+            !(accepted.contains(&id) || seen && with.updates != UpdateAnswer::Ignore)
         })
     }
 
