@@ -326,6 +326,7 @@ impl RunState {
     fn end(&mut self, at: Nanos, status: Status, successor: &str) {
         self.status = status as i32;
         self.close_time = at;
+        self.task = None;
         successor.clone_into(&mut self.successor_run_id);
     }
 }

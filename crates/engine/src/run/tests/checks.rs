@@ -130,6 +130,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
     }
     state.reset_run_id.clear();
     state.cancel_request_id.clear();
+    state.create_request_event = 0;
     state.buffered.clear();
     state.outbox.clear();
     state.letters = 0;
@@ -167,7 +168,8 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
         request.request_id.clear();
     }
     if !state.is_running() {
-        // An end leaves out what was held back until then, and answers that come later.
+        // An end leaves out what was held back until then, what nobody will do any more, and answers that come later.
+        state.task = None;
         state.task_attempt = 0;
         state.activities.clear();
         state.timers.clear();
