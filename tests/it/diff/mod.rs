@@ -20,7 +20,7 @@ use self::run::{Named, run};
 use crate::support::block_on;
 
 /// How many random scripts `cargo xtask test` plays; `cargo xtask diff --seeds N` plays more.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 24;
 
 #[test]
 fn known_traps() {
