@@ -34,7 +34,8 @@ pub(crate) fn run() -> Result<()> {
     cargo_step(&mut steps, "doc tests", &["test", "--workspace", "--doc"])?;
     // What the proofs measured is printed, also when all is well.
     cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins", "--", "--show-output"])?;
-    cargo_step(&mut steps, "engine tests", &["test", "-p", "windlass-engine", "--test", "*"])?;
+    // With the whole workspace's features, so that nothing is compiled once more for one crate.
+    cargo_step(&mut steps, "engine tests", &["test", "--workspace", "--test", "reset", "--test", "skipping"])?;
     cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
     steps.step("integration tests, embedded engine", || {
         let mut suite = integration(&["--", "--show-output"])?;
