@@ -6,14 +6,14 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use temporalio_client::Client;
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_engine::{DirectoryLock, Engine, EngineError, Handle, NamespaceOptions, Options, grpc};
 use windlass_sqlite::{Ack, Database, DatabaseError, Durability};
 use windlass_store::{StoreError, sqlite::SqliteStore};
 use windlass_workflows::attributes;
 
-use crate::temporal::{ConnectError, connect_embedded, handler};
+use crate::temporal::{ConnectError, connect_embedded};
 
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
@@ -90,11 +90,37 @@ impl Embedded {
         let Self { engine, handle, listener, _lock } = self;
         let port = async {
             if let Some(listener) = listener {
-                grpc::serve(listener, handler(handle), shutdown.clone()).await;
+                grpc::serve(listener, move |call| handle.call(call), shutdown.clone()).await;
             }
         };
         let (engine, ()) = tokio::join!(engine.run(shutdown.clone()), port);
         Ok(engine?)
+    }
+}
+
+/// Engine and store at work beside whatever else the process does.
+pub struct RunningEmbedded {
+    pub handle: EmbeddedHandle,
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), EmbeddedError>>,
+}
+
+impl RunningEmbedded {
+    pub async fn start(options: EmbeddedOptions) -> Result<Self, EmbeddedError> {
+        let (embedded, handle) = Embedded::open(options).await?;
+        let stop = CancellationToken::new();
+        let ended = tokio::spawn(embedded.run(stop.clone()));
+        Ok(Self { handle, stop, ended })
+    }
+
+    /// Ends the engine, then finishes what is being written.
+    pub async fn stop(self) -> Result<(), EmbeddedError> {
+        self.stop.cancel();
+        match self.ended.await {
+            Ok(ended) => ended?,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+        self.handle.close().await
     }
 }
 

@@ -9,15 +9,12 @@ pub struct Limits {
     /// Of one payload field, in bytes.
     pub blob_bytes: usize,
     pub memo_bytes: usize,
-    pub history_bytes: i64,
-    pub history_events: i64,
     pub suggest_continue_bytes: i64,
     pub suggest_continue_events: i64,
     pub pending_activities: usize,
     pub pending_children: usize,
     pub pending_signals: usize,
     pub pending_cancels: usize,
-    pub buffered_events: usize,
     pub signals: usize,
     pub updates_in_flight: usize,
     pub updates_in_all: usize,
@@ -32,8 +29,6 @@ pub struct Limits {
     pub queued_tasks: usize,
     /// Writes under way from which on nothing new is begun. The database takes twice as many: what has begun is written.
     pub waiting_writes: usize,
-    /// Polls and waiting requests at a time.
-    pub waiting_calls: usize,
 }
 
 impl Default for Limits {
@@ -42,15 +37,12 @@ impl Default for Limits {
             id_length: 1000,
             blob_bytes: 2 * 1024 * 1024,
             memo_bytes: 2 * 1024 * 1024,
-            history_bytes: 50 * 1024 * 1024,
-            history_events: 50 * 1024,
             suggest_continue_bytes: 4 * 1024 * 1024,
             suggest_continue_events: 4 * 1024,
             pending_activities: 2000,
             pending_children: 2000,
             pending_signals: 2000,
             pending_cancels: 2000,
-            buffered_events: 100,
             signals: 10_000,
             updates_in_flight: 10,
             updates_in_all: 2000,
@@ -60,7 +52,6 @@ impl Default for Limits {
             cached_runs: 1000,
             queued_tasks: 100_000,
             waiting_writes: 32 * 1024,
-            waiting_calls: 20_000,
         }
     }
 }

@@ -106,7 +106,7 @@ impl Server {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr().unwrap().to_string();
                 let stop = CancellationToken::new();
-                let port = tokio::spawn(grpc::serve(listener, windlass::temporal::handler(served), stop.clone()));
+                let port = tokio::spawn(grpc::serve(listener, move |call| served.call(call), stop.clone()));
                 let run = tokio::spawn(engine.run(stop));
                 ready.send(address).unwrap();
                 run.await.unwrap().unwrap();

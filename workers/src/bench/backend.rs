@@ -6,13 +6,11 @@ use std::{
 };
 
 use temporalio_client::Client;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use windlass_store::sqlite::{Durability, Options, SqliteStore};
 
 use crate::{
-    cli::{Failure, failed},
-    embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions},
+    cli::Failure,
+    embedded::{EmbeddedOptions, RunningEmbedded},
     temporal::{Connect, connect, ensure_search_attributes},
 };
 
@@ -39,14 +37,7 @@ pub(super) struct Opened {
     pub(super) store: Arc<SqliteStore>,
     /// The file that grows with the runs, as far as it is on this side.
     pub(super) database: PathBuf,
-    engine: Option<RunningEngine>,
-}
-
-/// The engine, while it runs beside the measurement.
-struct RunningEngine {
-    handle: EmbeddedHandle,
-    stop: CancellationToken,
-    ended: JoinHandle<Result<(), EmbeddedError>>,
+    engine: Option<RunningEmbedded>,
 }
 
 /// The database of a data directory.
@@ -60,7 +51,13 @@ pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durabil
     let connect_to = match backend {
         Backend::Address(connect_to) => connect_to,
         Backend::Embedded => {
-            let engine = RunningEngine::start(data_dir, durability).await?;
+            let engine = RunningEmbedded::start(EmbeddedOptions {
+                data_dir: data_dir.to_owned(),
+                durability,
+                namespace: "default".to_owned(),
+                listen: None,
+            })
+            .await?;
             let client = engine.handle.connect("windlass-bench").await?;
             ensure_search_attributes(&client).await?;
             let store = Arc::clone(engine.handle.store());
@@ -71,27 +68,6 @@ pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durabil
     ensure_search_attributes(&client).await?;
     let store = Arc::new(SqliteStore::open(Options { durability, ..Options::new(&database) })?);
     Ok(Opened { client, store, database, engine: None })
-}
-
-impl RunningEngine {
-    async fn start(data_dir: &Path, durability: Durability) -> Result<Self, Failure> {
-        let options = EmbeddedOptions {
-            data_dir: data_dir.to_owned(),
-            durability,
-            namespace: "default".to_owned(),
-            listen: None,
-        };
-        let (embedded, handle) = Embedded::open(options).await?;
-        let stop = CancellationToken::new();
-        let ended = tokio::spawn(embedded.run(stop.clone()));
-        Ok(Self { handle, stop, ended })
-    }
-
-    async fn stop(self) -> Result<(), Failure> {
-        self.stop.cancel();
-        self.ended.await.map_err(|error| failed(error.to_string()))??;
-        Ok(self.handle.close().await?)
-    }
 }
 
 impl Opened {
@@ -107,7 +83,7 @@ impl Opened {
 
     pub(super) async fn close(self) -> Result<(), Failure> {
         match self.engine {
-            Some(engine) => engine.stop().await,
+            Some(engine) => Ok(engine.stop().await?),
             None => Ok(self.store.close().await?),
         }
     }

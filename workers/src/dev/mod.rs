@@ -23,7 +23,6 @@ use std::{
 
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::json;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::AgentDefinition;
 use windlass_sqlite::Durability;
@@ -33,8 +32,8 @@ use self::{
     server::{Server, ServerOptions},
 };
 use crate::{
-    cli::{Failure, Global, Output, Service, Stop, WorkerArgs, failed, load_agents, usage},
-    embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions},
+    cli::{Failure, Global, Output, Service, Stop, WorkerArgs, load_agents, usage},
+    embedded::{EmbeddedOptions, RunningEmbedded},
     worker::RunWorkerOptions,
 };
 
@@ -92,17 +91,10 @@ enum Survives {
 
 /// Where the history of runs lives.
 enum History {
-    Engine(RunningEngine),
+    Engine(RunningEmbedded),
     Server(Server),
     /// Somebody else looks after it.
     Elsewhere,
-}
-
-/// The engine beside the worker.
-struct RunningEngine {
-    handle: EmbeddedHandle,
-    stop: CancellationToken,
-    ended: JoinHandle<Result<(), EmbeddedError>>,
 }
 
 pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Failure> {
@@ -143,7 +135,7 @@ async fn open_history(global: &mut Global, args: &DevArgs, home: &Home, out: Out
     }
     global.temporal = Some(format!("127.0.0.1:{}", args.port));
     if !args.temporal_server {
-        return Ok(History::Engine(RunningEngine::start(global, args, home).await?));
+        return Ok(History::Engine(RunningEmbedded::start(engine_options(global, args, home)).await?));
     }
     let ui_port = args.ui_port.or_else(|| args.port.checked_add(1000));
     let ui_port = ui_port.ok_or_else(|| usage("--port is too high for a UI port above it; give --ui-port"))?;
@@ -152,27 +144,15 @@ async fn open_history(global: &mut Global, args: &DevArgs, home: &Home, out: Out
     Ok(History::Server(Server::start(binary, home, options).await?))
 }
 
-impl RunningEngine {
-    async fn start(global: &Global, args: &DevArgs, home: &Home) -> Result<Self, Failure> {
-        let options = EmbeddedOptions {
-            data_dir: home.directory().to_owned(),
-            durability: match args.durability {
-                Survives::Full => Durability::Full,
-                Survives::Relaxed => Durability::Relaxed,
-            },
-            namespace: global.namespace.clone(),
-            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))),
-        };
-        let (embedded, handle) = Embedded::open(options).await?;
-        let stop = CancellationToken::new();
-        let ended = tokio::spawn(embedded.run(stop.clone()));
-        Ok(Self { handle, stop, ended })
-    }
-
-    async fn stop(self) -> Result<(), Failure> {
-        self.stop.cancel();
-        self.ended.await.map_err(|error| failed(error.to_string()))??;
-        Ok(self.handle.close().await?)
+fn engine_options(global: &Global, args: &DevArgs, home: &Home) -> EmbeddedOptions {
+    EmbeddedOptions {
+        data_dir: home.directory().to_owned(),
+        durability: match args.durability {
+            Survives::Full => Durability::Full,
+            Survives::Relaxed => Durability::Relaxed,
+        },
+        namespace: global.namespace.clone(),
+        listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reaching an engine in this process: the SDK is unchanged, its requests just never leave.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use temporalio_client::{
@@ -8,7 +8,7 @@ use temporalio_client::{
     callback_based::{CallbackBasedGrpcService, GrpcRequest, GrpcSuccessResponse},
     tonic::Status,
 };
-use windlass_engine::{Answer, Call, Handle};
+use windlass_engine::{Call, Handle, grpc};
 
 use super::{ConnectError, connect::client_options};
 
@@ -36,7 +36,10 @@ pub async fn connect_embedded(engine: &Handle, namespace: &str, identity: &str) 
 }
 
 fn answer(engine: &Handle, request: GrpcRequest) -> BoxFuture<'static, Result<GrpcSuccessResponse, Status>> {
-    let timeout = request.headers.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(timeout);
+    let timeout = match grpc::timeout(&request.headers) {
+        Ok(timeout) => timeout,
+        Err(status) => return std::future::ready(Err(status)).boxed(),
+    };
     let call = Call {
         service: request.service,
         rpc: request.rpc,
@@ -47,48 +50,4 @@ fn answer(engine: &Handle, request: GrpcRequest) -> BoxFuture<'static, Result<Gr
     };
     let answer = engine.call(call);
     async move { Ok(GrpcSuccessResponse { headers: Default::default(), proto: answer.await? }) }.boxed()
-}
-
-/// What answers the calls of an engine's TCP port.
-pub fn handler(engine: Handle) -> impl Fn(Call) -> BoxFuture<'static, Answer> + Clone + Send + Sync + 'static {
-    move |call| engine.call(call)
-}
-
-/// The protocol's short form of a span, for example `70S` or `1500m`.
-fn timeout(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let value: u64 = digits.parse().ok()?;
-    Some(match unit {
-        "H" => Duration::from_secs(value.checked_mul(3600)?),
-        "M" => Duration::from_secs(value.checked_mul(60)?),
-        "S" => Duration::from_secs(value),
-        "m" => Duration::from_millis(value),
-        "u" => Duration::from_micros(value),
-        "n" => Duration::from_nanos(value),
-        _ => return None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeouts_in_every_unit() {
-        let cases = [
-            ("70S", Some(Duration::from_secs(70))),
-            ("1500m", Some(Duration::from_millis(1500))),
-            ("2M", Some(Duration::from_secs(120))),
-            ("1H", Some(Duration::from_secs(3600))),
-            ("9u", Some(Duration::from_micros(9))),
-            ("7n", Some(Duration::from_nanos(7))),
-            ("", None),
-            ("S", None),
-            ("1s", None),
-            ("-1S", None),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(timeout(text), expected, "{text}");
-        }
-    }
 }

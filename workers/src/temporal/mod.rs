@@ -10,6 +10,6 @@ pub use self::{
     attributes::{AttributesError, ensure_search_attributes, missing_search_attributes},
     codec::CanonicalJson,
     connect::{Connect, ConnectError, TlsFiles, connect},
-    embedded::{connect_embedded, handler},
+    embedded::connect_embedded,
     pollers::{Pollers, pollers},
 };

@@ -13,7 +13,7 @@ mod timeout;
 
 use futures_util::future::BoxFuture;
 
-pub use self::connections::serve;
+pub use self::{connections::serve, timeout::timeout};
 use crate::{Answer, Call};
 
 /// What answers the calls of every connection.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use tonic::Status;
 
-pub(super) fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
+/// How long a caller says that it waits.
+pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     let Some(header) = headers.get("grpc-timeout") else { return Ok(None) };
     let text = header.to_str().unwrap_or_default();
     match parse(text) {

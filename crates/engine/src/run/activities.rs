@@ -327,7 +327,7 @@ fn dispatch(scheduled_id: i64, activity: &Activity) -> Dispatch {
     Dispatch::Activity { queue: activity.task_queue.clone(), scheduled_id, attempt: activity.attempt }
 }
 
-fn timeout_failure(message: String, kind: TimeoutType) -> Failure {
+pub(super) fn timeout_failure(message: String, kind: TimeoutType) -> Failure {
     Failure {
         message,
         source: "Server".to_owned(),

@@ -5,11 +5,16 @@
 
 use temporalio_protos::temporal::api::{
     enums::v1::{RetryState, TimeoutType},
-    failure::v1::{Failure, TimeoutFailureInfo, failure::FailureInfo},
     history::v1::{TimerFiredEventAttributes, WorkflowExecutionStartedEventAttributes, history_event::Attributes},
 };
 
-use super::{Env, Run, activities::retries_until, retry::backoff, state::Activity, updates::AbortReason};
+use super::{
+    Env, Run,
+    activities::{retries_until, timeout_failure},
+    retry::backoff,
+    state::Activity,
+    updates::AbortReason,
+};
 use crate::time::Nanos;
 
 /// Something that is due at a moment.
@@ -114,15 +119,7 @@ impl Run {
         env: &Env<'_>,
         beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
     ) {
-        let failure = Failure {
-            message: "workflow timeout".to_owned(),
-            source: "Server".to_owned(),
-            failure_info: Some(FailureInfo::TimeoutFailureInfo(TimeoutFailureInfo {
-                timeout_type: TimeoutType::StartToClose as i32,
-                ..TimeoutFailureInfo::default()
-            })),
-            ..Failure::default()
-        };
+        let failure = timeout_failure("workflow timeout".to_owned(), TimeoutType::StartToClose);
         let chain_expired = self.state.execution_expires != 0 && self.state.execution_expires <= env.now;
         let retry = match &self.state.retry_policy {
             _ if chain_expired => Err(RetryState::Timeout),

@@ -40,7 +40,7 @@ use temporalio_protos::temporal::api::{
 
 pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity, activity_not_found},
-    commands::{memo_without_nothings, without_nothings},
+    commands::{memo_without_nothings, text, without_nothings},
     complete::task_not_found,
     control::Signal,
     rebuild::Identity,

@@ -96,10 +96,10 @@ impl Core {
     ) -> Result<RespondActivityTaskCompletedResponse, Refusal> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         super::checks::blob(request.result.as_ref(), &self.limits)?;
-        let done = self.on_activity(&named, |run, env, (id, attempt)| {
+        self.end_activity(&named, |run, env, (id, attempt)| {
             run.complete_activity(env, id, attempt, request.result, &request.identity)
-        })?;
-        self.kept_with_the_next(done).await?;
+        })
+        .await?;
         Ok(RespondActivityTaskCompletedResponse {})
     }
 
@@ -109,10 +109,10 @@ impl Core {
     ) -> Result<RespondActivityTaskCompletedByIdResponse, Refusal> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         super::checks::blob(request.result.as_ref(), &self.limits)?;
-        let done = self.on_activity(&named, |run, env, (id, attempt)| {
+        self.end_activity(&named, |run, env, (id, attempt)| {
             run.complete_activity(env, id, attempt, request.result, &request.identity)
-        })?;
-        self.kept_with_the_next(done).await?;
+        })
+        .await?;
         Ok(RespondActivityTaskCompletedByIdResponse {})
     }
 
@@ -126,8 +126,7 @@ impl Core {
             heartbeat_details: request.last_heartbeat_details,
             identity: request.identity,
         };
-        let done = self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?;
-        self.kept_with_the_next(done).await?;
+        self.end_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed)).await?;
         Ok(RespondActivityTaskFailedResponse::default())
     }
 
@@ -141,8 +140,7 @@ impl Core {
             heartbeat_details: request.last_heartbeat_details,
             identity: request.identity,
         };
-        let done = self.on_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed))?;
-        self.kept_with_the_next(done).await?;
+        self.end_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed)).await?;
         Ok(RespondActivityTaskFailedByIdResponse::default())
     }
 
@@ -151,10 +149,10 @@ impl Core {
         request: RespondActivityTaskCanceledRequest,
     ) -> Result<RespondActivityTaskCanceledResponse, Refusal> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
-        let done = self.on_activity(&named, |run, env, (id, attempt)| {
+        self.end_activity(&named, |run, env, (id, attempt)| {
             run.cancel_activity(env, id, attempt, request.details, &request.identity)
-        })?;
-        self.kept_with_the_next(done).await?;
+        })
+        .await?;
         Ok(RespondActivityTaskCanceledResponse {})
     }
 
@@ -163,10 +161,10 @@ impl Core {
         request: RespondActivityTaskCanceledByIdRequest,
     ) -> Result<RespondActivityTaskCanceledByIdResponse, Refusal> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
-        let done = self.on_activity(&named, |run, env, (id, attempt)| {
+        self.end_activity(&named, |run, env, (id, attempt)| {
             run.cancel_activity(env, id, attempt, request.details, &request.identity)
-        })?;
-        self.kept_with_the_next(done).await?;
+        })
+        .await?;
         Ok(RespondActivityTaskCanceledByIdResponse {})
     }
 
@@ -214,12 +212,15 @@ impl Core {
         Ok(Named::Id { target, activity_id })
     }
 
-    /// Waits until it is kept, without asking for a sync of its own: the workflow task that the activity's end leads to
-    /// brings one, and without it a sync comes soon anyway.
-    async fn kept_with_the_next<T>(&self, done: Done<T>) -> Result<T, Refusal> {
-        let value = done.kept().await?;
-        self.database.synced().await.map_err(|error| unavailable(&error))?;
-        Ok(value)
+    /// Ends an attempt and waits until that is kept, without asking for a sync of its own: the workflow task that it leads
+    /// to brings one, and without it a sync comes soon anyway.
+    async fn end_activity(
+        self: &Arc<Self>,
+        named: &Named,
+        act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        self.on_activity(named, act)?.kept().await?;
+        self.database.synced().await.map_err(|error| unavailable(&error))
     }
 
     /// Does something with an activity that somebody names. The attempt is zero where it is not named.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
-    common::v1::{Link, Payload, Payloads, link},
+    common::v1::{Link, link},
     enums::v1::{EventType, WorkflowExecutionStatus, WorkflowIdConflictPolicy, WorkflowIdReusePolicy},
     workflowservice::v1::{
         PollWorkflowTaskQueueResponse, SignalWithStartWorkflowExecutionRequest,
@@ -19,7 +19,7 @@ use crate::{
     core::{Core, Done, Target},
     refusal::Refusal,
     registry::Workflow,
-    run::{Env, Run, Signal, StartSpec, retry, run_timeout, task_timeout},
+    run::{Env, Run, Signal, StartSpec, retry, run_timeout, task_timeout, text},
     time::{check_span, duration, span},
 };
 
@@ -202,7 +202,12 @@ impl Core {
                     let target = Target::new(&namespace, &workflow_id, &run_id);
                     let run = self.run_in(workflow, &target)?;
                     self.in_env(&namespace, |env| {
-                        run.terminate(env, TERMINATED_BY_START, Some(replaced_by(&spec.run_id)), "history-service")
+                        run.terminate(
+                            env,
+                            TERMINATED_BY_START,
+                            Some(text(&format!("terminated by new runID: {}", spec.run_id))),
+                            "history-service",
+                        )
                     })?;
                     // Both writes are queued in order, so the old run is never open beside the new one.
                     let _ended = self.keep(workflow, &run_id, epoch, windlass_sqlite::Ack::Written);
@@ -470,15 +475,6 @@ fn event_link(namespace: &str, workflow_id: &str, run_id: &str, reference: link:
             reference: Some(reference),
         })),
     }
-}
-
-fn replaced_by(run_id: &str) -> Payloads {
-    let payload = Payload {
-        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
-        data: format!("\"terminated by new runID: {run_id}\"").into_bytes(),
-        ..Payload::default()
-    };
-    Payloads { payloads: vec![payload] }
 }
 
 fn start_part(request: SignalWithStartWorkflowExecutionRequest) -> StartWorkflowExecutionRequest {

@@ -19,6 +19,7 @@ use temporalio_protos::temporal::api::{
 
 pub(crate) use self::facts::{memo_without_nothings, without_nothings};
 pub(super) use self::facts::{merge_attributes, merge_memo};
+pub(crate) use self::work::text;
 use super::{Env, Run, StartedActivity};
 use crate::refusal::Refusal;
 

@@ -363,7 +363,8 @@ fn activity_timeouts(
     Ok(Timeouts { schedule_to_close: close, schedule_to_start: start, start_to_close: attempt, heartbeat })
 }
 
-fn text(text: &str) -> Payloads {
+/// A text as a payload of its own.
+pub(crate) fn text(text: &str) -> Payloads {
     let payload = Payload {
         metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
         data: format!("\"{text}\"").into_bytes(),

@@ -1,0 +1,68 @@
+//! When what an operation says can be relied upon.
+
+use std::sync::Arc;
+
+use windlass_sqlite::{Ack, DatabaseError, Ticket};
+
+use super::Core;
+use crate::refusal::Refusal;
+
+/// What came of an operation, and what it takes to keep it.
+#[must_use]
+pub(crate) struct Done<T> {
+    pub(crate) value: T,
+    kept: Kept,
+}
+
+/// When what an operation says can be relied upon.
+pub(crate) enum Kept {
+    Already,
+    /// With this write.
+    By(Ticket<bool, DatabaseError>),
+    /// Nothing changed, but what was found is still being written: whoever repeats a request must not be told that it
+    /// is done before it is.
+    WithOthers {
+        core: Arc<Core>,
+        epoch: u64,
+    },
+}
+
+impl<T> Done<T> {
+    pub(crate) fn new(value: T, kept: Kept) -> Self {
+        Self { value, kept }
+    }
+
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Done<U> {
+        Done { value: map(self.value), kept: self.kept }
+    }
+
+    /// Waits until what came of it is kept.
+    pub(crate) async fn kept(self) -> Result<T, Refusal> {
+        let ticket = match self.kept {
+            Kept::Already => return Ok(self.value),
+            Kept::By(ticket) => ticket,
+            Kept::WithOthers { core, epoch } => {
+                let database = core.database.clone();
+                database.apply(Ack::Durable, move |_| Ok(core.registry.epoch() == epoch))
+            }
+        };
+        match ticket.await {
+            Ok(true) => Ok(self.value),
+            Ok(false) => Err(forgotten()),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Does not wait. The write is carried out all the same.
+    pub(crate) fn value(self) -> T {
+        self.value
+    }
+}
+
+pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
+    Refusal::Unavailable(format!("the engine's database refused: {error}"))
+}
+
+pub(crate) fn forgotten() -> Refusal {
+    Refusal::Unavailable("an earlier write of this run was lost; try again".to_owned())
+}

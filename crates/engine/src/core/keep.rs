@@ -1,0 +1,261 @@
+//! The end of an operation: what runs decided becomes one write, tasks for workers, and news for those who wait.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use prost::Message as _;
+use windlass_sqlite::{Ack, DatabaseError, Ticket};
+
+use super::{Core, Done, Kept};
+use crate::{
+    news::Position,
+    persist::{Batch, RunWrite},
+    queues::{Kind, QueueKey, Task},
+    registry::{RunKey, Workflow},
+    run::{Changes, Dispatch, Run, updates::UpdateNews},
+    time::{Nanos, SECOND},
+};
+
+/// A worker that has not polled for this long is taken to be gone.
+const STICKY_PATIENCE: Nanos = 10 * SECOND;
+
+impl Core {
+    /// Adds a new run, which becomes the current one.
+    pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Done<()> {
+        let run_id = run.state.run_id.clone();
+        workflow.runs.insert(run_id.clone(), run);
+        Done::new((), self.keep_new(workflow, &run_id, epoch))
+    }
+
+    /// Ends an operation: what the run decided is queued for writing and handed out.
+    pub(crate) fn keep(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack) -> Kept {
+        self.keep_step(workflow, run_id, epoch, ack, false)
+    }
+
+    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Kept {
+        self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
+    }
+
+    fn keep_step(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack, new: bool) -> Kept {
+        let Some(run) = workflow.runs.get_mut(run_id) else { return Kept::Already };
+        let namespace = run.state.namespace.clone();
+        let mut changes = self.in_env(&namespace, |env| run.settle(env));
+        let successor = changes.successor.take();
+        let mut steps = vec![self.step(run, changes, new)];
+        if new {
+            workflow.current = Some(Some((run.number, run.state.run_id.clone())));
+        }
+        if let Some(mut next) = successor {
+            next.number = self.new_number();
+            steps.push(self.first_step(workflow, *next));
+        }
+        let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
+        match self.write(steps, epoch, ack) {
+            Some(ticket) => Kept::By(ticket),
+            None if under_way => Kept::WithOthers { core: Arc::clone(self), epoch },
+            None => Kept::Already,
+        }
+    }
+
+    /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
+    pub(crate) fn keep_with_new(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        changed: &[String],
+        new: Run,
+        epoch: u64,
+    ) -> Done<()> {
+        let mut steps = Vec::new();
+        for run_id in changed {
+            let Some(run) = workflow.runs.get_mut(run_id) else { continue };
+            let changes = self.in_env(&new.state.namespace, |env| run.settle(env));
+            steps.push(self.step(run, changes, false));
+        }
+        steps.push(self.first_step(workflow, new));
+        let kept = self.write(steps, epoch, Ack::Durable).map_or(Kept::Already, Kept::By);
+        Done::new((), kept)
+    }
+
+    /// A new run becomes the current one.
+    fn first_step(self: &Arc<Self>, workflow: &mut Workflow, mut run: Run) -> Step {
+        let changes = self.in_env(&run.state.namespace.clone(), |env| run.settle(env));
+        let step = self.step(&mut run, changes, true);
+        workflow.current = Some(Some((run.number, run.state.run_id.clone())));
+        workflow.runs.insert(run.state.run_id.clone(), run);
+        step
+    }
+
+    /// Turns what a run has decided into a write, and hands out its tasks.
+    fn step(self: &Arc<Self>, run: &mut Run, mut changes: Changes, new: bool) -> Step {
+        let key = RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
+        let alarm = run.alarm();
+        if let Some(at) = alarm.filter(|at| run.memory.alarm_set == 0 || *at < run.memory.alarm_set) {
+            run.memory.alarm_set = at;
+            self.alarms.set(at, key.clone());
+        }
+        let mut left_to_disk = Vec::new();
+        for dispatch in std::mem::take(&mut changes.dispatches) {
+            let Some((queue, task)) = self.addressed(run, &key, dispatch) else { continue };
+            if let Err(task) = self.queues.offer(&queue, task) {
+                left_to_disk.push((queue, task));
+            }
+        }
+        if let Some(clock) = self.clock.skipping() {
+            clock.stand(&key, run);
+        }
+        let listing = changes.listing.then(|| self.listing(run));
+        let mut batches = Vec::new();
+        for events in changes.inherited.into_iter().chain([changes.events]) {
+            let (batch, events) = Batch::of(events);
+            batches.extend(batch);
+            run.memory.tail.extend(events);
+        }
+        run.trim_tail();
+        let write = changes.dirty.then(|| RunWrite {
+            number: run.number,
+            namespace: run.state.namespace.clone(),
+            workflow_id: run.state.workflow_id.clone(),
+            run_id: run.state.run_id.clone(),
+            new,
+            state: run.encode(),
+            // Whoever finds this on disk when the process has ended looks at once.
+            next_due: if run.has_lent() { Some(0) } else { alarm },
+            ready: run.has_something_ready(),
+            batches,
+            listing,
+        });
+        if write.is_some() {
+            run.memory.unsynced.fetch_add(1, Ordering::AcqRel);
+        }
+        Step {
+            write,
+            unsynced: Arc::clone(&run.memory.unsynced),
+            position: Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() },
+            updates: changes.updates,
+            left_to_disk,
+            letters: !run.state.outbox.is_empty(),
+            key,
+        }
+    }
+
+    fn write(self: &Arc<Self>, steps: Vec<Step>, epoch: u64, ack: Ack) -> Option<Ticket<bool, DatabaseError>> {
+        if steps.iter().all(|step| step.write.is_none()) {
+            // Nothing to keep: what there is to say can be said now.
+            steps.into_iter().for_each(|step| step.tell(self));
+            return None;
+        }
+        let core = Arc::clone(self);
+        Some(self.database.apply(ack, move |tx| {
+            if core.registry.epoch() != epoch {
+                return Ok(false);
+            }
+            for step in &steps {
+                if let Some(write) = &step.write {
+                    write.apply(tx)?;
+                }
+            }
+            tx.after_sync(move || steps.into_iter().for_each(|step| step.tell(&core)));
+            Ok(true)
+        }))
+    }
+
+    /// The task that a run wants handed out, and where.
+    fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
+        if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
+            let sticky = self.queue(key, queue.clone(), Kind::Workflow);
+            if !self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
+                // Its worker is gone; any other may have the task.
+                return run.unstick().map(|dispatch| self.task(key, dispatch));
+            }
+        }
+        Some(self.task(key, dispatch))
+    }
+
+    /// Hands out a task that is on disk.
+    pub(crate) fn hand_out(&self, key: &RunKey, dispatch: Dispatch) {
+        let (queue, task) = self.task(key, dispatch);
+        self.queues.offer_kept(&queue, task);
+    }
+
+    fn task(&self, key: &RunKey, dispatch: Dispatch) -> (QueueKey, Task) {
+        let run = key.clone();
+        match dispatch {
+            Dispatch::Workflow { queue, scheduled_id, .. } => {
+                (self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id })
+            }
+            Dispatch::Activity { queue, scheduled_id, attempt } => {
+                (self.queue(key, queue, Kind::Activity), Task::Activity { run, scheduled_id, attempt })
+            }
+        }
+    }
+
+    fn queue(&self, run: &RunKey, name: String, kind: Kind) -> QueueKey {
+        QueueKey { namespace: Arc::clone(&run.namespace), name, kind }
+    }
+}
+
+/// One run's part of a write.
+struct Step {
+    key: RunKey,
+    write: Option<RunWrite>,
+    unsynced: Arc<AtomicUsize>,
+    position: Position,
+    updates: Vec<UpdateNews>,
+    /// Tasks for which their queues had no room.
+    left_to_disk: Vec<(QueueKey, Task)>,
+    letters: bool,
+}
+
+impl Step {
+    /// Tells those who wait, now that it is kept.
+    fn tell(self, core: &Core) {
+        if self.write.is_some() {
+            self.unsynced.fetch_sub(1, Ordering::AcqRel);
+            core.news.history_reached(&self.key.run_id, self.position);
+        }
+        for news in self.updates {
+            core.news.update_reached(&self.key.run_id, &news.update_id, news.progress);
+        }
+        for (queue, task) in self.left_to_disk {
+            core.queues.offer_kept(&queue, task);
+        }
+        if self.letters {
+            // Without anybody to send them, they are sent after the next start.
+            core.post.send(self.key).ok();
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn waiting(&self) -> Vec<Dispatch> {
+        if !self.state.is_running() {
+            return Vec::new();
+        }
+        self.waiting_task().into_iter().chain(self.waiting_activities()).collect()
+    }
+
+    fn has_something_ready(&self) -> bool {
+        !self.state.outbox.is_empty() || !self.waiting().is_empty()
+    }
+
+    /// The state as it is kept: a speculative task is not.
+    fn encode(&mut self) -> Vec<u8> {
+        let speculative = self.state.task.take_if(|task| task.speculative);
+        let encoded = self.state.encode_to_vec();
+        if speculative.is_some() {
+            self.state.task = speculative;
+        }
+        encoded
+    }
+
+    fn trim_tail(&mut self) {
+        let from = self.state.previous_started_id;
+        if self.memory.tail.first().is_some_and(|event| event.event_id <= from) {
+            self.memory.tail.retain(|event| event.event_id > from);
+            // A run may rest like this for weeks.
+            self.memory.tail.shrink_to_fit();
+        }
+    }
+}
