@@ -7,7 +7,6 @@ pub mod bench;
 pub mod cli;
 pub mod dev;
 pub mod embedded;
-pub mod ops;
 pub mod render;
 pub mod temporal;
 pub mod worker;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use windlass::ops::{RunOps, StartRun};
+use windlass_ops::{RunOps, StartRun};
 use windlass_core::{
     envelope::{CallStatus, Tuning},
     event::{Event, EventBody},

@@ -10,7 +10,7 @@ use std::{
 
 use temporalio_client::UntypedWorkflow;
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use windlass::ops::{RunOps, StartRun};
+use windlass_ops::{RunOps, StartRun};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::Digest,

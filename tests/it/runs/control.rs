@@ -1,7 +1,7 @@
 //! Pause, resume, steer, cancel.
 
 use serde_json::json;
-use windlass::ops::RunEnd;
+use windlass_ops::RunEnd;
 use windlass_core::{
     envelope::{AnswerBody, PauseRequest, PolicyOverrides, ResumeRequest, SteerRequest},
     event::EventBody,

@@ -1,7 +1,7 @@
 //! Failures of the model, of the worker, and what is not paid for twice.
 
 use serde_json::json;
-use windlass::ops::RunEnd;
+use windlass_ops::RunEnd;
 use windlass_core::{
     envelope::{AnswerBody, SteerRequest},
     event::EventBody,

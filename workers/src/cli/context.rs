@@ -12,6 +12,7 @@ use windlass_core::{
     ids::{AwaitId, RunId},
     time::Timestamp,
 };
+use windlass_ops::{OpsError, RunOps};
 use windlass_store::{
     RunRow, Store,
     sqlite::{Options, SqliteStore},
@@ -19,7 +20,6 @@ use windlass_store::{
 
 use super::{Failure, Global, Output, failed};
 use crate::{
-    ops::{OpsError, RunOps},
     render::Hint,
     temporal::connect,
 };

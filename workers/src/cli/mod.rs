@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and what each command does.
 //!
-//! Data goes to stdout, everything else to stderr. Looks are `crate::render`'s, operating runs is `crate::ops`'; this
+//! Data goes to stdout, everything else to stderr. Looks are `crate::render`'s, operating runs is `windlass_ops`'; this
 //! module connects the two with arguments, terminals and exit codes.
 
 mod agents;
