@@ -15,11 +15,24 @@ pub struct RunFailure {
     /// Whether starting the same run again may succeed.
     #[serde(default)]
     pub retryable: bool,
+    /// The provider's HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed, when that is small enough to travel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_text: Option<String>,
 }
 
 impl RunFailure {
     pub fn new(kind: RunFailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), error_class: None, retryable: false }
+        Self {
+            kind,
+            message: message.into(),
+            error_class: None,
+            retryable: false,
+            api_status: None,
+            partial_text: None,
+        }
     }
 
     pub fn code(&self) -> &'static str {

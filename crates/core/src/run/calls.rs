@@ -79,7 +79,7 @@ impl Run {
 
     fn place(&mut self, request: ToolRequest, now: Timestamp) {
         let external = match self.state.tools.get(&request.name).map(|tool| &tool.dispatch) {
-            Some(ToolDispatch::External { expires_in_ms, on_expiry }) => Some((*expires_in_ms, *on_expiry)),
+            Some(ToolDispatch::External { expires_in_ms, on_expiry, .. }) => Some((*expires_in_ms, *on_expiry)),
             _ => None,
         };
         let Some((expires_in, on_expiry)) = external else {

@@ -141,27 +141,42 @@ impl Run {
                     .and_then(|answer| answer.message.as_ref())
                     .map(Message::plain_text)
                     .unwrap_or_default(),
-                subtype: "success".to_owned(),
+                subtype: EventBody::SUCCESS.to_owned(),
+                error: None,
                 finish_reason: self.state.finish_reason.clone(),
                 finalized: *finalized,
                 turns,
                 tool_calls,
                 active_ms,
                 usage,
+                model: None,
+                structured_output: None,
             },
             Outcome::Failed { failure } => EventBody::Error {
-                code: failure.code().to_owned(),
+                code: failure.error_class.clone().unwrap_or_else(|| failure.code().to_owned()),
                 error: failure.message.clone(),
                 error_class: failure.error_class.clone(),
+                failure: Some(failure.code().to_owned()),
                 retryable: failure.retryable,
+                api_status: failure.api_status,
+                finish_reason: self.state.finish_reason.clone(),
+                partial_text: failure.partial_text.clone(),
                 turns,
                 tool_calls,
                 active_ms,
                 usage,
+                model: None,
+                structured_output: None,
             },
-            Outcome::Cancelled { reason } => {
-                EventBody::Cancelled { reason: reason.clone(), turns, tool_calls, active_ms, usage }
-            }
+            Outcome::Cancelled { reason } => EventBody::Cancelled {
+                reason: reason.clone(),
+                turns,
+                tool_calls,
+                active_ms,
+                usage,
+                model: None,
+                structured_output: None,
+            },
         }
     }
 }

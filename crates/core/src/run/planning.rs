@@ -34,6 +34,24 @@ pub struct PlanFailure {
     pub message: String,
     pub error_class: Option<String>,
     pub retryable: bool,
+    /// The provider's HTTP status.
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed.
+    pub partial_text: Option<String>,
+}
+
+impl PlanFailure {
+    /// A failure of which no more is known.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            timed_out: false,
+            message: message.into(),
+            error_class: None,
+            retryable: false,
+            api_status: None,
+            partial_text: None,
+        }
+    }
 }
 
 impl Run {
@@ -148,6 +166,8 @@ impl Run {
             message: failure.message,
             error_class: failure.error_class,
             retryable: failure.retryable,
+            api_status: failure.api_status,
+            partial_text: failure.partial_text,
         });
     }
 
@@ -321,6 +341,7 @@ fn farewell(reason: FinalizeReason) -> String {
         FinalizeReason::ToolCap => "The number of tool calls for this task is used up.",
         FinalizeReason::FailureCap => "Too many tool calls in a row have failed.",
         FinalizeReason::Loop => "The same tool calls were made again and again.",
+        FinalizeReason::ToolTurns => "The number of turns with tool calls for this task is used up.",
     };
     format!("{why} Give your best final answer now, from what you know. No tool can be called any more.")
 }

@@ -73,6 +73,7 @@ impl Run {
             FinalizeReason::ToolCap => (ToolErrorKind::ToolCap, "the run has used all its tool calls"),
             FinalizeReason::FailureCap => (ToolErrorKind::Cancelled, "too many calls in a row have failed"),
             FinalizeReason::Loop => (ToolErrorKind::LoopDetected, "the run repeats itself"),
+            FinalizeReason::ToolTurns => (ToolErrorKind::ToolCap, "the run has used all its turns with tool calls"),
         };
         self.refuse_unstarted(&ToolError::new(kind, format!("not executed: {why}")), CallStatus::Refused, now);
     }
