@@ -35,6 +35,12 @@ impl RunFailure {
         }
     }
 
+    #[must_use]
+    pub fn of_class(mut self, class: &str) -> Self {
+        self.error_class = Some(class.to_owned());
+        self
+    }
+
     pub fn code(&self) -> &'static str {
         self.kind.code()
     }
@@ -50,6 +56,14 @@ pub enum RunFailureKind {
     OpenFailed,
     TooDeep,
     StoreRefused,
+    /// The last answer was cut off.
+    AnswerTruncated,
+    /// The model would not answer, or could not write what it meant to.
+    AnswerRefused,
+    /// The last answer is not what the agent's output schema wants.
+    OutputMisfit,
+    /// The caller did not answer a call of its own tool in time.
+    LocalToolTimedOut,
 }
 
 impl RunFailureKind {
@@ -62,6 +76,10 @@ impl RunFailureKind {
             Self::OpenFailed => "RUN0005",
             Self::TooDeep => "RUN0006",
             Self::StoreRefused => "RUN0007",
+            Self::AnswerTruncated => "RUN0008",
+            Self::AnswerRefused => "RUN0009",
+            Self::OutputMisfit => "RUN0010",
+            Self::LocalToolTimedOut => "RUN0011",
         }
     }
 }
