@@ -8,8 +8,8 @@ use windlass_core::{
     agent::AgentDefinition,
     canonical::{self, Digest},
     envelope::{
-        AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, SettlePlanInput,
-        SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
+        AnswerFlaw, AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
+        SettlePlanInput, SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
     },
     event::{CallSummary, EventBody, NewEvent},
     ids::CallId,
@@ -138,7 +138,12 @@ impl RunActivities {
         let message_ref = blob_ref(&message)?;
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
         let fits = message_ref.bytes <= input.inline_limit;
-        let final_response = is_final.then(|| FinalFacts { message: fits.then(|| message.clone()), message_ref });
+        let final_response = is_final.then(|| FinalFacts {
+            message: fits.then(|| message.clone()),
+            message_ref,
+            flaw: AnswerFlaw::of_stop(&response.stop),
+            schema_fit: definition.output_schema.as_ref().map(|output| schema::fit(&output.schema, &response.text)),
+        });
 
         let mut events = vec![NewEvent::new(
             format!("turn/{turn}/message"),

@@ -88,7 +88,7 @@ pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivity
         return Ok(output);
     }
     let Reason { message, error_class, retryable, timed_out } = reason(&error);
-    Err(PlanFailure { timed_out, message, error_class, retryable })
+    Err(PlanFailure { timed_out, error_class, retryable, ..PlanFailure::new(message) })
 }
 
 /// Executes one call. An activity that returns nothing is not the last word: the call's journal is.

@@ -10,6 +10,7 @@ mod children;
 mod control;
 mod finish;
 mod outgoing;
+mod outside;
 mod planning;
 mod room;
 mod state;
@@ -127,7 +128,7 @@ impl Run {
         input.messages.clear();
         input.messages_ref = None;
         input.tool_args = None;
-        let state = RunState::new(policy, opened.tools, opened.agent_digest, opened.head);
+        let state = RunState::new(policy, opened);
         Self::assemble(input, state, Outgoing::default())
     }
 

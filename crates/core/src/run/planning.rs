@@ -3,11 +3,13 @@
 use super::{CallSlot, CallState, Outcome, Run};
 use crate::{
     admission::{self, Circumstances, Verdict},
+    agent::Enforcement,
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
     canonical::Digest,
     envelope::{
-        AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
-        PlanResult, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind, ToolRequest, VERSION,
+        AnswerFlaw, AwaitRequest, CallStatus, Extra, FinalFacts, FinalizeReason, Outbox, OutboxMessage,
+        PlanActivityInput, PlanActivityOutput, PlanResult, RunContext, SchemaFit, Termination, ToolCallOutput,
+        ToolError, ToolErrorKind, ToolRequest, VERSION,
     },
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
@@ -34,6 +36,24 @@ pub struct PlanFailure {
     pub message: String,
     pub error_class: Option<String>,
     pub retryable: bool,
+    /// The provider's HTTP status.
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed.
+    pub partial_text: Option<String>,
+}
+
+impl PlanFailure {
+    /// A failure of which no more is known.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            timed_out: false,
+            message: message.into(),
+            error_class: None,
+            retryable: false,
+            api_status: None,
+            partial_text: None,
+        }
+    }
 }
 
 impl Run {
@@ -102,14 +122,13 @@ impl Run {
         if let Some(reason) = self.state.finalize {
             let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: no tool may be called any more");
             self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
-            self.state.last_answer = final_response;
-            self.state.outcome = Some(Outcome::Completed { finalized: Some(reason) });
-            return;
+            return self.take_answer(final_response, Some(reason));
         }
         if tool_calls.is_empty() && awaits.is_empty() {
-            self.state.last_answer = final_response;
-            self.state.outcome = Some(Outcome::Completed { finalized: None });
-            return;
+            return self.take_answer(final_response, None);
+        }
+        if !tool_calls.is_empty() {
+            self.state.tool_turns += 1;
         }
         self.admit(tool_calls, now);
         if self.state.finalize.is_some() {
@@ -124,10 +143,21 @@ impl Run {
         self.settle_if_done(now);
     }
 
+    /// The model's last message: the run's answer, unless something speaks against it.
+    fn take_answer(&mut self, answer: Option<FinalFacts>, finalized: Option<FinalizeReason>) {
+        let failure = answer.as_ref().and_then(|answer| objection(answer, self.state.enforcement));
+        self.state.last_answer = answer;
+        self.state.outcome = Some(match failure {
+            Some(failure) => Outcome::Failed { failure },
+            None => Outcome::Completed { finalized },
+        });
+    }
+
     /// The model did not answer, for good.
     pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
         self.state.planning = false;
         self.state.said_to_planner = 0;
+        let turn = self.state.turn;
         // The next plan is another turn: whatever is still working on this one must not be taken for it.
         self.state.turn += 1;
         self.state.sync_clock(now);
@@ -143,11 +173,24 @@ impl Run {
             (None, true) => RunFailureKind::ModelTimedOut,
             (None, false) => RunFailureKind::ModelFailed,
         };
+        let partial_text = failure.partial_text.filter(|text| !text.is_empty());
+        if let Some(text) = &partial_text {
+            self.outgoing.event(EventBody::AssistantMessage {
+                text: text.clone(),
+                turn,
+                finish_reason: None,
+                tool_calls: Vec::new(),
+                model: self.state.model_id.clone().unwrap_or_default(),
+            });
+        }
+        let timed_out = failure.timed_out.then(|| "timeout".to_owned());
         self.fail(RunFailure {
             kind,
             message: failure.message,
-            error_class: failure.error_class,
+            error_class: failure.error_class.or(timed_out),
             retryable: failure.retryable,
+            api_status: failure.api_status,
+            partial_text,
         });
     }
 
@@ -208,7 +251,7 @@ impl Run {
 
     /// A cap that fired on part of a batch lets the admitted part run first.
     fn finalize_after_batch(&mut self, reason: FinalizeReason, now: Timestamp) {
-        if self.state.batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. })) {
+        if self.state.batch_is_done() {
             self.finalize(reason, now);
         }
     }
@@ -321,8 +364,42 @@ fn farewell(reason: FinalizeReason) -> String {
         FinalizeReason::ToolCap => "The number of tool calls for this task is used up.",
         FinalizeReason::FailureCap => "Too many tool calls in a row have failed.",
         FinalizeReason::Loop => "The same tool calls were made again and again.",
+        FinalizeReason::ToolTurns => "The number of turns with tool calls for this task is used up.",
     };
     format!("{why} Give your best final answer now, from what you know. No tool can be called any more.")
+}
+
+/// Why a last message is no answer.
+fn objection(answer: &FinalFacts, enforcement: Option<Enforcement>) -> Option<RunFailure> {
+    let strict = enforcement == Some(Enforcement::Strict);
+    Some(match (answer.flaw, &answer.schema_fit) {
+        (Some(AnswerFlaw::Truncated), _) => RunFailure::new(
+            RunFailureKind::AnswerTruncated,
+            "Model output was truncated (stop_reason=max_tokens). Ask for a shorter answer, or allow more output.",
+        )
+        .of_class("truncation"),
+        (Some(AnswerFlaw::Refused), _) => {
+            RunFailure::new(RunFailureKind::AnswerRefused, "The model refused to answer (stop_reason=refusal).")
+                .of_class("unknown")
+        }
+        (Some(AnswerFlaw::MalformedCall), _) => RunFailure {
+            retryable: true,
+            ..RunFailure::new(
+                RunFailureKind::AnswerRefused,
+                "The model wrote a tool call that cannot be read (stop_reason=malformed_function_call).",
+            )
+            .of_class("unknown")
+        },
+        (None, Some(SchemaFit::Misfit { problem })) if strict => {
+            let message = format!("The answer does not fit the output schema: {problem}");
+            RunFailure::new(RunFailureKind::OutputMisfit, message).of_class("structured_output_not_enforced")
+        }
+        (None, Some(SchemaFit::Unusable { problem })) if strict => {
+            let message = format!("The output schema cannot be used: {problem}");
+            RunFailure::new(RunFailureKind::OutputMisfit, message).of_class("structured_output_schema_rejected")
+        }
+        _ => return None,
+    })
 }
 
 pub(super) fn awaited(request: &ToolRequest) -> AwaitedCall {

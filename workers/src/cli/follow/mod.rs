@@ -173,8 +173,8 @@ impl Follower<'_> {
             return Ok(None);
         }
         Ok(match body {
-            Ok(EventBody::Result { text, .. }) => Some(Ending::Completed { text }),
-            Ok(EventBody::Error { .. }) => Some(Ending::Failed),
+            Ok(EventBody::Result { text, error: None, .. }) => Some(Ending::Completed { text }),
+            Ok(EventBody::Result { .. } | EventBody::Error { .. }) => Some(Ending::Failed),
             Ok(EventBody::Cancelled { .. }) => Some(Ending::Cancelled),
             _ => None,
         })

@@ -47,7 +47,7 @@ impl World {
                 if written {
                     self.write_before(&input)?;
                 }
-                Err(PlanFailure { timed_out, message: "no answer".to_owned(), error_class: None, retryable: true })
+                Err(PlanFailure { timed_out, retryable: true, ..PlanFailure::new("no answer") })
             }
             Planning::Answered => {
                 let attempts = if let PlanEnd::Answers { attempts } = turn.end { attempts } else { 1 };
@@ -145,7 +145,12 @@ impl World {
         let message_ref = self.store.put(serde_json::to_value(&message).unwrap());
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
         let fits = message_ref.bytes <= input.inline_limit;
-        let final_response = is_final.then(|| FinalFacts { message: fits.then(|| message.clone()), message_ref });
+        let final_response = is_final.then(|| FinalFacts {
+            message: fits.then(|| message.clone()),
+            message_ref,
+            flaw: None,
+            schema_fit: None,
+        });
         let parts = tool_calls.len() + awaits.len();
         let output = PlanActivityOutput {
             v: VERSION,

@@ -139,6 +139,7 @@ impl Story {
         let external = |patience: Patience| ToolDispatch::External {
             expires_in_ms: patience.expires_in,
             on_expiry: patience.on_expiry,
+            client: None,
         };
         let confirmed = |patience: Patience| {
             Some(ConfirmationSpec {

@@ -75,6 +75,8 @@ impl World {
             policy: AgentPolicy { policy: story.policy.clone(), guards: story.guards.clone() },
             tools: story.tools(),
             head: store.head(),
+            model_id: Some("script:case".to_owned()),
+            enforcement: None,
         };
         let (tape, run) = Tape::start(input, opened)?;
         let mut world = Self {

@@ -48,6 +48,8 @@ pub(super) fn bench(policy: Value, agent: Value) -> Bench {
         tools: ToolTable::of(&definition).unwrap(),
         policy: AgentPolicy { policy: definition.policy, guards: definition.guards },
         head: TranscriptHead::default(),
+        model_id: Some(definition.model),
+        enforcement: definition.output_schema.map(|output| output.enforcement),
     };
     Bench { run: Run::open(input, opened), now: Timestamp(1_000) }
 }
@@ -84,7 +86,8 @@ impl Bench {
         let message = Message::assistant("done");
         let message_ref = crate::envelope::BlobRef { digest: Digest::of(&message).unwrap(), bytes: 70 };
         let is_final = tool_calls.is_empty() && awaits.is_empty();
-        let final_response = is_final.then_some(FinalFacts { message: Some(message), message_ref });
+        let final_response =
+            is_final.then_some(FinalFacts { message: Some(message), message_ref, flaw: None, schema_fit: None });
         let output = PlanActivityOutput {
             v: VERSION,
             result: PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() },
@@ -98,7 +101,7 @@ impl Bench {
     }
 
     pub(super) fn plan_fails(&mut self, timed_out: bool) {
-        let failure = PlanFailure { timed_out, message: "no answer".to_owned(), error_class: None, retryable: false };
+        let failure = PlanFailure { timed_out, ..PlanFailure::new("no answer") };
         self.run.plan_failed(failure, self.now);
     }
 
