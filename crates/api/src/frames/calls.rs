@@ -53,6 +53,11 @@ pub(super) fn local_result(data: &mut Map<String, Value>) {
     }
 }
 
+/// The kind is what programs look for, the message what people read.
 fn error_text(error: &Value) -> String {
-    error.get("message").map_or_else(|| as_text(error), as_text)
+    match (error.get("kind").and_then(Value::as_str), error.get("message").and_then(Value::as_str)) {
+        (Some(kind), Some(message)) => format!("{kind}: {message}"),
+        (None, Some(message)) => message.to_owned(),
+        _ => as_text(error),
+    }
 }
