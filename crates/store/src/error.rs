@@ -59,6 +59,14 @@ pub enum StoreError {
     #[error("session {session} of workspace {workspace} has ended; start a new session")]
     SessionEnded { workspace: WorkspaceId, session: SessionId },
 
+    #[error(
+        "session {session} of workspace {workspace} already exists with another {field}; create it under another id"
+    )]
+    SessionExists { workspace: WorkspaceId, session: SessionId, field: &'static str },
+
+    #[error("key {id} already exists; make a new one")]
+    KeyExists { id: String },
+
     #[error("stored data is damaged: {detail}; stop writing and restore the database from a backup")]
     Corrupt { detail: String },
 
@@ -86,6 +94,8 @@ impl StoreError {
         match self {
             Self::RunNotFound { .. } => ErrorKind::NotFound,
             Self::RunExists { .. }
+            | Self::SessionExists { .. }
+            | Self::KeyExists { .. }
             | Self::TranscriptConflict { .. }
             | Self::EventConflict { .. }
             | Self::CallConflict { .. } => ErrorKind::Conflict,
@@ -116,6 +126,8 @@ impl StoreError {
             Self::CallNotClaimed { .. } => "STO0012",
             Self::Refused { .. } => "STO0013",
             Self::TurnGivenUp { .. } => "STO0014",
+            Self::SessionExists { .. } => "STO0015",
+            Self::KeyExists { .. } => "STO0016",
         }
     }
 

@@ -5,10 +5,14 @@ use serde::{Serialize, de::DeserializeOwned};
 use windlass_core::{
     canonical::{self, Digest},
     envelope::BlobRef,
+    time::Timestamp,
 };
 
-use super::columns::Hex;
-use crate::{Result, StoreError};
+use super::{
+    access::Tx,
+    columns::{Hex, Uint},
+};
+use crate::{Result, StoreError, sweeping::PUT_GRAIN};
 
 /// A body on its way into the store. Made by the caller, so that the writer thread need not hash.
 pub(super) struct Body {
@@ -37,6 +41,18 @@ impl Body {
 pub(super) fn put(sql: &Connection, body: &Body) -> Result<()> {
     sql.prepare_cached("INSERT INTO blobs (digest, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
         .execute(params![Hex(body.digest), body.bytes])?;
+    Ok(())
+}
+
+/// Stores a body that a workflow may hold the only reference to. Storing it again keeps it for longer.
+pub(super) fn put_alone(tx: &Tx<'_>, body: &Body) -> Result<()> {
+    let stale = Timestamp(tx.now.0.saturating_sub(PUT_GRAIN.0));
+    tx.sql
+        .prepare_cached(
+            "INSERT INTO blobs (digest, body, put_at) VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET put_at = excluded.put_at WHERE put_at IS NULL OR put_at < ?4",
+        )?
+        .execute(params![Hex(body.digest), body.bytes, Uint::from(tx.now), Uint::from(stale)])?;
     Ok(())
 }
 

@@ -11,8 +11,9 @@ use super::{
     access::Tx,
     blobs::Body,
     columns::{Uint, Word},
+    conversation,
     events::{self, Entry},
-    sessions, transcript,
+    transcript,
 };
 use crate::Result;
 
@@ -36,7 +37,7 @@ pub(super) fn record(tx: &mut Tx<'_>, batch: &Batch) -> Result<TranscriptHead> {
         set_state(tx, batch, events.news)?;
     }
     if batch.closes_session_turn {
-        sessions::close_turn(tx.sql, &batch.run)?;
+        conversation::close_turn(tx, &batch.run)?;
     }
     Ok(messages.head)
 }

@@ -15,20 +15,41 @@ use super::{
     access::Tx,
     blobs::{self, Body},
     calls::{self, Outcome},
+    conversation,
     events::{self, Entry},
-    notes,
+    keys, notes,
     plans::{self, Response},
     record::{self, Batch},
+    reservations,
     runs::{self, Opening},
-    sessions, transcript,
+    sessions, sweep, transcript,
 };
 use crate::{
-    CallClaim, CallSettlement, EventWatch, FinishedCall, JournalledPlan, NewRun, NoteRow, PlanCommit, RecordBatch,
-    Result, RunFilter, RunPage, RunRow, SessionRow, Store,
+    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
+    NewRun, NewSession, NoteRow, PlanCommit, RecordBatch, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow,
+    SessionFilter, SessionPage, SessionRow, Store, Swept,
 };
 
 #[async_trait]
 impl Store for SqliteStore {
+    async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
+        self.parts.write(move |tx| sessions::create(tx, &session)).await
+    }
+
+    async fn session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| sessions::get(sql, &workspace, &session)).await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<SessionPage> {
+        self.parts.read(move |sql| sessions::list(sql, &filter)).await
+    }
+
+    async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.write(move |tx| sessions::end(tx, &workspace, &session)).await
+    }
+
     async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
         let (workspace, session) = (workspace.clone(), session.clone());
         self.parts.write(move |tx| sessions::ensure(tx, &workspace, &session)).await
@@ -36,7 +57,27 @@ impl Store for SqliteStore {
 
     async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
         let (workspace, session) = (workspace.clone(), session.clone());
-        self.parts.read(move |sql| sessions::messages(sql, &workspace, &session)).await
+        self.parts.read(move |sql| conversation::messages(sql, &workspace, &session)).await
+    }
+
+    async fn session_page(
+        &self,
+        workspace: &WorkspaceId,
+        session: &SessionId,
+        before: Option<u64>,
+        last: Option<u32>,
+    ) -> Result<MessagePage> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| conversation::page(sql, &workspace, &session, before, last)).await
+    }
+
+    async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow> {
+        self.parts.ride(move |tx| reservations::reserve(tx, &run)).await
+    }
+
+    async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
+        let run = run.clone();
+        self.parts.write(move |tx| reservations::withdraw(tx, &run)).await
     }
 
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
@@ -47,6 +88,11 @@ impl Store for SqliteStore {
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
         let run = run.clone();
         self.parts.read(move |sql| runs::get(sql, &run)).await
+    }
+
+    async fn final_text(&self, run: &RunId) -> Result<Option<String>> {
+        let run = run.clone();
+        self.parts.read(move |sql| events::final_text(sql, &run)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
@@ -147,13 +193,49 @@ impl Store for SqliteStore {
     async fn put_blob(&self, body: Value) -> Result<BlobRef> {
         let body = Body::of(&body)?;
         let reference = body.reference();
-        self.parts.ride(move |tx| blobs::put(tx.sql, &body)).await?;
+        self.parts.ride(move |tx| blobs::put_alone(tx, &body)).await?;
         Ok(reference)
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
         let digest = *digest;
         self.parts.read(move |sql| blobs::get(sql, digest)).await
+    }
+
+    async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
+        self.parts.write(move |tx| keys::create(tx, key)).await
+    }
+
+    async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>> {
+        let id = id.to_owned();
+        self.parts.read(move |sql| keys::get(sql, &id)).await
+    }
+
+    async fn keys(&self, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+        let workspace = workspace.clone();
+        self.parts.read(move |sql| keys::list(sql, &workspace)).await
+    }
+
+    async fn revoke_key(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+        let (workspace, id) = (workspace.clone(), id.to_owned());
+        self.parts.write(move |tx| keys::revoke(tx, &workspace, &id)).await
+    }
+
+    async fn touch_key(&self, id: &str) -> Result<()> {
+        let (stale, now) = (id.to_owned(), (self.parts.clock)());
+        if self.parts.read(move |sql| keys::is_stale(sql, &stale, now)).await? {
+            let id = id.to_owned();
+            self.parts.write(move |tx| keys::touch(tx, &id)).await?;
+        }
+        Ok(())
+    }
+
+    async fn sweep(&self, retention: Retention) -> Result<Swept> {
+        self.parts.write(move |tx| sweep::sweep(tx, retention)).await
+    }
+
+    async fn compact(&self) -> Result<Compacted> {
+        self.parts.compact().await
     }
 
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
