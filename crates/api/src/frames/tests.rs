@@ -105,7 +105,7 @@ fn a_call_is_told_in_the_callers_own_words() {
 
 #[test]
 fn a_result_has_all_its_names_and_is_never_long() {
-    let result = |result: Option<Value>, error| {
+    let result = |result: Option<Value>, error: Option<ToolError>| {
         let ok = error.is_none();
         let body = EventBody::ToolResult {
             tool_use_id: "c".into(), name: "t".into(), ok, status: CallStatus::Ok, result, result_bytes: 2, error,

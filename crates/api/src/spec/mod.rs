@@ -8,7 +8,6 @@ mod agent;
 mod attachments;
 mod conversation;
 mod definition;
-mod feedback;
 mod fields;
 mod guards;
 mod invalid;
@@ -23,10 +22,9 @@ pub use self::{
     attachments::Attachment,
     conversation::{ATTACHMENTS, Conversation},
     definition::{SpecError, Surroundings, UnknownModel},
-    feedback::{Feedback, Verdict},
     invalid::Invalid,
     metadata::{Metadata, check_key as check_metadata_key},
-    session::{effective, parse_run, parse_session},
+    session::{Accepted, effective, parse_run, parse_session},
     tool_result::{Outcome, ToolResult},
     tools::Toolbox,
 };

@@ -143,7 +143,7 @@ fn a_message_carries_its_files_and_what_history_says_about_them() {
             {"type": "input_file_url", "url": "https://example.com/a.pdf"},
         ]},
     ]});
-    let (_, conversation) = parse_run(&body).unwrap();
+    let conversation = parse_run(&body).unwrap().conversation;
     let [first, _, last] = &conversation.messages[..] else { panic!("{conversation:?}") };
     assert_eq!(first, &Message::user("old"));
     assert!(matches!(&last.parts[..], [Part::Text { .. }, Part::Image { .. }, Part::Document { .. }]), "{last:?}");

@@ -61,7 +61,7 @@ fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
         "agentId": "desk", "systemPrompt": "ignored", "prompt": "p", "budgets": {"maxToolTurns": 50},
         "tools": [{"kind": "local", "name": "mine"}],
     });
-    let (spec, _) = parse_run(&body).unwrap();
+    let spec = parse_run(&body).unwrap().spec;
     let resolved = resolve_among(&[stored()], None, &spec, &[]).unwrap();
     assert_eq!((resolved.system_prompt.as_str(), resolved.model.as_str()), ("You are the desk.", "script:echo"));
     let tools: Vec<(&str, ToolKind)> = resolved.tools.iter().map(|tool| (tool.name.as_str(), tool.kind)).collect();
@@ -71,14 +71,14 @@ fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
 
 #[test]
 fn an_agent_that_is_unknown_and_one_that_is_not_allowed_look_alike() {
-    let (spec, _) = parse_run(&json!({"agentId": "desk", "prompt": "p"})).unwrap();
+    let spec = parse_run(&json!({"agentId": "desk", "prompt": "p"})).unwrap().spec;
     let refused = Err(SpecError::Agent("desk".into()));
     assert_eq!(resolve_among(&[], None, &spec, &[]), refused);
     let others: [AgentId; 1] = ["other".into()];
     assert_eq!(resolve_among(&[stored()], Some(&others), &spec, &[]), refused);
     let own: [AgentId; 1] = ["desk".into()];
     assert!(resolve_among(&[stored()], Some(&own), &spec, &[]).is_ok());
-    let (free, _) = parse_run(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap();
+    let free = parse_run(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap().spec;
     assert_eq!(resolve_among(&[stored()], Some(&own), &free, &[]), Err(SpecError::AgentRequired));
 }
 
@@ -94,7 +94,7 @@ fn a_message_overrides_its_own_run_and_nothing_else() {
         "prompt": "p", "reasoningLevel": 70, "toolBudgets": {}, "tools": [{"kind": "local", "name": "new"}],
         "metadata": {"env": "test", "trace": "t1"}, "systemPrompt": "not a message's to say", "modelId": "script:echo",
     });
-    let (spec, conversation) = effective(&kept, &message).unwrap();
+    let Accepted { spec, conversation, .. } = effective(&kept, &message).unwrap();
     let resolved = resolve_among(&[], None, &spec, &conversation.system).unwrap();
     assert_eq!(kept, before);
     assert_eq!(resolved.reasoning_level, Some(70));
@@ -104,7 +104,7 @@ fn a_message_overrides_its_own_run_and_nothing_else() {
     let merged: Metadata = [("customer", "acme"), ("env", "test"), ("trace", "t1")].map(|(key, value)| (key.into(), value.into())).into();
     assert_eq!(spec.metadata, merged);
 
-    let (plain, _) = effective(&kept, &json!({"prompt": "q"})).unwrap();
+    let plain = effective(&kept, &json!({"prompt": "q"})).unwrap().spec;
     assert_eq!(plain, parse_session(&session).unwrap().0);
 }
 

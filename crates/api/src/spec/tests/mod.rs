@@ -11,7 +11,7 @@ use windlass_core::{
     time::Millis,
 };
 
-use super::{Spec, SpecError, Surroundings, Toolbox, parse_run};
+use super::{Accepted, Spec, SpecError, Surroundings, Toolbox, parse_run};
 use crate::models::{Catalogue, ModelInfo};
 
 const TIMEOUT: Millis = Millis::from_secs(300);
@@ -38,7 +38,7 @@ fn resolve_among(
 }
 
 fn resolve(body: &Value) -> Result<AgentDefinition, SpecError> {
-    let (spec, conversation) = parse_run(body)?;
+    let Accepted { spec, conversation, .. } = parse_run(body)?;
     resolve_among(&[], None, &spec, &conversation.system)
 }
 
