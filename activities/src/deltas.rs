@@ -21,6 +21,8 @@ pub(crate) struct DeltaLog {
     turn: u32,
     attempt: u32,
     count: u64,
+    /// The text so far, as much of it as an event may show: all that is left of an answer that fails.
+    said: String,
 }
 
 impl DeltaLog {
@@ -33,17 +35,19 @@ impl DeltaLog {
             }
             Ok(())
         });
-        Self { sender, writer, turn, attempt, count: 0 }
+        Self { sender, writer, turn, attempt, count: 0, said: String::new() }
     }
 
-    /// Waits until every delta is in the log.
-    pub(crate) async fn finish(self) -> Result<(), StoreError> {
+    /// Waits until every delta is in the log; says what the text was.
+    pub(crate) async fn finish(self) -> (String, Result<(), StoreError>) {
         drop(self.sender);
-        match self.writer.await {
-            Ok(result) => result,
-            // The writer does not panic and is never aborted.
-            Err(_) => Ok(()),
-        }
+        // The writer does not panic and is never aborted.
+        (self.said, self.writer.await.unwrap_or(Ok(())))
+    }
+
+    fn remember(&mut self, text: &str) {
+        let room = usize::try_from(EventBody::SHOWN_BYTES).unwrap_or(usize::MAX).saturating_sub(self.said.len());
+        self.said.push_str(&text[..text.floor_char_boundary(room)]);
     }
 }
 
@@ -52,7 +56,10 @@ impl DeltaSink for DeltaLog {
     async fn push(&mut self, delta: Delta) -> Result<(), ModelError> {
         let (turn, attempt) = (self.turn, self.attempt);
         let body = match delta {
-            Delta::Text(text) => EventBody::AssistantDelta { text, turn, attempt },
+            Delta::Text(text) => {
+                self.remember(&text);
+                EventBody::AssistantDelta { text, turn, attempt }
+            }
             Delta::Thinking(text) => EventBody::ThinkingDelta { text, turn, attempt },
         };
         self.count += 1;

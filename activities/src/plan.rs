@@ -65,13 +65,15 @@ impl RunActivities {
             system: system_text(&definition, &input),
             messages: Arc::clone(&messages),
             tools: offered(&definition, &input),
+            reasoning_level: definition.reasoning_level,
+            output_schema: definition.output_schema.clone(),
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
             cancel,
         };
         let mut deltas = DeltaLog::start(self.store.clone(), input.run_id.clone(), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
-        let logged = deltas.finish().await;
-        let response = answered.map_err(|error| failures::model(&error))?;
+        let (said, logged) = deltas.finish().await;
+        let response = answered.map_err(|error| failures::model(&error, said))?;
         logged.map_err(|error| failures::store(&error))?;
         self.commit(&definition, &input, (head, messages), &model_id, response).await
     }

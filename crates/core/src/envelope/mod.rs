@@ -28,8 +28,8 @@ pub use self::{
         ToolResultsSet,
     },
     plan::{
-        AnswerFlaw, AwaitRequest, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, PlannerNote, Question,
-        QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
+        AnswerFlaw, AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
+        PlannerNote, Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
     },
     record::{
         OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput,

@@ -155,6 +155,18 @@ impl AnswerFlaw {
     }
 }
 
+/// What a model's failure leaves behind: the details of the plan activity's failure.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelFailureFacts {
+    /// The provider's HTTP status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed, as far as it may travel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial_text: Option<String>,
+}
+
 /// How an answer and a schema get along.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]

@@ -18,6 +18,8 @@ pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
         messages: messages.into(),
         tools: Vec::new(),
         tool_choice: ToolChoice::Auto,
+        reasoning_level: None,
+        output_schema: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_core::{
     ids::CallId,
     message::{Message, Part, Role},
@@ -114,14 +114,17 @@ fn tool_results(messages: &[Message]) -> Vec<String> {
 }
 
 fn render(content: &Value, is_error: bool) -> String {
-    let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-    if is_error { format!("ERROR: {text}") } else { text }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if !is_error {
+        return text(content);
+    }
+    // A tool that says no says it in its own words; any other failure says what kind it is, too.
+    let plain = *content == json!({"error": content["error"], "kind": "tool_failed"});
+    format!("ERROR: {}", text(if plain { &content["error"] } else { content }))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::{ToolDeclaration, script::fixtures::request};
 
