@@ -17,7 +17,7 @@ use super::{
     events::{self, Entry},
     runs,
 };
-use crate::{CallClaim, CallSettlement, Result, StoreError};
+use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError};
 
 /// A finished call on its way into the journal.
 pub(super) struct Outcome {
@@ -29,7 +29,17 @@ pub(super) struct Outcome {
     pub(super) event: Entry,
 }
 
-pub(super) fn claim(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
+pub(super) fn claim(tx: &mut Tx<'_>, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
+    let decided = decide(tx, claim)?;
+    if matches!(decided, CallClaim::Execute { .. }) {
+        events::append(tx, &claim.run, &[event])?;
+    }
+    Ok(decided)
+}
+
+fn decide(tx: &Tx<'_>, claim: &NewClaim) -> Result<CallClaim> {
+    let NewClaim { run, call, dispatch, idempotent, .. } = claim;
+    let (dispatch, idempotent) = (*dispatch, *idempotent);
     let Some(row) = find(tx.sql, run, call)? else {
         insert(tx.sql, run, call, dispatch, "started")?;
         return Ok(CallClaim::Execute { again: false });

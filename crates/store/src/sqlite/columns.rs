@@ -63,8 +63,7 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> ToSql for Json<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let value = serde_json::to_value(&self.0).map_err(unwritable)?;
-        Ok(canonical_text(&value).into())
+        Ok(canonical::text_of(&self.0).map_err(unwritable)?.into())
     }
 }
 
