@@ -6,6 +6,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use temporalio_common::data_converters::{PayloadCodec, PayloadConversionError, SerializationContextData};
 use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::canonical;
+use windlass_workflows::wire::CANONICAL;
 
 /// Rewrites JSON payloads to their canonical form.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,9 @@ impl PayloadCodec for CanonicalJson {
 }
 
 fn canonicalize(payload: &mut Payload) {
+    if payload.metadata.remove(CANONICAL).is_some() {
+        return;
+    }
     let is_json = payload.metadata.get("encoding").is_some_and(|encoding| encoding == b"json/plain");
     if is_json && let Ok(canonical) = canonical::rewrite(&payload.data) {
         payload.data = canonical;
