@@ -91,6 +91,26 @@ pub struct RunPage {
     pub next: Option<String>,
 }
 
+/// A turn on its way to the model, with what happened since the last one.
+#[derive(Debug, Clone)]
+pub struct PlanBegin {
+    pub run: RunId,
+    pub turn: u32,
+    pub head: TranscriptHead,
+    /// What the conversation gained: they stand right after `head`.
+    pub messages: Vec<Message>,
+    pub events: Vec<NewEvent>,
+}
+
+/// Whether the model is to be asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanBeginning {
+    /// It answered this turn before.
+    Journalled(Box<JournalledPlan>),
+    /// The conversation stands here now.
+    Ask(TranscriptHead),
+}
+
 /// A model response to journal.
 #[derive(Debug, Clone)]
 pub struct PlanCommit {
@@ -109,6 +129,17 @@ pub struct PlanCommit {
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalledPlan {
     pub output: PlanActivityOutput,
+}
+
+/// The wish to execute a call.
+#[derive(Debug, Clone)]
+pub struct NewClaim {
+    pub run: RunId,
+    pub call: CallId,
+    pub dispatch: u32,
+    pub idempotent: bool,
+    /// Says that the call begins; appended if it may.
+    pub event: NewEvent,
 }
 
 /// Whether a call may be executed now.

@@ -15,16 +15,17 @@ use super::{
     access::Tx,
     blobs::{self, Body},
     calls::{self, Outcome},
+    columns::Text,
     events::{self, Entry},
     notes,
-    plans::{self, Response},
+    plans::{self, Beginning, Response},
     record::{self, Batch},
     runs::{self, Opening},
     sessions, transcript,
 };
 use crate::{
-    CallClaim, CallSettlement, EventWatch, FinishedCall, JournalledPlan, NewRun, NoteRow, PlanCommit, RecordBatch,
-    Result, RunFilter, RunPage, RunRow, SessionRow, Store,
+    CallClaim, CallSettlement, EventWatch, FinishedCall, JournalledPlan, NewClaim, NewRun, NoteRow, PlanBegin,
+    PlanBeginning, PlanCommit, RecordBatch, Result, RunFilter, RunPage, RunRow, SessionRow, Store,
 };
 
 #[async_trait]
@@ -58,19 +59,15 @@ impl Store for SqliteStore {
         self.parts.read(move |sql| transcript::load(sql, &run, head)).await
     }
 
-    async fn append_messages(
-        &self,
-        run: &RunId,
-        head: TranscriptHead,
-        messages: Vec<Message>,
-    ) -> Result<TranscriptHead> {
-        let (run, messages) = (run.clone(), Body::all_of(&messages)?);
-        self.parts.ride(move |tx| Ok(transcript::append(tx, &run, head, &messages)?.head)).await
-    }
-
-    async fn journalled_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-        let run = run.clone();
-        self.parts.read(move |sql| plans::find(sql, &run, turn)).await
+    async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {
+        let beginning = Beginning {
+            messages: Body::all_of(&begin.messages)?,
+            events: Entry::all_of(&begin.events)?,
+            run: begin.run,
+            turn: begin.turn,
+            head: begin.head,
+        };
+        self.parts.ride(move |tx| plans::begin(tx, &beginning)).await
     }
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
@@ -90,21 +87,23 @@ impl Store for SqliteStore {
         self.parts.ride(move |tx| plans::commit(tx, response)).await
     }
 
-    async fn claim_call(&self, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
-        let (run, call) = (run.clone(), call.clone());
-        let claim = move |tx: &mut Tx<'_>| calls::claim(tx, &run, &call, dispatch, idempotent);
+    async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
+        let event = Entry::of(&claim.event)?;
+        let idempotent = claim.idempotent;
+        let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        if idempotent { self.parts.ride(claim).await } else { self.parts.write(claim).await }
+        if idempotent { self.parts.ride(work).await } else { self.parts.write(work).await }
     }
 
-    async fn finish_call(&self, call: FinishedCall) -> Result<()> {
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
         let outcome = Outcome {
             body: call.body.as_ref().map(Body::of).transpose()?,
             event: Entry::of(&call.event)?,
-            run: call.run,
-            call: call.call,
+            run: call.run.clone(),
+            call: call.call.clone(),
             dispatch: call.dispatch,
-            output: call.output,
+            output: Text::of(&call.output)?,
+            result_ref: call.output.result_ref,
         };
         self.parts.ride(move |tx| calls::finish(tx, &outcome)).await
     }
