@@ -5,9 +5,14 @@
 //! break its own promises (a gap in `seq`, an event after the terminal one, a body that does not match its digest) and
 //! nothing else.
 
+mod body;
+mod clock;
 mod ending;
+mod entry;
 mod error;
+mod opening;
 mod page;
+mod plain;
 mod rows;
 pub mod sqlite;
 mod sweeping;

@@ -6,10 +6,9 @@ use rusqlite::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use windlass_core::{
-    canonical::{self, Digest},
-    time::Timestamp,
-};
+use windlass_core::{canonical::Digest, time::Timestamp};
+
+use crate::entry::canonical_text;
 
 /// SQLite has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,11 +90,6 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         serde_json::from_value(Value::String(value.as_str()?.to_owned())).map(Self).map_err(FromSqlError::other)
     }
-}
-
-pub(super) fn canonical_text(value: &Value) -> String {
-    // Canonical JSON is UTF-8 by construction, so nothing is ever replaced here.
-    String::from_utf8_lossy(&canonical::to_bytes(value)).into_owned()
 }
 
 fn unwritable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

@@ -2,48 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
-use windlass_core::{
-    event::{Event, EventBody, NewEvent},
-    ids::RunId,
-    run::{Phase, RunStatus},
-    time::Timestamp,
-};
+use windlass_core::{event::Event, ids::RunId, time::Timestamp};
 
 use super::{
     access::Tx,
-    columns::{Json, Uint, Word, canonical_text},
+    columns::{Json, Uint, Word},
 };
-use crate::{Ending, Result, StoreError, ending};
-
-/// An event as the log stores it.
-pub(super) struct Entry {
-    key: String,
-    kind: &'static str,
-    data: String,
-    /// What the run's row keeps of it, if it is a terminal one.
-    ending: Option<Ending>,
-    /// What the run's row shows from now on.
-    shows: Option<(RunStatus, Phase)>,
-}
-
-impl Entry {
-    pub(super) fn of(event: &NewEvent) -> Result<Self> {
-        let (kind, data) = event.body.split().map_err(|error| StoreError::InvalidArgument {
-            argument: "an event",
-            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
-        })?;
-        let shows = match event.body {
-            EventBody::Status { status, phase } => Some((status, phase)),
-            _ => None,
-        };
-        let ending = event.body.is_terminal().then(|| Ending::of(&data));
-        Ok(Self { key: event.key.clone(), kind, data: canonical_text(&data), ending, shows })
-    }
-
-    pub(super) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {
-        events.iter().map(Self::of).collect()
-    }
-}
+use crate::{Result, StoreError, ending, entry::Entry};
 
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {

@@ -9,6 +9,7 @@ use windlass_core::{
 
 use super::{
     access::Tx,
+    blobs,
     columns::{Hex, Json, Uint, Word},
     runs, sessions,
 };
@@ -24,6 +25,7 @@ pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
             () => Ok(row),
         };
     }
+    blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
         sessions::begun(tx, &new.workspace, session, &input_preview)?;

@@ -9,6 +9,7 @@ use windlass_core::{
 
 use super::{
     access::Tx,
+    blobs,
     columns::{Hex, Json, Uint},
     filter::Filter,
 };
@@ -18,6 +19,7 @@ use crate::{
 };
 
 pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
+    blobs::require(tx.sql, "spec", new.spec)?;
     insert(tx, new)?;
     let row = require(tx.sql, &new.workspace, &new.id)?;
     let differs =

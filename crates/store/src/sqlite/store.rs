@@ -13,26 +13,23 @@ use windlass_core::{
 use super::{
     SqliteStore,
     access::Tx,
-    blobs::{self, Body},
+    blobs,
     calls::{self, Outcome},
-    conversation,
-    events::{self, Entry},
-    keys, notes,
+    conversation, events, keys, notes,
     plans::{self, Response},
     record::{self, Batch},
-    reservations,
-    runs::{self, Opening},
-    sessions, sweep, transcript,
+    reservations, runs, sessions, sweep, transcript,
 };
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
     NewRun, NewSession, NoteRow, PlanCommit, RecordBatch, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow,
-    SessionFilter, SessionPage, SessionRow, Store, Swept,
+    SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body, entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
+        plain::session(&session)?;
         self.parts.write(move |tx| sessions::create(tx, &session)).await
     }
 
@@ -72,6 +69,7 @@ impl Store for SqliteStore {
     }
 
     async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow> {
+        plain::run(&run)?;
         self.parts.ride(move |tx| reservations::reserve(tx, &run)).await
     }
 
@@ -203,6 +201,7 @@ impl Store for SqliteStore {
     }
 
     async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
+        plain::key(&key)?;
         self.parts.write(move |tx| keys::create(tx, key)).await
     }
 
@@ -239,6 +238,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+        plain::note(key, text)?;
         let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
         self.parts.write(move |tx| notes::put(tx, &workspace, key, text)).await
     }
