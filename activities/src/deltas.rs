@@ -16,34 +16,49 @@ use windlass_store::{Store, StoreError};
 const BACKLOG: usize = 1024;
 
 pub(crate) struct DeltaLog {
-    sender: mpsc::Sender<NewEvent>,
-    writer: JoinHandle<Result<(), StoreError>>,
+    store: Arc<dyn Store>,
+    run: RunId,
     turn: u32,
     attempt: u32,
     count: u64,
+    /// There from the first delta on: many answers have none.
+    writer: Option<Writer>,
+}
+
+struct Writer {
+    sender: mpsc::Sender<NewEvent>,
+    task: JoinHandle<Result<(), StoreError>>,
 }
 
 impl DeltaLog {
-    pub(crate) fn start(store: Arc<dyn Store>, run: RunId, turn: u32, attempt: u32) -> Self {
-        let (sender, mut receiver) = mpsc::channel::<NewEvent>(BACKLOG);
-        let writer = tokio::spawn(async move {
-            let mut batch = Vec::new();
-            while receiver.recv_many(&mut batch, BACKLOG).await > 0 {
-                store.append_events(&run, std::mem::take(&mut batch)).await?;
-            }
-            Ok(())
-        });
-        Self { sender, writer, turn, attempt, count: 0 }
+    pub(crate) fn new(store: Arc<dyn Store>, run: RunId, turn: u32, attempt: u32) -> Self {
+        Self { store, run, turn, attempt, count: 0, writer: None }
     }
 
     /// Waits until every delta is in the log.
     pub(crate) async fn finish(self) -> Result<(), StoreError> {
-        drop(self.sender);
-        match self.writer.await {
+        let Some(Writer { sender, task }) = self.writer else { return Ok(()) };
+        drop(sender);
+        match task.await {
             Ok(result) => result,
             // The writer does not panic and is never aborted.
             Err(_) => Ok(()),
         }
+    }
+
+    fn writer(&mut self) -> &Writer {
+        self.writer.get_or_insert_with(|| {
+            let (sender, mut receiver) = mpsc::channel::<NewEvent>(BACKLOG);
+            let (store, run) = (Arc::clone(&self.store), self.run.clone());
+            let task = tokio::spawn(async move {
+                let mut batch = Vec::new();
+                while receiver.recv_many(&mut batch, BACKLOG).await > 0 {
+                    store.append_events(&run, std::mem::take(&mut batch)).await?;
+                }
+                Ok(())
+            });
+            Writer { sender, task }
+        })
     }
 }
 
@@ -57,7 +72,7 @@ impl DeltaSink for DeltaLog {
         };
         self.count += 1;
         let event = NewEvent::new(format!("turn/{turn}/{attempt}/{}", self.count), body);
-        self.sender.send(event).await.map_err(|_| {
+        self.writer().sender.send(event).await.map_err(|_| {
             ModelError::new(ErrorClass::Cancelled, "the run's log takes no more events; the answer is not wanted")
         })
     }

@@ -7,6 +7,7 @@
 mod bodies;
 mod catalog;
 mod conversations;
+mod definitions;
 mod deltas;
 mod failures;
 mod heartbeat;
@@ -30,7 +31,7 @@ use windlass_tools::ToolRegistry;
 use windlass_workflows::contract;
 
 pub use self::catalog::AgentCatalog;
-use self::conversations::Conversations;
+use self::{conversations::Conversations, definitions::Definitions};
 
 /// The ports behind the activities.
 pub struct RunActivities {
@@ -39,6 +40,7 @@ pub struct RunActivities {
     tools: ToolRegistry,
     agents: AgentCatalog,
     conversations: Conversations,
+    definitions: Definitions,
     /// Fires when this worker shuts down. What is cancelled then is not unwanted; another worker goes on with it.
     draining: CancellationToken,
 }
@@ -57,7 +59,8 @@ impl RunActivities {
         agents: AgentCatalog,
         draining: CancellationToken,
     ) -> Self {
-        Self { store, models, tools, agents, conversations: Conversations::default(), draining }
+        let (conversations, definitions) = Default::default();
+        Self { store, models, tools, agents, conversations, definitions, draining }
     }
 }
 

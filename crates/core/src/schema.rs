@@ -12,36 +12,52 @@ const MAX_ISSUES: usize = 16;
 
 /// The arguments to use, or what is wrong with them.
 pub fn coerce_and_validate(schema: &Value, args: Value) -> Result<Value, Box<RetryHint>> {
-    let args = match args {
-        Value::Null => Value::Object(Map::new()),
-        Value::String(text) => match serde_json::from_str::<Value>(&text) {
-            Ok(parsed @ Value::Object(_)) => parsed,
-            _ => Value::String(text),
-        },
-        other => other,
-    };
-    let args = coerce_properties(schema, args);
-    let validator = match jsonschema::validator_for(schema) {
-        Ok(validator) => validator,
-        // A definition is checked before it is stored, so this is a definition of another build.
-        Err(problem) => {
-            return Err(Box::new(invalid(vec![FieldIssue {
+    ArgumentCheck::of(schema.clone()).apply(args)
+}
+
+/// A tool's schema, compiled once for many calls.
+#[derive(Debug)]
+pub struct ArgumentCheck {
+    schema: Value,
+    validator: Result<jsonschema::Validator, String>,
+}
+
+impl ArgumentCheck {
+    pub fn of(schema: Value) -> Self {
+        let validator = jsonschema::validator_for(&schema).map_err(|problem| problem.to_string());
+        Self { schema, validator }
+    }
+
+    /// The arguments to use, or what is wrong with them.
+    pub fn apply(&self, args: Value) -> Result<Value, Box<RetryHint>> {
+        let args = match args {
+            Value::Null => Value::Object(Map::new()),
+            Value::String(text) => match serde_json::from_str::<Value>(&text) {
+                Ok(parsed @ Value::Object(_)) => parsed,
+                _ => Value::String(text),
+            },
+            other => other,
+        };
+        let args = coerce_properties(&self.schema, args);
+        let issues: Vec<FieldIssue> = match &self.validator {
+            Ok(validator) => validator.iter_errors(&args).take(MAX_ISSUES).map(issue).collect(),
+            // A definition is checked before it is stored, so this is a definition of another build.
+            Err(problem) => vec![FieldIssue {
                 field: String::new(),
                 constraint: "schema".to_owned(),
                 message: format!("the tool's schema cannot be used: {problem}"),
-            }])));
-        }
-    };
-    let issues: Vec<FieldIssue> = validator
-        .iter_errors(&args)
-        .take(MAX_ISSUES)
-        .map(|error| FieldIssue {
-            field: error.instance_path().to_string(),
-            constraint: error.kind().keyword().to_owned(),
-            message: shorten(error.to_string()),
-        })
-        .collect();
-    if issues.is_empty() { Ok(args) } else { Err(Box::new(invalid(issues))) }
+            }],
+        };
+        if issues.is_empty() { Ok(args) } else { Err(Box::new(invalid(issues))) }
+    }
+}
+
+fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
+    FieldIssue {
+        field: error.instance_path().to_string(),
+        constraint: error.kind().keyword().to_owned(),
+        message: shorten(error.to_string()),
+    }
 }
 
 fn invalid(issues: Vec<FieldIssue>) -> RetryHint {
@@ -55,8 +71,8 @@ fn shorten(text: String) -> String {
     if text.chars().count() <= 200 { text } else { text.chars().take(199).chain(['…']).collect() }
 }
 
-fn coerce_properties(schema: &Value, args: Value) -> Value {
-    let (Value::Object(mut fields), Some(properties)) = (args.clone(), schema["properties"].as_object()) else {
+fn coerce_properties(schema: &Value, mut args: Value) -> Value {
+    let (Some(fields), Some(properties)) = (args.as_object_mut(), schema["properties"].as_object()) else {
         return args;
     };
     for (name, property) in properties {
@@ -67,7 +83,7 @@ fn coerce_properties(schema: &Value, args: Value) -> Value {
             *value = coerced;
         }
     }
-    Value::Object(fields)
+    args
 }
 
 /// The value as the wanted type, or `None` to leave it as it is.

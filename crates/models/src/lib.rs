@@ -36,7 +36,7 @@ pub struct ModelRequest {
     pub system: String,
     /// Shared with whoever keeps the conversation for the next turn.
     pub messages: Arc<Vec<Message>>,
-    pub tools: Vec<ToolDeclaration>,
+    pub tools: Arc<[ToolDeclaration]>,
     pub tool_choice: ToolChoice,
     /// Fires when the answer is no longer wanted.
     pub cancel: CancellationToken,

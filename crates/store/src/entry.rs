@@ -1,6 +1,5 @@
 //! Events as a log stores them.
 
-use serde_json::Value;
 use windlass_core::{
     canonical,
     event::{EventBody, NewEvent},
@@ -21,16 +20,13 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn of(event: &NewEvent) -> Result<Self> {
-        let (kind, data) = event.body.split().map_err(|error| StoreError::InvalidArgument {
-            argument: "an event",
-            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
-        })?;
+        let (kind, data) = event.body.split().map_err(unwritable)?;
         let shows = match event.body {
             EventBody::Status { status, phase } => Some((status, phase)),
             _ => None,
         };
         let ending = event.body.is_terminal().then(|| Ending::of(&data));
-        Ok(Self { key: event.key.clone(), kind, data: canonical_text(&data), ending, shows })
+        Ok(Self { key: event.key.clone(), kind, data: canonical::text_of(&data).map_err(unwritable)?, ending, shows })
     }
 
     pub(crate) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {
@@ -38,7 +34,9 @@ impl Entry {
     }
 }
 
-pub(crate) fn canonical_text(value: &Value) -> String {
-    // Canonical JSON is UTF-8 by construction, so nothing is ever replaced here.
-    String::from_utf8_lossy(&canonical::to_bytes(value)).into_owned()
+fn unwritable(error: serde_json::Error) -> StoreError {
+    StoreError::InvalidArgument {
+        argument: "an event",
+        problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
+    }
 }

@@ -3,7 +3,6 @@
 //! Decoding is the identity, so histories stay readable to any tool.
 
 use futures_util::{FutureExt, future::BoxFuture};
-use serde_json::Value;
 use temporalio_common::data_converters::{PayloadCodec, PayloadConversionError, SerializationContextData};
 use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::canonical;
@@ -33,8 +32,8 @@ impl PayloadCodec for CanonicalJson {
 
 fn canonicalize(payload: &mut Payload) {
     let is_json = payload.metadata.get("encoding").is_some_and(|encoding| encoding == b"json/plain");
-    if is_json && let Ok(value) = serde_json::from_slice::<Value>(&payload.data) {
-        payload.data = canonical::to_bytes(&value);
+    if is_json && let Ok(canonical) = canonical::rewrite(&payload.data) {
+        payload.data = canonical;
     }
 }
 

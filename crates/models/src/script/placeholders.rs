@@ -152,7 +152,7 @@ mod tests {
     fn fill(messages: Vec<Message>, text: &str) -> String {
         let mut request = request(messages);
         request.system = "Be brief.".into();
-        request.tools = vec![declaration("search", "Finds things."), declaration("clock", "Tells the time.")];
+        request.tools = [declaration("search", "Finds things."), declaration("clock", "Tells the time.")].into();
         Placeholders::new(&request).fill(text)
     }
 

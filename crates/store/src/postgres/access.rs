@@ -32,8 +32,8 @@ enum Transaction {
 }
 
 impl Parts {
-    /// A connection on which every statement sees a snapshot of its own.
-    pub(super) async fn read(self: &Arc<Self>) -> Result<Sql> {
+    /// A connection on which every statement is a transaction of its own: for reads, and writes of one statement.
+    pub(super) async fn each(self: &Arc<Self>) -> Result<Sql> {
         self.sql(Transaction::None).await
     }
 

@@ -1,12 +1,16 @@
 //! How values of the domain are written into columns and read back.
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_postgres::{Row, types::FromSql};
-use windlass_core::{canonical::Digest, envelope::Extra, time::Timestamp};
+use windlass_core::{
+    canonical::{self, Digest},
+    envelope::{Extra, Labels},
+    time::Timestamp,
+};
 
 use super::failure::damaged;
-use crate::{Result, StoreError, entry::canonical_text};
+use crate::{Result, StoreError};
 
 /// Postgres has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 pub(super) fn int(number: u64) -> i64 {
@@ -24,21 +28,25 @@ pub(super) fn hex(digest: Digest) -> String {
 
 /// A value as canonical JSON.
 pub(super) fn json_text<T: Serialize>(value: &T) -> Result<String> {
-    let value = serde_json::to_value(value).map_err(|error| StoreError::InvalidArgument {
+    canonical::text_of(value).map_err(|error| StoreError::InvalidArgument {
         argument: "a value",
         problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
-    })?;
-    Ok(canonical_text(&value))
+    })
 }
 
 /// A pair as the column `tags` has it.
-pub(super) fn tag(key: &str, value: &str) -> String {
-    canonical_text(&json!([key, value]))
+fn tag(key: &str, value: &str) -> Result<String> {
+    json_text(&[key, value])
 }
 
 /// What can be searched for in metadata: the strings.
-pub(super) fn tags(metadata: &Extra) -> Vec<String> {
+pub(super) fn tags(metadata: &Extra) -> Result<Vec<String>> {
     metadata.iter().filter_map(|(key, value)| value.as_str().map(|value| tag(key, value))).collect()
+}
+
+/// Each of these as the column `tags` has it.
+pub(super) fn label_tags(labels: &Labels) -> Result<Vec<String>> {
+    labels.iter().map(|(key, value)| tag(key, value)).collect()
 }
 
 /// Reading a row's columns by name.

@@ -27,6 +27,9 @@ use crate::{Result, watch::Watchers};
 
 const CHANNEL: &str = "windlass_events";
 
+/// What Postgres takes at most; whoever watches a run with such an id finds its events by looking.
+const LONGEST: usize = 8000;
+
 /// How often watched runs are looked at without being told.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -132,7 +135,8 @@ async fn serve(connected: &mut Connected, line: &Line, watchers: &Weak<Watchers>
 }
 
 async fn tell(client: &Client, news: HashMap<RunId, u64>) -> Result<()> {
-    let payloads: Vec<String> = news.iter().map(|(run, seq)| format!("{seq} {run}")).collect();
+    let payloads = news.iter().map(|(run, seq)| format!("{seq} {run}"));
+    let payloads: Vec<String> = payloads.filter(|payload| payload.len() < LONGEST).collect();
     client.execute("SELECT pg_notify($1, payload) FROM unnest($2::TEXT[]) AS payload", &[&CHANNEL, &payloads]).await?;
     Ok(())
 }

@@ -16,7 +16,7 @@ use super::{
     columns::{Hex, Json},
     events, runs,
 };
-use crate::{CallClaim, CallSettlement, Result, StoreError, body::Body, entry::Entry};
+use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError, body::Body, entry::Entry};
 
 /// A finished call on its way into the journal.
 pub(super) struct Outcome {
@@ -28,7 +28,17 @@ pub(super) struct Outcome {
     pub(super) event: Entry,
 }
 
-pub(super) fn claim(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
+pub(super) fn claim(tx: &mut Tx<'_>, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
+    let decided = decide(tx, claim)?;
+    if matches!(decided, CallClaim::Execute { .. }) {
+        events::append(tx, &claim.run, &[event])?;
+    }
+    Ok(decided)
+}
+
+fn decide(tx: &Tx<'_>, claim: &NewClaim) -> Result<CallClaim> {
+    let NewClaim { run, call, dispatch, idempotent, .. } = claim;
+    let (dispatch, idempotent) = (*dispatch, *idempotent);
     let Some(row) = find(tx.sql, run, call)? else {
         insert(tx.sql, run, call, dispatch, "started")?;
         return Ok(CallClaim::Execute { again: false });

@@ -6,9 +6,10 @@ use rusqlite::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use windlass_core::{canonical::Digest, time::Timestamp};
-
-use crate::entry::canonical_text;
+use windlass_core::{
+    canonical::{self, Digest},
+    time::Timestamp,
+};
 
 /// SQLite has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +63,7 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> ToSql for Json<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let value = serde_json::to_value(&self.0).map_err(unwritable)?;
-        Ok(canonical_text(&value).into())
+        Ok(canonical::text_of(&self.0).map_err(unwritable)?.into())
     }
 }
 

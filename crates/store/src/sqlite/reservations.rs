@@ -17,13 +17,7 @@ use crate::{ReservedRun, Result, RunRow, StoreError, page};
 
 pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
     if let Some(row) = runs::get(tx.sql, &new.id)? {
-        let conflict = |field| Err(StoreError::RunExists { run: new.id.clone(), field });
-        return match () {
-            () if row.workspace != new.workspace => conflict("workspace"),
-            () if row.session != new.session => conflict("session"),
-            () if row.spec != new.spec => conflict("spec"),
-            () => Ok(row),
-        };
+        return new.same_as(row);
     }
     blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);

@@ -16,14 +16,15 @@ use super::{
     blobs,
     calls::{self, Outcome},
     conversation, events, keys, notes,
-    plans::{self, Response},
+    plans::{self, Beginning, Response},
     record::{self, Batch},
     reservations, runs, sessions, sweep, transcript,
 };
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
-    NewRun, NewSession, NoteRow, PlanCommit, RecordBatch, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow,
-    SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body, entry::Entry, opening::Opening, plain,
+    NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
+    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body,
+    entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
@@ -102,19 +103,15 @@ impl Store for SqliteStore {
         self.parts.read(move |sql| transcript::load(sql, &run, head)).await
     }
 
-    async fn append_messages(
-        &self,
-        run: &RunId,
-        head: TranscriptHead,
-        messages: Vec<Message>,
-    ) -> Result<TranscriptHead> {
-        let (run, messages) = (run.clone(), Body::all_of(&messages)?);
-        self.parts.ride(move |tx| Ok(transcript::append(tx, &run, head, &messages)?.head)).await
-    }
-
-    async fn journalled_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-        let run = run.clone();
-        self.parts.read(move |sql| plans::find(sql, &run, turn)).await
+    async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {
+        let beginning = Beginning {
+            messages: Body::all_of(&begin.messages)?,
+            events: Entry::all_of(&begin.events)?,
+            run: begin.run,
+            turn: begin.turn,
+            head: begin.head,
+        };
+        self.parts.ride(move |tx| plans::begin(tx, &beginning)).await
     }
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
@@ -134,11 +131,12 @@ impl Store for SqliteStore {
         self.parts.ride(move |tx| plans::commit(tx, response)).await
     }
 
-    async fn claim_call(&self, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
-        let (run, call) = (run.clone(), call.clone());
-        let claim = move |tx: &mut Tx<'_>| calls::claim(tx, &run, &call, dispatch, idempotent);
+    async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
+        let event = Entry::of(&claim.event)?;
+        let idempotent = claim.idempotent;
+        let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        if idempotent { self.parts.ride(claim).await } else { self.parts.write(claim).await }
+        if idempotent { self.parts.ride(work).await } else { self.parts.write(work).await }
     }
 
     async fn finish_call(&self, call: FinishedCall) -> Result<()> {
