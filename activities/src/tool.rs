@@ -184,11 +184,11 @@ impl RunActivities {
             dispatch: input.dispatch,
             // A result that travels is in the output already.
             body: body.filter(|_| output.result_ref.is_some()),
-            output: output.clone(),
+            output,
             event,
         };
-        self.store.finish_call(finished).await.map_err(|error| failures::store(&error))?;
-        Ok(output)
+        self.store.finish_call(&finished).await.map_err(|error| failures::store(&error))?;
+        Ok(finished.output)
     }
 
     pub(crate) async fn settle_call(&self, input: SettleInput) -> Result<SettleOutput, ActivityError> {

@@ -1,7 +1,6 @@
 //! Events as a log stores them.
 
 use windlass_core::{
-    canonical,
     event::{EventBody, NewEvent},
     run::{Phase, RunStatus},
 };
@@ -20,13 +19,16 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn of(event: &NewEvent) -> Result<Self> {
-        let (kind, data) = event.body.split().map_err(unwritable)?;
         let shows = match event.body {
             EventBody::Status { status, phase } => Some((status, phase)),
             _ => None,
         };
-        let ending = event.body.is_terminal().then(|| Ending::of(&data));
-        Ok(Self { key: event.key.clone(), kind, data: canonical::text_of(&data).map_err(unwritable)?, ending, shows })
+        let ending = match event.body.is_terminal() {
+            true => Some(Ending::of(&event.body.split().map_err(unwritable)?.1)),
+            false => None,
+        };
+        let data = event.body.data_text().map_err(unwritable)?;
+        Ok(Self { key: event.key.clone(), kind: event.body.kind(), data, ending, shows })
     }
 
     pub(crate) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {

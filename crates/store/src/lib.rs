@@ -128,7 +128,7 @@ pub trait Store: Send + Sync + 'static {
     async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim>;
 
     /// Stores a call's outcome and its event.
-    async fn finish_call(&self, call: FinishedCall) -> Result<()>;
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()>;
 
     /// What became of a call whose executor went silent; fences it off if it never began.
     async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement>;

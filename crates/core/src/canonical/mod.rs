@@ -33,6 +33,13 @@ pub fn text_of<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::E
     Ok(out)
 }
 
+/// As [`text_of`], for something that serialises to an object, without one of its keys.
+pub fn text_without<T: Serialize + ?Sized>(key: &'static str, value: &T) -> Result<String, serde_json::Error> {
+    let mut out = String::with_capacity(256);
+    value.serialize(Canonical::without(key, &mut out))?;
+    Ok(out)
+}
+
 /// The canonical form of JSON text.
 pub fn rewrite(json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let mut out = String::with_capacity(json.len());
@@ -199,6 +206,13 @@ mod tests {
         let twice = Twice { known: 1, extra: json!({"known": 2, "a": 0}) };
         assert_eq!(text_of(&twice).unwrap(), r#"{"a":0,"known":2}"#);
         assert_eq!(rewrite(br#"{"known":1,"a":0,"known":2}"#).unwrap(), br#"{"a":0,"known":2}"#);
+    }
+
+    #[test]
+    fn a_key_can_be_left_out_of_the_outermost_object() {
+        let value = json!({"type": "a", "inner": {"type": "b"}, "z": 1});
+        assert_eq!(text_without("type", &value).unwrap(), r#"{"inner":{"type":"b"},"z":1}"#);
+        assert_eq!(text_without("type", &json!({"type": 1})).unwrap(), "{}");
     }
 
     #[test]

@@ -21,11 +21,17 @@ type Result<T> = std::result::Result<T, Error>;
 /// Writes one value.
 pub(super) struct Canonical<'o> {
     out: &'o mut String,
+    /// Left out, if this is an object.
+    without: Option<&'static str>,
 }
 
 impl<'o> Canonical<'o> {
     pub(super) fn new(out: &'o mut String) -> Self {
-        Self { out }
+        Self { out, without: None }
+    }
+
+    pub(super) fn without(key: &'static str, out: &'o mut String) -> Self {
+        Self { out, without: Some(key) }
     }
 
     /// Begins `{"variant":`, the outside of a variant that holds something.
@@ -156,11 +162,11 @@ impl<'o> Serializer for Canonical<'o> {
     }
 
     fn serialize_map(self, _len: Option<usize>) -> Result<Entries<'o>> {
-        Ok(Entries::begin(self.out, "}"))
+        Ok(Entries { without: self.without, ..Entries::begin(self.out, "}") })
     }
 
     fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<Entries<'o>> {
-        Ok(Entries::begin(self.out, "}"))
+        Ok(Entries { without: self.without, ..Entries::begin(self.out, "}") })
     }
 
     fn serialize_struct_variant(
@@ -228,6 +234,7 @@ pub(super) struct Entries<'o> {
     start: usize,
     entries: Vec<Entry>,
     closing: &'static str,
+    without: Option<&'static str>,
 }
 
 /// `"key":value`
@@ -260,7 +267,7 @@ impl Key {
 impl<'o> Entries<'o> {
     fn begin(out: &'o mut String, closing: &'static str) -> Self {
         out.push('{');
-        Self { start: out.len(), out, entries: Vec::new(), closing }
+        Self { start: out.len(), out, entries: Vec::new(), closing, without: None }
     }
 
     fn key(&mut self, key: Key) {
@@ -284,7 +291,8 @@ impl<'o> Entries<'o> {
         let written = self.out.split_off(self.start);
         for (index, entry) in self.entries.iter().enumerate() {
             let replaced = self.entries.get(index + 1).is_some_and(|next| next.key.as_str() == entry.key.as_str());
-            if !replaced {
+            let unwanted = self.without == Some(entry.key.as_str());
+            if !replaced && !unwanted {
                 if self.out.len() > self.start {
                     self.out.push(',');
                 }

@@ -29,8 +29,11 @@ mod sweep;
 mod tls;
 mod transcript;
 
+#[cfg(any(test, feature = "test-support"))]
+#[allow(clippy::expect_used, reason = "tests start it; what it cannot do fails them")]
+pub mod testing;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 

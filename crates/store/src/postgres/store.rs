@@ -123,10 +123,10 @@ impl Store for PostgresStore {
         sql.end(outcome).await
     }
 
-    async fn finish_call(&self, call: FinishedCall) -> Result<()> {
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
         let (body, event) = (call.body.as_ref().map(Body::of).transpose()?, Entry::of(&call.event)?);
         let mut sql = self.parts.begin().await?;
-        let outcome = calls::finish(&mut sql, &call, body, event).await;
+        let outcome = calls::finish(&mut sql, call, body, event).await;
         sql.end(outcome).await
     }
 

@@ -6,14 +6,14 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     canonical::Digest,
-    envelope::ToolOutput,
+    envelope::{BlobRef, ToolOutput},
     ids::{CallId, RunId},
 };
 
 use super::{
     access::Tx,
     blobs,
-    columns::{Hex, Json},
+    columns::{Hex, Json, Text},
     events, runs,
 };
 use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError, body::Body, entry::Entry};
@@ -23,7 +23,8 @@ pub(super) struct Outcome {
     pub(super) run: RunId,
     pub(super) call: CallId,
     pub(super) dispatch: u32,
-    pub(super) output: ToolOutput,
+    pub(super) output: Text,
+    pub(super) result_ref: Option<BlobRef>,
     pub(super) body: Option<Body>,
     pub(super) event: Entry,
 }
@@ -88,7 +89,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
     match row.state {
         State::Finished { output: first, result: first_result } => {
             // Compared as what is stored, because 1.0 comes back as 1.
-            let same = Body::of(&first)?.digest == Body::of(output)?.digest && first_result == result;
+            let same = Text::of(&first)? == *output && first_result == result;
             same.then_some(()).ok_or_else(|| StoreError::CallConflict { run: run.clone(), call: call.clone() })
         }
         State::Released => Err(unclaimed()),
@@ -98,7 +99,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
                     "UPDATE tool_calls SET state = 'finished', output = ?3, result = ?4
                      WHERE run_id = ?1 AND call_id = ?2",
                 )?
-                .execute(params![run.as_str(), call.as_str(), Json(output), result.map(Hex)])?;
+                .execute(params![run.as_str(), call.as_str(), output, result.map(Hex)])?;
             events::append(tx, run, std::slice::from_ref(&outcome.event))?;
             Ok(())
         }
@@ -109,7 +110,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
                 .prepare_cached(
                     "UPDATE tool_calls SET late_output = coalesce(late_output, ?3) WHERE run_id = ?1 AND call_id = ?2",
                 )?
-                .execute(params![run.as_str(), call.as_str(), Json(output)])?;
+                .execute(params![run.as_str(), call.as_str(), output])?;
             Ok(())
         }
     }
@@ -118,7 +119,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
 /// Makes sure that the body an outcome refers to is in the store.
 fn store_body(sql: &Connection, outcome: &Outcome) -> Result<Option<Digest>> {
     let invalid = |problem: &str| StoreError::InvalidArgument { argument: "resultRef", problem: problem.to_owned() };
-    match (&outcome.body, outcome.output.result_ref) {
+    match (&outcome.body, outcome.result_ref) {
         (Some(body), Some(reference)) if body.reference() != reference => {
             Err(invalid("it does not refer to the body that came with it; build it from that body"))
         }

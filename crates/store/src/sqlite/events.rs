@@ -21,16 +21,18 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
     let (before, mut closed_at) = state(tx.sql, run)?;
     let mut last_seq = before;
     for entry in entries {
-        if stands(tx.sql, run, entry)? {
-            continue;
-        }
         if closed_at.is_some() {
+            if stands(tx.sql, run, entry)? {
+                continue;
+            }
             return Err(StoreError::RunClosed { run: run.clone(), key: entry.key.clone() });
         }
+        // Most keys are new, so they are looked for only where that turns out not to be so.
+        if !insert(tx, run, last_seq + 1, entry)? {
+            stands(tx.sql, run, entry)?;
+            continue;
+        }
         last_seq += 1;
-        tx.sql
-            .prepare_cached("INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute(params![run.as_str(), Uint(last_seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
         if let Some((status, phase)) = entry.shows {
             tx.sql.prepare_cached("UPDATE runs SET status = ?2, phase = ?3 WHERE id = ?1")?.execute(params![
                 run.as_str(),
@@ -91,6 +93,18 @@ fn state(sql: &Connection, run: &RunId) -> Result<(u64, Option<Timestamp>)> {
         })
         .optional()?
         .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
+}
+
+/// Says whether the entry's key was new.
+fn insert(tx: &Tx<'_>, run: &RunId, seq: u64, entry: &Entry) -> Result<bool> {
+    let inserted = tx
+        .sql
+        .prepare_cached(
+            "INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (run_id, key) DO NOTHING",
+        )?
+        .execute(params![run.as_str(), Uint(seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
+    Ok(inserted > 0)
 }
 
 /// Whether exactly this entry is already in the log.

@@ -15,6 +15,7 @@ use super::{
     access::Tx,
     blobs,
     calls::{self, Outcome},
+    columns::Text,
     conversation, events, keys, notes,
     plans::{self, Beginning, Response},
     record::{self, Batch},
@@ -139,14 +140,15 @@ impl Store for SqliteStore {
         if idempotent { self.parts.ride(work).await } else { self.parts.write(work).await }
     }
 
-    async fn finish_call(&self, call: FinishedCall) -> Result<()> {
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
         let outcome = Outcome {
             body: call.body.as_ref().map(Body::of).transpose()?,
             event: Entry::of(&call.event)?,
-            run: call.run,
-            call: call.call,
+            run: call.run.clone(),
+            call: call.call.clone(),
             dispatch: call.dispatch,
-            output: call.output,
+            output: Text::of(&call.output)?,
+            result_ref: call.output.result_ref,
         };
         self.parts.ride(move |tx| calls::finish(tx, &outcome)).await
     }

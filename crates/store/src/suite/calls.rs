@@ -37,7 +37,7 @@ impl Script {
     }
 
     async fn finish(&self, call: &str, dispatch: u32, output: &ToolOutput) -> Result<()> {
-        self.bench.store.finish_call(self.finished(call, dispatch, output)).await
+        self.bench.store.finish_call(&self.finished(call, dispatch, output)).await
     }
 
     fn finished(&self, call: &str, dispatch: u32, output: &ToolOutput) -> FinishedCall {
@@ -137,7 +137,7 @@ pub(crate) async fn finishing_stores_the_output_its_body_and_its_event(bench: Be
     let reference = BlobRef { digest: windlass_core::canonical::Digest::of_json(&body), bytes: text.len() as u64 };
     let output = ToolOutput::new(CallStatus::Ok).with_result(body.clone(), reference, 0);
     let finished = FinishedCall { body: Some(body), ..script.finished("c", 1, &output) };
-    store.finish_call(finished.clone()).await.unwrap();
+    store.finish_call(&finished).await.unwrap();
     assert_eq!(store.blob(&reference.digest).await.unwrap().unwrap().to_string(), text);
     assert_eq!((script.claim("c", 1, ONCE).await, script.settle("c", 1).await), done(&output));
     let log = script.bench.log(&script.run).await;
@@ -174,7 +174,7 @@ pub(crate) async fn a_body_must_match_its_reference(bench: Bench) {
     let missing = BlobRef { digest: windlass_core::canonical::Digest::ZERO, bytes: 1 };
     let with_ref = |reference| ToolOutput { result_ref: Some(reference), ..ToolOutput::new(CallStatus::Ok) };
     let another_body = FinishedCall { body: Some(json!("other")), ..script.finished("c", 1, &with_ref(stored)) };
-    assert_eq!(code(store.finish_call(another_body).await), "STO0011");
+    assert_eq!(code(store.finish_call(&another_body).await), "STO0011");
     assert_eq!(code(script.finish("c", 1, &with_ref(missing)).await), "STO0011");
     assert_eq!(script.events_of("c").await, 0);
     script.finish("c", 1, &with_ref(stored)).await.unwrap();

@@ -23,6 +23,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use futures_util::future::BoxFuture;
 use windlass_core::{
     canonical::Digest,
     envelope::{Extra, Labels, TokenUsage, TranscriptHead},
@@ -39,7 +40,7 @@ use crate::{NewRun, PlanBegin, PlanBeginning, RecordBatch, Result, Store, StoreE
 pub(crate) struct Bench {
     pub(crate) store: Arc<dyn Store>,
     /// Opens the same database once more, as another process would.
-    pub(crate) another: Box<dyn Fn() -> Arc<dyn Store> + Send + Sync>,
+    pub(crate) another: Box<dyn Fn() -> BoxFuture<'static, Arc<dyn Store>> + Send + Sync>,
     pub(crate) clock: Arc<AtomicU64>,
 }
 
@@ -256,7 +257,7 @@ macro_rules! store_suite {
                 $(
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $case() {
-                        $crate::suite::$concern::$case($bench()).await;
+                        $crate::suite::$concern::$case($bench().await).await;
                     }
                 )+
             }

@@ -38,7 +38,7 @@ async fn finished_run(bench: &Bench, new: NewRun, answer: &str) -> RunId {
         body: Some(tool_result(&run)),
         event: note("tool", "x"),
     };
-    store.finish_call(finished).await.unwrap();
+    store.finish_call(&finished).await.unwrap();
     let last = RecordBatch {
         events: vec![result(answer)],
         status: RunStatus::Completed,

@@ -118,7 +118,7 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         ("settle_plan", shared.write(store.settle_plan(&run, 2)).await.1),
         ("claim of a repeatable call", shared.write(store.claim_call(new_claim(&run, "any", 1, true))).await.1),
         ("claim of a call that runs once", shared.write(store.claim_call(new_claim(&run, "once", 1, false))).await.1),
-        ("finish_call", shared.write(store.finish_call(finished)).await.1),
+        ("finish_call", shared.write(store.finish_call(&finished)).await.1),
         ("settle_call", shared.write(store.settle_call(&run, &CallId::new("any"), 1)).await.1),
         ("reserve_run", shared.write(store.reserve_run(reserved("run-2", "hello"))).await.1),
         ("put_blob", shared.write(store.put_blob(json!("body"))).await.1),

@@ -53,7 +53,7 @@ async fn a_late_outcome_is_kept_for_people() {
             body: None,
             event: note("result/c", "late"),
         };
-        store.finish_call(late).await.unwrap();
+        store.finish_call(&late).await.unwrap();
     }
     let row: (String, Option<String>, String) = shell(&directory)
         .query_row("SELECT state, output, late_output FROM tool_calls", [], |row| {
