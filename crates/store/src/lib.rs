@@ -20,6 +20,8 @@ mod sweeping;
 mod watch;
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod suite;
 
 use async_trait::async_trait;

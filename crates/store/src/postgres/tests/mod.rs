@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use futures_util::FutureExt as _;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use windlass_core::time::Timestamp;
 
 use super::{Clock, Options, PostgresStore, testing::TestServer};
@@ -14,6 +14,9 @@ use crate::{
     Store,
     suite::{Bench, store_suite},
 };
+
+mod connections;
+mod processes;
 
 mod suite {
     use super::*;
@@ -38,4 +41,15 @@ async fn connect(url: SecretString, clock: &Arc<AtomicU64>) -> PostgresStore {
     let clock = Arc::clone(clock);
     let clock: Clock = Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)));
     PostgresStore::connect(Options { clock, ..Options::new(url) }).await.unwrap()
+}
+
+/// A shell on a store's database.
+async fn shell(url: &SecretString) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url.expose_secret(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn open(url: SecretString) -> PostgresStore {
+    PostgresStore::connect(Options::new(url)).await.unwrap()
 }
