@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     io::{BufRead as _, BufReader},
-    os::unix::fs::{MetadataExt as _, chown},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -58,10 +58,37 @@ impl TestServer {
     /// If Postgres is not installed or does not start; the message says what to do.
     #[must_use]
     pub fn start(disk: Disk) -> Self {
+        Self::launch(disk, &[], &[])
+    }
+
+    /// A server of its own that speaks TLS on a port of this machine, and where: `host=localhost hostaddr=… port=…`.
+    #[cfg(test)]
+    pub(super) fn start_with_tls(certificate: &str, key: &str) -> (Self, String) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let port = free.expect("a port is free").port();
+        let files = [("server.pem", certificate), ("server.key", key)];
+        let settings = [
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("port={port}"),
+            "ssl=on".to_owned(),
+            "ssl_cert_file=../server.pem".to_owned(),
+            "ssl_key_file=../server.key".to_owned(),
+        ];
+        let server = Self::launch(Disk::Trusted, &files, &settings);
+        (server, format!("host=localhost hostaddr=127.0.0.1 port={port} user={USER} dbname=postgres"))
+    }
+
+    fn launch(disk: Disk, files: &[(&str, &str)], more_settings: &[String]) -> Self {
         let binaries = binaries().unwrap_or_else(|| panic!("{MISSING}"));
         let account = Account::for_server();
         let home = tempfile::Builder::new().prefix("windlass-pg-").tempdir().expect("a temporary directory").keep();
         account.give(&home);
+        for (name, content) in files {
+            let file = home.join(name);
+            fs::write(&file, content).expect("a file can be written");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("our file can be hidden");
+            account.give(&file);
+        }
         let data = home.join("data");
         let mut initdb = account.command(&binaries.join("initdb"));
         initdb
@@ -75,7 +102,8 @@ impl TestServer {
         let settings = ["listen_addresses=", "max_connections=400", "shared_buffers=64MB", "logging_collector=off"];
         let trusting = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
         let trusting = if disk == Disk::Trusted { &trusting[..] } else { &[] };
-        for setting in settings.iter().chain(trusting) {
+        let more = more_settings.iter().map(String::as_str);
+        for setting in settings.iter().chain(trusting).copied().chain(more) {
             server.args(["-c", setting]);
         }
         let mut keeper = Command::new("sh");
@@ -165,9 +193,9 @@ impl Account {
         Self { other }
     }
 
-    fn give(&self, directory: &Path) {
+    fn give(&self, path: &Path) {
         if let Some((user, group)) = self.other {
-            chown(directory, Some(user), Some(group)).expect("root gives directories away");
+            chown(path, Some(user), Some(group)).expect("root gives files away");
         }
     }
 

@@ -17,6 +17,7 @@ use crate::{
 
 mod connections;
 mod processes;
+mod tls;
 
 mod suite {
     use super::*;
