@@ -191,7 +191,8 @@ impl Core {
     ) -> Result<Done<T>, Refusal> {
         self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
             let run = self.run_in(workflow, target)?;
-            let value = self.in_env(&target.namespace, |env| act(run, env))?;
+            let acted = self.in_env(&target.namespace, |env| act(run, env));
+            let value = acted.inspect_err(|_| run.memory.updates.forget_aborted())?;
             let run_id = run.state.run_id.clone();
             let kept = self.keep(workflow, &run_id, epoch, ack);
             Ok(Done::new(value, kept))

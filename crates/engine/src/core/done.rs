@@ -59,6 +59,12 @@ impl<T> Done<T> {
     }
 }
 
+impl<T> Done<Option<T>> {
+    pub(crate) fn transpose(self) -> Option<Done<T>> {
+        self.value.map(|value| Done { value, kept: self.kept })
+    }
+}
+
 pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
     Refusal::Unavailable(format!("the engine's database refused: {error}"))
 }

@@ -26,11 +26,14 @@ use super::{
 };
 use crate::diff::{
     peer::{NAMESPACE, Peer},
-    script::{Completion, QueryAnswer, Queue, Token, Who},
+    script::{Completion, Do, QueryAnswer, Queue, Token, Who},
 };
 
 /// The shortest deadline a poll may have is two seconds; the empty answer comes one second before it.
 const SHORT_POLL: Duration = Duration::from_millis(2200);
+
+/// A server refuses queries when nobody has polled for twenty seconds.
+const POLL_AGE: Duration = Duration::from_secs(10);
 
 /// A server stops using a sticky queue that nobody has polled for ten seconds.
 const STICKY_POLL_AGE: Duration = Duration::from_secs(5);
@@ -41,7 +44,9 @@ impl Player {
             Some(PendingWorkflowTaskState::Scheduled) => {}
             state => return self.note("poll", format!("left out: the pending task is {state:?}")),
         }
+        self.let_query_arrive(who).await;
         let queue = self.queue_of_next_task(who).await;
+        self.memory.polled.insert(who, Instant::now());
         let mut answer = self.poll(queue.clone(), PATIENCE).await;
         // Under load the real server can take longer than a poll to queue a task. The engine has no such excuse.
         for _ in 0..2 {
@@ -124,6 +129,17 @@ impl Player {
         }
     }
 
+    /// Polls the queue that a query is about to go to, if it was polled before: whether anybody does is not to depend on
+    /// how fast the script is played.
+    pub(super) async fn keep_queue_polled(&mut self, who: Who) {
+        if self.memory.polled.get(&who).is_some_and(|polled| polled.elapsed() > POLL_AGE) {
+            let queue = self.queue(who);
+            let answer = self.poll(queue, SHORT_POLL).await;
+            self.saw("keeping the queue polled", answer);
+            self.memory.polled.insert(who, Instant::now());
+        }
+    }
+
     async fn poll_sticky_queue(&mut self, who: Who) {
         let queue = self.sticky_queue(who);
         let answer = self.poll(queue, SHORT_POLL).await;
@@ -150,11 +166,18 @@ impl Player {
             // The real server sends it to the next run, or refuses it, depending on which of two threads is faster.
             return self.note("complete", "left out: an update waits for another run");
         }
+        let carries = !task.queries.is_empty() && !task.queries_forgotten;
+        if self.memory.queries.contains_key(&who) && !carries && with.commands.iter().any(Do::has_an_echo) {
+            // The query goes to the queue on its own when the task is complete, and so does the task that comes of the
+            // echo. Which of them a poll takes is chance.
+            return self.note("complete", "left out: a query waits beside the task");
+        }
         let polled = self.memory.sticky.get(&who).is_some_and(|polled| polled.elapsed() < STICKY_POLL_AGE);
         if with.sticky && !polled {
             self.memory.ever_sticky = true;
             self.poll_sticky_queue(who).await;
         }
+        self.let_query_arrive(who).await;
         let (commands, messages) = self.commands(who, &task, with);
         let sticky = with.sticky.then(|| StickyExecutionAttributes {
             worker_task_queue: Some(self.sticky_queue(who)),
@@ -179,13 +202,16 @@ impl Player {
         let answer = self.client.respond_workflow_task_completed(prompt(request)).await;
         let refused = answer.as_ref().err().map(Status::code);
         let answer = self.saw("complete", answer);
+        if refused == Some(Code::InvalidArgument) {
+            self.memory.tasks.entry(who).or_default().iter_mut().for_each(|task| task.queries_forgotten = true);
+        }
         if with.sticky && refused.is_none() {
             self.memory.sticky.entry(who).or_insert_with(Instant::now);
         } else if refused != Some(Code::NotFound) {
             self.memory.sticky.remove(&who);
         }
         let Some(answer) = answer else { return };
-        if !task.queries.is_empty() {
+        if carries {
             self.collect_query(who).await;
         }
         self.expect_echoes(who, run.unwrap_or_default(), &with.commands);
