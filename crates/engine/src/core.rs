@@ -173,7 +173,8 @@ impl Core {
         }
     }
 
-    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was.
+    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was; what the run only
+    /// remembers of updates that ended with it is forgotten then, as the real server does.
     pub(crate) fn with_run<T>(
         self: &Arc<Self>,
         target: &Target,

@@ -59,8 +59,9 @@ impl<T> Done<T> {
     }
 }
 
-impl<T> Done<Option<T>> {
-    pub(crate) fn transpose(self) -> Option<Done<T>> {
+impl<T> Done<Result<T, Refusal>> {
+    /// For an operation that refused without anything in memory being forgotten.
+    pub(crate) fn transpose(self) -> Result<Done<T>, Refusal> {
         self.value.map(|value| Done { value, kept: self.kept })
     }
 }

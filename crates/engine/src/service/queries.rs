@@ -30,8 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the worker that has the run cached may take before others are asked.
 const STICKY_PATIENCE: Duration = Duration::from_secs(10);
 const STICKY_SEEN: Nanos = 10 * SECOND;
-/// A queue that nobody has polled for this long has no worker that could answer.
+/// Whoever waited in vain is told if nobody has polled for this long.
 const WORKER_SEEN: Nanos = 20 * SECOND;
+/// Left for that answer to get back.
+const TAIL_ROOM: Duration = Duration::from_secs(1);
 /// A workflow task that failed this often will not bring any question to the worker.
 const HOPELESS_ATTEMPT: i32 = 3;
 
@@ -155,11 +157,17 @@ impl Core {
             }
         }
         let key = QueueKey { namespace: target.namespace.as_str().into(), name: queue, kind: Kind::Workflow };
-        if !self.queues.is_polled(&key, self.now() - WORKER_SEEN) {
-            let message = "no poller seen for task queue recently, worker may be down";
-            return Err(Refusal::FailedPrecondition(message.to_owned()));
-        }
-        self.ask(&target, &key, query, deadline).await.map_or_else(|| Err(late()), respond)
+        let quiet = deadline.checked_sub(TAIL_ROOM).unwrap_or(deadline);
+        let mut asked = std::pin::pin!(self.ask(&target, &key, query, deadline));
+        let answer = match tokio::time::timeout_at(quiet, &mut asked).await {
+            Ok(answer) => answer,
+            Err(_) if !self.queues.is_polled(&key, self.now() - WORKER_SEEN) => {
+                let message = "no poller seen for task queue recently, worker may be down";
+                return Err(Refusal::FailedPrecondition(message.to_owned()));
+            }
+            Err(_) => asked.await,
+        };
+        answer.map_or_else(|| Err(late()), respond)
     }
 
     async fn ask(

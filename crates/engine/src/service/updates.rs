@@ -106,11 +106,10 @@ impl Core {
         let id = reference.update_id;
         let found = self.with_run(&target, |run, _| {
             let news = self.news.update(&run.state.run_id, &id);
-            Ok(run.update_progress(&id).map(|progress| followed(run, &id, progress, news)))
+            let progress = run.update_progress(&id).map(|progress| followed(run, &id, progress, news));
+            Ok(progress.ok_or_else(|| Refusal::not_found(format!("update \"{id}\" not found"))))
         })?;
-        let Some(followed) = found.transpose() else {
-            return Err(Refusal::not_found(format!("update \"{id}\" not found")));
-        };
+        let followed = found.transpose()?;
         let wait_until = if stage == Stage::Unspecified { Instant::now() } else { deadline(timeout) };
         let (run_id, reached, outcome) = self.follow(followed, &id, stage, wait_until).await?;
         let response = response(&target.workflow_id, run_id, &id, reached, outcome);

@@ -2,8 +2,8 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, Report, Start, StartExtra, Who, WorkflowIdConflictPolicy, case, complete,
-    complete_with, poll, query, report, schedule, signal, start, start_with, take, terminate, update,
+    ActivityExtra, Case, Completion, Do, Report, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy, case,
+    complete, complete_with, poll, query, report, schedule, signal, start, start_with, take, terminate, update,
 };
 use crate::diff::script::Action;
 
@@ -69,6 +69,8 @@ pub(super) fn cases() -> Vec<Case> {
                 complete(W, []),
                 update(W, 0),
                 signal(W, 1),
+                Action::PollUpdate { who: W, update: 0, wait: Stage::Completed },
+                terminate(W),
                 update(W, 0),
             ],
         ),
@@ -106,7 +108,10 @@ pub(super) fn cases() -> Vec<Case> {
                 query(W),
             ],
         ),
-        case("a query where nobody polls", [start_with(W, &[StartExtra::Eager]), complete(W, []), query(W)]),
+        case(
+            "a query of a run whose worker has never polled",
+            [start_with(W, &[StartExtra::Eager]), complete(W, []), query(W)],
+        ),
     ]
 }
 

@@ -200,9 +200,6 @@ impl Player {
             }),
             query_reject_condition: reject as i32,
         };
-        if self.memory.task_state(who).is_none() && !self.memory.sticky.contains_key(&who) {
-            self.keep_queue_polled(who).await;
-        }
         let mut client = self.client.clone();
         let call = tokio::spawn(async move { client.query_workflow(timed(request, LONG_CALL)).await });
         let status = self.memory.status(who).unwrap_or_default();
@@ -259,7 +256,6 @@ impl Player {
                 break;
             }
             let queue = self.queue_of_kind(who, self.memory.sticky.contains_key(&who));
-            self.memory.polled.insert(who, Instant::now());
             let polled = self.poll(queue, QUERY_POLL).await;
             if matches!(&polled, Ok(task) if task.get_ref().task_token.is_empty()) {
                 continue;

@@ -43,8 +43,8 @@ pub(super) struct Memory {
     pub(super) shown: BTreeMap<Who, String>,
     /// Runs whose first task is known to have been scheduled.
     pub(super) begun: BTreeSet<String>,
-    /// When the queue of a workflow was last polled.
-    pub(super) polled: BTreeMap<Who, Instant>,
+    /// Workflows whose worker was refused, so that what the server held in memory only is gone.
+    pub(super) forgotten: BTreeSet<Who>,
     /// Workflows whose next task goes to their sticky queue, and when that queue was last polled.
     pub(super) sticky: BTreeMap<Who, Instant>,
     /// Whether any completion so far asked for a sticky queue.

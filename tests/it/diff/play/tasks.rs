@@ -32,9 +32,6 @@ use crate::diff::{
 /// The shortest deadline a poll may have is two seconds; the empty answer comes one second before it.
 const SHORT_POLL: Duration = Duration::from_millis(2200);
 
-/// A server refuses queries when nobody has polled for twenty seconds.
-const POLL_AGE: Duration = Duration::from_secs(10);
-
 /// A server stops using a sticky queue that nobody has polled for ten seconds.
 const STICKY_POLL_AGE: Duration = Duration::from_secs(5);
 
@@ -46,13 +43,19 @@ impl Player {
         }
         self.let_query_arrive(who).await;
         let queue = self.queue_of_next_task(who).await;
-        self.memory.polled.insert(who, Instant::now());
         let mut answer = self.poll(queue.clone(), PATIENCE).await;
         // Under load the real server can take longer than a poll to queue a task. The engine has no such excuse.
         for _ in 0..2 {
             if self.peer == Peer::Real && matches!(&answer, Ok(answer) if answer.get_ref().task_token.is_empty()) {
                 answer = self.poll(queue.clone(), PATIENCE).await;
             }
+        }
+        if self.memory.forgotten.contains(&who) {
+            // Updates that the real server forgot come back from their callers, each after a while of its own.
+            answer = answer.map(|mut answer| {
+                answer.get_mut().messages.sort_by(|one, other| one.id.cmp(&other.id));
+                answer
+            });
         }
         if let Some(task) = self.saw("poll", answer)
             && !task.task_token.is_empty()
@@ -129,17 +132,6 @@ impl Player {
         }
     }
 
-    /// Polls the queue that a query is about to go to, if it was polled before: whether anybody does is not to depend on
-    /// how fast the script is played.
-    pub(super) async fn keep_queue_polled(&mut self, who: Who) {
-        if self.memory.polled.get(&who).is_some_and(|polled| polled.elapsed() > POLL_AGE) {
-            let queue = self.queue(who);
-            let answer = self.poll(queue, SHORT_POLL).await;
-            self.saw("keeping the queue polled", answer);
-            self.memory.polled.insert(who, Instant::now());
-        }
-    }
-
     async fn poll_sticky_queue(&mut self, who: Who) {
         let queue = self.sticky_queue(who);
         let answer = self.poll(queue, SHORT_POLL).await;
@@ -203,6 +195,7 @@ impl Player {
         let refused = answer.as_ref().err().map(Status::code);
         let answer = self.saw("complete", answer);
         if refused == Some(Code::InvalidArgument) {
+            self.memory.forgotten.insert(who);
             self.memory.tasks.entry(who).or_default().iter_mut().for_each(|task| task.queries_forgotten = true);
         }
         if with.sticky && refused.is_none() {
