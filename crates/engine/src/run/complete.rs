@@ -207,7 +207,7 @@ impl Run {
         self.state = before.state;
         self.memory.scheduled = before.scheduled;
         self.memory.updates = before.updates;
-        self.memory.sticky = before.sticky;
+        self.memory.sticky = self.memory.unstuck.take().or(before.sticky);
         self.settle_in_memory();
         self.forget_queries();
         let (cause, terminate) = match rejected {

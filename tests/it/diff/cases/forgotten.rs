@@ -2,8 +2,9 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, Report, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy, case,
-    complete, complete_with, poll, query, report, schedule, signal, start, start_with, take, terminate, update,
+    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy,
+    case, complete, complete_with, poll, query, report, reset, schedule, signal, start, start_with, take, terminate,
+    update,
 };
 use crate::diff::script::Action;
 
@@ -97,6 +98,41 @@ pub(super) fn cases() -> Vec<Case> {
                 signal_with(&[StartExtra::InvalidRetry]),
                 signal_with(&[StartExtra::UnknownAttribute]),
                 signal_with(&[StartExtra::NegativeTimeout, StartExtra::InvalidRetry]),
+            ],
+        ),
+        case(
+            "a worker that dropped the run is remembered by a refused answer",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { sticky: true, ..Default::default() }),
+                Action::ResetSticky(W),
+                update(W, 0),
+                poll(W),
+                complete(W, [Do::Marker { named: false }]),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "an activity that was asked to stop before a reset",
+            [
+                start(W),
+                poll(W),
+                complete(W, [schedule(0, &[ActivityExtra::RetryUnlessFatal])]),
+                take(W, 0),
+                signal(W, 1),
+                poll(W),
+                complete_with(
+                    W,
+                    Completion { commands: vec![Do::CancelActivity(0)], force: true, ..Default::default() },
+                ),
+                poll(W),
+                complete(W, []),
+                reset(W, ResetTo::LastTask),
+                take(W, 0),
+                report(W, 0, Report::Heartbeat),
+                report(W, 0, Report::Failed("Passing")),
             ],
         ),
         case(

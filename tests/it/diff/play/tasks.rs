@@ -164,6 +164,7 @@ impl Player {
             // echo. Which of them a poll takes is chance.
             return self.note("complete", "left out: a query waits beside the task");
         }
+        let was_sticky = self.memory.sticky.contains_key(&who);
         let polled = self.memory.sticky.get(&who).is_some_and(|polled| polled.elapsed() < STICKY_POLL_AGE);
         if with.sticky && !polled {
             self.memory.ever_sticky = true;
@@ -200,7 +201,8 @@ impl Player {
         }
         if with.sticky && refused.is_none() {
             self.memory.sticky.entry(who).or_insert_with(Instant::now);
-        } else if refused != Some(Code::NotFound) {
+        } else if refused != Some(Code::NotFound) || !was_sticky {
+            // Polled for a completion that did not come about.
             self.memory.sticky.remove(&who);
         }
         let Some(answer) = answer else { return };
