@@ -110,12 +110,7 @@ impl Rig {
     }
 
     pub(super) async fn stream(&self, run: &str, last_seq: Option<u64>) -> Stream {
-        let bearer = format!("Bearer {}", self.key.reveal());
-        let query = last_seq.map(|seq| format!("?lastSeq={seq}")).unwrap_or_default();
-        let request = format!("GET /api/v1/workspaces/{WORKSPACE}/agent-runs/{run}/stream{query}");
-        let exchange = Exchange::open(self.address, &request, &[("Authorization", &bearer)], None).await;
-        assert_eq!(exchange.status, 200);
-        Stream { exchange, text: String::new() }
+        Stream::open(self.address, self.key.reveal(), run, last_seq).await
     }
 
     /// Everything a run says, to its end.
@@ -143,6 +138,15 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    pub(super) async fn open(address: SocketAddr, key: &str, run: &str, last_seq: Option<u64>) -> Self {
+        let bearer = format!("Bearer {key}");
+        let query = last_seq.map(|seq| format!("?lastSeq={seq}")).unwrap_or_default();
+        let request = format!("GET /api/v1/workspaces/{WORKSPACE}/agent-runs/{run}/stream{query}");
+        let exchange = Exchange::open(address, &request, &[("Authorization", &bearer)], None).await;
+        assert_eq!(exchange.status, 200);
+        Self { exchange, text: String::new() }
+    }
+
     /// The next block between blank lines.
     async fn block(&mut self) -> Result<Option<String>, &'static str> {
         loop {
