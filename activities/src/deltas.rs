@@ -23,6 +23,8 @@ pub(crate) struct DeltaLog {
     count: u64,
     /// There from the first delta on: many answers have none.
     writer: Option<Writer>,
+    /// The text so far, as much of it as an event may show: all that is left of an answer that fails.
+    said: String,
 }
 
 struct Writer {
@@ -32,18 +34,20 @@ struct Writer {
 
 impl DeltaLog {
     pub(crate) fn new(store: Arc<dyn Store>, run: RunId, turn: u32, attempt: u32) -> Self {
-        Self { store, run, turn, attempt, count: 0, writer: None }
+        Self { store, run, turn, attempt, count: 0, writer: None, said: String::new() }
     }
 
-    /// Waits until every delta is in the log.
-    pub(crate) async fn finish(self) -> Result<(), StoreError> {
-        let Some(Writer { sender, task }) = self.writer else { return Ok(()) };
+    /// Waits until every delta is in the log; says what the text was.
+    pub(crate) async fn finish(self) -> (String, Result<(), StoreError>) {
+        let Some(Writer { sender, task }) = self.writer else { return (self.said, Ok(())) };
         drop(sender);
-        match task.await {
-            Ok(result) => result,
-            // The writer does not panic and is never aborted.
-            Err(_) => Ok(()),
-        }
+        // The writer does not panic and is never aborted.
+        (self.said, task.await.unwrap_or(Ok(())))
+    }
+
+    fn remember(&mut self, text: &str) {
+        let room = usize::try_from(EventBody::SHOWN_BYTES).unwrap_or(usize::MAX).saturating_sub(self.said.len());
+        self.said.push_str(&text[..text.floor_char_boundary(room)]);
     }
 
     fn writer(&mut self) -> &Writer {
@@ -67,7 +71,10 @@ impl DeltaSink for DeltaLog {
     async fn push(&mut self, delta: Delta) -> Result<(), ModelError> {
         let (turn, attempt) = (self.turn, self.attempt);
         let body = match delta {
-            Delta::Text(text) => EventBody::AssistantDelta { text, turn, attempt },
+            Delta::Text(text) => {
+                self.remember(&text);
+                EventBody::AssistantDelta { text, turn, attempt }
+            }
             Delta::Thinking(text) => EventBody::ThinkingDelta { text, turn, attempt },
         };
         self.count += 1;

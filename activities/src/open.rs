@@ -55,14 +55,22 @@ impl RunActivities {
                     session_id: input.session_id.clone(),
                     parent_run_id: input.parent_run_id.clone(),
                     parent_tool_call_id: input.parent_tool_call_id.clone(),
-                    model_id,
+                    model_id: model_id.clone(),
                     labels: input.labels.clone(),
                     metadata: input.metadata.clone(),
                 },
             ),
         };
         let head = self.store.open_run(run).await.map_err(|error| failures::store(&error))?;
-        Ok(OpenOutput { v: VERSION, agent_digest, policy, tools, head })
+        Ok(OpenOutput {
+            v: VERSION,
+            agent_digest,
+            policy,
+            tools,
+            head,
+            model_id: Some(model_id),
+            enforcement: definition.output_schema.map(|output| output.enforcement),
+        })
     }
 
     /// By content if the start says so, else by id from the worker's own agents.

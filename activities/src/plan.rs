@@ -8,12 +8,13 @@ use windlass_core::{
     agent::AgentDefinition,
     canonical::{self, Digest},
     envelope::{
-        AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, SettlePlanInput,
-        SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
+        AnswerFlaw, AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
+        SettlePlanInput, SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
     },
     event::{CallSummary, EventBody, NewEvent},
     ids::CallId,
     message::{Message, Part, Role},
+    schema,
 };
 use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice};
 use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
@@ -65,13 +66,15 @@ impl RunActivities {
             system: system_text(&prepared.definition, &input),
             messages: Arc::clone(&messages),
             tools: prepared.offered(input.offered_tools.as_deref()),
+            reasoning_level: prepared.definition.reasoning_level,
+            output_schema: prepared.definition.output_schema.clone(),
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
             cancel,
         };
         let mut deltas = DeltaLog::new(self.store.clone(), input.run_id.clone(), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
-        let logged = deltas.finish().await;
-        let response = answered.map_err(|error| failures::model(&error))?;
+        let (said, logged) = deltas.finish().await;
+        let response = answered.map_err(|error| failures::model(&error, said))?;
         logged.map_err(|error| failures::store(&error))?;
         self.commit(&prepared, &input, (head, messages), &model_id, response).await
     }
@@ -126,7 +129,16 @@ impl RunActivities {
         let message_ref = blob_ref(&message)?;
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
         let fits = message_ref.bytes <= input.inline_limit;
-        let final_response = is_final.then(|| FinalFacts { message: fits.then(|| message.clone()), message_ref });
+        let final_response = is_final.then(|| FinalFacts {
+            message: fits.then(|| message.clone()),
+            message_ref,
+            flaw: AnswerFlaw::of_stop(&response.stop),
+            schema_fit: prepared
+                .definition
+                .output_schema
+                .as_ref()
+                .map(|output| schema::fit(&output.schema, &response.text)),
+        });
 
         let mut events = vec![NewEvent::new(
             format!("turn/{turn}/message"),

@@ -19,7 +19,9 @@ impl RunActivities {
             let answer: Message = serde_json::from_value(self.body(stored).await?)
                 .map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
             for event in &mut events {
-                if let EventBody::Result { text, .. } = &mut event.body {
+                if let EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. } =
+                    &mut event.body
+                {
                     *text = answer.plain_text();
                 }
             }

@@ -21,8 +21,6 @@ use windlass_tools::{CallContext, ToolFailure, ToolSuccess};
 
 use crate::{RunActivities, failures, heartbeat::with_heartbeat};
 
-/// The largest result an event shows; the transcript has it whole.
-const SHOWN_RESULT: u64 = 16 * 1024;
 /// A larger result is a failure of the tool, not a burden for the run.
 const MAX_RESULT: u64 = 4 * 1024 * 1024;
 
@@ -171,7 +169,7 @@ impl RunActivities {
                 name: input.tool_name.clone(),
                 ok: output.status == CallStatus::Ok,
                 status: output.status,
-                result: body.clone().filter(|_| output.result_bytes <= SHOWN_RESULT),
+                result: body.clone().filter(|_| output.result_bytes <= EventBody::SHOWN_BYTES),
                 result_bytes: output.result_bytes,
                 error: output.error.clone(),
                 retry_hint: output.retry_hint.clone(),

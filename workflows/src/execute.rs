@@ -10,8 +10,8 @@ use temporalio_workflow::{
 };
 use windlass_core::{
     envelope::{
-        OpenInput, OpenOutput, PlanActivityOutput, RecordInput, RunInput, SettleInput, SettleOutput, SettlePlanInput,
-        SettlePlanOutput, VERSION,
+        ModelFailureFacts, OpenInput, OpenOutput, PlanActivityOutput, RecordInput, RunInput, SettleInput, SettleOutput,
+        SettlePlanInput, SettlePlanOutput, VERSION,
     },
     failure::{RunFailure, RunFailureKind},
     run::{CallLoss, ChildOrder, ChildReport, LossVerdict, PlanFailure, PlanOrder, ToolOrder, after_loss},
@@ -91,7 +91,8 @@ pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivity
         return Ok(output);
     }
     let Reason { message, error_class, retryable, timed_out } = reason(&error);
-    Err(PlanFailure { timed_out, message, error_class, retryable })
+    let ModelFailureFacts { api_status, partial_text } = model_failure(&error);
+    Err(PlanFailure { timed_out, message, error_class, retryable, api_status, partial_text })
 }
 
 /// Executes one call. An activity that returns nothing is not the last word: the call's journal is.
@@ -235,6 +236,14 @@ fn reason(error: &ActivityExecutionError) -> Reason {
         None => error.to_string(),
     };
     Reason { message, error_class, retryable, timed_out }
+}
+
+/// What the plan activity knows of a model's failure beyond its words.
+fn model_failure(error: &ActivityExecutionError) -> ModelFailureFacts {
+    match error.reason() {
+        Some(IncomingError::Application(failure)) => failure.details().ok().flatten().unwrap_or_default(),
+        _ => ModelFailureFacts::default(),
+    }
 }
 
 fn describe(error: Option<&IncomingError>) -> String {

@@ -6,8 +6,8 @@ use temporalio_workflow::{SyncWorkflowContext, WorkflowContext, WorkflowContextV
 use windlass_core::{
     awaits::AwaitView,
     envelope::{
-        Answer, AnswerReply, AnswerStatus, ClarificationAnswer, ConfirmationDecision, PauseRequest, ResumeRequest,
-        RunInput, RunOutput, RunStatusView, SteerRequest, ToolResultsSet,
+        Answer, AnswerReply, AnswerStatus, CallAnswer, ClarificationAnswer, ConfirmationDecision, PauseRequest,
+        ResumeRequest, RunInput, RunOutput, RunStatusView, SteerRequest, ToolResultsSet,
     },
     ids::RunId,
     run::Run,
@@ -99,6 +99,28 @@ impl RunWorkflow {
         let now = self.now;
         match (decode::<Answer>(&payload, Dialect::Own), &mut self.stage) {
             (Ok(answer), Stage::Open(run)) => run.answer(answer, now),
+            (Ok(_), Stage::Opening { .. }) => AnswerReply::new(AnswerStatus::Unknown, "the run is only starting"),
+            (Err(why), _) => AnswerReply::new(AnswerStatus::Invalid, why),
+        }
+    }
+
+    #[update_validator(tool_result)]
+    fn check_tool_result(
+        &self,
+        _ctx: &WorkflowContextView,
+        payload: &RawValue,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        decode::<CallAnswer>(payload, Dialect::Own)
+            .map(|_| ())
+            .map_err(|why| format!("the result was refused: {why}").into())
+    }
+
+    #[update(name = signals::TOOL_RESULT)]
+    pub fn tool_result(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) -> AnswerReply {
+        self.touch(ctx);
+        let now = self.now;
+        match (decode::<CallAnswer>(&payload, Dialect::Own), &mut self.stage) {
+            (Ok(answer), Stage::Open(run)) => run.answer_call(answer, now),
             (Ok(_), Stage::Opening { .. }) => AnswerReply::new(AnswerStatus::Unknown, "the run is only starting"),
             (Err(why), _) => AnswerReply::new(AnswerStatus::Invalid, why),
         }

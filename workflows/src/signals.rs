@@ -16,6 +16,8 @@ pub const STEER: &str = "windlass.steer";
 
 /// The update that answers an await and replies at once.
 pub const ANSWER: &str = "windlass.answer";
+/// The update that gives the result of one call, addressed by the call, and replies at once.
+pub const TOOL_RESULT: &str = "windlass.tool_result";
 pub const STATUS: &str = "windlass.status";
 pub const AWAITS: &str = "windlass.awaits";
 

@@ -63,7 +63,6 @@ impl Event {
 }
 
 /// What happened.
-#[expect(clippy::large_enum_variant, reason = "short-lived; boxing would only make building one noisier")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum EventBody {
@@ -127,6 +126,16 @@ pub enum EventBody {
         name: ToolName,
         args: Option<Value>,
         await_id: AwaitId,
+    },
+    /// Somebody else's result for a call was taken.
+    LocalToolResultIn {
+        tool_use_id: CallId,
+        /// Absent when it is larger than an event may be; the transcript has it.
+        #[serde(default, deserialize_with = "crate::envelope::present", skip_serializing_if = "Option::is_none")]
+        output: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        result_bytes: u64,
     },
     ToolResult {
         tool_use_id: CallId,
@@ -207,10 +216,12 @@ pub enum EventBody {
         status: RunStatus,
         phase: Phase,
     },
-    /// Terminal: the run answered.
+    /// Terminal: the run answered; with another subtype than `success` it failed, as the protocol wants it said.
     Result {
         text: String,
         subtype: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
         finish_reason: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finalized: Option<FinalizeReason>,
@@ -218,18 +229,38 @@ pub enum EventBody {
         tool_calls: u32,
         active_ms: Millis,
         usage: TokenUsage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured_output: Option<StructuredOutput>,
     },
     /// Terminal: the run could not go on.
     Error {
+        /// The class of error where there is one, else the failure's own code.
         code: String,
         error: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_class: Option<String>,
+        /// The failure's own code, which has a page in `docs/errors`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
         retryable: bool,
+        /// The provider's HTTP status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        api_status: Option<u16>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        finish_reason: Option<String>,
+        /// What the model had said before it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial_text: Option<String>,
         turns: u32,
         tool_calls: u32,
         active_ms: Millis,
         usage: TokenUsage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured_output: Option<StructuredOutput>,
     },
     /// Terminal: somebody stopped the run.
     Cancelled {
@@ -238,10 +269,23 @@ pub enum EventBody {
         tool_calls: u32,
         active_ms: Millis,
         usage: TokenUsage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured_output: Option<StructuredOutput>,
     },
 }
 
 impl EventBody {
+    /// The subtype of a `result` that is one.
+    pub const SUCCESS: &'static str = "success";
+
+    /// The subtype of a `result` that says that the caller did not answer a call in time.
+    pub const LOCAL_TOOL_TIMEOUT: &'static str = "error_local_tool_timeout";
+
+    /// The largest body an event shows; the transcript has it whole.
+    pub const SHOWN_BYTES: u64 = 16 * 1024;
+
     /// The types after which nothing may follow.
     pub const TERMINAL: [&'static str; 3] = ["result", "error", "cancelled"];
 
@@ -271,6 +315,7 @@ impl EventBody {
             Self::Usage { .. } => "usage",
             Self::ToolCall { .. } => "tool_call",
             Self::LocalToolCall { .. } => "local_tool_call",
+            Self::LocalToolResultIn { .. } => "local_tool_result_in",
             Self::ToolResult { .. } => "tool_result",
             Self::CallRefused { .. } => "call_refused",
             Self::LoopDetected { .. } => "loop_detected",
@@ -303,6 +348,31 @@ pub struct CallSummary {
     pub name: ToolName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
+}
+
+/// What became of the wish for an answer that fits a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StructuredOutput {
+    pub schema_requested: bool,
+    /// The answer is known to fit.
+    pub schema_enforced: bool,
+    pub enforcement_mechanism: EnforcementMechanism,
+    /// The model was asked without the schema after all.
+    pub unconstrained_fallback_occurred: bool,
+}
+
+/// How a model was held to a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnforcementMechanism {
+    /// The provider does it.
+    NativeSchema,
+    /// The answer is the arguments of a tool made up for it.
+    SyntheticTool,
+    /// Not at all; the answer may fit anyway.
+    #[default]
+    None,
 }
 
 /// How an await ended.

@@ -15,11 +15,30 @@ pub struct RunFailure {
     /// Whether starting the same run again may succeed.
     #[serde(default)]
     pub retryable: bool,
+    /// The provider's HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed, when that is small enough to travel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_text: Option<String>,
 }
 
 impl RunFailure {
     pub fn new(kind: RunFailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), error_class: None, retryable: false }
+        Self {
+            kind,
+            message: message.into(),
+            error_class: None,
+            retryable: false,
+            api_status: None,
+            partial_text: None,
+        }
+    }
+
+    #[must_use]
+    pub fn of_class(mut self, class: &str) -> Self {
+        self.error_class = Some(class.to_owned());
+        self
     }
 
     pub fn code(&self) -> &'static str {
@@ -37,6 +56,14 @@ pub enum RunFailureKind {
     OpenFailed,
     TooDeep,
     StoreRefused,
+    /// The last answer was cut off.
+    AnswerTruncated,
+    /// The model would not answer, or could not write what it meant to.
+    AnswerRefused,
+    /// The last answer is not what the agent's output schema wants.
+    OutputMisfit,
+    /// The caller did not answer a call of its own tool in time.
+    LocalToolTimedOut,
 }
 
 impl RunFailureKind {
@@ -49,6 +76,10 @@ impl RunFailureKind {
             Self::OpenFailed => "RUN0005",
             Self::TooDeep => "RUN0006",
             Self::StoreRefused => "RUN0007",
+            Self::AnswerTruncated => "RUN0008",
+            Self::AnswerRefused => "RUN0009",
+            Self::OutputMisfit => "RUN0010",
+            Self::LocalToolTimedOut => "RUN0011",
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Policy {
     pub allowed_tags: Option<BTreeSet<String>>,
     pub denied_tags: BTreeSet<String>,
     pub max_tool_calls: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_turns: Option<u32>,
     pub max_consecutive_failed_tool_calls: Option<u32>,
     pub time_budget: Option<Millis>,
     pub plan_timeout: Millis,
@@ -104,6 +106,7 @@ impl Policy {
             allowed_tags: tags(&r.allowed_tags).or_else(|| tags(&a.allowed_tags)),
             denied_tags: tags(&r.denied_tags).or_else(|| tags(&a.denied_tags)).unwrap_or_default(),
             max_tool_calls: lower(r.max_tool_calls.or(a.max_tool_calls), ceiling.max_tool_calls),
+            max_tool_turns: r.max_tool_turns.or(a.max_tool_turns),
             max_consecutive_failed_tool_calls: r
                 .max_consecutive_failed_tool_calls
                 .or(a.max_consecutive_failed_tool_calls),

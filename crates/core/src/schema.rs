@@ -1,11 +1,12 @@
-//! Tool arguments against a tool's schema: gentle coercion first, then a full JSON Schema check.
+//! Tool arguments against a tool's schema: gentle coercion first, then a full JSON Schema check. And a final answer
+//! against the schema that was asked for, where nothing is coerced.
 //!
 //! Models write `"5"` for 5 and `"yes"` for true. A top-level value is coerced only where the schema wants another type
 //! and the conversion loses nothing; whatever is then still wrong becomes a hint the model can act on.
 
 use serde_json::{Map, Number, Value};
 
-use crate::envelope::{FieldIssue, RetryHint, RetryReason};
+use crate::envelope::{FieldIssue, RetryHint, RetryReason, SchemaFit};
 
 /// The largest number of problems reported for one call.
 const MAX_ISSUES: usize = 16;
@@ -57,6 +58,22 @@ fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
         field: error.instance_path().to_string(),
         constraint: error.kind().keyword().to_owned(),
         message: shorten(error.to_string()),
+    }
+}
+
+/// Whether a text is a JSON document that the schema accepts.
+pub fn fit(schema: &Value, text: &str) -> SchemaFit {
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(problem) => return SchemaFit::Unusable { problem: shorten(problem.to_string()) },
+    };
+    let document: Value = match serde_json::from_str(text) {
+        Ok(document) => document,
+        Err(problem) => return SchemaFit::Misfit { problem: format!("it is not JSON: {problem}") },
+    };
+    match validator.iter_errors(&document).next() {
+        None => SchemaFit::Fits,
+        Some(error) => SchemaFit::Misfit { problem: shorten(format!("{}: {error}", error.instance_path())) },
     }
 }
 
@@ -154,6 +171,28 @@ mod tests {
         assert_eq!(constraints, ["additionalProperties", "minimum", "required"]);
         let hint = coerce_and_validate(&schema(), json!({"name": "x", "deep": "perhaps"})).unwrap_err();
         assert_eq!((hint.reason, hint.issues[0].field.as_str()), (RetryReason::InvalidArguments, "/deep"));
+    }
+
+    #[test]
+    fn an_answer_is_json_that_the_schema_accepts() {
+        let wanted = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let word = |schema: &Value, text: &str| match fit(schema, text) {
+            SchemaFit::Fits => "fits".to_owned(),
+            SchemaFit::Misfit { problem } => format!("misfit: {problem}"),
+            SchemaFit::Unusable { .. } => "unusable".to_owned(),
+        };
+        let cases = [
+            (r#"{"n": 1}"#, "fits"),
+            (" {\"n\": 1}\n", "fits"),
+            (r#"{"n": "1"}"#, "misfit: /n: \"1\" is not of type \"integer\""),
+            (r#"{}"#, "misfit: : \"n\" is a required property"),
+            ("```json\n{\"n\": 1}\n```", "misfit: it is not JSON: expected value at line 1 column 1"),
+            ("", "misfit: it is not JSON: EOF while parsing a value at line 1 column 0"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(word(&wanted, text), expected, "{text}");
+        }
+        assert_eq!(word(&json!({"type": "wat"}), "{}"), "unusable");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
+    agent::OutputSchema,
     envelope::{AwaitRequest, PlannerNote, TokenUsage},
     ids::{CallId, RunId, ToolName},
     message::Message,
@@ -38,6 +39,10 @@ pub struct ModelRequest {
     pub messages: Arc<Vec<Message>>,
     pub tools: Arc<[ToolDeclaration]>,
     pub tool_choice: ToolChoice,
+    /// How hard to think, from 0 (not at all) to 100; `None` leaves it to the model.
+    pub reasoning_level: Option<u8>,
+    /// What the final answer must look like.
+    pub output_schema: Option<OutputSchema>,
     /// Fires when the answer is no longer wanted.
     pub cancel: CancellationToken,
 }

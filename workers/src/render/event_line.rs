@@ -53,6 +53,11 @@ fn said(body: &EventBody) -> String {
         EventBody::LocalToolCall { tool_use_id, name, args, await_id } => {
             format!("{tool_use_id} {name}{} (in {await_id})", arguments(args.as_ref()))
         }
+        EventBody::LocalToolResultIn { tool_use_id, output, error, result_bytes } => match (error, output) {
+            (Some(error), _) => format!("{tool_use_id} failed: {}", text(error)),
+            (None, Some(output)) => format!("{tool_use_id} {}", json_line(output, TEXT)),
+            (None, None) => format!("{tool_use_id} {result_bytes} bytes"),
+        },
         EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
             let time = telemetry.as_ref().map(|facts| format!(" {}", duration(facts.duration_ms))).unwrap_or_default();
             let mark = if *ok { "ok" } else { "not ok" };
@@ -81,8 +86,11 @@ fn said(body: &EventBody) -> String {
         EventBody::Steered { text, requested_by } => by(text, requested_by),
         EventBody::Finalizing { reason } => reason.as_str().to_owned(),
         EventBody::Status { status, .. } => status.as_str().to_owned(),
+        EventBody::Result { subtype, error: Some(error), .. } => format!("{subtype}: {}", text(error)),
         EventBody::Result { text: answer, .. } => text(answer),
-        EventBody::Error { code, error, .. } => format!("{code}: {}", text(error)),
+        EventBody::Error { code, failure, error, .. } => {
+            format!("{}: {}", failure.as_ref().unwrap_or(code), text(error))
+        }
         EventBody::Cancelled { reason, .. } => text(reason),
     }
 }

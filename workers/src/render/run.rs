@@ -79,7 +79,7 @@ fn await_block(hint: &Hint, run: &RunId, item: &AwaitView, paint: Paint) -> Vec<
 /// An answer is shown whole.
 fn last_words(end: &Event) -> String {
     match end.body() {
-        Ok(EventBody::Result { text, .. }) => clean(&text),
+        Ok(EventBody::Result { text, error: None, .. }) => clean(&text),
         _ => event_summary(end),
     }
 }

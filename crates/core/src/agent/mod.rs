@@ -5,7 +5,9 @@
 //! [`ToolTable`].
 
 mod check;
+mod client;
 pub mod file;
+mod output;
 mod table;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,8 @@ use serde_json::{Value, json};
 
 pub use self::{
     check::{Problem, check},
+    client::{ClientTool, HandOut},
+    output::{Enforcement, OutputSchema},
     table::{ToolDispatch, ToolEntry, ToolTable},
 };
 use crate::{
@@ -27,12 +31,21 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentDefinition {
     pub id: AgentId,
+    /// A label for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// For example `script:demo`.
     pub model: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub system_prompt: String,
+    /// How hard the model is to think, from 0 (not at all) to 100; absent leaves it to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_level: Option<u8>,
+    /// What the final answer must look like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<OutputSchema>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -87,6 +100,18 @@ pub struct ToolSpec {
     pub expires_in_ms: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<ExpiryOutcome>,
+    /// For `external`: the tool is the caller's own, and this is how the caller knows it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientTool>,
+    /// For the caller's own tools: a call changes nothing, so such calls are handed out together.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_only: bool,
+    /// For the caller's own tools: the result is worth keeping in the conversation.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub retain: bool,
+    /// JSON Schema of the result, for the model's eyes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 impl ToolSpec {
@@ -103,6 +128,10 @@ impl ToolSpec {
             agent: None,
             expires_in_ms: None,
             on_expiry: None,
+            client: None,
+            read_only: false,
+            retain: false,
+            output_schema: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentDefinition, ConfirmationSpec, ToolKind};
+use super::{AgentDefinition, ConfirmationSpec, HandOut, ToolKind, ToolSpec};
 use crate::{
     awaits::ExpiryOutcome,
     canonical::Digest,
@@ -45,6 +45,9 @@ pub enum ToolDispatch {
         expires_in_ms: Option<Millis>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on_expiry: Option<ExpiryOutcome>,
+        /// For the caller's own tools; other external calls are all handed out at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<HandOut>,
     },
 }
 
@@ -55,9 +58,11 @@ impl ToolTable {
         for tool in &definition.tools {
             let dispatch = match tool.kind {
                 ToolKind::Builtin => ToolDispatch::Activity,
-                ToolKind::External => {
-                    ToolDispatch::External { expires_in_ms: tool.expires_in_ms, on_expiry: tool.on_expiry }
-                }
+                ToolKind::External => ToolDispatch::External {
+                    expires_in_ms: tool.expires_in_ms,
+                    on_expiry: tool.on_expiry,
+                    client: hand_out(tool),
+                },
                 ToolKind::Agent => {
                     let sub = tool.agent.as_ref().and_then(|id| definition.sub_agent(id));
                     // `check` refuses a tool without its agent.
@@ -84,6 +89,10 @@ impl ToolTable {
     pub fn iter(&self) -> impl Iterator<Item = (&ToolName, &ToolEntry)> {
         self.0.iter()
     }
+}
+
+fn hand_out(tool: &ToolSpec) -> Option<HandOut> {
+    tool.client.as_ref().map(|_| if tool.read_only { HandOut::Together } else { HandOut::InTurn })
 }
 
 impl FromIterator<(ToolName, ToolEntry)> for ToolTable {

@@ -9,6 +9,7 @@ use crate::{
     canonical::Digest,
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     event::AwaitClosure,
+    ids::AwaitId,
     time::Timestamp,
 };
 
@@ -40,6 +41,21 @@ impl AwaitTable {
         }
         let closure = fits(item, answer).map_err(|message| reply(AnswerStatus::Invalid, message))?;
         Ok(Resolution { closure, answer_digest })
+    }
+
+    /// The await that a result addressed by its call answers, and why there is none if there is none.
+    pub fn of_call(&self, result: &ProvidedToolResult) -> Result<AwaitId, AnswerReply> {
+        let call = &result.tool_call_id;
+        match (self.find_by_call(call), self.find_closed_by_call(call)) {
+            (Some(item), _) if item.calls.len() == 1 => Ok(item.id.clone()),
+            (Some(item), _) => {
+                let message = format!("{} wants the results of all its calls at once; answer it by its id", item.id);
+                Err(reply(AnswerStatus::Invalid, message))
+            }
+            // The answer is compared with the one that closed the await.
+            (None, Some(closed)) => Ok(closed.id.clone()),
+            (None, None) => Err(reply(AnswerStatus::Unknown, format!("nobody waits for a result of call {call}"))),
+        }
     }
 
     fn explain_absence(&self, answer: &Answer, digest: Digest) -> AnswerReply {

@@ -9,7 +9,7 @@ use crate::{
     canonical::Digest,
     envelope::Question,
     event::AwaitClosure,
-    ids::AwaitId,
+    ids::{AwaitId, CallId},
     time::{Millis, Timestamp},
 };
 
@@ -31,6 +31,9 @@ pub(super) struct ClosedAwait {
     pub(super) closure: AwaitClosure,
     /// Of the answer that closed it, so that its repetition can be told from another answer.
     pub(super) answer: Option<Digest>,
+    /// The calls it was about, while an answer may be addressed to one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) calls: Vec<CallId>,
 }
 
 /// An await to open.
@@ -72,7 +75,13 @@ impl AwaitTable {
         if self.closed.len() == REMEMBERED {
             self.closed.pop_front();
         }
-        self.closed.push_back(ClosedAwait { id: id.clone(), closure, answer });
+        let calls = match item.kind {
+            AwaitKind::ExternalTools | AwaitKind::Questions => {
+                item.calls.iter().map(|call| call.tool_call_id.clone()).collect()
+            }
+            AwaitKind::Clarification | AwaitKind::Confirmation => Vec::new(),
+        };
+        self.closed.push_back(ClosedAwait { id: id.clone(), closure, answer, calls });
         Some(item)
     }
 
@@ -101,6 +110,17 @@ impl AwaitTable {
 
     pub(super) fn find_closed(&self, id: &AwaitId) -> Option<&ClosedAwait> {
         self.closed.iter().find(|item| item.id == *id)
+    }
+
+    /// The open await that wants a result of this call.
+    pub(super) fn find_by_call(&self, call: &CallId) -> Option<&AwaitView> {
+        self.open.iter().find(|item| {
+            item.kind != AwaitKind::Confirmation && item.calls.iter().any(|awaited| awaited.tool_call_id == *call)
+        })
+    }
+
+    pub(super) fn find_closed_by_call(&self, call: &CallId) -> Option<&ClosedAwait> {
+        self.closed.iter().rev().find(|item| item.calls.contains(call))
     }
 
     /// Whether this run ever issued the id.

@@ -1,4 +1,4 @@
-//! The `answer` update: one envelope for every kind of await, with a reply at once.
+//! The updates that answer a run and reply at once: one for every kind of await, and one for a single call.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,25 @@ impl From<ConfirmationDecision> for Answer {
 impl From<ToolResultsSet> for Answer {
     fn from(signal: ToolResultsSet) -> Self {
         Self::new(signal.id, signal.requested_by, AnswerBody::ToolResults { results: signal.results })
+    }
+}
+
+/// The result of one call that somebody outside executes, addressed by the call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallAnswer {
+    #[serde(default = "version")]
+    pub v: u32,
+    /// Who answers.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub actor: String,
+    #[serde(flatten)]
+    pub result: ProvidedToolResult,
+}
+
+impl CallAnswer {
+    pub fn new(actor: impl Into<String>, result: ProvidedToolResult) -> Self {
+        Self { v: version(), actor: actor.into(), result }
     }
 }
 

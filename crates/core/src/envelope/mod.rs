@@ -22,14 +22,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::{
-    answer::{Answer, AnswerBody, AnswerReply, AnswerStatus},
+    answer::{Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer},
     control::{
         ClarificationAnswer, ConfirmationDecision, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,
         ToolResultsSet,
     },
     plan::{
-        AwaitRequest, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, PlannerNote, Question,
-        QuestionOption, RunContext, Termination, ToolRequest,
+        AnswerFlaw, AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
+        PlannerNote, Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
     },
     record::{
         OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput,
@@ -127,6 +127,7 @@ pub enum FinalizeReason {
     ToolCap,
     FailureCap,
     Loop,
+    ToolTurns,
 }
 
 impl FinalizeReason {
@@ -136,6 +137,7 @@ impl FinalizeReason {
             Self::ToolCap => "tool_cap",
             Self::FailureCap => "failure_cap",
             Self::Loop => "loop",
+            Self::ToolTurns => "tool_turns",
         }
     }
 }

@@ -123,6 +123,63 @@ pub struct FinalFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     pub message_ref: BlobRef,
+    /// Why this is no answer after all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flaw: Option<AnswerFlaw>,
+    /// Whether it fits the schema that the agent's definition asks for; absent if it asks for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_fit: Option<SchemaFit>,
+}
+
+/// What a model's reason for stopping says against its last message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerFlaw {
+    /// It was cut off.
+    Truncated,
+    /// The model would not answer.
+    Refused,
+    /// The model meant to call a tool and could not write the call.
+    MalformedCall,
+}
+
+impl AnswerFlaw {
+    /// By the reason as the protocol writes it; every other reason is a good one.
+    pub fn of_stop(stop: &str) -> Option<Self> {
+        match stop {
+            "max_tokens" => Some(Self::Truncated),
+            "refusal" => Some(Self::Refused),
+            "malformed_function_call" => Some(Self::MalformedCall),
+            _ => None,
+        }
+    }
+}
+
+/// What a model's failure leaves behind: the details of the plan activity's failure.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelFailureFacts {
+    /// The provider's HTTP status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed, as far as it may travel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial_text: Option<String>,
+}
+
+/// How an answer and a schema get along.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum SchemaFit {
+    Fits,
+    /// It is no JSON, or not what the schema wants.
+    Misfit {
+        problem: String,
+    },
+    /// The schema itself cannot be used.
+    Unusable {
+        problem: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

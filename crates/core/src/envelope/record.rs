@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BlobRef, PlanActivityOutput, RunInput, ToolCallOutput, ToolOutput, TranscriptHead, version};
 use crate::{
-    agent::ToolTable,
+    agent::{Enforcement, ToolTable},
     canonical::Digest,
     event::NewEvent,
     ids::{CallId, RunId},
@@ -62,6 +62,12 @@ pub struct OpenOutput {
     pub policy: AgentPolicy,
     pub tools: ToolTable,
     pub head: TranscriptHead,
+    /// The model the run asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// How the agent's output schema is enforced; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<Enforcement>,
 }
 
 /// Input of the `record` activity.

@@ -172,6 +172,9 @@ pub struct PolicyOverrides {
     /// How many calls the run and its children execute in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
+    /// In how many turns the model may call tools; the next one is its last and has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_turns: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_consecutive_failed_tool_calls: Option<u32>,
     /// Working time; waiting and pausing do not count.

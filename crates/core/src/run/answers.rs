@@ -5,8 +5,8 @@ use crate::{
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
     envelope::{
-        Answer, AnswerBody, AnswerReply, AnswerStatus, CallStatus, ProvidedToolResult, ToolCallOutput, ToolError,
-        ToolErrorKind, ToolOutput,
+        Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult, ToolCallOutput,
+        ToolError, ToolErrorKind, ToolOutput,
     },
     event::{AwaitClosure, EventBody},
     failure::{RunFailure, RunFailureKind},
@@ -24,17 +24,7 @@ impl Run {
             self.state.awaits.judge(&answer, now).and_then(|resolution| self.with_room(resolution, &answer.body))
         };
         match judged {
-            Err(reply) => {
-                // The message may quote what the caller sent.
-                let reply = AnswerReply { message: clip(&reply.message), ..reply };
-                self.outgoing.event(EventBody::AnswerRejected {
-                    await_id: AwaitId::new(clip(answer.await_id.as_str())),
-                    status: reply.status,
-                    message: reply.message.clone(),
-                    actor: clip(&answer.actor),
-                });
-                reply
-            }
+            Err(reply) => self.reject_answer(answer.await_id.as_str(), &answer.actor, reply),
             Ok(resolution) => {
                 let actor = Some(clip(&answer.actor)).filter(|actor| !actor.is_empty());
                 let closed =
@@ -46,6 +36,34 @@ impl Run {
                 AnswerReply::new(AnswerStatus::Accepted, "accepted")
             }
         }
+    }
+
+    /// Takes the result of one call that somebody outside executes, addressed by the call.
+    pub fn answer_call(&mut self, answer: CallAnswer, now: Timestamp) -> AnswerReply {
+        let CallAnswer { actor, result, .. } = answer;
+        let call = result.tool_call_id.clone();
+        let found = if self.state.outcome.is_some() {
+            Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
+        } else {
+            self.state.awaits.of_call(&result)
+        };
+        match found {
+            Err(reply) => self.reject_answer(call.as_str(), &actor, reply),
+            Ok(id) => self.answer(Answer::new(id, actor, AnswerBody::ToolResults { results: vec![result] }), now),
+        }
+    }
+
+    /// Whatever is not accepted is recorded and changes nothing.
+    fn reject_answer(&mut self, addressee: &str, actor: &str, reply: AnswerReply) -> AnswerReply {
+        // The message may quote what the caller sent.
+        let reply = AnswerReply { message: clip(&reply.message), ..reply };
+        self.outgoing.event(EventBody::AnswerRejected {
+            await_id: AwaitId::new(clip(addressee)),
+            status: reply.status,
+            message: reply.message.clone(),
+            actor: clip(actor),
+        });
+        reply
     }
 
     /// A small answer always fits, or nobody could get a run with much to say out of its wait.
@@ -82,7 +100,9 @@ impl Run {
                     let name = item.calls.iter().find(|call| call.tool_call_id == result.tool_call_id);
                     if let Some(name) = name.map(|call| call.name.clone()) {
                         let call = result.tool_call_id.clone();
-                        self.conclude(&call, provided(name, result), true, now);
+                        let output = provided(name, result);
+                        self.outgoing.event(taken(&output));
+                        self.conclude(&call, output, true, now);
                     }
                 }
             }
@@ -93,8 +113,11 @@ impl Run {
     pub(super) fn expire(&mut self, id: &AwaitId, now: Timestamp) {
         let Some(item) = self.close_await(id, AwaitClosure::Expired, None, None) else { return };
         if item.on_expiry == ExpiryOutcome::Fail {
-            let message = format!("{} ({}) was not answered in time", item.id, clip(&item.prompt));
-            self.fail(RunFailure::new(RunFailureKind::AwaitExpired, message));
+            let local = self.timed_out_locally(item.calls.iter().map(|call| &call.name));
+            self.fail(local.filter(|_| item.kind == AwaitKind::ExternalTools).unwrap_or_else(|| {
+                let message = format!("{} ({}) was not answered in time", item.id, clip(&item.prompt));
+                RunFailure::new(RunFailureKind::AwaitExpired, message)
+            }));
             return;
         }
         if item.kind == AwaitKind::Clarification {
@@ -153,6 +176,16 @@ fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
         output.payload = Some(value);
     }
     ToolCallOutput::from_output(name, result.tool_call_id, output)
+}
+
+/// The announcement of a result from outside.
+fn taken(output: &ToolCallOutput) -> EventBody {
+    EventBody::LocalToolResultIn {
+        tool_use_id: output.tool_call_id.clone(),
+        output: output.result.clone().filter(|_| output.result_bytes <= EventBody::SHOWN_BYTES),
+        error: output.error.as_ref().map(|error| error.message.clone()),
+        result_bytes: output.result_bytes,
+    }
 }
 
 /// Enough of a caller's text to recognise it; a log entry is not a place for bodies.

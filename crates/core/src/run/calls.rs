@@ -77,42 +77,6 @@ impl Run {
         self.place(request, now);
     }
 
-    fn place(&mut self, request: ToolRequest, now: Timestamp) {
-        let external = match self.state.tools.get(&request.name).map(|tool| &tool.dispatch) {
-            Some(ToolDispatch::External { expires_in_ms, on_expiry }) => Some((*expires_in_ms, *on_expiry)),
-            _ => None,
-        };
-        let Some((expires_in, on_expiry)) = external else {
-            self.state.batch.push(CallSlot { request, state: CallState::Ready });
-            return;
-        };
-        let new = NewAwait {
-            kind: AwaitKind::ExternalTools,
-            title: None,
-            prompt: format!("Result wanted for {}", request.name),
-            calls: vec![super::planning::awaited(&request)],
-            questions: Vec::new(),
-            expires_in,
-            on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
-            default_answer: None,
-        };
-        self.hand_out(vec![request], new, now);
-    }
-
-    /// Calls somebody outside executes.
-    pub(super) fn hand_out(&mut self, calls: Vec<ToolRequest>, new: NewAwait, now: Timestamp) {
-        let await_id = self.open_await(new, now);
-        for request in calls {
-            self.outgoing.event(EventBody::LocalToolCall {
-                tool_use_id: request.tool_call_id.clone(),
-                name: request.name.clone(),
-                args: request.payload.clone(),
-                await_id: await_id.clone(),
-            });
-            self.state.batch.push(CallSlot { request, state: CallState::External { await_id: await_id.clone() } });
-        }
-    }
-
     pub(super) fn ask_for_confirmation(&mut self, request: ToolRequest, now: Timestamp) {
         self.state.executed += 1;
         let spec = self.state.tools.get(&request.name).and_then(|tool| tool.confirmation.clone()).unwrap_or_default();
@@ -134,32 +98,11 @@ impl Run {
         self.state.batch.push(CallSlot { request, state: CallState::Confirming { await_id } });
     }
 
-    /// A person approved: the call may begin, or is handed out if somebody outside executes it.
-    pub(super) fn approve(&mut self, call: &CallId, now: Timestamp) {
-        let Some(index) = self.state.batch.iter().position(|slot| slot.request.tool_call_id == *call) else { return };
-        let request = self.state.batch[index].request.clone();
-        let is_external = self
-            .state
-            .tools
-            .get(&request.name)
-            .is_some_and(|tool| matches!(tool.dispatch, ToolDispatch::External { .. }));
-        if is_external {
-            // Its place in call order is kept while it is handed out.
-            let after = self.state.batch.split_off(index + 1);
-            self.state.batch.pop();
-            self.place(request, now);
-            self.state.batch.extend(after);
-        } else {
-            self.state.batch[index].state = CallState::Ready;
-        }
-    }
-
     /// A call that was counted will not run after all.
     pub(super) fn release(&mut self, call: &CallId) {
-        let counted = self
-            .state
-            .slot(call)
-            .is_some_and(|slot| matches!(slot.state, CallState::Ready | CallState::Confirming { .. }));
+        let counted = self.state.slot(call).is_some_and(|slot| {
+            matches!(slot.state, CallState::Ready | CallState::Queued | CallState::Confirming { .. })
+        });
         if counted {
             self.state.executed = self.state.executed.saturating_sub(1);
         }
@@ -268,7 +211,7 @@ impl Run {
                 name: output.name.clone(),
                 ok: output.status == CallStatus::Ok,
                 status: output.status,
-                result: output.result.clone(),
+                result: output.result.clone().filter(|_| output.result_bytes <= EventBody::SHOWN_BYTES),
                 result_bytes: output.result_bytes,
                 error: output.error.clone(),
                 retry_hint: output.retry_hint.clone(),
@@ -281,11 +224,7 @@ impl Run {
 
     /// When the last call of a batch has its result, the batch's consequences follow.
     pub(super) fn settle_if_done(&mut self, now: Timestamp) {
-        let batch = &self.state.batch;
-        if self.state.settled
-            || batch.is_empty()
-            || !batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. }))
-        {
+        if self.state.settled || self.state.batch.is_empty() || !self.state.batch_is_done() {
             return;
         }
         self.state.settled = true;

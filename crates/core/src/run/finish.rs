@@ -5,12 +5,13 @@ use serde_json::Value;
 
 use super::{Run, RunStatus};
 use crate::{
+    agent::Enforcement,
     envelope::{
         CallStatus, Extra, FinalFacts, FinalizeReason, Outbox, OutboxMessage, RecordInput, RunOutput, ToolCallOutput,
         ToolError, ToolErrorKind, ToolEvent, ToolOutput, TranscriptHead, VERSION,
     },
-    event::EventBody,
-    failure::RunFailure,
+    event::{EnforcementMechanism, EventBody, StructuredOutput},
+    failure::{RunFailure, RunFailureKind},
     message::Message,
     time::Timestamp,
 };
@@ -86,7 +87,8 @@ impl Run {
 
         let mut record = self.record_of(outbox);
         let completed = matches!(outcome, Outcome::Completed { .. });
-        record.final_ref = output.final_ref.filter(|_| completed && output.final_message.is_none());
+        let told = !matches!(outcome, Outcome::Cancelled { .. });
+        record.final_ref = output.final_ref.filter(|_| told && output.final_message.is_none());
         record.closes_session_turn = completed && self.input.depth == 0 && self.input.session_id.is_some();
         Parting { record, outcome, output }
     }
@@ -131,37 +133,72 @@ impl Run {
 
     fn terminal_event(&self, outcome: &Outcome, now: Timestamp) -> EventBody {
         let (turns, tool_calls, active_ms) = (self.state.turn, self.state.executed, self.state.clock.used(now));
-        let usage = self.state.usage.clone();
-        match outcome {
-            Outcome::Completed { finalized } => EventBody::Result {
-                text: self
-                    .state
-                    .last_answer
-                    .as_ref()
-                    .and_then(|answer| answer.message.as_ref())
-                    .map(Message::plain_text)
-                    .unwrap_or_default(),
-                subtype: "success".to_owned(),
+        let (usage, model) = (self.state.usage.clone(), self.state.model_id.clone());
+        let structured_output = self.structured_output(outcome);
+        // What the model said last; `record` fills it in if it did not travel.
+        let last_text = self
+            .state
+            .last_answer
+            .as_ref()
+            .map(|answer| answer.message.as_ref().map(Message::plain_text).unwrap_or_default());
+        let result =
+            |text: String, subtype: &str, error: Option<String>, finalized: Option<FinalizeReason>| EventBody::Result {
+                text,
+                subtype: subtype.to_owned(),
+                error,
                 finish_reason: self.state.finish_reason.clone(),
-                finalized: *finalized,
+                finalized,
                 turns,
                 tool_calls,
                 active_ms,
-                usage,
-            },
+                usage: usage.clone(),
+                model: model.clone(),
+                structured_output,
+            };
+        match outcome {
+            Outcome::Completed { finalized } => {
+                result(last_text.unwrap_or_default(), EventBody::SUCCESS, None, *finalized)
+            }
+            Outcome::Failed { failure } if failure.kind == RunFailureKind::LocalToolTimedOut => {
+                result(String::new(), EventBody::LOCAL_TOOL_TIMEOUT, Some(failure.message.clone()), None)
+            }
             Outcome::Failed { failure } => EventBody::Error {
-                code: failure.code().to_owned(),
+                code: failure.error_class.clone().unwrap_or_else(|| failure.code().to_owned()),
                 error: failure.message.clone(),
                 error_class: failure.error_class.clone(),
+                failure: Some(failure.code().to_owned()),
                 retryable: failure.retryable,
+                api_status: failure.api_status,
+                // Of a last answer that was none; a turn that failed has no reason for stopping.
+                finish_reason: self.state.finish_reason.clone().filter(|_| last_text.is_some()),
+                partial_text: last_text.or_else(|| failure.partial_text.clone()),
                 turns,
                 tool_calls,
                 active_ms,
                 usage,
+                model,
+                structured_output,
             },
-            Outcome::Cancelled { reason } => {
-                EventBody::Cancelled { reason: reason.clone(), turns, tool_calls, active_ms, usage }
-            }
+            Outcome::Cancelled { reason } => EventBody::Cancelled {
+                reason: reason.clone(),
+                turns,
+                tool_calls,
+                active_ms,
+                usage,
+                model,
+                structured_output,
+            },
         }
+    }
+
+    /// Strictly, an answer is held to the schema here, whatever its model does; otherwise nobody holds it to anything.
+    fn structured_output(&self, outcome: &Outcome) -> Option<StructuredOutput> {
+        let strict = self.state.enforcement? == Enforcement::Strict;
+        Some(StructuredOutput {
+            schema_requested: true,
+            schema_enforced: strict && matches!(outcome, Outcome::Completed { .. }),
+            enforcement_mechanism: if strict { EnforcementMechanism::NativeSchema } else { EnforcementMechanism::None },
+            unconstrained_fallback_occurred: false,
+        })
     }
 }

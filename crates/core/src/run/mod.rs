@@ -9,7 +9,9 @@ mod calls;
 mod children;
 mod control;
 mod finish;
+mod last_answer;
 mod outgoing;
+mod outside;
 mod planning;
 mod room;
 mod state;
@@ -130,7 +132,7 @@ impl Run {
         input.messages.clear();
         input.messages_ref = None;
         input.tool_args = None;
-        let state = RunState::new(policy, opened.tools, opened.agent_digest, opened.head);
+        let state = RunState::new(policy, opened);
         Self::assemble(input, state, Outgoing::default())
     }
 

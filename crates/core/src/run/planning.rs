@@ -1,6 +1,6 @@
 //! Asking the model, and what follows from its answer.
 
-use super::{CallSlot, CallState, Outcome, Run};
+use super::{CallSlot, CallState, Run};
 use crate::{
     admission::{self, Circumstances, Verdict},
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
@@ -34,6 +34,24 @@ pub struct PlanFailure {
     pub message: String,
     pub error_class: Option<String>,
     pub retryable: bool,
+    /// The provider's HTTP status.
+    pub api_status: Option<u16>,
+    /// What the model had said before it failed.
+    pub partial_text: Option<String>,
+}
+
+impl PlanFailure {
+    /// A failure of which no more is known.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            timed_out: false,
+            message: message.into(),
+            error_class: None,
+            retryable: false,
+            api_status: None,
+            partial_text: None,
+        }
+    }
 }
 
 impl Run {
@@ -102,14 +120,13 @@ impl Run {
         if let Some(reason) = self.state.finalize {
             let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: no tool may be called any more");
             self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
-            self.state.last_answer = final_response;
-            self.state.outcome = Some(Outcome::Completed { finalized: Some(reason) });
-            return;
+            return self.take_answer(final_response, Some(reason));
         }
         if tool_calls.is_empty() && awaits.is_empty() {
-            self.state.last_answer = final_response;
-            self.state.outcome = Some(Outcome::Completed { finalized: None });
-            return;
+            return self.take_answer(final_response, None);
+        }
+        if !tool_calls.is_empty() {
+            self.state.tool_turns += 1;
         }
         self.admit(tool_calls, now);
         if self.state.finalize.is_some() {
@@ -128,6 +145,7 @@ impl Run {
     pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
         self.state.planning = false;
         self.state.said_to_planner = 0;
+        let turn = self.state.turn;
         // The next plan is another turn: whatever is still working on this one must not be taken for it.
         self.state.turn += 1;
         self.state.sync_clock(now);
@@ -143,11 +161,24 @@ impl Run {
             (None, true) => RunFailureKind::ModelTimedOut,
             (None, false) => RunFailureKind::ModelFailed,
         };
+        let partial_text = failure.partial_text.filter(|text| !text.is_empty());
+        if let Some(text) = &partial_text {
+            self.outgoing.event(EventBody::AssistantMessage {
+                text: text.clone(),
+                turn,
+                finish_reason: None,
+                tool_calls: Vec::new(),
+                model: self.state.model_id.clone().unwrap_or_default(),
+            });
+        }
+        let timed_out = failure.timed_out.then(|| "timeout".to_owned());
         self.fail(RunFailure {
             kind,
             message: failure.message,
-            error_class: failure.error_class,
+            error_class: failure.error_class.or(timed_out),
             retryable: failure.retryable,
+            api_status: failure.api_status,
+            partial_text,
         });
     }
 
@@ -208,7 +239,7 @@ impl Run {
 
     /// A cap that fired on part of a batch lets the admitted part run first.
     fn finalize_after_batch(&mut self, reason: FinalizeReason, now: Timestamp) {
-        if self.state.batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. })) {
+        if self.state.batch_is_done() {
             self.finalize(reason, now);
         }
     }
@@ -321,6 +352,7 @@ fn farewell(reason: FinalizeReason) -> String {
         FinalizeReason::ToolCap => "The number of tool calls for this task is used up.",
         FinalizeReason::FailureCap => "Too many tool calls in a row have failed.",
         FinalizeReason::Loop => "The same tool calls were made again and again.",
+        FinalizeReason::ToolTurns => "The number of turns with tool calls for this task is used up.",
     };
     format!("{why} Give your best final answer now, from what you know. No tool can be called any more.")
 }

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Outcome;
 use crate::{
-    agent::ToolTable,
+    agent::{Enforcement, ToolTable},
     awaits::AwaitTable,
     canonical::Digest,
     clock::ActiveClock,
     envelope::{
-        FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent,
+        FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent,
         ToolRequest, TranscriptHead,
     },
     guard::{BudgetGuard, LoopGuard},
@@ -60,6 +60,19 @@ pub struct RunState {
     pub notes: Vec<PlannerNote>,
     pub reported: VecDeque<ToolEvent>,
     pub outcome: Option<Outcome>,
+    /// Turns in which the model called tools.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tool_turns: u32,
+    /// The model the run asks; runs of older builds do not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// How the agent's output schema is enforced; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<Enforcement>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// One call of the current turn.
@@ -77,6 +90,8 @@ pub enum CallState {
     Confirming {
         await_id: AwaitId,
     },
+    /// The caller executes it, once the calls before it have their results.
+    Queued,
     /// Somebody outside executes it.
     External {
         await_id: AwaitId,
@@ -109,13 +124,13 @@ pub struct Pause {
 }
 
 impl RunState {
-    pub(super) fn new(policy: Policy, tools: ToolTable, agent_digest: Digest, head: TranscriptHead) -> Self {
+    pub(super) fn new(policy: Policy, opened: OpenOutput) -> Self {
         Self {
             policy,
-            tools,
-            agent_digest,
+            tools: opened.tools,
+            agent_digest: opened.agent_digest,
             turn: 0,
-            head,
+            head: opened.head,
             clock: ActiveClock::default(),
             planning: false,
             executed: 0,
@@ -136,7 +151,15 @@ impl RunState {
             notes: Vec::new(),
             reported: VecDeque::new(),
             outcome: None,
+            tool_turns: 0,
+            model_id: opened.model_id,
+            enforcement: opened.enforcement,
         }
+    }
+
+    /// Whether every call of the current turn has its result.
+    pub(super) fn batch_is_done(&self) -> bool {
+        self.batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. }))
     }
 
     /// Whether anything is in flight on the run's behalf.

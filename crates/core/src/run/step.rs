@@ -48,7 +48,8 @@ impl Run {
         self.state.awaits.next_expiry()
     }
 
-    /// Lets time act: awaits expire, and a used-up budget turns the run to its finaliser.
+    /// Lets time act: awaits expire, a used-up budget turns the run to its finaliser, and the caller's own calls whose
+    /// turn has come are handed out.
     pub fn tick(&mut self, now: Timestamp) {
         if self.state.outcome.is_some() {
             return;
@@ -59,6 +60,19 @@ impl Run {
         if self.state.finalize.is_none() && self.state.out_of_time(now) {
             self.finalize(FinalizeReason::TimeBudget, now);
         }
+        if self.used_all_tool_turns() {
+            self.finalize(FinalizeReason::ToolTurns, now);
+        }
+        if self.state.outcome.is_none() {
+            self.hand_out_queued(now);
+        }
+    }
+
+    /// Whether the model would be asked next although it has called tools as often as it may.
+    fn used_all_tool_turns(&self) -> bool {
+        let state = &self.state;
+        let idle = !state.is_working() && state.awaits.is_empty() && state.batch_is_done();
+        idle && state.policy.max_tool_turns.is_some_and(|max| state.tool_turns >= max)
     }
 
     /// Turns the run to its finaliser. What has not begun will not begin; what runs may end.
@@ -73,6 +87,7 @@ impl Run {
             FinalizeReason::ToolCap => (ToolErrorKind::ToolCap, "the run has used all its tool calls"),
             FinalizeReason::FailureCap => (ToolErrorKind::Cancelled, "too many calls in a row have failed"),
             FinalizeReason::Loop => (ToolErrorKind::LoopDetected, "the run repeats itself"),
+            FinalizeReason::ToolTurns => (ToolErrorKind::ToolCap, "the run has used all its turns with tool calls"),
         };
         self.refuse_unstarted(&ToolError::new(kind, format!("not executed: {why}")), CallStatus::Refused, now);
     }
@@ -84,9 +99,10 @@ impl Run {
             self.close_await(&id, AwaitClosure::Abandoned, None, None);
         }
         let unstarted = |state: &RunState| -> Vec<_> {
-            let open = state.batch.iter().filter(|slot| {
-                matches!(slot.state, CallState::Ready | CallState::Confirming { .. } | CallState::External { .. })
-            });
+            let open = state
+                .batch
+                .iter()
+                .filter(|slot| !matches!(slot.state, CallState::Running { .. } | CallState::Done { .. }));
             open.map(|slot| slot.request.tool_call_id.clone()).collect()
         };
         for call in unstarted(&self.state) {

@@ -162,6 +162,11 @@ pub(super) struct Failure {
 }
 
 impl Failure {
+    /// Whether the turn will answer in the end; one that never does says its text before it fails.
+    pub(super) fn passes(&self) -> bool {
+        self.times.is_some()
+    }
+
     pub(super) fn strikes(&self, attempt: u32) -> bool {
         self.times.is_none_or(|times| attempt <= times)
     }

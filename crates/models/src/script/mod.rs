@@ -82,12 +82,15 @@ impl Model for ScriptModel {
     async fn respond(&self, request: ModelRequest, sink: &mut dyn DeltaSink) -> Result<ModelResponse, ModelError> {
         let turn = self.turn(&request)?;
         wait(&request.cancel, turn.delay_ms).await?;
-        if let Some(failure) = turn.error.as_ref().filter(|failure| failure.strikes(request.attempt)) {
+        let failure = turn.error.as_ref().filter(|failure| failure.strikes(request.attempt));
+        if let Some(failure) = failure.filter(|failure| failure.passes()) {
             return Err(failure.to_model_error());
         }
 
         let placeholders = Placeholders::new(&request);
-        if let Some(thinking) = &turn.thinking {
+        let thinks = request.reasoning_level != Some(0);
+        let thought = turn.thinking.clone().filter(|_| thinks);
+        if let Some(thinking) = &thought {
             sink.push(Delta::Thinking(thinking.clone())).await?;
         }
         let mut text = String::new();
@@ -99,15 +102,18 @@ impl Model for ScriptModel {
             sink.push(Delta::Text(piece)).await?;
         }
 
+        if let Some(failure) = failure {
+            return Err(failure.to_model_error());
+        }
         let (tool_calls, awaits) = play::requests(&turn, request.call_index);
         let model = format!("{SCHEME}:{}", request.model);
-        let thinking = turn.thinking.as_deref().unwrap_or_default();
+        let thinking = thought.as_deref().unwrap_or_default();
         let usage = match &turn.usage {
             Some(usage) => play::reported(usage, model),
             None => play::estimated(&request, &[thinking, &text], &tool_calls, model),
         };
         let stop = turn.stop.clone().unwrap_or_else(|| play::default_stop(&turn).to_owned());
-        Ok(ModelResponse { text, thinking: turn.thinking, tool_calls, awaits, notes: Vec::new(), stop, usage })
+        Ok(ModelResponse { text, thinking: thought, tool_calls, awaits, notes: Vec::new(), stop, usage })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_core::{
     ids::CallId,
     message::{Message, Part, Role},
@@ -114,14 +114,17 @@ fn tool_results(messages: &[Message]) -> Vec<String> {
 }
 
 fn render(content: &Value, is_error: bool) -> String {
-    let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-    if is_error { format!("ERROR: {text}") } else { text }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if !is_error {
+        return text(content);
+    }
+    // A tool that says no says it in its own words; any other failure says what kind it is, too.
+    let plain = *content == json!({"error": content["error"], "kind": "tool_failed"});
+    format!("ERROR: {}", text(if plain { &content["error"] } else { content }))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::{ToolDeclaration, script::fixtures::request};
 
@@ -172,6 +175,24 @@ mod tests {
         );
         assert_eq!(fill(messages, "{{last_tool_result}}"), r#"ERROR: {"kind":"timeout"}"#);
         assert_eq!(fill(vec![], "[{{all_tool_results}}{{last_tool_result}}]"), "[]");
+    }
+
+    #[test]
+    fn what_a_tool_says_itself_stands_as_it_is_and_other_failures_say_their_kind() {
+        let cases = [
+            (json!({"error": "Local tool 'add' failed: no", "kind": "tool_failed"}), "Local tool 'add' failed: no"),
+            (json!({"error": "no", "kind": "tool_input_invalid"}), r#"{"error":"no","kind":"tool_input_invalid"}"#),
+            (
+                json!({"error": "no", "kind": "tool_failed", "hint": 1}),
+                r#"{"error":"no","kind":"tool_failed","hint":1}"#,
+            ),
+        ];
+        for (content, expected) in cases {
+            let messages = vec![calls(&["a"]), results(&[("a", content.clone(), true)])];
+            let filled = fill(messages, "{{last_tool_result}}");
+            let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
+            assert_eq!(parsed(filled.strip_prefix("ERROR: ").unwrap()), parsed(expected), "{content}");
+        }
     }
 
     #[test]

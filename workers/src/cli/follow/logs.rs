@@ -191,8 +191,15 @@ mod tests {
     }
 
     fn end() -> EventBody {
-        let (turns, tool_calls, active_ms) = (1, 0, Millis(1));
-        EventBody::Cancelled { reason: "x".into(), turns, tool_calls, active_ms, usage: TokenUsage::default() }
+        EventBody::Cancelled {
+            reason: "x".into(),
+            turns: 1,
+            tool_calls: 0,
+            active_ms: Millis(1),
+            usage: TokenUsage::default(),
+            model: None,
+            structured_output: None,
+        }
     }
 
     async fn story(logs: &mut Logs) -> Vec<String> {

@@ -94,7 +94,7 @@ impl EventView {
             }
             EventBody::TurnRestarted { turn, attempt } => self.restart(turn, attempt),
             EventBody::AssistantMessage { text, turn, .. } => self.message(text, turn),
-            EventBody::Result { text, finalized, turns, tool_calls, active_ms, usage, .. } => {
+            EventBody::Result { text, error: None, finalized, turns, tool_calls, active_ms, usage, .. } => {
                 let mut shows = self.end_text();
                 // A finaliser's answer need not have been a message of its own.
                 if text != self.last_message {
@@ -170,11 +170,16 @@ impl EventView {
                 self.doing = "giving a last answer".to_owned();
                 vec![paint.attention(&format!("! finishing early: {}", early_words(reason)))]
             }
-            EventBody::Error { code, error, turns, tool_calls, active_ms, usage, .. } => {
+            EventBody::Error { code, failure, error, turns, tool_calls, active_ms, usage, .. } => {
                 let facts = facts(turns, tool_calls, active_ms, &usage);
+                let code = failure.unwrap_or(code);
                 vec![paint.bad(&format!("✗ failed: {code}: {}{facts}", one_line(&error, 1000)))]
             }
-            EventBody::Cancelled { reason, turns, tool_calls, active_ms, usage } => {
+            EventBody::Result { subtype, error: Some(error), turns, tool_calls, active_ms, usage, .. } => {
+                let facts = facts(turns, tool_calls, active_ms, &usage);
+                vec![paint.bad(&format!("✗ failed: {subtype}: {}{facts}", one_line(&error, 1000)))]
+            }
+            EventBody::Cancelled { reason, turns, tool_calls, active_ms, usage, .. } => {
                 let facts = facts(turns, tool_calls, active_ms, &usage);
                 vec![paint.bad(&format!("✗ cancelled: {}{facts}", one_line(&reason, 200)))]
             }
@@ -306,6 +311,7 @@ fn early_words(reason: FinalizeReason) -> &'static str {
         FinalizeReason::ToolCap => "all tool calls are used up",
         FinalizeReason::FailureCap => "too many calls in a row failed",
         FinalizeReason::Loop => "it repeated itself",
+        FinalizeReason::ToolTurns => "all turns with tool calls are used up",
     }
 }
 

@@ -55,9 +55,12 @@ const fn friendly(key: &'static str, fills: &'static str, shape: Shape) -> Field
 
 pub(super) static AGENT: Record = Record(&[
     required("id", Shape::Text, "\"my-agent\""),
+    optional("name", Shape::Text),
     optional("description", Shape::Text),
     required("model", Shape::Text, "\"script:demo\""),
     optional("systemPrompt", Shape::Text),
+    optional("reasoningLevel", Shape::Count),
+    optional("outputSchema", Shape::Record(&OUTPUT_SCHEMA)),
     optional("tools", Shape::List(&Shape::Record(&TOOL))),
     optional("policy", Shape::Record(&POLICY)),
     optional("guards", Shape::Record(&GUARDS)),
@@ -78,6 +81,16 @@ static TOOL: Record = Record(&[
     friendly("expiresIn", "expiresInMs", Shape::Duration),
     optional("expiresInMs", Shape::Millis),
     optional("onExpiry", EXPIRY),
+    optional("client", Shape::Json),
+    optional("readOnly", Shape::Flag),
+    optional("retain", Shape::Flag),
+    optional("outputSchema", Shape::Json),
+]);
+
+static OUTPUT_SCHEMA: Record = Record(&[
+    optional("name", Shape::Text),
+    required("schema", Shape::Json, "{ type = \"object\" }"),
+    optional("enforcement", Shape::Choice(&["best_effort", "strict"])),
 ]);
 
 static CONFIRMATION: Record = Record(&[
@@ -96,6 +109,7 @@ static POLICY: Record = Record(&[
     optional("allowedTags", Shape::List(&Shape::Text)),
     optional("deniedTags", Shape::List(&Shape::Text)),
     optional("maxToolCalls", Shape::Count),
+    optional("maxToolTurns", Shape::Count),
     optional("maxConsecutiveFailedToolCalls", Shape::Count),
     friendly("timeBudget", "timeBudgetMs", Shape::Duration),
     optional("timeBudgetMs", Shape::Millis),

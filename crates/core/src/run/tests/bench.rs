@@ -48,6 +48,8 @@ pub(super) fn bench(policy: Value, agent: Value) -> Bench {
         tools: ToolTable::of(&definition).unwrap(),
         policy: AgentPolicy { policy: definition.policy, guards: definition.guards },
         head: TranscriptHead::default(),
+        model_id: Some(definition.model),
+        enforcement: definition.output_schema.map(|output| output.enforcement),
     };
     Bench { run: Run::open(input, opened), now: Timestamp(1_000) }
 }
@@ -81,24 +83,31 @@ impl Bench {
         let turn = self.run.state().turn;
         let tool_calls: Vec<ToolRequest> =
             calls.iter().enumerate().map(|(index, (name, args))| request(turn, index, name, args)).collect();
-        let message = Message::assistant("done");
-        let message_ref = crate::envelope::BlobRef { digest: Digest::of(&message).unwrap(), bytes: 70 };
         let is_final = tool_calls.is_empty() && awaits.is_empty();
-        let final_response = is_final.then_some(FinalFacts { message: Some(message), message_ref });
+        let final_response = is_final.then(|| last_message("done"));
+        self.planned(PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() }, None);
+    }
+
+    /// The turn that was begun: the model gives this last message, and stops for this reason.
+    pub(super) fn answers(&mut self, facts: FinalFacts, stop: &str) {
+        self.planned(PlanResult { final_response: Some(facts), ..PlanResult::default() }, Some(stop.to_owned()));
+    }
+
+    fn planned(&mut self, result: PlanResult, finish_reason: Option<String>) {
         let output = PlanActivityOutput {
             v: VERSION,
-            result: PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() },
+            result,
             transcript: Vec::new(),
             usage: TokenUsage::default(),
             head: self.run.state().head.push(Digest::ZERO),
-            finish_reason: None,
+            finish_reason,
             extra: Extra::new(),
         };
         self.run.plan_succeeded(output, self.now);
     }
 
     pub(super) fn plan_fails(&mut self, timed_out: bool) {
-        let failure = PlanFailure { timed_out, message: "no answer".to_owned(), error_class: None, retryable: false };
+        let failure = PlanFailure { timed_out, ..PlanFailure::new("no answer") };
         self.run.plan_failed(failure, self.now);
     }
 
@@ -155,10 +164,24 @@ impl Bench {
         self.answer(id, AnswerBody::ToolResults { results: serde_json::from_value(results).unwrap() })
     }
 
+    /// Gives a result, addressed by its call.
+    pub(super) fn result_of(&mut self, call: &str, fields: Value) -> AnswerStatus {
+        let mut answer = json!({"toolCallId": call, "actor": "sdk"});
+        answer.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        self.run.answer_call(serde_json::from_value(answer).unwrap(), self.now).status
+    }
+
     /// The events since the last look, in words.
     pub(super) fn log(&mut self) -> Vec<String> {
         self.run.record_input().outbox.events.iter().map(|event| words(&event.body)).collect()
     }
+}
+
+/// A last message that nothing speaks against.
+pub(super) fn last_message(text: &str) -> FinalFacts {
+    let message = Message::assistant(text);
+    let message_ref = crate::envelope::BlobRef { digest: Digest::of(&message).unwrap(), bytes: 70 };
+    FinalFacts { message: Some(message), message_ref, flaw: None, schema_fit: None }
 }
 
 /// A call's arguments always travel; `null` stands for arguments that do not fit the tool's schema.
@@ -211,9 +234,13 @@ pub(super) fn words(event: &EventBody) -> String {
         EventBody::LoopDetected { consecutive_count, hard_cutoff, .. } => {
             format!("loop of {consecutive_count}{}", if *hard_cutoff { ", cut off" } else { "" })
         }
+        EventBody::ToolBudgetExceeded { tool, max_calls, call_index } => {
+            format!("{tool} budget {max_calls}, attempt {call_index}")
+        }
         EventBody::AwaitOpened { item } => format!("{} opened", item.id),
         EventBody::AwaitClosed { await_id, outcome, .. } => format!("{await_id} {}", word(outcome)),
         EventBody::LocalToolCall { tool_use_id, .. } => format!("{tool_use_id} handed out"),
+        EventBody::LocalToolResultIn { tool_use_id, .. } => format!("{tool_use_id} result in"),
         EventBody::ChildRunLinked { child_run_id, .. } => format!("{child_run_id} begun"),
         EventBody::SignalRejected { signal, message } => format!("{signal} rejected: {message}"),
         EventBody::AnswerRejected { await_id, status, .. } => format!("{await_id} rejected: {}", word(status)),

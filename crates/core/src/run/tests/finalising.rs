@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::bench::{Bench, bench, result_words, results};
 use crate::{
-    envelope::{AwaitRequest, CallStatus, FinalizeReason, OutboxMessage, Termination, ToolErrorKind},
+    envelope::{AnswerBody, AwaitRequest, CallStatus, FinalizeReason, OutboxMessage, Termination, ToolErrorKind},
     failure::RunFailureKind,
     run::{Outcome, PlanOrder, Step},
     time::Millis,
@@ -15,7 +15,7 @@ type Script = fn(&mut Bench) -> PlanOrder;
 
 #[test]
 fn every_cap_ends_in_one_plan_without_tools_that_takes_no_longer_than_the_grace() {
-    let cases: [(_, _, Script, _, &str); 4] = [
+    let cases: [(_, _, Script, _, &str); 5] = [
         (
             json!({"timeBudgetMs": 100}),
             FinalizeReason::TimeBudget,
@@ -64,6 +64,20 @@ fn every_cap_ends_in_one_plan_without_tools_that_takes_no_longer_than_the_grace(
             "The same tool calls were made again and again.",
             "call-2-0 refused loop_detected",
         ),
+        (
+            json!({"maxToolTurns": 2}),
+            FinalizeReason::ToolTurns,
+            |bench| {
+                for turn in 0..2 {
+                    bench.turn(&[("read", json!({"turn": turn}))]);
+                    bench.dispatch();
+                    bench.ok(&format!("call-{turn}-0"));
+                }
+                bench.begin()
+            },
+            "The number of turns with tool calls for this task is used up.",
+            "call-1-0 ok",
+        ),
     ];
     for (mut policy, reason, script, why, result) in cases {
         policy["finalizerGraceMs"] = json!(700);
@@ -85,6 +99,31 @@ fn every_cap_ends_in_one_plan_without_tools_that_takes_no_longer_than_the_grace(
         let last: Vec<String> = results.iter().map(result_words).collect();
         assert_eq!(last, [format!("call-{turn}-0 refused policy_denied")], "{reason:?}");
     }
+}
+
+#[test]
+fn turns_with_tools_are_counted_whatever_became_of_their_calls_and_others_are_not() {
+    let mut bench = bench(json!({"maxToolTurns": 2}), json!({"guards": {"loopDetection": false}}));
+    bench.turn(&[("nope", json!({}))]);
+    bench.begin();
+    let question = json!([{"kind": "clarification", "question": "which?"}]);
+    bench.says(&[], serde_json::from_value(question.clone()).unwrap());
+    bench.answer("await-1", AnswerBody::Clarification { answer: "this".to_owned() });
+    // The last turn with tools also asks something: that is waited for.
+    bench.begin();
+    bench.says(&[("read", json!({}))], serde_json::from_value(question).unwrap());
+    bench.dispatch();
+    bench.ok("call-2-0");
+    assert_eq!((bench.step(), bench.run.state().finalize), (Step::Wait, None));
+    bench.answer("await-2", AnswerBody::Clarification { answer: "that".to_owned() });
+    let finaliser = bench.begin().input;
+    assert_eq!(finaliser.finalize.map(|end| end.reason), Some(FinalizeReason::ToolTurns));
+}
+
+#[test]
+fn a_run_without_turns_for_tools_is_asked_for_its_last_answer_at_once() {
+    let mut bench = bench(json!({"maxToolTurns": 0}), json!({}));
+    assert_eq!(bench.begin().input.finalize.map(|end| end.reason), Some(FinalizeReason::ToolTurns));
 }
 
 #[test]

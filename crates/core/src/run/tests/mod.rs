@@ -3,8 +3,10 @@
 mod bench;
 mod carrying;
 mod children;
+mod client_tools;
 mod confirmations;
 mod control;
+mod endings;
 mod expiry;
 mod finalising;
 mod guards;

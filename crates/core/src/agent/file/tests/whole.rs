@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{
-        AgentDefinition, ConfirmationSpec, ToolKind, ToolSpec,
+        AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, OutputSchema, ToolKind, ToolSpec,
         file::{
             parse,
             shape::{AGENT, Record, Shape},
@@ -40,11 +40,22 @@ fn full() -> AgentDefinition {
             agent: None,
             expires_in_ms: None,
             on_expiry: None,
+            client: None,
+            read_only: false,
+            retain: false,
+            output_schema: Some(json!({"type": "string"})),
         },
         ToolSpec { agent: Some("helper".into()), ..ToolSpec::new("ask".into(), ToolKind::Agent) },
         ToolSpec {
             expires_in_ms: Some(Millis::from_secs(7 * 86_400)),
             on_expiry: Some(ExpiryOutcome::Replan),
+            client: Some(ClientTool::McpLocal {
+                server: "desk".to_owned(),
+                server_info: None,
+                tool_name: "desk_sign".to_owned(),
+            }),
+            read_only: true,
+            retain: true,
             ..ToolSpec::new("sign".into(), ToolKind::External)
         },
     ];
@@ -54,6 +65,7 @@ fn full() -> AgentDefinition {
         allowed_tags: Some(vec!["write".to_owned()]),
         denied_tags: Some(vec!["slow".to_owned()]),
         max_tool_calls: Some(100),
+        max_tool_turns: Some(50),
         max_consecutive_failed_tool_calls: Some(3),
         time_budget_ms: Some(Millis::from_secs(600)),
         plan_timeout_ms: Some(Millis::from_secs(90)),
@@ -70,9 +82,12 @@ fn full() -> AgentDefinition {
     };
     let helper = AgentDefinition {
         id: "helper".into(),
+        name: None,
         description: String::new(),
         model: "script:echo".to_owned(),
         system_prompt: String::new(),
+        reasoning_level: None,
+        output_schema: None,
         tools: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides { loop_detection: Some(LoopDetection::Enabled(false)), tool_budgets: None },
@@ -80,9 +95,16 @@ fn full() -> AgentDefinition {
     };
     AgentDefinition {
         id: "everything".into(),
+        name: Some("Everything".to_owned()),
         description: "Uses every field.".to_owned(),
         model: "script:demo".to_owned(),
         system_prompt: "Be brief.".to_owned(),
+        reasoning_level: Some(30),
+        output_schema: Some(OutputSchema {
+            name: "report".to_owned(),
+            schema: json!({"type": "object"}),
+            enforcement: Enforcement::Strict,
+        }),
         tools,
         policy,
         guards,
@@ -92,9 +114,12 @@ fn full() -> AgentDefinition {
 
 const FULL_TOML: &str = r#"
 id = "everything"
+name = "Everything"
 description = "Uses every field."
 model = "script:demo"
 system_prompt = "Be brief."
+reasoning_level = 30
+output_schema = { name = "report", schema = { type = "object" }, enforcement = "strict" }
 
 [[tools]]
 name = "notes.add"
@@ -102,6 +127,7 @@ description = "Adds a note."
 tags = ["write"]
 timeout = "30s"
 idempotent = true
+output_schema = { type = "string" }
 confirmation = { title = "Keep it?", prompt = "Keep {text}?", expires_in = "1h", on_expiry = "deny" }
 
 [tools.input_schema]
@@ -119,6 +145,9 @@ name = "sign"
 kind = "external"
 expires_in = "7d"
 on_expiry = "replan"
+client = { kind = "mcp_local", server = "desk", toolName = "desk_sign" }
+read_only = true
+retain = true
 
 [policy]
 per_turn_max_tool_calls = 4
@@ -126,6 +155,7 @@ restrict_to_tool = "notes.add"
 allowed_tags = ["write"]
 denied_tags = ["slow"]
 max_tool_calls = 100
+max_tool_turns = 50
 max_consecutive_failed_tool_calls = 3
 time_budget = "10m"
 plan_timeout = "1m 30s"

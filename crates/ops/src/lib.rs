@@ -1,4 +1,7 @@
 //! Operating runs: start, look, steer, answer, cancel. Straight over Temporal and the store.
+//!
+//! The command line and the API both operate runs through here. What does not live here: who may do what, and how it is
+//! shown.
 
 mod durable;
 mod error;
@@ -13,7 +16,7 @@ use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     awaits::AwaitView,
     canonical,
-    envelope::{Answer, AnswerReply, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
+    envelope::{Answer, AnswerReply, CallAnswer, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
     ids::{RunId, WorkspaceId},
 };
 use windlass_store::Store;
@@ -54,6 +57,12 @@ impl RunOps {
         &self.workspace
     }
 
+    /// The same for runs of another workspace.
+    #[must_use]
+    pub fn in_workspace(&self, workspace: WorkspaceId) -> Self {
+        Self { workspace, ..self.clone() }
+    }
+
     /// By workflow id only: a run continues as new and its handle must follow.
     fn handle(&self, run: &RunId) -> WorkflowHandle<Client, RunWorkflow> {
         self.client.get_workflow_handle::<RunWorkflow>(run.to_string())
@@ -80,6 +89,13 @@ impl RunOps {
     /// Answers an await and waits for the run's reply.
     pub async fn answer(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, OpsError> {
         let updated = self.handle(run).execute_update(RunWorkflow::answer, payload(answer), Default::default()).await;
+        updated.map_err(|error| OpsError::update(run, &error))
+    }
+
+    /// Gives the result of one call that somebody outside executes, and waits for the run's reply.
+    pub async fn tool_result(&self, run: &RunId, answer: &CallAnswer) -> Result<AnswerReply, OpsError> {
+        let updated =
+            self.handle(run).execute_update(RunWorkflow::tool_result, payload(answer), Default::default()).await;
         updated.map_err(|error| OpsError::update(run, &error))
     }
 

@@ -1,0 +1,131 @@
+//! Calls that somebody outside executes: handed out all at once, or in turn if they are the caller's own.
+//!
+//! What an answer to one does is in `answers`; what its expiry does, too.
+
+use super::{CallSlot, CallState, Run};
+use crate::{
+    agent::{HandOut, ToolDispatch},
+    awaits::{AwaitKind, ExpiryOutcome, NewAwait},
+    envelope::ToolRequest,
+    event::EventBody,
+    failure::{RunFailure, RunFailureKind},
+    ids::{CallId, ToolName},
+    time::Timestamp,
+};
+
+impl Run {
+    /// A call that may be executed takes its place in the batch.
+    pub(super) fn place(&mut self, request: ToolRequest, now: Timestamp) {
+        match self.outside(&request.name) {
+            None => self.state.batch.push(CallSlot { request, state: CallState::Ready }),
+            Some(Outside { client: Some(_), .. }) => {
+                self.state.batch.push(CallSlot { request, state: CallState::Queued });
+            }
+            Some(outside) => {
+                let new = outside.wait_for(&request);
+                self.hand_out(vec![request], new, now);
+            }
+        }
+    }
+
+    /// Calls somebody outside executes.
+    pub(super) fn hand_out(&mut self, calls: Vec<ToolRequest>, new: NewAwait, now: Timestamp) {
+        let await_id = self.open_await(new, now);
+        for request in calls {
+            self.outgoing.event(EventBody::LocalToolCall {
+                tool_use_id: request.tool_call_id.clone(),
+                name: request.name.clone(),
+                args: request.payload.clone(),
+                await_id: await_id.clone(),
+            });
+            self.state.batch.push(CallSlot { request, state: CallState::External { await_id: await_id.clone() } });
+        }
+    }
+
+    /// Hands out the caller's own calls whose turn has come. A call waits for those before it, except that calls which
+    /// change nothing do not wait for one another.
+    pub(super) fn hand_out_queued(&mut self, now: Timestamp) {
+        if self.state.pause.is_some() {
+            return;
+        }
+        for index in self.whose_turn_it_is() {
+            let request = self.state.batch[index].request.clone();
+            let Some(outside) = self.outside(&request.name) else { continue };
+            // Its place in call order is kept while it is handed out.
+            let after = self.state.batch.split_off(index + 1);
+            self.state.batch.pop();
+            self.hand_out(vec![request.clone()], outside.wait_for(&request), now);
+            self.state.batch.extend(after);
+        }
+    }
+
+    fn whose_turn_it_is(&self) -> Vec<usize> {
+        let mut due = Vec::new();
+        let (mut any_open, mut change_open) = (false, false);
+        for (index, slot) in self.state.batch.iter().enumerate() {
+            let Some(Outside { client: Some(how), .. }) = self.outside(&slot.request.name) else { continue };
+            if matches!(slot.state, CallState::Done { .. }) {
+                continue;
+            }
+            let waits = match how {
+                HandOut::Together => change_open,
+                HandOut::InTurn => any_open,
+            };
+            if matches!(slot.state, CallState::Queued) && !waits {
+                due.push(index);
+            }
+            any_open = true;
+            change_open |= how == HandOut::InTurn;
+        }
+        due
+    }
+
+    /// A person approved: the call may begin, or is handed out if somebody outside executes it.
+    pub(super) fn approve(&mut self, call: &CallId, now: Timestamp) {
+        let Some(index) = self.state.batch.iter().position(|slot| slot.request.tool_call_id == *call) else { return };
+        let after = self.state.batch.split_off(index + 1);
+        if let Some(slot) = self.state.batch.pop() {
+            self.place(slot.request, now);
+        }
+        self.state.batch.extend(after);
+    }
+
+    /// The caller's own tool among these, if there is one: its caller must answer in time.
+    pub(super) fn timed_out_locally<'a>(&self, mut tools: impl Iterator<Item = &'a ToolName>) -> Option<RunFailure> {
+        let own = |name: &&ToolName| self.outside(name).is_some_and(|outside| outside.client.is_some());
+        let message = format!("Timed out waiting for local tool result: {}", tools.find(own)?);
+        Some(RunFailure::new(RunFailureKind::LocalToolTimedOut, message).of_class("local_timeout"))
+    }
+
+    fn outside(&self, name: &ToolName) -> Option<Outside> {
+        match self.state.tools.get(name)?.dispatch {
+            ToolDispatch::External { expires_in_ms, on_expiry, client } => {
+                Some(Outside { expires_in: expires_in_ms, on_expiry, client })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How a tool that is executed outside is waited for.
+struct Outside {
+    expires_in: Option<crate::time::Millis>,
+    on_expiry: Option<ExpiryOutcome>,
+    client: Option<HandOut>,
+}
+
+impl Outside {
+    fn wait_for(&self, request: &ToolRequest) -> NewAwait {
+        let unanswered = if self.client.is_some() { ExpiryOutcome::Fail } else { ExpiryOutcome::Replan };
+        NewAwait {
+            kind: AwaitKind::ExternalTools,
+            title: None,
+            prompt: format!("Result wanted for {}", request.name),
+            calls: vec![super::planning::awaited(request)],
+            questions: Vec::new(),
+            expires_in: self.expires_in,
+            on_expiry: self.on_expiry.unwrap_or(unanswered),
+            default_answer: None,
+        }
+    }
+}
