@@ -100,7 +100,7 @@ impl WorkerArgs {
     /// The same models, as callers of the API choose among them.
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
         let models: Vec<ModelInfo> = self.scripts()?.names().map(|name| ModelInfo::of(SCHEME, name)).collect();
-        let demo = models.iter().find(|model| model.vendor_model_id == "demo").or(models.first());
+        let demo = models.iter().find(|model| model.vendor_model_id == "demo").or_else(|| models.first());
         Ok(Catalogue { default_model_id: demo.map(|model| model.id.clone()), models })
     }
 
