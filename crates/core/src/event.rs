@@ -222,6 +222,8 @@ pub enum EventBody {
         subtype: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_class: Option<String>,
         finish_reason: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finalized: Option<FinalizeReason>,

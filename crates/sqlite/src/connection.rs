@@ -29,6 +29,8 @@ const LOG_KEPT: i64 = 128 * 1024 * 1024;
 pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sql = configured(Connection::open_with_flags(path, flags)?)?;
+    // Only a file that is created with it can give free pages back step by step; to another one it means nothing.
+    sql.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     enable_wal(&sql)?;
     // In this mode checkpoints and the log's header are still synced, so that no crash can tear the file.
     sql.pragma_update(None, "synchronous", "NORMAL")?;

@@ -3,8 +3,6 @@
 //! Programs look at [`StoreError::kind`] and [`StoreError::retryable`], documentation and logs at [`StoreError::code`],
 //! people at the message. Codes are stable: they are never reused and never change their meaning.
 
-use std::path::PathBuf;
-
 use windlass_core::{
     envelope::TranscriptHead,
     ids::{CallId, RunId, SessionId, WorkspaceId},
@@ -59,6 +57,14 @@ pub enum StoreError {
     #[error("session {session} of workspace {workspace} has ended; start a new session")]
     SessionEnded { workspace: WorkspaceId, session: SessionId },
 
+    #[error(
+        "session {session} of workspace {workspace} already exists with another {field}; create it under another id"
+    )]
+    SessionExists { workspace: WorkspaceId, session: SessionId, field: &'static str },
+
+    #[error("key {id} already exists; make a new one")]
+    KeyExists { id: String },
+
     #[error("stored data is damaged: {detail}; stop writing and restore the database from a backup")]
     Corrupt { detail: String },
 
@@ -66,10 +72,9 @@ pub enum StoreError {
     Unavailable { action: &'static str, detail: String },
 
     #[error(
-        "{} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build",
-        path.display()
+        "{database} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build"
     )]
-    NewerSchema { path: PathBuf, found: usize, supported: usize },
+    NewerSchema { database: String, found: usize, supported: usize },
 
     #[error("{argument} is not valid: {problem}")]
     InvalidArgument { argument: &'static str, problem: String },
@@ -82,10 +87,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A digest that refers to nothing.
+    pub(crate) fn missing_body(argument: &'static str) -> Self {
+        Self::InvalidArgument { argument, problem: "no such body is stored; store it first".to_owned() }
+    }
+
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::RunNotFound { .. } => ErrorKind::NotFound,
             Self::RunExists { .. }
+            | Self::SessionExists { .. }
+            | Self::KeyExists { .. }
             | Self::TranscriptConflict { .. }
             | Self::EventConflict { .. }
             | Self::CallConflict { .. } => ErrorKind::Conflict,
@@ -116,6 +128,8 @@ impl StoreError {
             Self::CallNotClaimed { .. } => "STO0012",
             Self::Refused { .. } => "STO0013",
             Self::TurnGivenUp { .. } => "STO0014",
+            Self::SessionExists { .. } => "STO0015",
+            Self::KeyExists { .. } => "STO0016",
         }
     }
 

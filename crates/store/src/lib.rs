@@ -5,11 +5,22 @@
 //! break its own promises (a gap in `seq`, an event after the terminal one, a body that does not match its digest) and
 //! nothing else.
 
+mod body;
+mod clock;
+mod ending;
+mod entry;
 mod error;
+mod opening;
+mod page;
+mod plain;
+pub mod postgres;
 mod rows;
 pub mod sqlite;
+mod sweeping;
 mod watch;
 
+#[cfg(test)]
+mod differential;
 #[cfg(test)]
 mod suite;
 
@@ -26,8 +37,10 @@ use windlass_core::{
 pub use self::{
     error::{ErrorKind, StoreError},
     rows::{
-        CallClaim, CallSettlement, FinishedCall, JournalledPlan, NewClaim, NewRun, NoteRow, PlanBegin, PlanBeginning,
-        PlanCommit, RecordBatch, RunFilter, RunPage, RunRow, SessionRow,
+        ApiKeyRow, CallClaim, CallSettlement, Compacted, Ending, FinishedCall, JournalledPlan, KeyHash, MessagePage,
+        NewApiKey, NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch,
+        ReservedRun, Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, SessionStatus,
+        Swept,
     },
     watch::EventWatch,
 };
@@ -39,19 +52,56 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 pub trait Store: Send + Sync + 'static {
     // --- sessions
 
+    /// Creates the session. A repeat returns it as it is.
+    async fn create_session(&self, session: NewSession) -> Result<SessionRow>;
+
+    async fn session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>>;
+
+    /// The most recently used first. A session that is used while somebody turns pages moves to the first page; no page
+    /// shows a session twice.
+    async fn sessions(&self, filter: SessionFilter) -> Result<SessionPage>;
+
+    /// No run can join it any more. `None` if there is no such session; ending it again changes nothing.
+    async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>>;
+
     /// The session, created on first use. Fails if it has ended.
     async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow>;
 
     /// The conversation so far: what successful runs added to it.
     async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>>;
 
+    /// The last `last` messages of the conversation, all without a number, that stand before the place `before`.
+    async fn session_page(
+        &self,
+        workspace: &WorkspaceId,
+        session: &SessionId,
+        before: Option<u64>,
+        last: Option<u32>,
+    ) -> Result<MessagePage>;
+
     // --- runs
+
+    /// Creates the run as queued, so that it is found before its workflow opens it. A repeat returns it as it is.
+    async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow>;
+
+    /// Forgets a run that was reserved and that nothing has happened to: its workflow could not be started. Returns
+    /// whether there was such a run.
+    async fn withdraw_run(&self, run: &RunId) -> Result<bool>;
 
     /// Creates the run with its first messages and its `started` event, and links it to its parent. A repeat returns
     /// what the first call created.
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead>;
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>>;
+
+    /// The run if it is of this workspace. Whoever asks on behalf of a workspace uses this, so that another's runs look
+    /// like runs that do not exist.
+    async fn run_in(&self, workspace: &WorkspaceId, run: &RunId) -> Result<Option<RunRow>> {
+        Ok(self.run(run).await?.filter(|row| row.workspace == *workspace))
+    }
+
+    /// All of what the run said last, or of what it had said when it failed: its row has only the beginning.
+    async fn final_text(&self, run: &RunId) -> Result<Option<String>>;
 
     /// Newest first.
     async fn runs(&self, filter: RunFilter) -> Result<RunPage>;
@@ -107,6 +157,30 @@ pub trait Store: Send + Sync + 'static {
     async fn put_blob(&self, body: Value) -> Result<BlobRef>;
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Value>>;
+
+    // --- keys of the API
+
+    async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow>;
+
+    /// The key, revoked or not.
+    async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>>;
+
+    /// The keys of a workspace, the newest first.
+    async fn keys(&self, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>>;
+
+    /// `None` if the workspace has no such key; revoking it again changes nothing.
+    async fn revoke_key(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>>;
+
+    /// Notes that a key was used. Costs a write at most once a minute.
+    async fn touch_key(&self, id: &str) -> Result<()>;
+
+    // --- housekeeping
+
+    /// Deletes one batch of what is over for long enough, with the bodies that nothing refers to any more.
+    async fn sweep(&self, retention: Retention) -> Result<Swept>;
+
+    /// Gives space that deleted rows have left back to the file system, as far as the database does not do that itself.
+    async fn compact(&self) -> Result<Compacted>;
 
     // --- notes, kept for the `notes` tools
 

@@ -1,10 +1,14 @@
-//! What goes into and comes out of a store.
+//! What goes into and comes out of a store: runs and their journals here, the rest in modules of its own.
+
+mod keys;
+mod retention;
+mod sessions;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_core::{
     canonical::Digest,
-    envelope::{Extra, Labels, PlanActivityOutput, ToolOutput, TranscriptHead},
+    envelope::{Extra, Labels, PlanActivityOutput, TokenUsage, ToolOutput, TranscriptHead},
     event::NewEvent,
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
     message::Message,
@@ -12,16 +16,45 @@ use windlass_core::{
     time::Timestamp,
 };
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionRow {
+use crate::{Result, StoreError};
+
+pub use self::{
+    keys::{ApiKeyRow, KeyHash, NewApiKey},
+    retention::{Compacted, Retention, Swept},
+    sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus},
+};
+
+/// A run as it is accepted, before any workflow has begun it.
+#[derive(Debug, Clone)]
+pub struct ReservedRun {
+    pub id: RunId,
     pub workspace: WorkspaceId,
-    pub id: SessionId,
-    pub created_at: Timestamp,
-    pub ended_at: Option<Timestamp>,
+    pub session: Option<SessionId>,
+    pub agent_id: AgentId,
+    pub model_id: String,
+    /// What whoever started it calls it.
+    pub name: Option<String>,
+    /// The accepted request, stored as a blob beforehand.
+    pub spec: Option<Digest>,
+    pub metadata: Labels,
+    /// What the run is asked; its beginning is kept.
+    pub input: String,
 }
 
-/// A run as it is opened.
+impl ReservedRun {
+    /// The run that stands under this id, if it could be the outcome of an earlier attempt.
+    pub(crate) fn same_as(&self, row: RunRow) -> Result<RunRow> {
+        let field = match () {
+            () if row.workspace != self.workspace => "workspace",
+            () if row.session != self.session => "session",
+            () if row.spec != self.spec => "spec",
+            () => return Ok(row),
+        };
+        Err(StoreError::RunExists { run: row.id, field })
+    }
+}
+
+/// A run as it is opened. Of a reserved one the name, the spec, the metadata, the input and the time stand.
 #[derive(Debug, Clone)]
 pub struct NewRun {
     pub id: RunId,
@@ -52,8 +85,15 @@ pub struct RunRow {
     pub workspace: WorkspaceId,
     pub session: Option<SessionId>,
     pub agent_id: AgentId,
-    pub agent_digest: Digest,
+    /// Unknown while the run is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_digest: Option<Digest>,
     pub model_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The accepted request, a blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Digest>,
     pub parent: Option<RunId>,
     pub parent_call: Option<CallId>,
     pub children: Vec<RunId>,
@@ -68,6 +108,30 @@ pub struct RunRow {
     pub closed_at: Option<Timestamp>,
     pub head: TranscriptHead,
     pub last_seq: u64,
+    /// How it ended, once it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+}
+
+/// What a run's row keeps of its terminal event. Facts that the event does not mention are absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ending {
+    /// The final text, or what there was of it, cut short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_preview: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u32>,
 }
 
 /// Which runs to list. All given conditions hold.
@@ -76,12 +140,18 @@ pub struct RunFilter {
     pub workspace: Option<WorkspaceId>,
     pub session: Option<SessionId>,
     pub agent_id: Option<AgentId>,
-    pub status: Option<RunStatus>,
+    pub model_id: Option<String>,
+    /// Any of these; empty means all.
+    pub statuses: Vec<RunStatus>,
     pub parent: Option<RunId>,
+    /// The run has all of these among its metadata.
+    pub metadata: Labels,
     /// From a previous page's `next`.
     pub cursor: Option<String>,
-    /// 50 when zero, 500 at most.
+    /// 50 when zero, 200 at most.
     pub limit: u32,
+    /// Count what the filter lets through on all pages.
+    pub total: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -89,6 +159,8 @@ pub struct RunFilter {
 pub struct RunPage {
     pub runs: Vec<RunRow>,
     pub next: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
 
 /// A turn on its way to the model, with what happened since the last one.

@@ -48,6 +48,8 @@ pub const MAX_DEPTH: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// Accepted, and not yet begun. Only a run's row says this; a run that decides anything is past it.
+    Queued,
     Running,
     /// For somebody's answer.
     Waiting,
@@ -60,6 +62,7 @@ pub enum RunStatus {
 impl RunStatus {
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
             Self::Running => "running",
             Self::Waiting => "waiting",
             Self::Paused => "paused",
@@ -203,6 +206,7 @@ impl Run {
 
     pub fn phase(&self) -> Phase {
         match self.status() {
+            RunStatus::Queued => Phase::Planning,
             RunStatus::Paused => Phase::Paused,
             RunStatus::Waiting => Phase::Waiting,
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Phase::Done,

@@ -12,12 +12,11 @@ use windlass_core::{
 
 use super::{
     access::Tx,
-    blobs::{self, Body},
+    blobs,
     columns::{Hex, Json, Text},
-    events::{self, Entry},
-    runs,
+    events, runs,
 };
-use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError};
+use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError, body::Body, entry::Entry};
 
 /// A finished call on its way into the journal.
 pub(super) struct Outcome {

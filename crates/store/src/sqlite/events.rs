@@ -1,49 +1,14 @@
 //! The append-only log of a run.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
-use windlass_core::{
-    event::{Event, EventBody, NewEvent},
-    ids::RunId,
-    run::{Phase, RunStatus},
-    time::Timestamp,
-};
+use serde_json::Value;
+use windlass_core::{event::Event, ids::RunId, time::Timestamp};
 
 use super::{
     access::Tx,
     columns::{Json, Uint, Word},
 };
-use crate::{Result, StoreError};
-
-/// An event as the log stores it.
-pub(super) struct Entry {
-    key: String,
-    kind: &'static str,
-    data: String,
-    /// What the run's row shows from now on.
-    shows: Option<(RunStatus, Phase)>,
-}
-
-impl Entry {
-    pub(super) fn of(event: &NewEvent) -> Result<Self> {
-        let data = event.body.data_text().map_err(|error| StoreError::InvalidArgument {
-            argument: "an event",
-            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
-        })?;
-        let shows = match event.body {
-            EventBody::Status { status, phase } => Some((status, phase)),
-            _ => None,
-        };
-        Ok(Self { key: event.key.clone(), kind: event.body.kind(), data, shows })
-    }
-
-    pub(super) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {
-        events.iter().map(Self::of).collect()
-    }
-
-    fn is_terminal(&self) -> bool {
-        EventBody::TERMINAL.contains(&self.kind)
-    }
-}
+use crate::{Result, StoreError, ending, entry::Entry};
 
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -75,7 +40,12 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
                 Word(phase)
             ])?;
         }
-        closed_at = entry.is_terminal().then_some(tx.now);
+        if let Some(ending) = &entry.ending {
+            closed_at = Some(tx.now);
+            tx.sql
+                .prepare_cached("UPDATE runs SET ending = ?2 WHERE id = ?1")?
+                .execute(params![run.as_str(), Json(ending)])?;
+        }
     }
     let news = last_seq > before;
     if news {
@@ -101,6 +71,17 @@ pub(super) fn list(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Res
         })
     })?;
     Ok(events.collect::<rusqlite::Result<_>>()?)
+}
+
+/// What the terminal event says last.
+pub(super) fn final_text(sql: &Connection, run: &RunId) -> Result<Option<String>> {
+    let data = sql
+        .prepare_cached(
+            "SELECT data FROM events JOIN runs ON run_id = id AND seq = last_seq WHERE id = ?1 AND closed_at IS NOT NULL",
+        )?
+        .query_row([run.as_str()], |row| row.get::<_, Json<Value>>(0))
+        .optional()?;
+    Ok(data.and_then(|Json(data)| ending::final_text(&data).map(str::to_owned)))
 }
 
 /// The newest `seq` and whether the log is closed.

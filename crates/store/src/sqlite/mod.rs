@@ -7,47 +7,46 @@
 //! disk. What an activity writes is acted on only after its completion, which the engine commits later to the same log
 //! and syncs: that sync covers the write too. A power failure before it loses both, and the activity is repeated and
 //! finds or repeats an idempotent write. The same holds for a blob, which nobody can reach before something that refers
-//! to it is written. Three kinds of writes wait nevertheless: the claim of a call that must not be executed twice,
-//! because the call begins before any completion; and sessions and notes, because they belong to no run and may answer a
-//! person. Readers of a log are not shown events that are not yet synced.
+//! to it is written, and for the reservation of a run, which counts only once its workflow is started. Some writes wait
+//! nevertheless: the claim of a call that must not be executed twice, because the call begins before any completion; and
+//! sessions, keys, notes and housekeeping, because they belong to no run and may answer a person. Readers of a log are not shown events that are not yet synced.
 
 mod access;
 mod blobs;
 mod calls;
 mod columns;
+mod compact;
+mod conversation;
 mod events;
 mod failure;
+mod filter;
+mod keys;
 mod notes;
 mod plans;
 mod poll;
 mod record;
+mod reservations;
 mod runs;
 mod sessions;
 mod store;
+mod sweep;
 mod transcript;
 
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use tokio::sync::Semaphore;
-use windlass_core::time::Timestamp;
 pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
 use self::poll::Poller;
+pub use crate::clock::{Clock, system_clock};
 use crate::{Result, StoreError, watch::Watchers};
 
 /// A released migration is never edited; a change of the schema is a new file at the end of the list.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
-
-/// Where the store's times come from.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_front_door.sql")];
 
 #[derive(Clone)]
 pub struct Options {
@@ -71,16 +70,6 @@ impl fmt::Debug for Options {
             .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
-}
-
-/// The system's clock.
-pub fn system_clock() -> Clock {
-    Arc::new(system_time)
-}
-
-fn system_time() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A [`Store`](crate::Store) in a SQLite file.

@@ -6,14 +6,8 @@ use windlass_core::{
     ids::RunId,
 };
 
-use super::{
-    access::Tx,
-    blobs::Body,
-    columns::Json,
-    events::{self, Entry},
-    transcript,
-};
-use crate::{JournalledPlan, PlanBeginning, Result, StoreError};
+use super::{access::Tx, columns::Json, events, runs, transcript};
+use crate::{JournalledPlan, PlanBeginning, Result, StoreError, body::Body, entry::Entry};
 
 /// A turn on its way to the model.
 pub(super) struct Beginning {
@@ -70,6 +64,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<Journ
     if let Entered::Response(plan) = entered(tx.sql, run, turn)? {
         return Ok(Some(*plan));
     }
+    runs::require(tx.sql, run)?;
     tx.sql
         .prepare_cached("INSERT INTO plans (run_id, turn) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
         .execute(params![run.as_str(), turn])?;

@@ -9,12 +9,10 @@ use windlass_core::{
 
 use super::{
     access::Tx,
-    blobs::Body,
     columns::{Uint, Word},
-    events::{self, Entry},
-    sessions, transcript,
+    conversation, events, transcript,
 };
-use crate::Result;
+use crate::{Result, body::Body, entry::Entry};
 
 /// A batch on its way into the store.
 pub(super) struct Batch {
@@ -36,7 +34,7 @@ pub(super) fn record(tx: &mut Tx<'_>, batch: &Batch) -> Result<TranscriptHead> {
         set_state(tx, batch, events.news)?;
     }
     if batch.closes_session_turn {
-        sessions::close_turn(tx.sql, &batch.run)?;
+        conversation::close_turn(tx, &batch.run)?;
     }
     Ok(messages.head)
 }

@@ -1,63 +1,41 @@
 //! The rows of runs: opening, reading and listing them.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
     envelope::TranscriptHead,
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
-    message::{Message, Role},
     run::{Phase, RunStatus},
     time::Timestamp,
 };
 
 use super::{
     access::Tx,
-    blobs::Body,
     columns::{Hex, Json, Uint, Word},
-    events::{self, Entry},
+    events,
+    filter::Filter,
     sessions, transcript,
 };
-use crate::{NewRun, Result, RunFilter, RunPage, RunRow, StoreError};
-
-const PREVIEW_CHARS: usize = 120;
-const DEFAULT_PAGE: u32 = 50;
-const LARGEST_PAGE: u32 = 500;
-
-/// A run on its way into the store.
-pub(super) struct Opening {
-    run: NewRun,
-    messages: Vec<Body>,
-    started: Entry,
-    input_preview: String,
-}
-
-impl Opening {
-    pub(super) fn of(run: NewRun) -> Result<Self> {
-        let Some(known) = run.messages.len().checked_sub(run.new_messages) else {
-            return Err(StoreError::InvalidArgument {
-                argument: "new_messages",
-                problem: format!("{} of {} messages cannot be new", run.new_messages, run.messages.len()),
-            });
-        };
-        let first_question = run.messages[known..].iter().find(|message| message.role == Role::User);
-        let input_preview = first_question.map(Message::plain_text).unwrap_or_default();
-        Ok(Self {
-            messages: Body::all_of(&run.messages)?,
-            started: Entry::of(&run.started)?,
-            input_preview: input_preview.chars().take(PREVIEW_CHARS).collect(),
-            run,
-        })
-    }
-}
+use crate::{
+    NewRun, Result, RunFilter, RunPage, RunRow, StoreError,
+    opening::Opening,
+    page::{self, Cursor},
+};
 
 pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
-    if let Some(head) = opened_before(tx.sql, run)? {
-        return Ok(head);
+    match known(tx.sql, run)? {
+        Known::Opened { opening_len } => {
+            let head = transcript::head_at(tx.sql, &run.id, opening_len)?;
+            return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
+        }
+        Known::Reserved => complete(tx, run)?,
+        Known::No => {
+            if let Some(session) = &run.session {
+                sessions::begun(tx, &run.workspace, session, &opening.input_preview)?;
+            }
+            insert(tx, opening)?;
+        }
     }
-    if let Some(session) = &run.session {
-        sessions::ensure(tx, &run.workspace, session)?;
-    }
-    insert(tx, opening)?;
     let head = transcript::append(tx, &run.id, TranscriptHead::default(), &opening.messages)?.head;
     events::append(tx, &run.id, std::slice::from_ref(&opening.started))?;
     Ok(head)
@@ -76,60 +54,42 @@ pub(super) fn get(sql: &Connection, run: &RunId) -> Result<Option<RunRow>> {
     found.map(|row| with_children(sql, row)).transpose()
 }
 
-pub(super) fn list(sql: &Connection, filter: &RunFilter) -> Result<RunPage> {
-    let limit = match filter.limit {
-        0 => DEFAULT_PAGE,
-        limit => limit.min(LARGEST_PAGE),
-    } as usize;
-    let wanted = [
-        ("workspace = ?", filter.workspace.as_ref().map(WorkspaceId::as_str)),
-        ("session = ?", filter.session.as_ref().map(SessionId::as_str)),
-        ("agent_id = ?", filter.agent_id.as_ref().map(AgentId::as_str)),
-        ("status = ?", filter.status.map(RunStatus::as_str)),
-        ("parent = ?", filter.parent.as_ref().map(RunId::as_str)),
-    ];
-    let mut conditions = vec!["true"];
-    let mut values: Vec<Box<dyn ToSql>> = Vec::new();
-    for (condition, value) in wanted.into_iter().filter_map(|(condition, value)| Some((condition, value?))) {
-        conditions.push(condition);
-        values.push(Box::new(value.to_owned()));
+pub(super) fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
+    let mut filter = Filter::new();
+    filter.is("workspace", wanted.workspace.as_ref().map(WorkspaceId::as_str));
+    filter.is("session", wanted.session.as_ref().map(SessionId::as_str));
+    filter.is("agent_id", wanted.agent_id.as_ref().map(AgentId::as_str));
+    filter.is("model_id", wanted.model_id.as_deref());
+    filter.is("parent", wanted.parent.as_ref().map(RunId::as_str));
+    filter.is_any("status", &wanted.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>());
+    filter.has("metadata", &wanted.metadata);
+    let total = wanted.total.then(|| filter.count(sql, "runs")).transpose()?;
+    if let Some(cursor) = &wanted.cursor {
+        filter.comes_after("created_at", &Cursor::parse(cursor)?);
     }
-    if let Some(cursor) = &filter.cursor {
-        let (created_at, id) = parse_cursor(cursor)?;
-        conditions.push("(created_at, id) < (?, ?)");
-        values.push(Box::new(Uint::from(created_at)));
-        values.push(Box::new(id.to_owned()));
-    }
+    let size = page::size(wanted.limit);
     // One more than wanted tells whether there is a next page.
     let mut rows: Vec<RunRow> = sql
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM runs WHERE {} ORDER BY created_at DESC, id DESC LIMIT {}",
-            conditions.join(" AND "),
-            limit + 1
+            filter.conditions(),
+            size + 1
         ))?
-        .query_map(rusqlite::params_from_iter(values), from_row)?
+        .query_map(filter.values().as_slice(), from_row)?
         .collect::<rusqlite::Result<_>>()?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(cursor_after);
+    let next = page::cut(&mut rows, size, |row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
     let runs = rows.into_iter().map(|row| with_children(sql, row)).collect::<Result<_>>()?;
-    Ok(RunPage { runs, next })
+    Ok(RunPage { runs, next, total })
 }
 
-fn cursor_after(row: &RunRow) -> String {
-    format!("{}.{}", row.created_at.0, row.id)
+/// What the store knows of a run that is to be opened.
+enum Known {
+    No,
+    Reserved,
+    Opened { opening_len: u64 },
 }
 
-fn parse_cursor(cursor: &str) -> Result<(Timestamp, &str)> {
-    let parts = cursor.split_once('.').and_then(|(at, id)| Some((Timestamp(at.parse().ok()?), id)));
-    parts.ok_or_else(|| StoreError::InvalidArgument {
-        argument: "cursor",
-        problem: format!("{cursor:?} did not come from a page; pass the previous page's `next` unchanged"),
-    })
-}
-
-/// The head that an earlier call with this id returned.
-fn opened_before(sql: &Connection, run: &NewRun) -> Result<Option<TranscriptHead>> {
+fn known(sql: &Connection, run: &NewRun) -> Result<Known> {
     let stored = sql
         .prepare_cached("SELECT workspace, session, agent_id, opening_len, execution FROM runs WHERE id = ?1")?
         .query_row([run.id.as_str()], |row| {
@@ -142,7 +102,7 @@ fn opened_before(sql: &Connection, run: &NewRun) -> Result<Option<TranscriptHead
             ))
         })
         .optional()?;
-    let Some((workspace, session, agent_id, Uint(opening_len), execution)) = stored else { return Ok(None) };
+    let Some((workspace, session, agent_id, Uint(opening_len), execution)) = stored else { return Ok(Known::No) };
     let conflict = |field| Err(StoreError::RunExists { run: run.id.clone(), field });
     if workspace != run.workspace.as_str() {
         return conflict("workspace");
@@ -150,13 +110,16 @@ fn opened_before(sql: &Connection, run: &NewRun) -> Result<Option<TranscriptHead
     if session.as_deref() != run.session.as_ref().map(SessionId::as_str) {
         return conflict("session");
     }
+    if execution.is_empty() {
+        return Ok(Known::Reserved);
+    }
     if agent_id != run.agent_id.as_str() {
         return conflict("agent");
     }
     if execution != run.execution {
         return conflict("workflow execution");
     }
-    transcript::head_at(sql, &run.id, opening_len)
+    Ok(Known::Opened { opening_len })
 }
 
 fn insert(tx: &Tx<'_>, opening: &Opening) -> Result<()> {
@@ -191,8 +154,34 @@ fn insert(tx: &Tx<'_>, opening: &Opening) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, session, agent_id, agent_digest, model_id, parent, parent_call, labels, metadata, \
-                       status, phase, input_preview, created_at, updated_at, closed_at, head_len, head_digest, last_seq";
+/// A reserved run begins.
+fn complete(tx: &Tx<'_>, run: &NewRun) -> Result<()> {
+    tx.sql
+        .prepare_cached(
+            "UPDATE runs SET execution = ?2, agent_id = ?3, agent_digest = ?4, model_id = ?5, parent = ?6,
+                 parent_call = ?7, labels = ?8, status = ?9, updated_at = ?10, opening_len = ?11, new_messages = ?12
+             WHERE id = ?1",
+        )?
+        .execute(params![
+            run.id.as_str(),
+            run.execution,
+            run.agent_id.as_str(),
+            Hex(run.agent_digest),
+            run.model_id,
+            run.parent.as_ref().map(RunId::as_str),
+            run.parent_call.as_ref().map(CallId::as_str),
+            Json(&run.labels),
+            Word(RunStatus::Running),
+            Uint::from(tx.now),
+            Uint(run.messages.len() as u64),
+            Uint(run.new_messages as u64),
+        ])?;
+    Ok(())
+}
+
+const COLUMNS: &str = "id, workspace, session, agent_id, nullif(agent_digest, '') AS agent_digest, model_id, name, spec, \
+                       parent, parent_call, labels, metadata, status, phase, input_preview, created_at, updated_at, \
+                       closed_at, head_len, head_digest, last_seq, ending";
 
 /// A row without its children.
 fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -203,8 +192,10 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workspace: WorkspaceId::new(text("workspace")?),
         session: optional("session")?.map(SessionId::new),
         agent_id: AgentId::new(text("agent_id")?),
-        agent_digest: row.get::<_, Hex>("agent_digest")?.0,
+        agent_digest: row.get::<_, Option<Hex>>("agent_digest")?.map(|Hex(digest)| digest),
         model_id: text("model_id")?,
+        name: optional("name")?,
+        spec: row.get::<_, Option<Hex>>("spec")?.map(|Hex(digest)| digest),
         parent: optional("parent")?.map(RunId::new),
         parent_call: optional("parent_call")?.map(CallId::new),
         children: Vec::new(),
@@ -218,6 +209,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         closed_at: row.get::<_, Option<Uint>>("closed_at")?.map(Timestamp::from),
         head: TranscriptHead { len: row.get::<_, Uint>("head_len")?.0, digest: row.get::<_, Hex>("head_digest")?.0 },
         last_seq: row.get::<_, Uint>("last_seq")?.0,
+        ending: row.get::<_, Option<Json<_>>>("ending")?.map(|Json(ending)| ending),
     })
 }
 

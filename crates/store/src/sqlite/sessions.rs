@@ -1,111 +1,134 @@
-//! Sessions and the conversation that successful runs leave in them.
+//! The rows of sessions: created explicitly or by their first run, listed, used, ended.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
-    ids::{RunId, SessionId, WorkspaceId},
-    message::{Message, Role},
+    ids::{SessionId, WorkspaceId},
     time::Timestamp,
 };
 
 use super::{
     access::Tx,
     blobs,
-    columns::{Hex, Uint},
+    columns::{Hex, Json, Uint},
+    filter::Filter,
 };
-use crate::{Result, SessionRow, StoreError};
+use crate::{
+    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError,
+    page::{self, Cursor},
+};
 
+pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
+    blobs::require(tx.sql, "spec", new.spec)?;
+    insert(tx, new)?;
+    new.same_as(require(tx.sql, &new.workspace, &new.id)?)
+}
+
+/// The session, made if need be. It must not have ended.
 pub(super) fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+    insert(tx, &NewSession::unnamed(workspace, session))?;
+    let row = require(tx.sql, workspace, session)?;
+    match row.status() {
+        SessionStatus::Active => Ok(row),
+        SessionStatus::Ended => {
+            Err(StoreError::SessionEnded { workspace: workspace.clone(), session: session.clone() })
+        }
+    }
+}
+
+/// A run of the session begins with this input.
+pub(super) fn begun(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId, input_preview: &str) -> Result<()> {
+    ensure(tx, workspace, session)?;
     tx.sql
-        .prepare_cached("INSERT INTO sessions (workspace, id, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
+        .prepare_cached("UPDATE sessions SET summary = ?3 WHERE workspace = ?1 AND id = ?2 AND summary = ''")?
+        .execute([workspace.as_str(), session.as_str(), input_preview])?;
+    used(tx, workspace, session)
+}
+
+pub(super) fn used(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<()> {
+    tx.sql
+        .prepare_cached("UPDATE sessions SET last_used_at = max(last_used_at, ?3) WHERE workspace = ?1 AND id = ?2")?
         .execute(params![workspace.as_str(), session.as_str(), Uint::from(tx.now)])?;
-    let (created_at, ended_at) = tx
-        .sql
-        .prepare_cached("SELECT created_at, ended_at FROM sessions WHERE workspace = ?1 AND id = ?2")?
-        .query_row([workspace.as_str(), session.as_str()], |row| {
-            Ok((row.get::<_, Uint>(0)?.into(), row.get::<_, Option<Uint>>(1)?.map(Timestamp::from)))
-        })?;
-    if ended_at.is_some() {
-        return Err(StoreError::SessionEnded { workspace: workspace.clone(), session: session.clone() });
-    }
-    Ok(SessionRow { workspace: workspace.clone(), id: session.clone(), created_at, ended_at })
-}
-
-pub(super) fn messages(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
-    let mut rows = sql.prepare_cached(
-        "SELECT digest, body FROM session_messages JOIN blobs USING (digest)
-         WHERE workspace = ?1 AND session = ?2 ORDER BY idx",
-    )?;
-    let mut rows = rows.query([workspace.as_str(), session.as_str()])?;
-    let mut messages = Vec::new();
-    while let Some(row) = rows.next()? {
-        messages.push(blobs::from_row(row)?.1);
-    }
-    Ok(messages)
-}
-
-/// Adds what the run was asked and what it answered to its session, once.
-pub(super) fn close_turn(sql: &Connection, run: &RunId) -> Result<()> {
-    let already = sql.prepare_cached("SELECT 1 FROM session_messages WHERE run_id = ?1")?.exists([run.as_str()])?;
-    let Some(turn) = turn_of(sql, run)? else { return Ok(()) };
-    if already {
-        return Ok(());
-    }
-    let mut digests: Vec<Hex> = sql
-        .prepare_cached("SELECT digest FROM transcript WHERE run_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx")?
-        .query_map(params![run.as_str(), Uint(turn.first_new), Uint(turn.opening_len)], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    digests.extend(last_answer(sql, run, turn.opening_len)?);
-
-    let Uint(next) = sql
-        .prepare_cached("SELECT coalesce(max(idx) + 1, 0) FROM session_messages WHERE workspace = ?1 AND session = ?2")?
-        .query_row([&turn.workspace, &turn.session], |row| row.get(0))?;
-    let mut insert = sql.prepare_cached(
-        "INSERT INTO session_messages (workspace, session, idx, digest, run_id) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
-    for (idx, digest) in (next..).zip(digests) {
-        insert.execute(params![turn.workspace, turn.session, Uint(idx), digest, run.as_str()])?;
-    }
     Ok(())
 }
 
-/// Which session a run belongs to and which of its opening messages were new to it.
-struct Turn {
-    workspace: String,
-    session: String,
-    first_new: u64,
-    opening_len: u64,
+pub(super) fn end(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+    tx.sql
+        .prepare_cached("UPDATE sessions SET ended_at = coalesce(ended_at, ?3) WHERE workspace = ?1 AND id = ?2")?
+        .execute(params![workspace.as_str(), session.as_str(), Uint::from(tx.now)])?;
+    get(tx.sql, workspace, session)
 }
 
-fn turn_of(sql: &Connection, run: &RunId) -> Result<Option<Turn>> {
-    let turn = sql
-        .prepare_cached(
-            "SELECT workspace, session, opening_len - new_messages, opening_len FROM runs
-             WHERE id = ?1 AND session IS NOT NULL",
-        )?
-        .query_row([run.as_str()], |row| {
-            Ok(Turn {
-                workspace: row.get(0)?,
-                session: row.get(1)?,
-                first_new: row.get::<_, Uint>(2)?.0,
-                opening_len: row.get::<_, Uint>(3)?.0,
-            })
-        })
+pub(super) fn get(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+    let found = sql
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE workspace = ?1 AND id = ?2"))?
+        .query_row([workspace.as_str(), session.as_str()], from_row)
         .optional()?;
-    Ok(turn)
+    Ok(found)
 }
 
-/// The last message of the assistant that the run itself added.
-fn last_answer(sql: &Connection, run: &RunId, opening_len: u64) -> Result<Option<Hex>> {
-    let mut rows = sql.prepare_cached(
-        "SELECT digest, body FROM transcript JOIN blobs USING (digest)
-         WHERE run_id = ?1 AND idx >= ?2 ORDER BY idx DESC",
-    )?;
-    let mut rows = rows.query(params![run.as_str(), Uint(opening_len)])?;
-    while let Some(row) = rows.next()? {
-        let (digest, message) = blobs::from_row::<Message>(row)?;
-        if message.role == Role::Assistant {
-            return Ok(Some(Hex(digest)));
-        }
+pub(super) fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPage> {
+    let mut filter = Filter::new();
+    filter.is("workspace", Some(wanted.workspace.as_str()));
+    match wanted.status {
+        Some(SessionStatus::Active) => filter.holds("ended_at IS NULL"),
+        Some(SessionStatus::Ended) => filter.holds("ended_at IS NOT NULL"),
+        None => {}
     }
-    Ok(None)
+    filter.has("metadata", &wanted.metadata);
+    let total = wanted.total.then(|| filter.count(sql, "sessions")).transpose()?;
+    let mut offset = wanted.offset;
+    if let Some(cursor) = &wanted.cursor {
+        filter.comes_after("last_used_at", &Cursor::parse(cursor)?);
+        offset = 0;
+    }
+    let size = page::size(wanted.limit);
+    let mut sessions: Vec<SessionRow> = sql
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM sessions WHERE {} ORDER BY last_used_at DESC, id DESC LIMIT {} OFFSET {offset}",
+            filter.conditions(),
+            size + 1
+        ))?
+        .query_map(filter.values().as_slice(), from_row)?
+        .collect::<rusqlite::Result<_>>()?;
+    let next = page::cut(&mut sessions, size, |row| Cursor { at: row.last_used_at, id: row.id.as_str() }.to_string());
+    Ok(SessionPage { sessions, next, total })
+}
+
+fn insert(tx: &Tx<'_>, new: &NewSession) -> Result<()> {
+    tx.sql
+        .prepare_cached(
+            "INSERT INTO sessions (workspace, id, name, spec, metadata, created_at, last_used_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            new.workspace.as_str(),
+            new.id.as_str(),
+            new.name,
+            new.spec.map(Hex),
+            Json(&new.metadata),
+            Uint::from(tx.now)
+        ])?;
+    Ok(())
+}
+
+/// A session that was inserted in the same transaction if it was not there.
+fn require(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+    get(sql, workspace, session)?
+        .ok_or_else(|| StoreError::Corrupt { detail: format!("session {session} is not where it was written") })
+}
+
+const COLUMNS: &str = "workspace, id, name, spec, metadata, summary, created_at, last_used_at, ended_at";
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        workspace: WorkspaceId::new(row.get::<_, String>("workspace")?),
+        id: SessionId::new(row.get::<_, String>("id")?),
+        name: row.get("name")?,
+        spec: row.get::<_, Option<Hex>>("spec")?.map(|Hex(digest)| digest),
+        metadata: row.get::<_, Json<_>>("metadata")?.0,
+        summary: row.get("summary")?,
+        created_at: row.get::<_, Uint>("created_at")?.into(),
+        last_used_at: row.get::<_, Uint>("last_used_at")?.into(),
+        ended_at: row.get::<_, Option<Uint>>("ended_at")?.map(Timestamp::from),
+    })
 }

@@ -13,23 +13,42 @@ use windlass_core::{
 use super::{
     SqliteStore,
     access::Tx,
-    blobs::{self, Body},
+    blobs,
     calls::{self, Outcome},
     columns::Text,
-    events::{self, Entry},
-    notes,
+    conversation, events, keys, notes,
     plans::{self, Beginning, Response},
     record::{self, Batch},
-    runs::{self, Opening},
-    sessions, transcript,
+    reservations, runs, sessions, sweep, transcript,
 };
 use crate::{
-    CallClaim, CallSettlement, EventWatch, FinishedCall, JournalledPlan, NewClaim, NewRun, NoteRow, PlanBegin,
-    PlanBeginning, PlanCommit, RecordBatch, Result, RunFilter, RunPage, RunRow, SessionRow, Store,
+    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
+    NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
+    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body,
+    entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
 impl Store for SqliteStore {
+    async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
+        plain::session(&session)?;
+        self.parts.write(move |tx| sessions::create(tx, &session)).await
+    }
+
+    async fn session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| sessions::get(sql, &workspace, &session)).await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<SessionPage> {
+        self.parts.read(move |sql| sessions::list(sql, &filter)).await
+    }
+
+    async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.write(move |tx| sessions::end(tx, &workspace, &session)).await
+    }
+
     async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
         let (workspace, session) = (workspace.clone(), session.clone());
         self.parts.write(move |tx| sessions::ensure(tx, &workspace, &session)).await
@@ -37,7 +56,28 @@ impl Store for SqliteStore {
 
     async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
         let (workspace, session) = (workspace.clone(), session.clone());
-        self.parts.read(move |sql| sessions::messages(sql, &workspace, &session)).await
+        self.parts.read(move |sql| conversation::messages(sql, &workspace, &session)).await
+    }
+
+    async fn session_page(
+        &self,
+        workspace: &WorkspaceId,
+        session: &SessionId,
+        before: Option<u64>,
+        last: Option<u32>,
+    ) -> Result<MessagePage> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| conversation::page(sql, &workspace, &session, before, last)).await
+    }
+
+    async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow> {
+        plain::run(&run)?;
+        self.parts.ride(move |tx| reservations::reserve(tx, &run)).await
+    }
+
+    async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
+        let run = run.clone();
+        self.parts.write(move |tx| reservations::withdraw(tx, &run)).await
     }
 
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
@@ -48,6 +88,11 @@ impl Store for SqliteStore {
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
         let run = run.clone();
         self.parts.read(move |sql| runs::get(sql, &run)).await
+    }
+
+    async fn final_text(&self, run: &RunId) -> Result<Option<String>> {
+        let run = run.clone();
+        self.parts.read(move |sql| events::final_text(sql, &run)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
@@ -146,7 +191,7 @@ impl Store for SqliteStore {
     async fn put_blob(&self, body: Value) -> Result<BlobRef> {
         let body = Body::of(&body)?;
         let reference = body.reference();
-        self.parts.ride(move |tx| blobs::put(tx.sql, &body)).await?;
+        self.parts.ride(move |tx| blobs::put_alone(tx, &body)).await?;
         Ok(reference)
     }
 
@@ -155,7 +200,45 @@ impl Store for SqliteStore {
         self.parts.read(move |sql| blobs::get(sql, digest)).await
     }
 
+    async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
+        plain::key(&key)?;
+        self.parts.write(move |tx| keys::create(tx, key)).await
+    }
+
+    async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>> {
+        let id = id.to_owned();
+        self.parts.read(move |sql| keys::get(sql, &id)).await
+    }
+
+    async fn keys(&self, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+        let workspace = workspace.clone();
+        self.parts.read(move |sql| keys::list(sql, &workspace)).await
+    }
+
+    async fn revoke_key(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+        let (workspace, id) = (workspace.clone(), id.to_owned());
+        self.parts.write(move |tx| keys::revoke(tx, &workspace, &id)).await
+    }
+
+    async fn touch_key(&self, id: &str) -> Result<()> {
+        let (stale, now) = (id.to_owned(), (self.parts.clock)());
+        if self.parts.read(move |sql| keys::is_stale(sql, &stale, now)).await? {
+            let id = id.to_owned();
+            self.parts.write(move |tx| keys::touch(tx, &id)).await?;
+        }
+        Ok(())
+    }
+
+    async fn sweep(&self, retention: Retention) -> Result<Swept> {
+        self.parts.write(move |tx| sweep::sweep(tx, retention)).await
+    }
+
+    async fn compact(&self) -> Result<Compacted> {
+        self.parts.compact().await
+    }
+
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+        plain::note(key, text)?;
         let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
         self.parts.write(move |tx| notes::put(tx, &workspace, key, text)).await
     }

@@ -7,11 +7,11 @@ use windlass_core::{envelope::TranscriptHead, ids::RunId, message::Message};
 
 use super::{
     access::Tx,
-    blobs::{self, Body},
+    blobs,
     columns::{Hex, Uint},
     runs,
 };
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, body::Body};
 
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {

@@ -4,12 +4,17 @@
 
 pub(crate) mod blobs;
 pub(crate) mod calls;
+pub(crate) mod endings;
 pub(crate) mod events;
+pub(crate) mod keys;
 pub(crate) mod notes;
 pub(crate) mod plans;
 pub(crate) mod record;
+pub(crate) mod reservations;
 pub(crate) mod runs;
+pub(crate) mod session_rows;
 pub(crate) mod sessions;
+pub(crate) mod sweep;
 pub(crate) mod transcript;
 pub(crate) mod watch;
 
@@ -18,6 +23,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use futures_util::future::BoxFuture;
 use windlass_core::{
     canonical::Digest,
     envelope::{Extra, Labels, TokenUsage, TranscriptHead},
@@ -34,7 +40,7 @@ use crate::{NewRun, PlanBegin, PlanBeginning, RecordBatch, Result, Store, StoreE
 pub(crate) struct Bench {
     pub(crate) store: Arc<dyn Store>,
     /// Opens the same database once more, as another process would.
-    pub(crate) another: Box<dyn Fn() -> Arc<dyn Store> + Send + Sync>,
+    pub(crate) another: Box<dyn Fn() -> BoxFuture<'static, Arc<dyn Store>> + Send + Sync>,
     pub(crate) clock: Arc<AtomicU64>,
 }
 
@@ -171,6 +177,9 @@ macro_rules! store_suite {
                 a_late_outcome_is_no_event,
                 a_body_must_match_its_reference,
                 a_call_needs_a_claim_and_a_run;
+            endings: a_row_keeps_what_its_terminal_event_says,
+                an_error_keeps_what_was_said_before_it,
+                a_run_that_goes_on_has_no_ending;
             events: seq_counts_new_keys_from_one,
                 a_known_key_with_another_body_is_refused_whole,
                 nothing_new_follows_the_terminal_event,
@@ -179,6 +188,10 @@ macro_rules! store_suite {
                 the_row_shows_what_the_log_said_last,
                 a_log_is_read_in_pages,
                 a_log_needs_a_run;
+            keys: a_key_is_found_by_its_id,
+                an_id_is_given_once,
+                a_workspace_sees_and_revokes_its_own_keys,
+                a_use_is_noted_once_a_minute;
             notes: a_note_is_replaced_by_its_key,
                 a_search_wants_every_word;
             plans: a_turn_begins_with_what_happened_since_the_last_one,
@@ -191,6 +204,13 @@ macro_rules! store_suite {
                 a_terminal_event_closes_the_run,
                 a_late_repeat_does_not_turn_the_row_back,
                 a_refused_batch_leaves_nothing_behind;
+            reservations: a_reserved_run_is_queued_until_it_is_opened,
+                what_was_reserved_stands,
+                reserving_again_changes_nothing,
+                a_reservation_must_fit_its_run,
+                a_run_that_never_began_is_withdrawn,
+                a_run_can_fail_before_it_begins,
+                a_run_of_another_workspace_is_not_found;
             runs: a_run_opens_with_its_messages_and_its_started_event,
                 opening_again_returns_the_first_head,
                 opening_again_as_something_else_is_refused,
@@ -198,13 +218,29 @@ macro_rules! store_suite {
                 a_child_is_listed_with_its_parent,
                 lists_go_from_new_to_old_in_pages,
                 filters_narrow_a_list_together,
+                a_filter_looks_into_metadata,
+                a_list_can_be_counted,
                 a_cursor_must_come_from_a_page,
                 more_new_messages_than_messages_are_refused;
+            session_rows: a_session_is_created_and_ended,
+                creating_again_must_mean_the_same,
+                the_first_question_is_the_summary,
+                the_most_recently_used_come_first,
+                a_list_goes_on_from_an_offset_or_a_cursor,
+                lists_are_filtered_and_counted,
+                an_ended_session_takes_no_more_runs;
             sessions: a_session_is_created_once,
                 a_successful_run_leaves_question_and_answer,
                 the_next_run_starts_from_the_conversation,
                 closing_the_turn_twice_adds_once,
-                runs_that_end_otherwise_leave_nothing;
+                runs_that_end_otherwise_leave_nothing,
+                a_conversation_is_read_in_pages;
+            sweep: old_runs_go_with_everything_they_had,
+                what_is_still_referred_to_stays,
+                a_conversation_outlives_its_runs,
+                a_body_outlives_the_oldest_open_run_that_may_need_it,
+                a_sweep_is_bounded,
+                reservations_are_forgotten_too;
             transcript: messages_are_appended_after_the_head,
                 a_repeat_at_an_older_head_is_harmless,
                 a_longer_repeat_adds_what_is_missing,
@@ -223,7 +259,7 @@ macro_rules! store_suite {
                 $(
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $case() {
-                        $crate::suite::$concern::$case($bench()).await;
+                        $crate::suite::$concern::$case($bench().await).await;
                     }
                 )+
             }

@@ -111,6 +111,7 @@ pub(crate) async fn a_turn_that_was_given_up_takes_no_late_response(bench: Bench
     assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), None);
     assert_eq!(code(bench.store.commit_plan(response(&run, opened, "too late")).await), "STO0014");
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().head, opened, "nothing was written");
+    assert_eq!(code(bench.store.settle_plan(&RunId::new("nobody"), 1).await), "STO0001");
 }
 
 pub(crate) async fn a_turn_that_has_its_response_is_settled_with_it(bench: Bench) {

@@ -1,5 +1,6 @@
 //! Opening, reading and listing runs.
 
+use serde_json::json;
 use windlass_core::{
     canonical::Digest,
     envelope::TranscriptHead,
@@ -9,7 +10,7 @@ use windlass_core::{
 };
 
 use super::{Bench, batch, code, head_of, new_run, run_id, session, started, workspace};
-use crate::{RunFilter, RunRow};
+use crate::{RecordBatch, RunFilter, RunRow};
 
 pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: Bench) {
     let (run, opened_at) = (run_id(), bench.at(10));
@@ -27,8 +28,10 @@ pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: B
             workspace: workspace(),
             session: None,
             agent_id: AgentId::new("clerk"),
-            agent_digest: Digest::of_bytes(b"clerk"),
+            agent_digest: Some(Digest::of_bytes(b"clerk")),
             model_id: "script:demo".to_owned(),
+            name: None,
+            spec: None,
             parent: None,
             parent_call: None,
             children: Vec::new(),
@@ -42,6 +45,7 @@ pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: B
             closed_at: None,
             head,
             last_seq: 1,
+            ending: None,
         })
     );
 }
@@ -149,17 +153,67 @@ pub(crate) async fn filters_narrow_a_list_together(bench: Bench) {
     paused.status = RunStatus::Paused;
     bench.store.record(paused).await.unwrap();
 
-    let ids = async |filter| {
-        let page = bench.store.runs(filter).await.unwrap();
-        page.runs.into_iter().map(|row| row.id.to_string()).collect::<Vec<_>>()
-    };
+    let ids = async |filter| ids(&bench, filter).await;
     let all = RunFilter::default;
     assert_eq!(ids(RunFilter { workspace: Some(workspace()), ..all() }).await, ["cook", "chat"]);
     assert_eq!(ids(RunFilter { session: Some(session()), ..all() }).await, ["chat", "rival"]);
     assert_eq!(ids(RunFilter { session: Some(session()), workspace: Some(workspace()), ..all() }).await, ["chat"]);
     assert_eq!(ids(RunFilter { agent_id: Some(AgentId::new("clerk")), ..all() }).await, ["chat", "rival"]);
-    assert_eq!(ids(RunFilter { status: Some(RunStatus::Paused), ..all() }).await, ["cook"]);
+    assert_eq!(ids(RunFilter { statuses: vec![RunStatus::Paused], ..all() }).await, ["cook"]);
     assert_eq!(ids(RunFilter { session: Some(SessionId::new("none")), ..all() }).await, Vec::<String>::new());
+}
+
+/// What a filter lets through, as ids.
+async fn ids(bench: &Bench, filter: RunFilter) -> Vec<String> {
+    let page = bench.store.runs(filter).await.unwrap();
+    page.runs.into_iter().map(|row| row.id.to_string()).collect()
+}
+
+pub(crate) async fn a_filter_looks_into_metadata(bench: Bench) {
+    let runs = [
+        ("a", json!({"team": "ops", "a.b": "1"})),
+        ("b", json!({"team": "ops", "a.b": "2"})),
+        ("c", json!({"team": "sales", "nested": {"team": "ops"}})),
+        ("d", json!({"team": ["ops"], "number": 1})),
+    ];
+    for (at, (id, metadata)) in (10..).zip(runs) {
+        bench.at(at);
+        let mut new = new_run(&RunId::new(id), &["q"]);
+        new.model_id = format!("model-{id}");
+        new.metadata = serde_json::from_value(metadata).unwrap();
+        bench.store.open_run(new).await.unwrap();
+    }
+    let with = |wanted: &[(&str, &str)]| RunFilter {
+        metadata: wanted.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        ..RunFilter::default()
+    };
+    assert_eq!(ids(&bench, with(&[("team", "ops")])).await, ["b", "a"]);
+    assert_eq!(ids(&bench, with(&[("team", "ops"), ("a.b", "1")])).await, ["a"]);
+    assert_eq!(ids(&bench, with(&[("number", "1")])).await, Vec::<String>::new());
+    assert_eq!(ids(&bench, with(&[("nobody", "ops")])).await, Vec::<String>::new());
+    assert_eq!(ids(&bench, RunFilter { model_id: Some("model-c".to_owned()), ..RunFilter::default() }).await, ["c"]);
+}
+
+pub(crate) async fn a_list_can_be_counted(bench: Bench) {
+    for id in ["a", "b", "c"] {
+        bench.open(&RunId::new(id)).await;
+    }
+    let head = bench.store.run(&RunId::new("b")).await.unwrap().unwrap().head;
+    let paused = RecordBatch { status: RunStatus::Paused, ..batch(&RunId::new("b"), head) };
+    bench.store.record(paused).await.unwrap();
+    let counted = |statuses: &[RunStatus]| RunFilter {
+        statuses: statuses.to_vec(),
+        limit: 1,
+        total: true,
+        ..RunFilter::default()
+    };
+    let total = async |filter| bench.store.runs(filter).await.unwrap().total;
+    assert_eq!(total(counted(&[])).await, Some(3));
+    assert_eq!(total(counted(&[RunStatus::Running])).await, Some(2));
+    assert_eq!(total(counted(&[RunStatus::Running, RunStatus::Paused])).await, Some(3));
+    assert_eq!(total(RunFilter { total: false, ..counted(&[]) }).await, None);
+    let first = bench.store.runs(counted(&[])).await.unwrap();
+    assert_eq!(total(RunFilter { cursor: first.next, ..counted(&[]) }).await, Some(3), "a page does not change it");
 }
 
 pub(crate) async fn a_cursor_must_come_from_a_page(bench: Bench) {

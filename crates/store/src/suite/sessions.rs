@@ -2,14 +2,14 @@
 
 use serde_json::json;
 use windlass_core::{
-    envelope::TranscriptHead,
+    envelope::{Labels, TranscriptHead},
     ids::{CallId, RunId, ToolName, WorkspaceId},
     message::{Message, Part, Role},
     run::RunStatus,
 };
 
 use super::{Bench, batch, cancelled, head_of, new_run, session, workspace};
-use crate::{NewRun, RecordBatch, SessionRow};
+use crate::{MessagePage, NewRun, RecordBatch, SessionRow};
 
 /// The next run of the session: it starts from the conversation so far.
 async fn next_run(bench: &Bench, id: &str, question: &str) -> NewRun {
@@ -41,7 +41,17 @@ async fn conversation(bench: &Bench) -> Vec<Message> {
 
 pub(crate) async fn a_session_is_created_once(bench: Bench) {
     let created_at = bench.at(10);
-    let row = SessionRow { workspace: workspace(), id: session(), created_at, ended_at: None };
+    let row = SessionRow {
+        workspace: workspace(),
+        id: session(),
+        name: None,
+        spec: None,
+        metadata: Labels::new(),
+        summary: String::new(),
+        created_at,
+        last_used_at: created_at,
+        ended_at: None,
+    };
     assert_eq!(bench.store.ensure_session(&workspace(), &session()).await.unwrap(), row);
     bench.at(20);
     assert_eq!(bench.store.ensure_session(&workspace(), &session()).await.unwrap(), row);
@@ -93,4 +103,33 @@ pub(crate) async fn runs_that_end_otherwise_leave_nothing(bench: Bench) {
     let head = bench.open(&alone).await;
     bench.store.record(last_batch("alone", head, work("a door"))).await.unwrap();
     assert_eq!(conversation(&bench).await, []);
+}
+
+pub(crate) async fn a_conversation_is_read_in_pages(bench: Bench) {
+    for (id, question) in [("one", "1?"), ("two", "2?")] {
+        let head = bench.store.open_run(next_run(&bench, id, question).await).await.unwrap();
+        bench.store.record(last_batch(id, head, vec![Message::assistant(format!("to {question}"))])).await.unwrap();
+    }
+    let page = async |before, last| {
+        let page = bench.store.session_page(&workspace(), &session(), before, last).await.unwrap();
+        let texts = page.messages.into_iter().map(|(place, message)| (place, message.plain_text()));
+        (texts.collect::<Vec<_>>(), page.total)
+    };
+    let all = [(1, "1?"), (2, "to 1?"), (3, "2?"), (4, "to 2?")].map(|(place, text)| (place, text.to_owned()));
+    let cases = [
+        (None, None, &all[..]),
+        (None, Some(3), &all[1..]),
+        (None, Some(9), &all[..]),
+        (Some(3), None, &all[..2]),
+        (Some(4), Some(2), &all[1..3]),
+        (Some(1), Some(2), &[]),
+        (Some(0), None, &[]),
+        (Some(u64::MAX), Some(1), &all[3..]),
+        (None, Some(0), &[]),
+    ];
+    for (before, last, expected) in cases {
+        assert_eq!(page(before, last).await, (expected.to_vec(), 4), "before {before:?}, last {last:?}");
+    }
+    let nobody = bench.store.session_page(&WorkspaceId::new("rival"), &session(), None, None).await.unwrap();
+    assert_eq!(nobody, MessagePage { messages: Vec::new(), total: 0 });
 }

@@ -47,6 +47,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Status {
+    Queued,
     Running,
     Waiting,
     Paused,
@@ -58,6 +59,7 @@ enum Status {
 impl From<Status> for RunStatus {
     fn from(status: Status) -> Self {
         match status {
+            Status::Queued => Self::Queued,
             Status::Running => Self::Running,
             Status::Waiting => Self::Waiting,
             Status::Paused => Self::Paused,
@@ -75,10 +77,10 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
         workspace: (!args.all_workspaces).then(|| global.workspace.clone()),
         session: args.session,
         agent_id: args.agent,
-        status: args.status.map(Into::into),
+        statuses: args.status.map(Into::into).into_iter().collect(),
         ..RunFilter::default()
     };
-    let mut listed = RunPage { runs: Vec::new(), next: None };
+    let mut listed = RunPage { runs: Vec::new(), next: None, total: None };
     loop {
         // A page has at most as many runs as the store gives at once.
         filter.limit = args.limit - u32::try_from(listed.runs.len()).unwrap_or(args.limit);

@@ -7,15 +7,22 @@ use std::{
 };
 
 use tempfile::TempDir;
+use windlass_core::{
+    canonical::{self, Digest},
+    envelope::TokenUsage,
+    message::Message,
+    run::RunStatus,
+    time::Timestamp,
+};
 
 use super::{
-    super::{Durability, Options},
+    super::{Durability, MIGRATIONS, Options},
     file, open,
 };
 use crate::{
-    ErrorKind, Store,
+    Ending, ErrorKind, Retention, Store,
     sqlite::SqliteStore,
-    suite::{new_run, note, run_id},
+    suite::{head_of, new_run, note, run_id, session, workspace},
 };
 
 /// Opens a run and appends to it; returns everything a reader can see.
@@ -143,20 +150,69 @@ fn a_file_of_a_newer_build_is_refused() {
     assert_eq!(refusal(&path), (ErrorKind::Invalid, message));
 }
 
+/// A file as the first build left it: its version in the header, no table for versions, and a run of a session that has
+/// ended.
+fn file_of_the_first_build(path: &Path) {
+    let question = Message::user("hello");
+    let (body, digest) = (canonical::bytes_of(&question).unwrap(), Digest::of(&question).unwrap().to_string());
+    let chain = head_of(&[question]).digest.to_string();
+    let sql = rusqlite::Connection::open(path).unwrap();
+    sql.execute_batch(MIGRATIONS[0]).unwrap();
+    sql.execute("INSERT INTO blobs VALUES (?1, ?2)", (&digest, body)).unwrap();
+    sql.execute_batch("INSERT INTO sessions VALUES ('acme', 'chat', 5, NULL)").unwrap();
+    sql.execute(
+        "INSERT INTO runs VALUES ('run-1', 'acme', 'chat', 'execution-1', 'clerk', ?1, 'script:demo', NULL, NULL, '{}', '{}',
+             'completed', 'done', 'hello', 10, 20, 20, 1, 1, 1, ?2, 1)",
+        (&digest, &chain),
+    )
+    .unwrap();
+    sql.execute("INSERT INTO transcript VALUES ('run-1', 0, ?1, ?2)", (&digest, &chain)).unwrap();
+    sql.execute("INSERT INTO session_messages VALUES ('acme', 'chat', 0, ?1, 'run-1')", [&digest]).unwrap();
+    let end = r#"{"finishReason":"stop","text":"bye","toolCalls":2,"turns":3,"usage":{"inputTokens":7}}"#;
+    sql.execute("INSERT INTO events VALUES ('run-1', 1, 'end', 20, 'result', ?1)", [end]).unwrap();
+    sql.pragma_update(None, "user_version", 1).unwrap();
+}
+
 #[tokio::test]
 async fn a_file_of_the_first_build_goes_on() {
     let directory = TempDir::new().unwrap();
     let path = file(&directory);
-    let store = open(&path);
-    let before = fill(&store).await;
-    drop(store);
-    // That build kept the version of the store's tables in the header and had no table for versions.
-    let sql = rusqlite::Connection::open(&path).unwrap();
-    sql.execute_batch("DROP TABLE schema_versions; PRAGMA user_version = 1").unwrap();
-    drop(sql);
+    file_of_the_first_build(&path);
     for _ in 0..2 {
-        assert_eq!(contents(&open(&path)).await, before);
+        let store = open(&path);
+        let row = store.run(&run_id()).await.unwrap().unwrap();
+        assert_eq!(store.transcript(&run_id(), row.head).await.unwrap(), [Message::user("hello")]);
+        let ending = Ending {
+            output_preview: Some("bye".to_owned()),
+            finish_reason: Some("stop".to_owned()),
+            usage: Some(TokenUsage { input_tokens: 7, ..TokenUsage::default() }),
+            turns: Some(3),
+            tool_calls: Some(2),
+            ..Ending::default()
+        };
+        assert_eq!((row.status, row.ending), (RunStatus::Completed, Some(ending)));
+        let chat = store.session(&workspace(), &session()).await.unwrap().unwrap();
+        assert_eq!((chat.summary.as_str(), chat.last_used_at), ("hello", Timestamp(10)));
+        let conversation = store.session_messages(&workspace(), &session()).await.unwrap();
+        assert_eq!(conversation, [Message::user("hello")]);
     }
+}
+
+#[tokio::test]
+async fn a_compacted_file_is_smaller() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    store.compact().await.unwrap();
+    for body in 0..200 {
+        store.put_blob(format!("{body} {}", "x".repeat(10_000)).into()).await.unwrap();
+    }
+    let full = Retention { before: Timestamp(u64::MAX), limit: 10 };
+    assert_eq!(store.sweep(full).await.unwrap().blobs, 200);
+    let given_back = store.compact().await.unwrap().bytes;
+    assert!(given_back > 200 * 10_000, "{given_back} bytes");
+    store.close().await.unwrap();
+    let left = std::fs::metadata(file(&directory)).unwrap().len();
+    assert!(left < 1_000_000, "{left} bytes");
 }
 
 #[test]

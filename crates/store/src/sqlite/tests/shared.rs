@@ -21,7 +21,10 @@ use super::{super::Ack, file};
 use crate::{
     FinishedCall, PlanBegin, Result, Store,
     sqlite::SqliteStore,
-    suite::{batch, calls::new_claim, code, new_run, note, plans::response, run_id, session, workspace},
+    suite::{
+        batch, calls::new_claim, code, keys::new_key, new_run, note, plans::response, reservations::reserved, run_id,
+        session, workspace,
+    },
 };
 
 /// A disk that asks before it syncs.
@@ -117,12 +120,14 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         ("claim of a call that runs once", shared.write(store.claim_call(new_claim(&run, "once", 1, false))).await.1),
         ("finish_call", shared.write(store.finish_call(&finished)).await.1),
         ("settle_call", shared.write(store.settle_call(&run, &CallId::new("any"), 1)).await.1),
+        ("reserve_run", shared.write(store.reserve_run(reserved("run-2", "hello"))).await.1),
         ("put_blob", shared.write(store.put_blob(json!("body"))).await.1),
         ("ensure_session", shared.write(store.ensure_session(&workspace(), &session())).await.1),
+        ("create_key", shared.write(store.create_key(new_key("key"))).await.1),
         ("put_note", shared.write(store.put_note(&workspace(), "key", "text")).await.1),
     ];
     let waited: Vec<_> = rode.into_iter().filter(|(_, rode)| !rode).map(|(name, _)| name).collect();
-    assert_eq!(waited, ["claim of a call that runs once", "ensure_session", "put_note"]);
+    assert_eq!(waited, ["claim of a call that runs once", "ensure_session", "create_key", "put_note"]);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use windlass_core::{
 use super::{file, open};
 use crate::{
     ErrorKind, FinishedCall, Store, StoreError,
-    suite::{calls::new_claim, code, new_run, note, run_id, session, workspace},
+    suite::{calls::new_claim, code, new_run, note, run_id, workspace},
 };
 
 /// A shell on the store's database.
@@ -34,25 +34,6 @@ async fn runs_that_share_a_conversation_share_its_bodies() {
         store.open_run(new_run(&RunId::new(run), &conversation)).await.unwrap();
     }
     assert_eq!((count(&directory, "transcript"), count(&directory, "blobs")), (9, 3));
-}
-
-#[tokio::test]
-async fn an_ended_session_takes_no_more_runs() {
-    let directory = TempDir::new().unwrap();
-    let store = open(&file(&directory));
-    let mut first = new_run(&run_id(), &["hello"]);
-    first.session = Some(session());
-    let head = store.open_run(first.clone()).await.unwrap();
-    shell(&directory).execute("UPDATE sessions SET ended_at = 5", []).unwrap();
-
-    let ended = store.ensure_session(&workspace(), &session()).await.unwrap_err();
-    assert_eq!((ended.kind(), ended.code()), (ErrorKind::Ended, "STO0007"));
-    let mut second = first.clone();
-    second.id = RunId::new("run-2");
-    assert_eq!(code(store.open_run(second).await), "STO0007");
-    assert_eq!(store.run(&RunId::new("run-2")).await.unwrap(), None);
-    // The run that was accepted before is not disturbed.
-    assert_eq!(store.open_run(first).await.unwrap(), head);
 }
 
 #[tokio::test]

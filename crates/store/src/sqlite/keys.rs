@@ -1,0 +1,87 @@
+//! Keys of the API.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use windlass_core::{ids::WorkspaceId, time::Timestamp};
+
+use super::{
+    access::Tx,
+    columns::{Json, Uint},
+};
+use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
+
+pub(super) fn create(tx: &Tx<'_>, new: NewApiKey) -> Result<ApiKeyRow> {
+    let inserted = tx
+        .sql
+        .prepare_cached(
+            "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            new.id,
+            new.workspace.as_str(),
+            new.name,
+            new.prefix,
+            new.hash.0,
+            Json(&new.scopes),
+            new.agents.as_ref().map(Json),
+            Uint::from(tx.now)
+        ])?;
+    match get(tx.sql, &new.id)? {
+        Some(row) if inserted == 1 => Ok(row),
+        _ => Err(StoreError::KeyExists { id: new.id }),
+    }
+}
+
+pub(super) fn get(sql: &Connection, id: &str) -> Result<Option<ApiKeyRow>> {
+    let found = sql
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys WHERE id = ?1"))?
+        .query_row([id], from_row)
+        .optional()?;
+    Ok(found)
+}
+
+pub(super) fn list(sql: &Connection, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+    let keys = sql
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM api_keys WHERE workspace = ?1 ORDER BY created_at DESC, id DESC"
+        ))?
+        .query_map([workspace.as_str()], from_row)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(keys)
+}
+
+pub(super) fn revoke(tx: &Tx<'_>, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+    tx.sql
+        .prepare_cached("UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE id = ?1 AND workspace = ?2")?
+        .execute(params![id, workspace.as_str(), Uint::from(tx.now)])?;
+    Ok(get(tx.sql, id)?.filter(|key| key.workspace == *workspace))
+}
+
+/// Whether the key is there and nobody has noted a use of it for long enough that another one is worth a write.
+pub(super) fn is_stale(sql: &Connection, id: &str, now: Timestamp) -> Result<bool> {
+    Ok(get(sql, id)?.is_some_and(|key| key.use_is_worth_noting(now)))
+}
+
+pub(super) fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
+    tx.sql
+        .prepare_cached("UPDATE api_keys SET last_used_at = ?2 WHERE id = ?1")?
+        .execute(params![id, Uint::from(tx.now)])?;
+    Ok(())
+}
+
+const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at";
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
+    Ok(ApiKeyRow {
+        id: row.get("id")?,
+        workspace: WorkspaceId::new(row.get::<_, String>("workspace")?),
+        name: row.get("name")?,
+        prefix: row.get("prefix")?,
+        hash: KeyHash(row.get("hash")?),
+        scopes: row.get::<_, Json<_>>("scopes")?.0,
+        agents: row.get::<_, Option<Json<_>>>("agents")?.map(|Json(agents)| agents),
+        created_at: row.get::<_, Uint>("created_at")?.into(),
+        last_used_at: row.get::<_, Option<Uint>>("last_used_at")?.map(Timestamp::from),
+        revoked_at: row.get::<_, Option<Uint>>("revoked_at")?.map(Timestamp::from),
+    })
+}

@@ -1,0 +1,132 @@
+//! Deletes what is over for long enough.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+use windlass_core::{ids::RunId, time::Timestamp};
+
+use super::{access::Tx, columns::Uint};
+use crate::{
+    Result, Retention, Swept,
+    sweeping::{self, PUT_BODIES},
+};
+
+pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
+    let mut freed = BTreeSet::new();
+    let mut swept = Swept::default();
+    let runs = finished_runs(tx.sql, retention)?;
+    for run in &runs {
+        swept.events += delete_run(tx.sql, run, &mut freed)?;
+    }
+    let sessions = finished_sessions(tx.sql, retention)?;
+    for (workspace, session) in &sessions {
+        delete_session(tx.sql, workspace, session, &mut freed)?;
+    }
+    let horizon = sweeping::horizon(retention.before, oldest_open_run(tx.sql)?);
+    for digest in &freed {
+        swept.blobs += delete_body(tx.sql, digest, horizon)?;
+    }
+    let put = put_before(tx.sql, horizon)?;
+    for digest in &put {
+        let deleted = delete_body(tx.sql, digest, horizon)?;
+        swept.blobs += deleted;
+        if deleted == 0 {
+            // Rows keep it. Whoever deletes the last of them looks at it again.
+            tx.sql.prepare_cached("UPDATE blobs SET put_at = NULL WHERE digest = ?1")?.execute([digest])?;
+        }
+    }
+    swept.runs = runs.len() as u64;
+    swept.sessions = sessions.len() as u64;
+    swept.more = [runs.len(), sessions.len()].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
+    Ok(swept)
+}
+
+fn finished_runs(sql: &Connection, retention: Retention) -> Result<Vec<RunId>> {
+    let runs = sql
+        .prepare_cached(
+            "SELECT id FROM (SELECT id, closed_at AS over_at FROM runs WHERE closed_at < ?1
+                             UNION ALL
+                             SELECT id, created_at FROM runs WHERE closed_at IS NULL AND created_at < ?1 AND execution = '')
+             ORDER BY over_at, id LIMIT ?2",
+        )?
+        .query_map(params![Uint::from(retention.before), retention.limit], |row| Ok(RunId::new(row.get::<_, String>(0)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(runs)
+}
+
+/// Deletes the run, adds the bodies it referred to and returns how many events it had.
+fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Result<u64> {
+    let mut bodies = sql.prepare_cached(
+        "SELECT digest FROM transcript WHERE run_id = ?1
+         UNION SELECT result FROM tool_calls WHERE run_id = ?1 AND result IS NOT NULL
+         UNION SELECT spec FROM runs WHERE id = ?1 AND spec IS NOT NULL
+         UNION SELECT agent_digest FROM runs WHERE id = ?1",
+    )?;
+    for digest in bodies.query_map([run.as_str()], |row| row.get(0))? {
+        freed.insert(digest?);
+    }
+    let events = sql.prepare_cached("DELETE FROM events WHERE run_id = ?1")?.execute([run.as_str()])?;
+    for table in ["transcript", "plans", "tool_calls"] {
+        sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
+    }
+    sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
+    Ok(events as u64)
+}
+
+fn finished_sessions(sql: &Connection, retention: Retention) -> Result<Vec<(String, String)>> {
+    let sessions = sql
+        .prepare_cached(
+            "SELECT workspace, id FROM sessions
+             WHERE ended_at < ?1
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.id AND runs.workspace = sessions.workspace)
+             ORDER BY ended_at, workspace, id LIMIT ?2",
+        )?
+        .query_map(params![Uint::from(retention.before), retention.limit], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(sessions)
+}
+
+fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut BTreeSet<String>) -> Result<()> {
+    let mut bodies = sql.prepare_cached(
+        "SELECT digest FROM session_messages WHERE workspace = ?1 AND session = ?2
+         UNION SELECT spec FROM sessions WHERE workspace = ?1 AND id = ?2 AND spec IS NOT NULL",
+    )?;
+    for digest in bodies.query_map([workspace, session], |row| row.get(0))? {
+        freed.insert(digest?);
+    }
+    sql.prepare_cached("DELETE FROM session_messages WHERE workspace = ?1 AND session = ?2")?
+        .execute([workspace, session])?;
+    sql.prepare_cached("DELETE FROM sessions WHERE workspace = ?1 AND id = ?2")?.execute([workspace, session])?;
+    Ok(())
+}
+
+fn oldest_open_run(sql: &Connection) -> Result<Option<Timestamp>> {
+    let oldest = sql
+        .prepare_cached("SELECT min(created_at) FROM runs WHERE closed_at IS NULL")?
+        .query_row([], |row| row.get::<_, Option<Uint>>(0))?;
+    Ok(oldest.map(Timestamp::from))
+}
+
+fn put_before(sql: &Connection, horizon: Timestamp) -> Result<Vec<String>> {
+    let digests = sql
+        .prepare_cached("SELECT digest FROM blobs WHERE put_at < ?1 ORDER BY put_at, digest LIMIT ?2")?
+        .query_map(params![Uint::from(horizon), PUT_BODIES], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(digests)
+}
+
+/// Deletes the body unless something keeps it; returns how many that were.
+fn delete_body(sql: &Connection, digest: &str, horizon: Timestamp) -> Result<u64> {
+    let deleted = sql
+        .prepare_cached(
+            "DELETE FROM blobs WHERE digest = ?1 AND (put_at IS NULL OR put_at < ?2)
+                 AND NOT EXISTS (SELECT 1 FROM transcript WHERE digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM session_messages WHERE digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE result = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE spec = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE agent_digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM sessions WHERE spec = ?1)",
+        )?
+        .execute(params![digest, Uint::from(horizon)])?;
+    Ok(deleted as u64)
+}
