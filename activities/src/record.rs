@@ -2,8 +2,8 @@
 
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
-    envelope::{RecordInput, RecordOutput, VERSION},
-    event::EventBody,
+    envelope::{BlobRef, RecordInput, RecordOutput, VERSION},
+    event::{EventBody, NewEvent},
     message::Message,
 };
 use windlass_store::RecordBatch;
@@ -15,17 +15,7 @@ impl RunActivities {
         let mut outbox = input.outbox;
         let mut events = std::mem::take(&mut outbox.events);
         let messages = self.messages(outbox).await?;
-        if let Some(stored) = input.final_ref {
-            let answer: Message = serde_json::from_value(self.body(stored).await?)
-                .map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
-            for event in &mut events {
-                if let EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. } =
-                    &mut event.body
-                {
-                    *text = answer.plain_text();
-                }
-            }
-        }
+        self.fill_in(&mut events, input.final_ref).await?;
         let batch = RecordBatch {
             run: input.run_id,
             head: input.head,
@@ -37,5 +27,24 @@ impl RunActivities {
         };
         let head = self.store.record(batch).await.map_err(|error| failures::store(&error))?;
         Ok(RecordOutput { v: VERSION, head })
+    }
+
+    /// Bodies that did not travel and that readers of the log need: arguments of calls that are handed out, and what the
+    /// model said last.
+    async fn fill_in(&self, events: &mut [NewEvent], last: Option<BlobRef>) -> Result<(), ActivityError> {
+        for event in events {
+            match (&mut event.body, last) {
+                (EventBody::LocalToolCall { args: args @ None, args_ref: Some(stored), .. }, _) => {
+                    *args = Some(self.body(*stored).await?);
+                }
+                (EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. }, Some(stored)) => {
+                    let answer: Message = serde_json::from_value(self.body(stored).await?)
+                        .map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
+                    *text = answer.plain_text();
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }

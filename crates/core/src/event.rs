@@ -10,8 +10,8 @@ use crate::{
     awaits::AwaitView,
     canonical::{self, Digest},
     envelope::{
-        AnswerStatus, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError, ToolErrorKind,
-        ToolTelemetry,
+        AnswerStatus, BlobRef, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError,
+        ToolErrorKind, ToolTelemetry,
     },
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, ToolName, WorkspaceId},
     run::{Phase, RunStatus},
@@ -124,8 +124,12 @@ pub enum EventBody {
     LocalToolCall {
         tool_use_id: CallId,
         name: ToolName,
+        /// Whoever executes the call needs them: those that did not travel are filled in when the event is written.
         args: Option<Value>,
         await_id: AwaitId,
+        /// Where arguments are that did not travel.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args_ref: Option<BlobRef>,
     },
     /// Somebody else's result for a call was taken.
     LocalToolResultIn {
@@ -222,6 +226,8 @@ pub enum EventBody {
         subtype: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_class: Option<String>,
         finish_reason: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finalized: Option<FinalizeReason>,

@@ -57,6 +57,22 @@ fn calls_that_change_nothing_go_out_together() {
 }
 
 #[test]
+fn arguments_too_large_to_travel_reach_the_caller_whole() {
+    block_on(async {
+        let args = json!({"n": 1, "note": "x".repeat(5_000)});
+        let turns = [calls(&[("add", args.clone())]), says("{{last_tool_result}}")];
+        let world = World::new(scripts([("large", script(&turns))])).await;
+        let run = world.start(agent("large", json!([own_tool("add", json!({}))])), "go").await;
+        let handed = world.event(&run, |body| matches!(body, EventBody::LocalToolCall { .. })).await;
+        let EventBody::LocalToolCall { args: given, .. } = handed else { panic!("{handed:?}") };
+        assert_eq!(given, Some(args));
+        world.give_result(&run, "call-0-0", json!({"result": "y".repeat(20_000)})).await;
+        let text = world.result(&run).await.unwrap().final_ref.unwrap();
+        assert!(text.bytes > 20_000);
+    });
+}
+
+#[test]
 fn arguments_that_do_not_fit_never_leave_the_house() {
     block_on(async {
         let turns = [calls(&[("add", json!({"n": "many"}))]), says("{{last_tool_result}}")];

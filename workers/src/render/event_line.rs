@@ -50,7 +50,7 @@ fn said(body: &EventBody) -> String {
         EventBody::ToolCall { tool_use_id, name, input, .. } => {
             format!("{tool_use_id} {name}{}", arguments(input.as_ref()))
         }
-        EventBody::LocalToolCall { tool_use_id, name, args, await_id } => {
+        EventBody::LocalToolCall { tool_use_id, name, args, await_id, .. } => {
             format!("{tool_use_id} {name}{} (in {await_id})", arguments(args.as_ref()))
         }
         EventBody::LocalToolResultIn { tool_use_id, output, error, result_bytes } => match (error, output) {

@@ -80,6 +80,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
                 name: "add".into(),
                 args: Some(json!({"a": 2, "b": 3})),
                 await_id: "await-1".into(),
+                args_ref: None,
             },
         ),
         (
@@ -99,6 +100,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
                 text: "Hello, world".into(),
                 subtype: "success".into(),
                 error: None,
+                error_class: None,
                 finish_reason: Some("end_turn".into()),
                 finalized: None,
                 turns: 1,
@@ -150,8 +152,13 @@ fn frames_say_what_clients_were_recorded_to_understand() {
 #[test]
 fn a_call_is_told_in_the_callers_own_words() {
     let call = |name: &str| {
-        let body =
-            EventBody::LocalToolCall { tool_use_id: "c".into(), name: name.into(), args: None, await_id: "a".into() };
+        let body = EventBody::LocalToolCall {
+            tool_use_id: "c".into(),
+            name: name.into(),
+            args: None,
+            await_id: "a".into(),
+            args_ref: None,
+        };
         Value::Object(frame(&event(1, &body), &facts()).data)
     };
     let base =

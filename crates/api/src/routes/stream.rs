@@ -16,12 +16,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use tokio::time::timeout;
-use windlass_core::{
-    agent::AgentDefinition,
-    awaits::AwaitView,
-    event::{Event, EventBody},
-    ids::RunId,
-};
+use windlass_core::{agent::AgentDefinition, event::Event, ids::RunId};
 use windlass_store::EventWatch;
 
 use super::runs::find;
@@ -133,11 +128,10 @@ impl Reader {
 
     async fn frames(&mut self, events: Vec<Event>) -> std::result::Result<Bytes, windlass_store::StoreError> {
         let mut text = String::new();
-        for mut event in events {
+        for event in events {
             if frames::needs_facts(&event) && self.facts.is_none() {
                 self.facts = Some(self.load_facts().await?);
             }
-            self.complete(&mut event).await?;
             let none = RunFacts::default();
             text.push_str(&frames::frame(&event, self.facts.as_ref().unwrap_or(&none)).sse());
             self.after = event.seq;
@@ -156,27 +150,5 @@ impl Reader {
         };
         let definition = body.and_then(|body| serde_json::from_value::<AgentDefinition>(body).ok());
         Ok(definition.as_ref().map(RunFacts::of).unwrap_or_default())
-    }
-
-    /// Arguments that were too large for the log are in the store, under the digest that the call's await shows.
-    async fn complete(&self, event: &mut Event) -> std::result::Result<(), windlass_store::StoreError> {
-        let Ok(EventBody::LocalToolCall { tool_use_id, args: None, await_id, .. }) = event.body() else {
-            return Ok(());
-        };
-        let store = self.app.store();
-        let before = store.events(&self.run, event.seq.saturating_sub(u64::from(PAGE)), PAGE).await?;
-        let opened = before.iter().rev().find_map(|event| match event.body() {
-            Ok(EventBody::AwaitOpened { item }) if item.id == await_id => Some(item),
-            _ => None,
-        });
-        let digest = opened.and_then(|AwaitView { calls, .. }| {
-            calls.into_iter().find(|call| call.tool_call_id == tool_use_id).map(|call| call.digest)
-        });
-        if let Some(digest) = digest
-            && let Some(args) = store.blob(&digest).await?
-        {
-            event.data["args"] = args;
-        }
-        Ok(())
     }
 }

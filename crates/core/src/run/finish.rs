@@ -141,26 +141,26 @@ impl Run {
             .last_answer
             .as_ref()
             .map(|answer| answer.message.as_ref().map(Message::plain_text).unwrap_or_default());
-        let result =
-            |text: String, subtype: &str, error: Option<String>, finalized: Option<FinalizeReason>| EventBody::Result {
-                text,
-                subtype: subtype.to_owned(),
-                error,
-                finish_reason: self.state.finish_reason.clone(),
-                finalized,
-                turns,
-                tool_calls,
-                active_ms,
-                usage: usage.clone(),
-                model: model.clone(),
-                structured_output,
-            };
+        let result = |text, subtype: &str, failure: Option<&RunFailure>, finalized| EventBody::Result {
+            text,
+            subtype: subtype.to_owned(),
+            error: failure.map(|failure| failure.message.clone()),
+            error_class: failure.and_then(|failure| failure.error_class.clone()),
+            finish_reason: self.state.finish_reason.clone(),
+            finalized,
+            turns,
+            tool_calls,
+            active_ms,
+            usage: usage.clone(),
+            model: model.clone(),
+            structured_output,
+        };
         match outcome {
             Outcome::Completed { finalized } => {
                 result(last_text.unwrap_or_default(), EventBody::SUCCESS, None, *finalized)
             }
             Outcome::Failed { failure } if failure.kind == RunFailureKind::LocalToolTimedOut => {
-                result(String::new(), EventBody::LOCAL_TOOL_TIMEOUT, Some(failure.message.clone()), None)
+                result(String::new(), EventBody::LOCAL_TOOL_TIMEOUT, Some(failure), None)
             }
             Outcome::Failed { failure } => EventBody::Error {
                 code: failure.error_class.clone().unwrap_or_else(|| failure.code().to_owned()),

@@ -37,6 +37,7 @@ impl Run {
                 name: request.name.clone(),
                 args: request.payload.clone(),
                 await_id: await_id.clone(),
+                args_ref: request.payload_ref,
             });
             self.state.batch.push(CallSlot { request, state: CallState::External { await_id: await_id.clone() } });
         }

@@ -160,7 +160,7 @@ fn the_time_of_a_call_runs_from_its_own_hand_out_and_ends_the_run() {
         (
             "result",
             json!({
-                "text": "", "subtype": "error_local_tool_timeout", "error": message, "finishReason": null, "turns": 1,
+                "text": "", "subtype": "error_local_tool_timeout", "error": message, "errorClass": "local_timeout", "finishReason": null, "turns": 1,
                 "toolCalls": 2, "activeMs": 0, "model": "script:test",
                 "usage": {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0, "cacheReadTokens": 0,
                           "cacheWriteTokens": 0, "reasoningTokens": 0},
