@@ -16,7 +16,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    ops::{RunEnd, RunOps, StartRun},
     temporal::{Connect, connect, connect_embedded},
     worker::{Ports, RunWorkerOptions, WorkerError, WorkerService},
 };
@@ -31,6 +30,7 @@ use windlass_core::{
     time::Millis,
 };
 use windlass_models::{ModelRegistry, script::ScriptModel};
+use windlass_ops::{RunEnd, RunOps, StartRun};
 use windlass_store::{Store, sqlite::SqliteStore};
 use windlass_tools::ToolRegistry;
 

@@ -10,6 +10,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{envelope::CallStatus, event::EventBody, ids::RunId};
+use windlass_ops::RunOps;
 
 use super::{
     args::BenchArgs,
@@ -20,10 +21,7 @@ use super::{
     site::Site,
     work,
 };
-use crate::{
-    cli::{Failure, usage},
-    ops::RunOps,
-};
+use crate::cli::{Failure, usage};
 
 /// Runs that are started, or waited for, at the same time.
 const AT_ONCE: usize = 64;

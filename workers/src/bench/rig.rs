@@ -21,6 +21,7 @@ use windlass_models::{
     ModelRegistry,
     script::{SCHEME, ScriptModel},
 };
+use windlass_ops::{RunOps, StartRun};
 use windlass_tools::ToolRegistry;
 
 use super::{
@@ -31,7 +32,6 @@ use super::{
 };
 use crate::{
     cli::{Failure, failed},
-    ops::{RunOps, StartRun},
     worker::{Ports, RunWorkerOptions, WorkerService},
 };
 

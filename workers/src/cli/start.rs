@@ -9,6 +9,7 @@ use windlass_core::{
     envelope::PolicyOverrides,
     ids::{AgentId, RunId, SessionId},
 };
+use windlass_ops::StartRun;
 
 use super::{
     Failure, Global, agents,
@@ -17,7 +18,7 @@ use super::{
     person::Person,
     usage, values,
 };
-use crate::{ops::StartRun, temporal::ensure_search_attributes};
+use crate::temporal::ensure_search_attributes;
 
 const EXAMPLES: &str = "\
 Examples:

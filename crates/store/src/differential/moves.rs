@@ -300,7 +300,7 @@ fn some_event(chance: &mut Chance) -> NewEvent {
                 retryable: true,
                 api_status: None,
                 finish_reason: None,
-                partial_text: None,
+                partial_text: chance.pick(&[None, Some("So far".to_owned())]),
                 turns: 1,
                 tool_calls: 0,
                 active_ms: Millis(5),

@@ -52,7 +52,9 @@ pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<RunRow> 
 pub(super) async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
     let deleted = sql
         .execute(
-            "DELETE FROM runs WHERE id = $1 AND execution IS NULL AND last_seq = 0 AND head_len = 0",
+            "DELETE FROM runs WHERE id = $1 AND execution IS NULL AND last_seq = 0 AND head_len = 0
+                 AND NOT EXISTS (SELECT 1 FROM plans WHERE run_id = $1)
+                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run_id = $1)",
             &[&run.as_str()],
         )
         .await?;

@@ -52,7 +52,11 @@ pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
 pub(super) fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
     let deleted = tx
         .sql
-        .prepare_cached("DELETE FROM runs WHERE id = ?1 AND execution = '' AND last_seq = 0 AND head_len = 0")?
+        .prepare_cached(
+            "DELETE FROM runs WHERE id = ?1 AND execution = '' AND last_seq = 0 AND head_len = 0
+                 AND NOT EXISTS (SELECT 1 FROM plans WHERE run_id = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run_id = ?1)",
+        )?
         .execute([run.as_str()])?;
     Ok(deleted > 0)
 }

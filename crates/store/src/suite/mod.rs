@@ -209,6 +209,7 @@ macro_rules! store_suite {
                 reserving_again_changes_nothing,
                 a_reservation_must_fit_its_run,
                 a_run_that_never_began_is_withdrawn,
+                a_run_that_something_happened_to_is_not_withdrawn,
                 a_run_can_fail_before_it_begins,
                 a_run_of_another_workspace_is_not_found;
             runs: a_run_opens_with_its_messages_and_its_started_event,

@@ -5,7 +5,7 @@ use windlass_core::{
     canonical::Digest,
     envelope::{Labels, TranscriptHead},
     event::{EventBody, NewEvent},
-    ids::{AgentId, RunId, SessionId, WorkspaceId},
+    ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
     run::{Phase, RunStatus},
 };
 
@@ -156,6 +156,16 @@ pub(crate) async fn a_run_that_never_began_is_withdrawn(bench: Bench) {
     bench.store.open_run(opening(&new)).await.unwrap();
     assert!(!bench.store.withdraw_run(&run_id()).await.unwrap());
     assert!(bench.store.run(&run_id()).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_run_that_something_happened_to_is_not_withdrawn(bench: Bench) {
+    bench.store.reserve_run(reserved("a", "q")).await.unwrap();
+    bench.store.settle_plan(&RunId::new("a"), 1).await.unwrap();
+    bench.store.reserve_run(reserved("b", "q")).await.unwrap();
+    bench.store.settle_call(&RunId::new("b"), &CallId::new("c"), 1).await.unwrap();
+    for run in ["a", "b"] {
+        assert!(!bench.store.withdraw_run(&RunId::new(run)).await.unwrap(), "{run}");
+    }
 }
 
 pub(crate) async fn a_run_can_fail_before_it_begins(bench: Bench) {

@@ -19,6 +19,7 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
 };
+use windlass_ops::{RunEnd, RunOps};
 
 use self::{
     logs::{Logs, Told},
@@ -26,10 +27,7 @@ use self::{
     view::View,
 };
 use super::{Failure, Stop, context::Context, exit};
-use crate::{
-    ops::{RunEnd, RunOps},
-    temporal::pollers,
-};
+use crate::temporal::pollers;
 
 /// After this long without a sign of life somebody should look for a worker.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -14,11 +14,11 @@ use windlass_core::{
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     ids::{AwaitId, CallId, RunId},
 };
+use windlass_ops::OpsError;
 
 use super::RunArg;
 use crate::{
     cli::{Failure, context::Context, exit, failed, person::Person, refused, usage, values},
-    ops::OpsError,
     render::await_lines,
 };
 

@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     agent::AgentDefinition,
     canonical,
-    envelope::{GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
+    envelope::{Extra, GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
     message::Message,
 };
@@ -26,6 +26,7 @@ pub struct StartRun {
     pub session_id: Option<SessionId>,
     pub model_id: Option<String>,
     pub labels: Labels,
+    pub metadata: Extra,
     pub policy: Option<PolicyOverrides>,
     pub guards: Option<GuardOverrides>,
     pub tuning: Option<Tuning>,
@@ -49,6 +50,7 @@ impl StartRun {
             session_id: None,
             model_id: None,
             labels: Labels::new(),
+            metadata: Extra::new(),
             policy: None,
             guards: None,
             tuning: None,
@@ -65,6 +67,7 @@ impl RunOps {
         input.session_id = start.session_id;
         input.model_id = start.model_id;
         input.labels = start.labels;
+        input.metadata = start.metadata;
         input.policy = start.policy;
         input.guards = start.guards;
         input.tuning = start.tuning;

@@ -1,4 +1,7 @@
 //! Operating runs: start, look, steer, answer, cancel. Straight over Temporal and the store.
+//!
+//! The command line and the API both operate runs through here. What does not live here: who may do what, and how it is
+//! shown.
 
 mod durable;
 mod error;
@@ -52,6 +55,12 @@ impl RunOps {
 
     pub fn workspace(&self) -> &WorkspaceId {
         &self.workspace
+    }
+
+    /// The same for runs of another workspace.
+    #[must_use]
+    pub fn in_workspace(&self, workspace: WorkspaceId) -> Self {
+        Self { workspace, ..self.clone() }
     }
 
     /// By workflow id only: a run continues as new and its handle must follow.

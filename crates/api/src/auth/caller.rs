@@ -1,0 +1,83 @@
+//! The caller of one request.
+
+use http::{HeaderMap, header};
+use windlass_core::ids::{AgentId, WorkspaceId};
+use windlass_store::{ApiKeyRow, Store};
+
+use super::{ApiKey, Scope};
+use crate::error::{ApiError, Result};
+
+/// Whoever holds the key that came with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub workspace: WorkspaceId,
+    pub key_id: String,
+    pub key_name: String,
+    pub scopes: Vec<String>,
+    /// The only agents the key may start; any if absent.
+    pub agents: Option<Vec<AgentId>>,
+}
+
+impl Caller {
+    /// The holder of the key in the request's headers. A key that is unknown, wrong or revoked is all the same.
+    pub(crate) async fn of(headers: &HeaderMap, store: &dyn Store) -> Result<Self> {
+        let key = credential(headers).ok_or_else(ApiError::unauthorized)?;
+        let id = key.id();
+        let row = store.key(&id).await?;
+        let good = row.filter(|row| key.matches(&row.hash) && row.revoked_at.is_none());
+        let row = good.ok_or_else(ApiError::unauthorized)?;
+        // Worth a note, not worth a refusal.
+        if let Err(error) = store.touch_key(&id).await {
+            tracing::warn!(%error, "the use of a key was not noted");
+        }
+        Ok(row.into())
+    }
+
+    pub(crate) fn require(&self, scope: Scope) -> Result<()> {
+        if scope.is_in(&self.scopes) { Ok(()) } else { Err(ApiError::scope(scope.as_str())) }
+    }
+
+    /// Who answers or steers a run, for its log.
+    pub(crate) fn actor(&self) -> String {
+        format!("{} ({})", self.key_name, self.key_id)
+    }
+}
+
+impl From<ApiKeyRow> for Caller {
+    fn from(row: ApiKeyRow) -> Self {
+        Self { workspace: row.workspace, key_id: row.id, key_name: row.name, scopes: row.scopes, agents: row.agents }
+    }
+}
+
+/// `Authorization: Bearer KEY`, or `X-API-Key: KEY`.
+fn credential(headers: &HeaderMap) -> Option<ApiKey> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = text(header::AUTHORIZATION.as_str())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, key)| key.trim());
+    bearer.or_else(|| text("x-api-key")).filter(|key| !key.is_empty()).map(ApiKey::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_comes_in_one_of_two_headers() {
+        let cases = [
+            (vec![("authorization", "Bearer k1")], Some("k1")),
+            (vec![("authorization", "bearer  k1 ")], Some("k1")),
+            (vec![("x-api-key", "k2")], Some("k2")),
+            (vec![("authorization", "Bearer k1"), ("x-api-key", "k2")], Some("k1")),
+            (vec![("authorization", "Basic k1")], None),
+            (vec![("authorization", "Bearer ")], None),
+            (vec![], None),
+        ];
+        for (headers, expected) in cases {
+            let map: HeaderMap =
+                headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+            assert_eq!(credential(&map).as_ref().map(ApiKey::reveal), expected, "{headers:?}");
+        }
+    }
+}

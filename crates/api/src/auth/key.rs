@@ -1,0 +1,128 @@
+//! API keys: made from randomness, kept as hashes.
+//!
+//! A key has 244 random bits, so nobody can guess it from its hash however fast the hash is; a slow one would only
+//! slow every request down. A key's id is another hash of it: any text can be a key, and looking one up tells nothing.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+use windlass_core::ids::{AgentId, WorkspaceId};
+use windlass_store::{KeyHash, NewApiKey};
+
+/// What the keys of this server begin with.
+const PREFIX: &str = "wl_";
+/// How much of a key people see when keys are listed.
+const SHOWN: usize = 7;
+const ID_BYTES: usize = 10;
+
+/// A key somebody shows, or one that was just made.
+#[derive(Clone)]
+pub struct ApiKey(SecretString);
+
+/// A new key and the row that knows it again. The key itself is shown once and kept nowhere.
+#[derive(Debug, Clone)]
+pub struct MadeKey {
+    pub key: ApiKey,
+    pub row: NewApiKey,
+}
+
+impl ApiKey {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(SecretString::from(text.into()))
+    }
+
+    /// From two random UUIDs: 244 random bits.
+    pub fn random() -> Self {
+        let random = || uuid::Uuid::new_v4().simple().to_string();
+        Self::new(format!("{PREFIX}{}{}", random(), random()))
+    }
+
+    /// The key's id in the store.
+    pub fn id(&self) -> String {
+        let hash = self.mac(b"windlass api key id");
+        format!("key-{}", hex::encode(&hash[..ID_BYTES]))
+    }
+
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(self.mac(b"windlass api key"))
+    }
+
+    /// Takes as long for a wrong hash as for the right one.
+    pub fn matches(&self, hash: &KeyHash) -> bool {
+        self.mac(b"windlass api key").ct_eq(&hash.0).into()
+    }
+
+    /// What is shown to whoever made the key, once.
+    pub fn reveal(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The row of this key.
+    pub fn row(
+        &self,
+        workspace: WorkspaceId,
+        name: &str,
+        scopes: Vec<String>,
+        agents: Option<Vec<AgentId>>,
+    ) -> NewApiKey {
+        NewApiKey {
+            id: self.id(),
+            workspace,
+            name: name.to_owned(),
+            prefix: self.reveal().chars().take(SHOWN).collect(),
+            hash: self.hash(),
+            scopes,
+            agents,
+        }
+    }
+
+    /// Labelled, so that the id does not give the hash away.
+    fn mac(&self, label: &[u8]) -> Vec<u8> {
+        // HMAC takes keys of any length.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(label) else { return Vec::new() };
+        mac.update(self.0.expose_secret().as_bytes());
+        mac.finalize().into_bytes().to_vec()
+    }
+}
+
+impl MadeKey {
+    pub fn new(workspace: WorkspaceId, name: &str, scopes: Vec<String>, agents: Option<Vec<AgentId>>) -> Self {
+        let key = ApiKey::random();
+        let row = key.row(workspace, name, scopes, agents);
+        Self { key, row }
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_known_by_its_hash_and_never_shown() {
+        let made = MadeKey::new("acme".into(), "ci", vec!["*".into()], None);
+        let shown = ApiKey::new(made.key.reveal());
+        assert_eq!(shown.id(), made.row.id);
+        assert!(shown.matches(&made.row.hash));
+        assert!(!ApiKey::random().matches(&made.row.hash));
+        assert!(!shown.matches(&KeyHash(Vec::new())));
+        let debug = format!("{made:?}");
+        assert!(!debug.contains(made.key.reveal()) && !debug.contains(&hex::encode(&made.row.hash.0)), "{debug}");
+        assert_eq!((made.key.reveal().len(), made.row.prefix.len()), (67, 7));
+    }
+
+    #[test]
+    fn the_id_is_no_part_of_the_hash() {
+        let key = ApiKey::new("mantyx_test_key");
+        let id = key.id();
+        assert!(!hex::encode(key.hash().0).contains(id.trim_start_matches("key-")));
+    }
+}

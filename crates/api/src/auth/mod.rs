@@ -1,0 +1,11 @@
+//! Who is asking, and what they may do.
+
+mod caller;
+mod key;
+mod scope;
+
+pub use self::{
+    caller::Caller,
+    key::{ApiKey, MadeKey},
+    scope::{ALL_SCOPES, Scope},
+};

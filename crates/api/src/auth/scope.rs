@@ -1,0 +1,58 @@
+//! Scopes: what a key may be used for.
+
+use std::fmt;
+
+/// The scope of keys that may do everything.
+const EVERYTHING: &str = "*";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    ModelsRead,
+    RunsRead,
+    RunsWrite,
+    SessionsRead,
+    SessionsWrite,
+    IdentityRead,
+}
+
+/// All of them, for whoever makes keys.
+pub const ALL_SCOPES: [Scope; 6] = [
+    Scope::ModelsRead,
+    Scope::RunsRead,
+    Scope::RunsWrite,
+    Scope::SessionsRead,
+    Scope::SessionsWrite,
+    Scope::IdentityRead,
+];
+
+impl Scope {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ModelsRead => "models:read",
+            Self::RunsRead => "runs:read",
+            Self::RunsWrite => "runs:write",
+            Self::SessionsRead => "sessions:read",
+            Self::SessionsWrite => "sessions:write",
+            Self::IdentityRead => "identity:read",
+        }
+    }
+
+    /// A scope as somebody types it; `*` stands for all.
+    pub fn parse(text: &str) -> Result<String, String> {
+        let known = ALL_SCOPES.map(Self::as_str);
+        if text == EVERYTHING || known.contains(&text) {
+            return Ok(text.to_owned());
+        }
+        Err(format!("there is no scope {text:?}; there are {} and {EVERYTHING} for all", known.join(", ")))
+    }
+
+    pub(super) fn is_in(self, scopes: &[String]) -> bool {
+        scopes.iter().any(|scope| scope == EVERYTHING || scope == self.as_str())
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,166 @@
+//! The door of every route: who may enter, how often, and with how much.
+//!
+//! What a route demands stands in one table. A route that is not in it is closed.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    extract::{MatchedPath, Path, Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    error::{ApiError, Result},
+    rate::{Allowance, Bucket},
+    routes::PREFIX,
+};
+
+/// What a route asks of its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pub(crate) method: &'static str,
+    /// Below the workspace.
+    pub(crate) path: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) bucket: Bucket,
+    pub(crate) body_limit: usize,
+}
+
+/// Specs carry files of up to 5 MB, in base64, and texts; results likewise.
+const LARGE: usize = 16 * 1024 * 1024;
+const SMALL: usize = 128 * 1024;
+
+const fn get(path: &'static str, scope: Scope) -> Demand {
+    Demand { method: "GET", path, scope, bucket: Bucket::Reads, body_limit: 0 }
+}
+
+const fn post(path: &'static str, scope: Scope, bucket: Bucket, body_limit: usize) -> Demand {
+    Demand { method: "POST", path, scope, bucket, body_limit }
+}
+
+pub(crate) const DEMANDS: [Demand; 22] = [
+    get("/models", Scope::ModelsRead),
+    get("/identity", Scope::IdentityRead),
+    post("/agent-runs", Scope::RunsWrite, Bucket::Starts, LARGE),
+    get("/agent-runs", Scope::RunsRead),
+    get("/agent-runs/{id}", Scope::RunsRead),
+    Demand { bucket: Bucket::Streams, ..get("/agent-runs/{id}/stream", Scope::RunsRead) },
+    get("/agent-runs/{id}/events", Scope::RunsRead),
+    get("/agent-runs/{id}/awaits", Scope::RunsRead),
+    post("/agent-runs/{id}/tool-results", Scope::RunsWrite, Bucket::Lifecycle, LARGE),
+    post("/agent-runs/{id}/cancel", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/pause", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/resume", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/steer", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/answers", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/confirmations", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-sessions", Scope::SessionsWrite, Bucket::Changes, LARGE),
+    get("/agent-sessions", Scope::SessionsRead),
+    get("/agent-sessions/{id}", Scope::SessionsRead),
+    get("/agent-sessions/{id}/events", Scope::SessionsRead),
+    post("/agent-sessions/{id}/messages", Scope::SessionsWrite, Bucket::Starts, LARGE),
+    Demand { method: "DELETE", bucket: Bucket::Changes, ..get("/agent-sessions/{id}", Scope::SessionsWrite) },
+    get("/agents", Scope::ModelsRead),
+];
+
+fn demand(method: &Method, matched: &str) -> Option<&'static Demand> {
+    // Whoever may read a page may ask whether it is there.
+    let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+    let path = matched.strip_prefix(PREFIX)?;
+    DEMANDS.iter().find(|demand| demand.method == method && demand.path == path)
+}
+
+/// Lets a request in, or says why not.
+pub(crate) async fn enter(
+    State(app): State<Arc<App>>,
+    matched: MatchedPath,
+    Path(parameters): Path<HashMap<String, String>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let slug = parameters.get("slug").map(String::as_str).unwrap_or_default();
+    let demanded = demand(request.method(), matched.as_str());
+    let (caller, demand, allowance) = match admit(&app, request.headers(), slug, demanded).await {
+        Ok(admitted) => admitted,
+        Err(error) => return error.into_response(),
+    };
+    let limited = allowance.filter(|allowance| !allowance.allowed);
+    let mut response = match limited {
+        Some(allowance) => too_often(demand.bucket, allowance).into_response(),
+        None => {
+            tracing::Span::current().record("key", &caller.key_id);
+            request.extensions_mut().insert(*demand);
+            request.extensions_mut().insert(caller);
+            at_work(&app, demand.bucket, next.run(request)).await
+        }
+    };
+    if let Some(allowance) = allowance {
+        tell(response.headers_mut(), demand.bucket, allowance);
+    }
+    response
+}
+
+async fn admit(
+    app: &App,
+    headers: &HeaderMap,
+    slug: &str,
+    demanded: Option<&'static Demand>,
+) -> Result<(Caller, &'static Demand, Option<Allowance>)> {
+    let caller = Caller::of(headers, app.store()).await?;
+    if slug != caller.workspace.as_str() {
+        let hint = format!("this key belongs to workspace {}", caller.workspace);
+        return Err(ApiError::not_found("workspace").with("hint", hint));
+    }
+    let Some(demand) = demanded else {
+        return Err(ApiError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this path has no such method",
+        ));
+    };
+    caller.require(demand.scope)?;
+    let allowance = app.take(&caller.key_id, demand.bucket);
+    Ok((caller, demand, allowance))
+}
+
+/// A request takes its place among those at work. A stream does not: it works only now and then.
+async fn at_work(app: &App, bucket: Bucket, response: impl Future<Output = Response>) -> Response {
+    let place = match bucket {
+        Bucket::Streams => None,
+        _ => match app.room.try_acquire() {
+            Ok(place) => Some(place),
+            Err(_) => return ApiError::unavailable("the server has too much to do; try again").into_response(),
+        },
+    };
+    let response = response.await;
+    drop(place);
+    response
+}
+
+fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
+    let message = format!(
+        "this key may send {} requests of kind {} per minute; try again in {} s",
+        allowance.limit,
+        bucket.as_str(),
+        allowance.retry_after_secs
+    );
+    let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message);
+    error.retry_after_secs = Some(allowance.retry_after_secs);
+    error
+}
+
+fn tell(headers: &mut HeaderMap, bucket: Bucket, allowance: Allowance) {
+    let numbers = [
+        ("x-ratelimit-limit", u64::from(allowance.limit)),
+        ("x-ratelimit-remaining", u64::from(allowance.remaining)),
+        ("x-ratelimit-reset", allowance.reset_secs),
+    ];
+    for (name, number) in numbers {
+        headers.insert(HeaderName::from_static(name), number.into());
+    }
+    headers.insert(HeaderName::from_static("x-ratelimit-bucket"), HeaderValue::from_static(bucket.as_str()));
+}

@@ -1,0 +1,69 @@
+//! Starting a run: it is in the store before anybody is told about it.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::{
+    envelope::Extra,
+    ids::{RunId, SessionId},
+};
+use windlass_ops::StartRun;
+use windlass_store::ReservedRun;
+
+use crate::{app::App, auth::Caller, error::Result, routes::PREFIX, spec::Accepted};
+
+/// A run that was taken.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Taken {
+    run_id: String,
+    session_id: Option<String>,
+    status: &'static str,
+    /// Below this server's address.
+    stream_url: String,
+}
+
+pub(super) async fn launch(
+    app: &App,
+    caller: &Caller,
+    accepted: Accepted,
+    session: Option<SessionId>,
+) -> Result<Taken> {
+    let Accepted { spec, kept, conversation } = accepted;
+    let definition = spec.resolve(&conversation.system, app.around(caller))?;
+    let asked = conversation.messages.last().map(|message| message.plain_text()).unwrap_or_default();
+    let mut start = StartRun::new(definition, "");
+    start.messages = conversation.messages;
+    start.session_id = session.clone();
+    let run = start.run_id.clone();
+    let store = app.store();
+    let reserved = ReservedRun {
+        id: run.clone(),
+        workspace: caller.workspace.clone(),
+        session: session.clone(),
+        agent_id: start.agent_id.clone(),
+        model_id: start.definition.as_ref().map(|definition| definition.model.clone()).unwrap_or_default(),
+        name: spec.name,
+        spec: Some(store.put_blob(kept).await?.digest),
+        metadata: spec.metadata.clone(),
+        input: asked,
+    };
+    start.metadata = spec.metadata.into_iter().map(|(key, value)| (key, value.into())).collect::<Extra>();
+    store.reserve_run(reserved).await?;
+    if let Err(error) = app.ops_for(caller).start(start).await {
+        // Nobody has heard of the run yet.
+        if let Err(left) = store.withdraw_run(&run).await {
+            tracing::warn!(%run, error = %left, "a run that could not be started stays queued");
+        }
+        return Err(error.into());
+    }
+    Ok(Taken {
+        stream_url: stream_url(caller, &run),
+        run_id: run.to_string(),
+        session_id: session.map(|id| id.to_string()),
+        status: "queued",
+    })
+}
+
+fn stream_url(caller: &Caller, run: &RunId) -> String {
+    format!("{}/agent-runs/{run}/stream", PREFIX.replace("{slug}", caller.workspace.as_str()))
+}

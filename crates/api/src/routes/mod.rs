@@ -1,0 +1,61 @@
+//! The routes, one file for each family.
+
+pub(crate) mod catalogue;
+pub(crate) mod control;
+mod docs;
+mod health;
+mod launch;
+mod rows;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod stream;
+pub(crate) mod tool_results;
+
+use std::sync::Arc;
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+use http::StatusCode;
+
+use crate::{access, app::App, error::ApiError, guard};
+
+/// Where a workspace's routes begin.
+pub(crate) const PREFIX: &str = "/api/v1/workspaces/{slug}";
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let workspace = Router::new()
+        .route("/models", get(catalogue::models))
+        .route("/agents", get(catalogue::agents))
+        .route("/identity", get(catalogue::identity))
+        .route("/agent-runs", post(runs::create).get(runs::list))
+        .route("/agent-runs/{id}", get(runs::show))
+        .route("/agent-runs/{id}/stream", get(stream::open))
+        .route("/agent-runs/{id}/events", get(runs::events))
+        .route("/agent-runs/{id}/awaits", get(control::awaits))
+        .route("/agent-runs/{id}/tool-results", post(tool_results::take))
+        .route("/agent-runs/{id}/cancel", post(control::cancel))
+        .route("/agent-runs/{id}/pause", post(control::pause))
+        .route("/agent-runs/{id}/resume", post(control::resume))
+        .route("/agent-runs/{id}/steer", post(control::steer))
+        .route("/agent-runs/{id}/answers", post(control::answer))
+        .route("/agent-runs/{id}/confirmations", post(control::confirm))
+        .route("/agent-sessions", post(sessions::create).get(sessions::list))
+        .route("/agent-sessions/{id}", get(sessions::show).delete(sessions::end))
+        .route("/agent-sessions/{id}/events", get(sessions::events))
+        .route("/agent-sessions/{id}/messages", post(sessions::message))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::enter));
+    Router::new()
+        .nest(PREFIX, workspace)
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/openapi.json", get(docs::openapi))
+        .route("/docs", get(docs::page))
+        .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path"))
+        .method_not_allowed_fallback(async || {
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method")
+        })
+        .layer(middleware::from_fn(access::log))
+        .with_state(app)
+}

@@ -1,0 +1,226 @@
+//! Runs and sessions as callers see them.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use windlass_core::{
+    ids::RunId,
+    message::{Message, Role},
+    run::RunStatus,
+    time::Timestamp,
+};
+use windlass_store::{RunRow, SessionRow, SessionStatus};
+
+use crate::{frames, models::model_ref, spec::ATTACHMENTS};
+
+/// A time as RFC 3339 writes it.
+pub(super) fn time(at: Timestamp) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
+/// The protocol's five words for how a run stands.
+pub(super) fn status(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Queued => "queued",
+        RunStatus::Running | RunStatus::Waiting | RunStatus::Paused => "running",
+        RunStatus::Completed => "succeeded",
+        RunStatus::Failed => "failed",
+        RunStatus::Cancelled => "cancelled",
+    }
+}
+
+/// Which runs one of these words means; our own finer words are understood as well.
+pub(super) fn statuses(word: &str) -> Option<Vec<RunStatus>> {
+    Some(match word {
+        "queued" => vec![RunStatus::Queued],
+        "running" => vec![RunStatus::Running, RunStatus::Waiting, RunStatus::Paused],
+        "waiting" => vec![RunStatus::Waiting],
+        "paused" => vec![RunStatus::Paused],
+        "succeeded" | "completed" => vec![RunStatus::Completed],
+        "failed" => vec![RunStatus::Failed],
+        "cancelled" => vec![RunStatus::Cancelled],
+        _ => return None,
+    })
+}
+
+/// A run in a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunItem {
+    id: String,
+    run_id: String,
+    session_id: Option<String>,
+    /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
+    status: &'static str,
+    /// Finer than the status: also `waiting` and `paused`.
+    state: &'static str,
+    spec_name: Option<String>,
+    agent_id: String,
+    model_id: String,
+    parent_run_id: Option<String>,
+    input_preview: String,
+    output_preview: Option<String>,
+    error: Option<String>,
+    /// Null until the run has ended, as are `turns`.
+    tokens: Option<Value>,
+    turns: Option<u32>,
+    duration_ms: Option<u64>,
+    tool_call_count: Option<u32>,
+    metadata: Value,
+    created_at: String,
+    completed_at: Option<String>,
+    last_seq: u64,
+}
+
+impl RunItem {
+    pub(super) fn of(row: &RunRow) -> Self {
+        let ending = row.ending.clone().unwrap_or_default();
+        let usage = ending.usage.and_then(|usage| serde_json::to_value(usage).ok());
+        Self {
+            id: row.id.to_string(),
+            run_id: row.id.to_string(),
+            session_id: row.session.as_ref().map(ToString::to_string),
+            status: status(row.status),
+            state: row.status.as_str(),
+            spec_name: row.name.clone(),
+            agent_id: row.agent_id.to_string(),
+            model_id: row.model_id.clone(),
+            parent_run_id: row.parent.as_ref().map(RunId::to_string),
+            input_preview: row.input_preview.clone(),
+            output_preview: ending.output_preview,
+            error: ending.error,
+            tokens: usage.map(|usage| frames::tokens(&usage)),
+            turns: ending.turns,
+            duration_ms: row.closed_at.map(|closed| closed.since(row.created_at).0),
+            tool_call_count: ending.tool_calls,
+            metadata: json!(row.metadata),
+            created_at: time(row.created_at),
+            completed_at: row.closed_at.map(time),
+            last_seq: row.last_seq,
+        }
+    }
+}
+
+/// A run by itself.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunSnapshot {
+    #[serde(flatten)]
+    item: RunItem,
+    /// The answer, or what there was of it when the run failed.
+    final_text: Option<String>,
+    /// On failed runs `{errorClass, finishReason}`.
+    failure_reason: Option<Value>,
+    /// The spec as it was sent.
+    spec: Option<Value>,
+    /// Null until the run has ended.
+    model: Option<Value>,
+}
+
+impl RunSnapshot {
+    pub(super) fn of(row: &RunRow, final_text: Option<String>, spec: Option<Value>) -> Self {
+        let ended = row.status.is_terminal();
+        let ending = row.ending.clone().unwrap_or_default();
+        let failed = row.status == RunStatus::Failed;
+        Self {
+            item: RunItem::of(row),
+            final_text,
+            failure_reason: failed
+                .then(|| json!({"errorClass": ending.error_class, "finishReason": ending.finish_reason})),
+            spec,
+            model: ended.then(|| model_ref(&row.model_id)),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionItem {
+    session_id: String,
+    creation_date: String,
+    last_interaction_date: String,
+    summary: String,
+    metadata: Value,
+    status: &'static str,
+}
+
+impl SessionItem {
+    pub(super) fn of(row: &SessionRow) -> Self {
+        Self {
+            session_id: row.id.to_string(),
+            creation_date: time(row.created_at),
+            last_interaction_date: time(row.last_used_at),
+            summary: row.summary.clone(),
+            metadata: json!(row.metadata),
+            status: session_status(row),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Session {
+    id: String,
+    session_id: String,
+    name: Option<String>,
+    status: &'static str,
+    created_at: String,
+    last_used_at: String,
+    ended_at: Option<String>,
+    agent_spec: Value,
+    messages: Vec<Value>,
+    metadata: Value,
+}
+
+impl Session {
+    pub(super) fn of(row: &SessionRow, spec: Option<Value>, messages: &[Message]) -> Self {
+        Self {
+            id: row.id.to_string(),
+            session_id: row.id.to_string(),
+            name: row.name.clone(),
+            status: session_status(row),
+            created_at: time(row.created_at),
+            last_used_at: time(row.last_used_at),
+            ended_at: row.ended_at.map(time),
+            agent_spec: spec.unwrap_or_else(|| json!({})),
+            messages: messages
+                .iter()
+                .map(|message| with_files(json!({"role": role(message), "content": message.plain_text()}), message))
+                .collect(),
+            metadata: json!(row.metadata),
+        }
+    }
+}
+
+/// A message of a session as its history shows it: flat, with its place in the whole.
+pub(super) fn history_event(seq: u64, message: &Message) -> Value {
+    let event = match message.role {
+        Role::User => json!({"seq": seq, "type": "user_message", "text": message.plain_text()}),
+        Role::Assistant => json!({"seq": seq, "type": "assistant_message", "text": message.plain_text()}),
+        Role::System => json!({"seq": seq, "type": "message", "role": "system", "text": message.plain_text()}),
+    };
+    with_files(event, message)
+}
+
+fn with_files(mut shown: Value, message: &Message) -> Value {
+    if let Some(attachments) = message.meta.get(ATTACHMENTS) {
+        shown[ATTACHMENTS] = attachments.clone();
+    }
+    shown
+}
+
+fn role(message: &Message) -> &'static str {
+    match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+fn session_status(row: &SessionRow) -> &'static str {
+    match row.status() {
+        SessionStatus::Active => "active",
+        SessionStatus::Ended => "ended",
+    }
+}

@@ -1,0 +1,141 @@
+//! Runs: create, list, look.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use windlass_core::ids::{AgentId, RunId, SessionId};
+use windlass_store::{RunFilter, RunRow};
+
+use super::{
+    launch::{Taken, launch},
+    rows::{self, RunItem, RunSnapshot},
+};
+use crate::{
+    app::App,
+    auth::Caller,
+    body::JsonBody,
+    error::{ApiError, Result},
+    openapi::bodies::RunBody,
+    query::{Query, invalid},
+    spec,
+};
+
+/// The run, if it is the caller's. Whatever it is otherwise looks the same.
+pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
+    let missing = || ApiError::not_found("run");
+    let run = RunId::parse(id).map_err(|_| missing())?;
+    app.store().run_in(&caller.workspace, &run).await?.ok_or_else(missing)
+}
+
+/// Starts a run.
+#[utoipa::path(post, path = "/agent-runs", tag = "runs", request_body = RunBody, responses((status = 202, body = Taken)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Result<(StatusCode, Json<Taken>)> {
+    let taken = launch(&app, &caller, spec::parse_run(&body)?, None).await?;
+    Ok((StatusCode::ACCEPTED, Json(taken)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunList {
+    runs: Vec<RunItem>,
+    next_cursor: Option<String>,
+    /// Null unless it was asked for.
+    total: Option<u64>,
+}
+
+/// Runs, the newest first.
+#[utoipa::path(
+    get, path = "/agent-runs", tag = "runs",
+    params(
+        ("status" = Option<String>, Query, description = "queued, running, succeeded, failed, cancelled; also waiting, paused"),
+        ("modelId" = Option<String>, Query), ("agentId" = Option<String>, Query), ("sessionId" = Option<String>, Query),
+        ("parentRunId" = Option<String>, Query),
+        ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
+        ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
+        ("cursor" = Option<String>, Query), ("includeTotal" = Option<u8>, Query, description = "1 counts all matches"),
+    ),
+    responses((status = 200, body = RunList))
+)]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<RunList>> {
+    let query = Query::of(&uri);
+    let statuses = match query.get("status") {
+        None => Vec::new(),
+        Some(word) => rows::statuses(word)
+            .ok_or_else(|| invalid("status", "must be queued, running, succeeded, failed or cancelled"))?,
+    };
+    let filter = RunFilter {
+        workspace: Some(caller.workspace),
+        session: query.get("sessionId").map(SessionId::from),
+        agent_id: query.get("agentId").map(AgentId::from),
+        model_id: query.get("modelId").map(str::to_owned),
+        statuses,
+        parent: query.get("parentRunId").map(RunId::from),
+        metadata: query.metadata()?,
+        cursor: query.get("cursor").map(str::to_owned),
+        limit: query.limit()?,
+        total: query.flag("includeTotal")?,
+    };
+    let page = app.store().runs(filter).await?;
+    Ok(Json(RunList { runs: page.runs.iter().map(RunItem::of).collect(), next_cursor: page.next, total: page.total }))
+}
+
+/// One run: how it stands, what it answered, what it cost.
+#[utoipa::path(get, path = "/agent-runs/{id}", tag = "runs", responses((status = 200, body = RunSnapshot)))]
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<RunSnapshot>> {
+    let row = find(&app, &caller, &id).await?;
+    let final_text = app.store().final_text(&row.id).await?;
+    let spec = match &row.spec {
+        Some(digest) => app.store().blob(digest).await?,
+        None => None,
+    };
+    Ok(Json(RunSnapshot::of(&row, final_text, spec)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventList {
+    /// As the log has them: `seq`, `at`, `type` and `data`.
+    events: Vec<Value>,
+    /// Whether there are more after these.
+    more: bool,
+}
+
+/// The run's log, without waiting for more of it.
+#[utoipa::path(
+    get, path = "/agent-runs/{id}/events", tag = "runs",
+    params(("after" = Option<u64>, Query, description = "only events after this seq"), ("limit" = Option<u32>, Query)),
+    responses((status = 200, body = EventList))
+)]
+pub(crate) async fn events(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<Json<EventList>> {
+    let row = find(&app, &caller, &id).await?;
+    let query = Query::of(&uri);
+    let limit = query.limit()?;
+    let events = app.store().events(&row.id, query.number("after")?.unwrap_or(0), limit).await?;
+    let more = events.len() == limit as usize;
+    let events = events.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>();
+    Ok(Json(EventList { events: events.map_err(|error| ApiError::internal(&error))?, more }))
+}

@@ -1,0 +1,235 @@
+//! Sessions: conversations of many runs.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use windlass_core::{ids::SessionId, run::RunStatus};
+use windlass_store::{NewSession, RunFilter, SessionFilter, SessionRow, SessionStatus};
+
+use super::{
+    control,
+    launch::{Taken, launch},
+    rows::{self, Session, SessionItem},
+    tool_results::Done,
+};
+use crate::{
+    app::App,
+    auth::Caller,
+    body::JsonBody,
+    error::{ApiError, Result},
+    openapi::bodies::{MessageBody, SessionBody},
+    query::{Query, invalid},
+    spec,
+};
+
+/// How many messages one page of a history has at most.
+const MAX_MESSAGES: u32 = 500;
+/// Of a page that only says where it ends.
+const HISTORY_PAGE: u32 = 100;
+
+/// The session, if it is the caller's. Whatever it is otherwise looks the same.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<SessionRow> {
+    let missing = || ApiError::not_found("session");
+    let session = SessionId::parse(id).map_err(|_| missing())?;
+    app.store().session(&caller.workspace, &session).await?.ok_or_else(missing)
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Created {
+    session_id: String,
+    name: Option<String>,
+    created_at: String,
+}
+
+/// Creates a session: what its runs have in common.
+#[utoipa::path(post, path = "/agent-sessions", tag = "sessions", request_body = SessionBody, responses((status = 201, body = Created)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Result<(StatusCode, Json<Created>)> {
+    let (spec, kept) = spec::parse_session(&body)?;
+    // What a run of it would stumble over is said now.
+    spec.resolve(&[], app.around(&caller))?;
+    let session = NewSession {
+        id: SessionId::new(format!("ses-{}", uuid::Uuid::now_v7().simple())),
+        name: spec.name,
+        spec: Some(app.store().put_blob(kept).await?.digest),
+        metadata: spec.metadata,
+        workspace: caller.workspace,
+    };
+    let row = app.store().create_session(session).await?;
+    let created = Created { session_id: row.id.to_string(), name: row.name, created_at: rows::time(row.created_at) };
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionList {
+    total: Option<u64>,
+    limit: u32,
+    offset: u32,
+    next_cursor: Option<String>,
+    sessions: Vec<SessionItem>,
+}
+
+/// Sessions, the most recently used first.
+#[utoipa::path(
+    get, path = "/agent-sessions", tag = "sessions",
+    params(
+        ("status" = Option<String>, Query, description = "active or ended"),
+        ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
+        ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
+        ("offset" = Option<u32>, Query), ("cursor" = Option<String>, Query, description = "instead of an offset"),
+    ),
+    responses((status = 200, body = SessionList))
+)]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<SessionList>> {
+    let query = Query::of(&uri);
+    let status = match query.get("status") {
+        None => None,
+        Some("active") => Some(SessionStatus::Active),
+        Some("ended") => Some(SessionStatus::Ended),
+        Some(_) => return Err(invalid("status", "must be active or ended")),
+    };
+    let (limit, offset) = (query.limit()?, query.number("offset")?.unwrap_or(0));
+    let filter = SessionFilter {
+        status,
+        metadata: query.metadata()?,
+        cursor: query.get("cursor").map(str::to_owned),
+        offset,
+        limit,
+        total: true,
+        ..SessionFilter::of(caller.workspace)
+    };
+    let page = app.store().sessions(filter).await?;
+    Ok(Json(SessionList {
+        total: page.total,
+        limit,
+        offset,
+        next_cursor: page.next,
+        sessions: page.sessions.iter().map(SessionItem::of).collect(),
+    }))
+}
+
+/// A session with its conversation.
+#[utoipa::path(get, path = "/agent-sessions/{id}", tag = "sessions", responses((status = 200, body = Session)))]
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<Session>> {
+    let row = find(&app, &caller, &id).await?;
+    let messages = app.store().session_messages(&row.workspace, &row.id).await?;
+    let spec = spec_of(&app, &row).await?;
+    Ok(Json(Session::of(&row, spec, &messages)))
+}
+
+async fn spec_of(app: &App, row: &SessionRow) -> Result<Option<Value>> {
+    match &row.spec {
+        Some(digest) => Ok(app.store().blob(digest).await?),
+        None => Ok(None),
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct History {
+    session_id: String,
+    total: u64,
+    events: Vec<Value>,
+    /// Where the page before this one ends; null when there is none.
+    next_before_seq: Option<u64>,
+    truncated: bool,
+}
+
+/// A session's conversation, message by message.
+#[utoipa::path(
+    get, path = "/agent-sessions/{id}/events", tag = "sessions",
+    params(
+        ("full" = Option<u8>, Query, description = "1 for all of it"),
+        ("lastMessages" = Option<u32>, Query, description = "at most 500"),
+        ("beforeSeq" = Option<u64>, Query, description = "the page that ends before this message"),
+    ),
+    responses((status = 200, body = History))
+)]
+pub(crate) async fn events(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<Json<History>> {
+    let row = find(&app, &caller, &id).await?;
+    let query = Query::of(&uri);
+    let before = query.number::<u64>("beforeSeq")?;
+    let last = match query.number::<u32>("lastMessages")? {
+        Some(last) if !(1..=MAX_MESSAGES).contains(&last) => {
+            return Err(invalid("lastMessages", "must be from 1 to 500"));
+        }
+        Some(last) => Some(last),
+        None if query.flag("full")? => None,
+        None => before.map(|_| HISTORY_PAGE),
+    };
+    let page = app.store().session_page(&row.workspace, &row.id, before, last).await?;
+    let first = page.messages.first().map_or(1, |(seq, _)| *seq);
+    Ok(Json(History {
+        session_id: row.id.to_string(),
+        total: page.total,
+        events: page.messages.iter().map(|(seq, message)| rows::history_event(*seq, message)).collect(),
+        next_before_seq: (first > 1).then_some(first),
+        truncated: first > 1,
+    }))
+}
+
+/// Says something in a session: the run that answers it. What the message overrides holds for that run alone.
+#[utoipa::path(post, path = "/agent-sessions/{id}/messages", tag = "sessions", request_body = MessageBody, responses((status = 202, body = Taken)))]
+pub(crate) async fn message(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+    JsonBody(body): JsonBody,
+) -> Result<(StatusCode, Json<Taken>)> {
+    let row = find(&app, &caller, &id).await?;
+    if row.status() == SessionStatus::Ended {
+        return Err(ApiError::conflict("session_ended", "the session has ended; start a new one"));
+    }
+    let session = spec_of(&app, &row).await?.unwrap_or_else(|| json!({}));
+    let accepted = spec::effective(&session, &body)?;
+    let taken = launch(&app, &caller, accepted, Some(row.id)).await?;
+    Ok((StatusCode::ACCEPTED, Json(taken)))
+}
+
+/// Ends a session and cancels what runs in it.
+#[utoipa::path(delete, path = "/agent-sessions/{id}", tag = "sessions", responses((status = 200, body = Done)))]
+pub(crate) async fn end(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<Done>> {
+    let row = find(&app, &caller, &id).await?;
+    // First no run can join it any more, then those that have are stopped.
+    app.store().end_session(&row.workspace, &row.id).await?;
+    let at_work = RunFilter {
+        workspace: Some(row.workspace),
+        session: Some(row.id),
+        statuses: vec![RunStatus::Queued, RunStatus::Running, RunStatus::Waiting, RunStatus::Paused],
+        limit: 200,
+        ..RunFilter::default()
+    };
+    for run in app.store().runs(at_work).await?.runs {
+        control::stop(&app, &caller, &run).await?;
+    }
+    Ok(Json(Done { ok: true }))
+}

@@ -1,0 +1,120 @@
+//! Results of the caller's own tools. Whether one is taken is the run's decision.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use windlass_core::{
+    envelope::{AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
+    run::RunStatus,
+};
+use windlass_ops::OpsError;
+
+use super::runs::find;
+use crate::{
+    app::App,
+    auth::Caller,
+    body::JsonBody,
+    error::{ApiError, Result},
+    openapi::bodies::ToolResultBody,
+    spec::{Attachment, Outcome, ToolResult},
+};
+
+/// It was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Done {
+    pub(super) ok: bool,
+}
+
+/// Gives the result of one call of a local tool.
+#[utoipa::path(
+    post, path = "/agent-runs/{id}/tool-results", tag = "runs", request_body = ToolResultBody,
+    responses(
+        (status = 200, body = Done),
+        (status = 404, description = "unknown_tool_use: no such call is open"),
+        (status = 409, description = "run_terminal: the run has ended"),
+    )
+)]
+pub(crate) async fn take(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path((_, id)): Path<(String, String)>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<Done>> {
+    let result = ToolResult::parse(&body)?;
+    let row = find(&app, &caller, &id).await?;
+    if row.status.is_terminal() {
+        return Err(ended(row.status));
+    }
+    let provided = provided(&app, result).await?;
+    let answer = CallAnswer::new(caller.actor(), provided);
+    let reply = match app.ops_for(&caller).tool_result(&row.id, &answer).await {
+        Ok(reply) => reply,
+        // It was there a moment ago, so it has just ended, or has not begun.
+        Err(OpsError::NotFound { .. }) => return Err(gone(&app, &caller, &id).await?),
+        Err(error) => return Err(error.into()),
+    };
+    match reply.status {
+        AnswerStatus::Accepted => Ok(Json(Done { ok: true })),
+        AnswerStatus::Invalid => Err(ApiError::invalid(reply.message)),
+        AnswerStatus::Duplicate | AnswerStatus::Stale | AnswerStatus::Unknown | AnswerStatus::Expired => {
+            Err(unknown_call(&reply.message))
+        }
+    }
+}
+
+fn unknown_call(why: &str) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_tool_use", format!("no such call is open: {why}"))
+}
+
+fn ended(status: RunStatus) -> ApiError {
+    ApiError::conflict("run_terminal", format!("the run has ended ({}); the result is not needed", status.as_str()))
+}
+
+async fn gone(app: &App, caller: &Caller, id: &str) -> Result<ApiError> {
+    let row = find(app, caller, id).await?;
+    Ok(match row.status {
+        RunStatus::Queued => unknown_call("the run has not begun"),
+        status => ended(status),
+    })
+}
+
+/// What is too large to travel goes through the store.
+async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
+    let mut provided = ProvidedToolResult {
+        name: None,
+        tool_call_id: result.tool_use_id,
+        result: None,
+        result_ref: None,
+        bounds: None,
+        error: None,
+        retry_hint: None,
+    };
+    match result.outcome {
+        Outcome::Failure { error } => provided.error = Some(ToolError::new(ToolErrorKind::ToolFailed, error)),
+        Outcome::Success { result, files } => {
+            let body = body_of(result, &files);
+            if body.to_string().len() as u64 > Tuning::DEFAULT_INLINE_LIMIT {
+                provided.result_ref = Some(app.store().put_blob(body).await?);
+            } else {
+                provided.result = Some(body);
+            }
+        }
+    }
+    Ok(provided)
+}
+
+/// The text; beside files, what they are. Their content is not the model's to read here.
+fn body_of(result: String, files: &[Attachment]) -> Value {
+    if files.is_empty() {
+        return Value::String(result);
+    }
+    let files: Vec<Value> = files.iter().map(Attachment::summary).collect();
+    json!({"result": result, "files": files})
+}

@@ -1,0 +1,58 @@
+//! The part of a body that says what the agent is: the same for runs, sessions and, as overrides, messages.
+
+use windlass_core::{agent::OutputSchema, envelope::GuardOverrides, ids::AgentId};
+
+use super::{
+    Invalid,
+    fields::Fields,
+    guards,
+    metadata::{self, Metadata},
+    settings,
+    tools::{self, ToolRef},
+};
+
+/// An agent as a caller describes it. Absent leaves the choice to the server or, for an override, to the session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    pub name: Option<String>,
+    pub agent_id: Option<AgentId>,
+    pub system_prompt: Option<String>,
+    pub model_id: Option<String>,
+    pub reasoning_level: Option<u8>,
+    pub output_schema: Option<OutputSchema>,
+    pub guards: GuardOverrides,
+    pub max_tool_turns: Option<u32>,
+    pub metadata: Metadata,
+    pub(super) tools: Vec<ToolRef>,
+}
+
+impl Spec {
+    pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
+        guards::refuse_what_is_missing(fields)?;
+        let said = |key: &str| Ok::<_, Invalid>(fields.text(key)?.filter(|text| !text.is_empty()).map(str::to_owned));
+        let agent_id = said("agentId")?
+            .map(|id| AgentId::parse(&id).map_err(|problem| fields.invalid("agentId", problem.to_string())))
+            .transpose()?;
+        Ok(Self {
+            name: said("name")?,
+            agent_id,
+            system_prompt: said("systemPrompt")?,
+            model_id: said("modelId")?,
+            reasoning_level: settings::reasoning_level(fields)?,
+            output_schema: settings::output_schema(fields)?,
+            guards: guards::parse(fields)?,
+            max_tool_turns: guards::max_tool_turns(fields)?,
+            metadata: metadata::parse(fields, "metadata")?,
+            tools: tools::parse(fields)?.unwrap_or_default(),
+        })
+    }
+
+    /// An agent needs something to go by.
+    pub(super) fn check_purpose(&self, system: &[String]) -> Result<(), Invalid> {
+        let told = system.iter().any(|text| !text.trim().is_empty());
+        if self.agent_id.is_some() || self.system_prompt.is_some() || told {
+            return Ok(());
+        }
+        Err(Invalid::new("systemPrompt", "is required, unless agentId or a system message is sent"))
+    }
+}

@@ -1,0 +1,147 @@
+//! Limits of a run: loop detection, tool budgets, tool turns; and the guards this server does not have.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use windlass_core::envelope::{GuardOverrides, LoopDetection, LoopThresholds, ToolBudget};
+
+use super::{Invalid, fields::Fields};
+
+const MAX_BUDGETS: usize = 32;
+const MAX_BUDGET_KEY: usize = 120;
+const MAX_BUDGET_CALLS: u32 = 1000;
+/// The protocol's ceiling: more is not refused, it is not granted.
+pub(super) const MAX_TOOL_TURNS: u32 = 100;
+
+pub(super) fn parse(fields: &Fields<'_>) -> Result<GuardOverrides, Invalid> {
+    Ok(GuardOverrides { loop_detection: loop_detection(fields)?, tool_budgets: tool_budgets(fields)? })
+}
+
+fn loop_detection(fields: &Fields<'_>) -> Result<Option<LoopDetection>, Invalid> {
+    const KEY: &str = "loopDetection";
+    let given = match fields.get(KEY) {
+        None => return Ok(None),
+        Some(Value::Bool(false)) => return Ok(Some(LoopDetection::Enabled(false))),
+        Some(Value::Object(_)) => fields.object(KEY)?,
+        Some(_) => None,
+    };
+    let Some(given) = given else {
+        return Err(fields.invalid(KEY, "must be false or an object with thresholds; the guard is on by default"));
+    };
+    let thresholds = LoopThresholds {
+        consecutive_threshold: given.integer("consecutiveThreshold", 2..=100)?,
+        hard_cutoff_threshold: given.integer("hardCutoffThreshold", 3..=100)?,
+    };
+    match (thresholds.consecutive_threshold, thresholds.hard_cutoff_threshold) {
+        (Some(soft), Some(hard)) if hard <= soft => {
+            Err(given.invalid("hardCutoffThreshold", format!("must be above consecutiveThreshold, which is {soft}")))
+        }
+        // Nothing is above it, so no cutoff could follow.
+        (Some(100), None) => {
+            Err(given.invalid("consecutiveThreshold", "must be below hardCutoffThreshold, at most 99"))
+        }
+        _ => Ok(Some(LoopDetection::Thresholds(thresholds))),
+    }
+}
+
+fn tool_budgets(fields: &Fields<'_>) -> Result<Option<BTreeMap<String, ToolBudget>>, Invalid> {
+    const KEY: &str = "toolBudgets";
+    let Some(given) = fields.object(KEY)? else { return Ok(None) };
+    if given.len() > MAX_BUDGETS {
+        return Err(fields.invalid(KEY, format!("has {} entries; send at most {MAX_BUDGETS}", given.len())));
+    }
+    let mut budgets = BTreeMap::new();
+    for (tool, value) in given.entries() {
+        if !(1..=MAX_BUDGET_KEY).contains(&tool.chars().count()) {
+            return Err(fields.invalid(KEY, format!("a tool name has 1 to {MAX_BUDGET_KEY} characters")));
+        }
+        let budget = Fields::at(&given.path_of(tool), value)?;
+        let max_calls = budget.integer("maxCalls", 0..=MAX_BUDGET_CALLS)?;
+        let max_calls = max_calls.ok_or_else(|| budget.invalid("maxCalls", "is required"))?;
+        budgets.insert(tool.clone(), ToolBudget { max_calls });
+    }
+    Ok(Some(budgets))
+}
+
+/// How many turns may call tools.
+pub(super) fn max_tool_turns(fields: &Fields<'_>) -> Result<Option<u32>, Invalid> {
+    let Some(budgets) = fields.object("budgets")? else { return Ok(None) };
+    let turns = budgets.integer("maxToolTurns", 0..=u32::MAX)?;
+    Ok(turns.map(|turns| turns.min(MAX_TOOL_TURNS)))
+}
+
+/// Features of the protocol that change what a run does and that no worker here has. Leaving them out silently would let
+/// a caller believe that somebody watches the run.
+pub(super) fn refuse_what_is_missing(fields: &Fields<'_>) -> Result<(), Invalid> {
+    supervisor(fields)?;
+    plan(fields)?;
+    if fields.text("fallbackModelId")?.is_some_and(|model| !model.is_empty()) {
+        return Err(fields.invalid("fallbackModelId", "is not available on this server; leave it out"));
+    }
+    Ok(())
+}
+
+fn supervisor(fields: &Fields<'_>) -> Result<(), Invalid> {
+    const KEY: &str = "supervisor";
+    match fields.get(KEY) {
+        None | Some(Value::Bool(false)) => return Ok(()),
+        Some(Value::Bool(true)) => {}
+        Some(Value::Object(_)) => {
+            if let Some(given) = fields.object(KEY)? {
+                given.integer("interval", 1..=100)?;
+                if !matches!(given.get("reasoningTrigger"), Some(Value::Bool(false)))
+                    && let Some(trigger) = given.object("reasoningTrigger")?
+                {
+                    trigger.integer("chars", 1..=50_000)?;
+                    trigger.integer("ms", 1..=600_000)?;
+                }
+            }
+        }
+        Some(_) => return Err(fields.invalid(KEY, "must be false or an object")),
+    }
+    Err(fields.invalid(KEY, "is not available on this server; leave it out or send false"))
+}
+
+fn plan(fields: &Fields<'_>) -> Result<(), Invalid> {
+    const KEY: &str = "plan";
+    let wanted = match fields.get(KEY) {
+        None => false,
+        Some(Value::Bool(wanted)) => *wanted,
+        Some(Value::String(mode)) => mode_wanted(mode).ok_or_else(|| fields.invalid(KEY, MODES))?,
+        Some(Value::Object(_)) => match fields.object(KEY)? {
+            Some(given) => plan_object(&given)?,
+            None => false,
+        },
+        Some(_) => return Err(fields.invalid(KEY, MODES)),
+    };
+    if wanted {
+        return Err(fields.invalid(KEY, "is not available on this server; leave it out or send \"off\""));
+    }
+    Ok(())
+}
+
+const MODES: &str = "must be true, false, \"off\", \"auto\", \"required\" or an object";
+
+fn mode_wanted(mode: &str) -> Option<bool> {
+    match mode {
+        "off" => Some(false),
+        "auto" | "required" => Some(true),
+        _ => None,
+    }
+}
+
+fn plan_object(given: &Fields<'_>) -> Result<bool, Invalid> {
+    given.flag("planOnly")?;
+    given.text("brief")?;
+    for (path, step) in given.list("steps")?.unwrap_or_default() {
+        if !step.is_string() {
+            return Err(Invalid::new(path, "must be a string"));
+        }
+    }
+    match given.text("mode")? {
+        None => Ok(true),
+        Some(mode) => {
+            mode_wanted(mode).ok_or_else(|| given.invalid("mode", "must be \"off\", \"auto\" or \"required\""))
+        }
+    }
+}

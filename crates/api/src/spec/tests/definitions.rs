@@ -1,0 +1,127 @@
+//! What a run executes: specs, stored agents, sessions and the messages that override them.
+
+use serde_json::{Value, json};
+use windlass_core::{
+    agent::{AgentDefinition, ToolKind, ToolSpec},
+    envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
+    ids::AgentId,
+};
+
+use super::{super::*, resolve, resolve_among};
+
+fn stored() -> AgentDefinition {
+    AgentDefinition {
+        id: "desk".into(),
+        name: Some("Desk".into()),
+        description: String::new(),
+        model: "script:echo".into(),
+        system_prompt: "You are the desk.".into(),
+        reasoning_level: Some(30),
+        output_schema: None,
+        tools: ["clock", "mine"].map(|name| ToolSpec::new(name.into(), ToolKind::Builtin)).into(),
+        policy: PolicyOverrides { max_tool_turns: Some(20), ..PolicyOverrides::default() },
+        guards: GuardOverrides::default(),
+        agents: Vec::new(),
+    }
+}
+
+#[test]
+fn a_spec_without_an_agent_is_one_of_its_own() {
+    let body = json!({
+        "name": "greeter", "systemPrompt": "Be kind.", "modelId": "script:echo", "reasoningLevel": "high",
+        "loopDetection": {"consecutiveThreshold": 2}, "toolBudgets": {"x": {"maxCalls": 0}},
+        "messages": [{"role": "system", "content": "And brief."}, {"role": "user", "content": "hi"}],
+    });
+    let expected = AgentDefinition {
+        id: "ad-hoc".into(),
+        name: Some("greeter".into()),
+        description: String::new(),
+        model: "script:echo".into(),
+        system_prompt: "Be kind.\n\nAnd brief.".into(),
+        reasoning_level: Some(80),
+        output_schema: None,
+        tools: Vec::new(),
+        policy: PolicyOverrides { max_tool_turns: Some(100), ..PolicyOverrides::default() },
+        guards: GuardOverrides {
+            loop_detection: Some(LoopDetection::Thresholds(LoopThresholds {
+                consecutive_threshold: Some(2),
+                hard_cutoff_threshold: None,
+            })),
+            tool_budgets: Some([("x".to_owned(), ToolBudget { max_calls: 0 })].into()),
+        },
+        agents: Vec::new(),
+    };
+    assert_eq!(resolve(&body), Ok(expected));
+    assert_eq!(resolve(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap().model, "script:demo");
+}
+
+#[test]
+fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
+    let body = json!({
+        "agentId": "desk", "systemPrompt": "ignored", "prompt": "p", "budgets": {"maxToolTurns": 50},
+        "tools": [{"kind": "local", "name": "mine"}],
+    });
+    let spec = parse_run(&body).unwrap().spec;
+    let resolved = resolve_among(&[stored()], None, &spec, &[]).unwrap();
+    assert_eq!((resolved.system_prompt.as_str(), resolved.model.as_str()), ("You are the desk.", "script:echo"));
+    let tools: Vec<(&str, ToolKind)> = resolved.tools.iter().map(|tool| (tool.name.as_str(), tool.kind)).collect();
+    assert_eq!(tools, [("clock", ToolKind::Builtin), ("mine", ToolKind::External)]);
+    assert_eq!(resolved.policy.max_tool_turns, Some(20), "a caller does not raise an agent's own limit");
+}
+
+#[test]
+fn an_agent_that_is_unknown_and_one_that_is_not_allowed_look_alike() {
+    let spec = parse_run(&json!({"agentId": "desk", "prompt": "p"})).unwrap().spec;
+    let refused = Err(SpecError::Agent("desk".into()));
+    assert_eq!(resolve_among(&[], None, &spec, &[]), refused);
+    let others: [AgentId; 1] = ["other".into()];
+    assert_eq!(resolve_among(&[stored()], Some(&others), &spec, &[]), refused);
+    let own: [AgentId; 1] = ["desk".into()];
+    assert!(resolve_among(&[stored()], Some(&own), &spec, &[]).is_ok());
+    let free = parse_run(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap().spec;
+    assert_eq!(resolve_among(&[stored()], Some(&own), &free, &[]), Err(SpecError::AgentRequired));
+}
+
+#[test]
+fn a_message_overrides_its_own_run_and_nothing_else() {
+    let session = json!({
+        "systemPrompt": "s", "reasoningLevel": "off", "toolBudgets": {"a": {"maxCalls": 1}},
+        "tools": [{"kind": "local", "name": "old"}], "metadata": {"customer": "acme", "env": "prod"},
+    });
+    let (_, kept) = parse_session(&session).unwrap();
+    let before = kept.clone();
+    let message = json!({
+        "prompt": "p", "reasoningLevel": 70, "toolBudgets": {}, "tools": [{"kind": "local", "name": "new"}],
+        "metadata": {"env": "test", "trace": "t1"}, "systemPrompt": "not a message's to say", "modelId": "script:echo",
+    });
+    let Accepted { spec, conversation, .. } = effective(&kept, &message).unwrap();
+    let resolved = resolve_among(&[], None, &spec, &conversation.system).unwrap();
+    assert_eq!(kept, before);
+    assert_eq!(resolved.reasoning_level, Some(70));
+    assert_eq!(resolved.guards.tool_budgets, Some(Default::default()));
+    assert_eq!(resolved.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["new"]);
+    assert_eq!((resolved.system_prompt.as_str(), resolved.model.as_str()), ("s", "script:demo"));
+    let merged: Metadata =
+        [("customer", "acme"), ("env", "test"), ("trace", "t1")].map(|(key, value)| (key.into(), value.into())).into();
+    assert_eq!(spec.metadata, merged);
+
+    let plain = effective(&kept, &json!({"prompt": "q"})).unwrap().spec;
+    assert_eq!(plain, parse_session(&session).unwrap().0);
+}
+
+#[test]
+fn merged_metadata_has_the_limits_of_any_other() {
+    let entries = |prefix: &str| -> Value {
+        (0..10).map(|index| (format!("{prefix}{index}"), json!("v"))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let (_, kept) = parse_session(&json!({"systemPrompt": "s", "metadata": entries("a")})).unwrap();
+    let refused = effective(&kept, &json!({"prompt": "p", "metadata": entries("b")})).unwrap_err();
+    assert_eq!(refused.to_string(), "metadata: together with the session's, has 20 entries; send at most 16");
+    assert!(effective(&kept, &json!({"prompt": "p", "metadata": entries("a")})).is_ok());
+}
+
+#[test]
+fn what_belongs_to_a_run_is_not_kept_in_a_session() {
+    let (_, kept) = parse_session(&json!({"systemPrompt": "s", "prompt": "p", "messages": [], "newer": 1})).unwrap();
+    assert_eq!(kept, json!({"systemPrompt": "s", "newer": 1}));
+}

@@ -1,0 +1,159 @@
+//! The seven kinds of tool references.
+
+use serde_json::{Value, json};
+use windlass_core::{
+    agent::{ClientTool, ToolKind, ToolSpec},
+    awaits::ExpiryOutcome,
+};
+
+use super::{TIMEOUT, clock, complaint, resolve, with};
+
+fn tools(refs: Value) -> Vec<ToolSpec> {
+    resolve(&with("tools", refs)).unwrap().tools
+}
+
+fn callers(name: &str, client: ClientTool) -> ToolSpec {
+    ToolSpec {
+        client: Some(client),
+        expires_in_ms: Some(TIMEOUT),
+        on_expiry: Some(ExpiryOutcome::Fail),
+        ..ToolSpec::new(name.into(), ToolKind::External)
+    }
+}
+
+#[test]
+fn a_local_tool() {
+    let schema =
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "integer"}}});
+    let refs = json!([
+        {"kind": "local", "name": "add", "description": "Adds.", "parameters": schema, "outputSchema": {"type": "object"},
+         "longRunning": true, "readOnly": true, "retain": true},
+        {"kind": "local", "name": "bare"},
+        {"kind": "local", "name": "odd", "parameters": {"type": "array"}, "outputSchema": []},
+    ]);
+    let empty = json!({"type": "object", "properties": {}});
+    let expected = [
+        ToolSpec {
+            description:
+                "Adds.\n\nNOTE: This is a long-running operation. Do not call this tool again if it has already \
+                          returned an intermediate or pending status."
+                    .into(),
+            input_schema: Some(schema),
+            output_schema: Some(json!({"type": "object"})),
+            read_only: true,
+            retain: true,
+            ..callers("add", ClientTool::Local {})
+        },
+        ToolSpec { input_schema: Some(empty.clone()), ..callers("bare", ClientTool::Local {}) },
+        ToolSpec { input_schema: Some(empty), ..callers("odd", ClientTool::Local {}) },
+    ];
+    assert_eq!(tools(refs), expected);
+}
+
+#[test]
+fn a_local_peer_is_described_by_its_card() {
+    let skills: Vec<Value> = (0..14).map(|index| json!({"id": format!("s{index}"), "name": format!("Skill {index}"), "description": format!("Does {index}")})).collect();
+    let card = json!({"name": "Acme HR", "description": "Answers HR questions.", "url": "http://peer/rpc", "skills": skills, "x": 1});
+    let [tool] = &tools(json!([{"kind": "a2a_local", "name": "hr", "agentCard": card}]))[..] else { panic!() };
+    assert!(
+        tool.description
+            .starts_with("Delegate a task to Acme HR: Answers HR questions.\n\nSkills:\n- Skill 0: Does 0\n")
+    );
+    assert!(tool.description.ends_with("- Skill 11: Does 11"), "{}", tool.description);
+    assert_eq!(tool.client, Some(ClientTool::A2aLocal { agent_card: card.clone() }));
+    assert_eq!(tool.input_schema.as_ref().unwrap()["required"], json!(["message"]));
+
+    let described = |name: &str, card: Value| {
+        tools(json!([{"kind": "a2a_local", "name": name, "agentCard": card}]))[0].description.clone()
+    };
+    assert_eq!(described("hr", json!({})), "Delegate a task to hr");
+    assert_eq!(described("hr", json!({"name": 5, "skills": "none"})), "Delegate a task to hr");
+    let said = json!([{"kind": "a2a_local", "name": "hr", "agentCard": card, "description": "Ask HR."}]);
+    assert_eq!(tools(said)[0].description, "Ask HR.");
+}
+
+#[test]
+fn a_local_server_brings_its_tools_under_their_own_names() {
+    let refs = json!([{"kind": "mcp_local", "name": "every", "serverInfo": {"name": "everything", "version": "2"}, "tools": [
+        {"name": "every_get-sum", "description": "Sums.", "inputSchema": {"properties": {"a": {"type": "integer"}}},
+         "annotations": {"readOnlyHint": true}},
+        {"name": "every_a/b.c"},
+    ]}]);
+    let client = |name: &str| ClientTool::McpLocal {
+        server: "every".into(),
+        server_info: Some(json!({"name": "everything", "version": "2"})),
+        tool_name: name.into(),
+    };
+    let expected = [
+        ToolSpec {
+            description: "Sums.".into(),
+            input_schema: Some(json!({"type": "object", "properties": {"a": {"type": "integer"}}})),
+            read_only: true,
+            ..callers("every_get-sum", client("every_get-sum"))
+        },
+        ToolSpec {
+            input_schema: Some(json!({"type": "object", "properties": {}})),
+            ..callers("every_a/b.c", client("every_a/b.c"))
+        },
+    ];
+    assert_eq!(tools(refs), expected);
+}
+
+#[test]
+fn a_tool_of_the_server_is_named_by_its_id() {
+    assert_eq!(tools(json!([{"kind": "mantyx", "id": "clock"}])), [clock()]);
+}
+
+#[test]
+fn what_is_wrong_with_a_reference_is_named() {
+    let local = json!({"kind": "local", "name": "x"});
+    let cases = [
+        (json!([{}]), "tools[0].kind: is required, a non-empty string"),
+        (
+            json!([{"kind": "magic"}]),
+            "tools[0].kind: must be \"local\", \"a2a_local\", \"mcp_local\", \"mantyx\", \"mantyx_plugin\", \"a2a\" or \"mcp\"",
+        ),
+        (json!([local, {"kind": "local"}]), "tools[1].name: is required, a non-empty string"),
+        (
+            json!([local, local, {"kind": "local", "name": "a b"}]),
+            "tools[2].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
+        ),
+        (json!([local, local]), "tools[1].name: a tool named \"x\" is there already"),
+        (
+            json!([{"kind": "local", "name": "x".repeat(65)}]),
+            "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
+        ),
+        (json!([{"kind": "local", "name": "x", "longRunning": "yes"}]), "tools[0].longRunning: must be true or false"),
+        (json!([{"kind": "a2a_local", "name": "x"}]), "tools[0].agentCard: is required, an object"),
+        (json!([{"kind": "mcp_local", "name": "x", "tools": []}]), "tools[0].tools: has 0 tools; send 1 to 64"),
+        (
+            json!([{"kind": "mcp_local", "name": "x", "tools": [{"name": "a b"}]}]),
+            "tools[0].tools[0].name: must have 1 to 128 characters of A-Z a-z 0-9 _ . - /",
+        ),
+        (
+            json!([{"kind": "mcp_local", "name": "x-y", "tools": [{"name": "a"}]}]),
+            "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
+        ),
+        (json!([{"kind": "mantyx", "id": "tool_1"}]), "tools[0].id: this server has no such tool; it has: clock"),
+        (json!([{"kind": "mantyx_plugin", "name": "search"}]), "tools[0].name: must be of the form @slug/tool"),
+        (
+            json!([{"kind": "mantyx_plugin", "name": "@acme/search"}]),
+            "tools[0].kind: tools of kind \"mantyx_plugin\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\"",
+        ),
+        (
+            json!([{"kind": "mcp", "name": "gh", "url": "https://m/mcp"}]),
+            "tools[0].kind: tools of kind \"mcp\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\"",
+        ),
+        (
+            json!([{"kind": "a2a", "name": "b", "agentCardUrl": "https://b", "headers": {"A": "x".repeat(8193)}}]),
+            "tools[0].headers.A: must have at most 8192 bytes",
+        ),
+        (json!([{"kind": "a2a", "name": "b"}]), "tools[0].agentCardUrl: is required, a non-empty string"),
+    ];
+    for (refs, expected) in cases {
+        assert_eq!(complaint(&with("tools", refs.clone())).as_deref(), Some(expected), "{refs}");
+    }
+    let broken = json!([{"kind": "local", "name": "x", "parameters": {"type": "object", "properties": {"a": {"type": "intege"}}}}]);
+    let said = complaint(&with("tools", broken)).unwrap();
+    assert!(said.starts_with("tools[0].parameters: is not a usable JSON Schema: "), "{said}");
+}

@@ -1,0 +1,75 @@
+//! `a2a_local`: an agent that the caller reaches; `a2a`: one that the server would have to reach.
+
+use serde_json::{Value, json};
+use windlass_core::{
+    agent::{ClientTool, ToolSpec},
+    time::Millis,
+};
+
+use super::{Fields, Invalid, callers_tool, check_headers, plain_name};
+
+/// A model chooses a peer by what it can do; more than this many skills do not help it.
+const MAX_SKILLS: usize = 12;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::spec) struct LocalPeer {
+    path: String,
+    name: String,
+    description: String,
+    card: Value,
+}
+
+pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalPeer, Invalid> {
+    let name = plain_name(item, "name")?.to_owned();
+    let card = item.object("agentCard")?.ok_or_else(|| item.invalid("agentCard", "is required, an object"))?;
+    let description = match item.text("description")? {
+        Some(said) if !said.is_empty() => said.to_owned(),
+        _ => describe(&name, &card),
+    };
+    let card = item.get("agentCard").cloned().unwrap_or_default();
+    Ok(LocalPeer { path: item.path_of("name"), name, description, card })
+}
+
+/// The card's own words. Whatever in it is not as expected is passed over: the card is for the caller's use.
+fn describe(name: &str, card: &Fields<'_>) -> String {
+    let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let peer = Some(word(card.get("name"))).filter(|name| !name.is_empty()).unwrap_or_else(|| name.to_owned());
+    let mut text = format!("Delegate a task to {peer}");
+    let about = word(card.get("description"));
+    if !about.is_empty() {
+        text = format!("{text}: {about}");
+    }
+    let skills = card.get("skills").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let lines: Vec<String> = skills
+        .iter()
+        .take(MAX_SKILLS)
+        .filter_map(|skill| {
+            let name = skill.get("name").or_else(|| skill.get("id")).and_then(Value::as_str)?;
+            let about = word(skill.get("description"));
+            Some(if about.is_empty() { format!("- {name}") } else { format!("- {name}: {about}") })
+        })
+        .collect();
+    if lines.is_empty() { text } else { format!("{text}\n\nSkills:\n{}", lines.join("\n")) }
+}
+
+impl LocalPeer {
+    pub(super) fn spec(&self, timeout: Millis) -> (String, ToolSpec) {
+        let client = ClientTool::A2aLocal { agent_card: self.card.clone() };
+        let mut spec = callers_tool(&self.name, client, timeout);
+        spec.description.clone_from(&self.description);
+        spec.input_schema = Some(json!({
+            "type": "object",
+            "properties": {"message": {"type": "string", "description": "What to ask the peer, in plain text."}},
+            "required": ["message"],
+        }));
+        (self.path.clone(), spec)
+    }
+}
+
+pub(super) fn check_remote(item: &Fields<'_>) -> Result<(), Invalid> {
+    plain_name(item, "name")?;
+    item.required_text("agentCardUrl")?;
+    item.text("description")?;
+    item.text("contextId")?;
+    check_headers(item)
+}

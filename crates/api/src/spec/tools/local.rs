@@ -1,0 +1,54 @@
+//! `local`: a function of the caller's program.
+
+use serde_json::Value;
+use windlass_core::{
+    agent::{ClientTool, ToolSpec},
+    time::Millis,
+};
+
+use super::{Fields, Invalid, callers_tool, check_schema, object_schema, plain_name};
+
+/// Models call again what seems to hang. The text is the protocol's.
+const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
+                            an intermediate or pending status.";
+
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::spec) struct LocalTool {
+    path: String,
+    name: String,
+    description: String,
+    parameters: Value,
+    output_schema: Option<Value>,
+    read_only: bool,
+    retain: bool,
+}
+
+pub(super) fn parse(item: &Fields<'_>) -> Result<LocalTool, Invalid> {
+    let name = plain_name(item, "name")?.to_owned();
+    let mut description = item.text("description")?.unwrap_or_default().to_owned();
+    if item.flag("longRunning")? == Some(true) {
+        if !description.is_empty() {
+            description.push_str("\n\n");
+        }
+        description.push_str(LONG_RUNNING);
+    }
+    let parameters = object_schema(item.get("parameters"));
+    check_schema(item, "parameters", &parameters)?;
+    // A root that is no object is of no use to a provider and is left out.
+    let output_schema = item.get("outputSchema").filter(|schema| schema.is_object()).cloned();
+    let read_only = item.flag("readOnly")?.unwrap_or(false);
+    let retain = item.flag("retain")?.unwrap_or(false);
+    Ok(LocalTool { path: item.path_of("name"), name, description, parameters, output_schema, read_only, retain })
+}
+
+impl LocalTool {
+    pub(super) fn spec(&self, timeout: Millis) -> (String, ToolSpec) {
+        let mut spec = callers_tool(&self.name, ClientTool::Local {}, timeout);
+        spec.description.clone_from(&self.description);
+        spec.input_schema = Some(self.parameters.clone());
+        spec.output_schema.clone_from(&self.output_schema);
+        spec.read_only = self.read_only;
+        spec.retain = self.retain;
+        (self.path.clone(), spec)
+    }
+}

@@ -1,0 +1,91 @@
+//! `mcp_local`: the tools of an MCP server that the caller reaches; `mcp`: one that the server would have to reach.
+
+use serde_json::Value;
+use windlass_core::{
+    agent::{ClientTool, ToolSpec},
+    time::Millis,
+};
+
+use super::{Fields, Invalid, callers_tool, check_headers, check_schema, object_schema, plain_name};
+use crate::spec::fields::is_word;
+
+const MAX_TOOLS: usize = 64;
+/// MCP servers use more characters than the protocol allows elsewhere, and clients pass the names on as they are.
+const NAME_CHARS: &str = "_.-/";
+const MAX_NAME: usize = 128;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::spec) struct LocalServer {
+    /// What the caller calls the server.
+    label: String,
+    info: Option<Value>,
+    tools: Vec<ServerTool>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct ServerTool {
+    path: String,
+    name: String,
+    description: String,
+    input_schema: Value,
+    read_only: bool,
+}
+
+pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalServer, Invalid> {
+    let label = plain_name(item, "name")?.to_owned();
+    item.object("serverInfo")?;
+    let info = item.get("serverInfo").cloned();
+    let listed = item.list("tools")?.unwrap_or_default();
+    if !(1..=MAX_TOOLS).contains(&listed.len()) {
+        return Err(item.invalid("tools", format!("has {} tools; send 1 to {MAX_TOOLS}", listed.len())));
+    }
+    let tools =
+        listed.into_iter().map(|(path, tool)| server_tool(&Fields::at(&path, tool)?)).collect::<Result<_, _>>()?;
+    Ok(LocalServer { label, info, tools })
+}
+
+fn server_tool(tool: &Fields<'_>) -> Result<ServerTool, Invalid> {
+    let name = tool.required_text("name")?;
+    if !is_word(name, MAX_NAME, NAME_CHARS) {
+        return Err(tool.invalid("name", format!("must have 1 to {MAX_NAME} characters of A-Z a-z 0-9 _ . - /")));
+    }
+    let input_schema = object_schema(tool.get("inputSchema"));
+    check_schema(tool, "inputSchema", &input_schema)?;
+    let hint = |annotations: Fields<'_>| annotations.get("readOnlyHint") == Some(&Value::Bool(true));
+    Ok(ServerTool {
+        path: tool.path_of("name"),
+        name: name.to_owned(),
+        description: tool.text("description")?.unwrap_or_default().to_owned(),
+        input_schema,
+        read_only: tool.object("annotations")?.is_some_and(hint),
+    })
+}
+
+impl LocalServer {
+    pub(super) fn specs(&self, timeout: Millis) -> Vec<(String, ToolSpec)> {
+        let specs = self.tools.iter().map(|tool| {
+            let client = ClientTool::McpLocal {
+                server: self.label.clone(),
+                server_info: self.info.clone(),
+                tool_name: tool.name.clone(),
+            };
+            let mut spec = callers_tool(&tool.name, client, timeout);
+            spec.description.clone_from(&tool.description);
+            spec.input_schema = Some(tool.input_schema.clone());
+            spec.read_only = tool.read_only;
+            (tool.path.clone(), spec)
+        });
+        specs.collect()
+    }
+}
+
+pub(super) fn check_remote(item: &Fields<'_>) -> Result<(), Invalid> {
+    plain_name(item, "name")?;
+    item.required_text("url")?;
+    for (path, tool) in item.list("toolFilter")?.unwrap_or_default() {
+        if !tool.is_string() {
+            return Err(Invalid::new(path, "must be a string"));
+        }
+    }
+    check_headers(item)
+}

@@ -1,0 +1,181 @@
+//! The tools of a spec: seven kinds of references.
+//!
+//! Three are executed by the caller (`local`, `a2a_local`, `mcp_local`) and become tools a run waits for. `mantyx` names a
+//! tool of this server. The other three ask the server to reach something itself; this server says that it does not.
+
+mod a2a;
+mod local;
+mod mcp;
+
+use serde_json::{Value, json};
+use windlass_core::{
+    agent::{ClientTool, ToolKind, ToolSpec},
+    awaits::ExpiryOutcome,
+    ids::ToolName,
+    time::Millis,
+};
+
+use super::{
+    Invalid,
+    fields::{Fields, is_word},
+};
+
+/// A reference as it was sent, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ToolRef {
+    Local(local::LocalTool),
+    A2aLocal(a2a::LocalPeer),
+    McpLocal(mcp::LocalServer),
+    /// A tool of this server, by its id.
+    Mantyx {
+        path: String,
+        id: String,
+    },
+    /// A kind this server does not execute.
+    Elsewhere {
+        path: String,
+        kind: &'static str,
+    },
+}
+
+/// What mapping a reference needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Toolbox<'a> {
+    /// The tools this server executes.
+    pub builtins: &'a [ToolSpec],
+    /// How long a caller may take for one call.
+    pub local_tool_timeout: Millis,
+}
+
+pub(super) fn parse(fields: &Fields<'_>) -> Result<Option<Vec<ToolRef>>, Invalid> {
+    let Some(items) = fields.list("tools")? else { return Ok(None) };
+    items.into_iter().map(|(path, item)| tool_ref(&path, item)).collect::<Result<_, _>>().map(Some)
+}
+
+fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
+    let item = Fields::at(path, item)?;
+    let elsewhere = |kind| Ok(ToolRef::Elsewhere { path: path.to_owned(), kind });
+    match item.required_text("kind")? {
+        "local" => local::parse(&item).map(ToolRef::Local),
+        "a2a_local" => a2a::parse_local(&item).map(ToolRef::A2aLocal),
+        "mcp_local" => mcp::parse_local(&item).map(ToolRef::McpLocal),
+        "mantyx" => Ok(ToolRef::Mantyx { path: path.to_owned(), id: item.required_text("id")?.to_owned() }),
+        "mantyx_plugin" => {
+            let name = item.required_text("name")?;
+            let slugged = name.strip_prefix('@').and_then(|name| name.split_once('/'));
+            if slugged.is_none_or(|(slug, tool)| slug.is_empty() || tool.is_empty()) {
+                return Err(item.invalid("name", "must be of the form @slug/tool"));
+            }
+            elsewhere("mantyx_plugin")
+        }
+        "a2a" => {
+            a2a::check_remote(&item)?;
+            elsewhere("a2a")
+        }
+        "mcp" => {
+            mcp::check_remote(&item)?;
+            elsewhere("mcp")
+        }
+        _ => Err(item.invalid(
+            "kind",
+            "must be \"local\", \"a2a_local\", \"mcp_local\", \"mantyx\", \"mantyx_plugin\", \"a2a\" or \"mcp\"",
+        )),
+    }
+}
+
+/// The tools an agent is given. Two of one name would leave it to chance which one is called.
+pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>) -> Result<Vec<ToolSpec>, Invalid> {
+    let mut specs: Vec<ToolSpec> = Vec::new();
+    for reference in refs {
+        for (path, spec) in reference.specs(toolbox)? {
+            if specs.iter().any(|known| known.name == spec.name) {
+                return Err(Invalid::new(path, format!("a tool named {:?} is there already", spec.name.as_str())));
+            }
+            specs.push(spec);
+        }
+    }
+    Ok(specs)
+}
+
+impl ToolRef {
+    /// The tools behind the reference, each with the field that names it.
+    fn specs(&self, toolbox: Toolbox<'_>) -> Result<Vec<(String, ToolSpec)>, Invalid> {
+        let timeout = toolbox.local_tool_timeout;
+        match self {
+            Self::Local(tool) => Ok(vec![tool.spec(timeout)]),
+            Self::A2aLocal(peer) => Ok(vec![peer.spec(timeout)]),
+            Self::McpLocal(server) => Ok(server.specs(timeout)),
+            Self::Mantyx { path, id } => {
+                let builtin = toolbox.builtins.iter().find(|tool| tool.name.as_str() == id);
+                builtin.map(|tool| vec![(format!("{path}.id"), tool.clone())]).ok_or_else(|| {
+                    let known: Vec<&str> = toolbox.builtins.iter().map(|tool| tool.name.as_str()).collect();
+                    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                    Invalid::new(format!("{path}.id"), format!("this server has no such tool; it has: {known}"))
+                })
+            }
+            Self::Elsewhere { path, kind } => Err(Invalid::new(
+                format!("{path}.kind"),
+                format!(
+                    "tools of kind \"{kind}\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\""
+                ),
+            )),
+        }
+    }
+}
+
+/// A name as the protocol allows it for most kinds.
+fn plain_name<'a>(item: &Fields<'a>, key: &str) -> Result<&'a str, Invalid> {
+    let name = item.required_text(key)?;
+    if is_word(name, 64, "_") {
+        return Ok(name);
+    }
+    Err(item.invalid(key, "must have 1 to 64 characters of A-Z a-z 0-9 _"))
+}
+
+/// A tool that the caller executes. A call nobody answers ends the run: its caller is gone.
+fn callers_tool(name: &str, client: ClientTool, timeout: Millis) -> ToolSpec {
+    let mut spec = ToolSpec::new(ToolName::new(name), ToolKind::External);
+    spec.client = Some(client);
+    spec.expires_in_ms = Some(timeout);
+    spec.on_expiry = Some(ExpiryOutcome::Fail);
+    spec
+}
+
+/// Arguments are an object; a schema of anything else is taken for one without properties.
+fn object_schema(schema: Option<&Value>) -> Value {
+    match schema {
+        Some(schema @ Value::Object(fields)) if is_object_type(fields.get("type")) => {
+            let mut schema = schema.clone();
+            schema["type"] = json!("object");
+            schema
+        }
+        _ => json!({"type": "object", "properties": {}}),
+    }
+}
+
+/// Absent says nothing against an object; providers and validators want it said.
+fn is_object_type(kind: Option<&Value>) -> bool {
+    kind.is_none_or(|kind| kind == "object")
+}
+
+/// A schema nobody can check arguments against would refuse every call; better to say so now.
+fn check_schema(item: &Fields<'_>, key: &str, schema: &Value) -> Result<(), Invalid> {
+    match jsonschema::validator_for(schema) {
+        Ok(_) => Ok(()),
+        Err(problem) => Err(item.invalid(key, format!("is not a usable JSON Schema: {problem}"))),
+    }
+}
+
+/// Headers for a server that would be reached from here.
+fn check_headers(item: &Fields<'_>) -> Result<(), Invalid> {
+    const MAX_HEADER: usize = 8 * 1024;
+    let Some(headers) = item.object("headers")? else { return Ok(()) };
+    for (name, value) in headers.entries() {
+        match value.as_str() {
+            Some(value) if value.len() <= MAX_HEADER => {}
+            Some(_) => return Err(headers.invalid(name, format!("must have at most {MAX_HEADER} bytes"))),
+            None => return Err(headers.invalid(name, "must be a string")),
+        }
+    }
+    Ok(())
+}
