@@ -34,8 +34,10 @@ impl RunActivities {
     async fn fill_in(&self, events: &mut [NewEvent], last: Option<BlobRef>) -> Result<(), ActivityError> {
         for event in events {
             match (&mut event.body, last) {
-                (EventBody::LocalToolCall { args: args @ None, args_ref: Some(stored), .. }, _) => {
-                    *args = Some(self.body(*stored).await?);
+                (EventBody::LocalToolCall { args: args @ None, args_ref, .. }, _) => {
+                    if let Some(stored) = args_ref.take() {
+                        *args = Some(self.body(stored).await?);
+                    }
                 }
                 (EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. }, Some(stored)) => {
                     let answer: Message = serde_json::from_value(self.body(stored).await?)

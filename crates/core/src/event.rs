@@ -127,7 +127,7 @@ pub enum EventBody {
         /// Whoever executes the call needs them: those that did not travel are filled in when the event is written.
         args: Option<Value>,
         await_id: AwaitId,
-        /// Where arguments are that did not travel.
+        /// Where arguments are that did not travel, until they are filled in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         args_ref: Option<BlobRef>,
     },

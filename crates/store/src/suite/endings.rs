@@ -17,14 +17,9 @@ fn usage() -> TokenUsage {
 pub(crate) fn result(text: &str) -> NewEvent {
     let body = EventBody::Result {
         text: text.to_owned(),
-<<<<<<< HEAD
-        subtype: "success".to_owned(),
-        error: None,
-=======
         subtype: EventBody::SUCCESS.to_owned(),
         error: None,
         error_class: None,
->>>>>>> core
         finish_reason: Some("stop".to_owned()),
         finalized: None,
         turns: 3,
@@ -72,13 +67,8 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         failure: Some("RUN0001".to_owned()),
         retryable: true,
         api_status: Some(529),
-<<<<<<< HEAD
         finish_reason: Some("error".to_owned()),
         partial_text: Some("I think".to_owned()),
-=======
-        finish_reason: None,
-        partial_text: Some("I was about".to_owned()),
->>>>>>> core
         turns: 1,
         tool_calls: 0,
         active_ms: Millis(5),
@@ -88,12 +78,8 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
     };
     bench.store.append_events(&run, vec![NewEvent::new("end", body)]).await.unwrap();
     let expected = Ending {
-<<<<<<< HEAD
         output_preview: Some("I think".to_owned()),
         finish_reason: Some("error".to_owned()),
-=======
-        output_preview: Some("I was about".to_owned()),
->>>>>>> core
         error: Some("the model did not answer".to_owned()),
         error_class: Some("overloaded".to_owned()),
         usage: Some(usage()),
@@ -102,11 +88,7 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         ..Ending::default()
     };
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().ending, Some(expected));
-<<<<<<< HEAD
     assert_eq!(bench.store.final_text(&run).await.unwrap(), Some("I think".to_owned()));
-=======
-    assert_eq!(bench.store.final_text(&run).await.unwrap(), Some("I was about".to_owned()));
->>>>>>> core
 }
 
 pub(crate) async fn a_run_that_goes_on_has_no_ending(bench: Bench) {
