@@ -362,8 +362,9 @@ impl Core {
         let child = Target::new(&letter.namespace, &letter.workflow_id, "");
         let request_id = format!("{}-{id}", parent.run_id);
         let told = self.with_run(&child, |run, env| {
-            // The id may belong to somebody else by now.
-            if run.state.first_run_id != letter.first_run_id {
+            // The id may belong to somebody else by now. A parent that was reset is not the one that started the child.
+            let is_first = letter.first_run_id.is_empty() || run.state.first_run_id == letter.first_run_id;
+            if !is_first || !is_child_of(run.state.parent.as_ref(), parent) {
                 return Ok(());
             }
             if letter.terminate {

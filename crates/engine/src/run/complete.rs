@@ -210,6 +210,7 @@ impl Run {
         self.memory.sticky = self.memory.unstuck.take().or(before.sticky);
         self.settle_in_memory();
         self.forget_queries();
+        self.leave_accepted_updates();
         let (cause, terminate) = match rejected {
             Rejected::Task { cause, terminate, .. } => (*cause, *terminate),
             Rejected::Request(refusal) => return Ok(self.forget_updates_were_sent(env, &task, refusal.clone())),

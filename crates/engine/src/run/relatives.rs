@@ -43,14 +43,13 @@ impl Run {
                 Ok(ParentClosePolicy::RequestCancel) => false,
                 _ => continue,
             };
-            if !child.run_id.is_empty() {
-                self.post(Content::ParentEnded(ParentEnded {
-                    namespace: child.namespace,
-                    workflow_id: child.workflow_id,
-                    first_run_id: child.run_id,
-                    terminate,
-                }));
-            }
+            // One that was not started yet may still share its id with an earlier child of this run.
+            self.post(Content::ParentEnded(ParentEnded {
+                namespace: child.namespace,
+                workflow_id: child.workflow_id,
+                first_run_id: child.run_id,
+                terminate,
+            }));
         }
     }
 

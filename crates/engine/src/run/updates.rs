@@ -31,6 +31,8 @@ const HOPELESS_ATTEMPT: i32 = 3;
 pub(crate) enum Progress {
     Admitted,
     Accepted,
+    /// Accepted, and whoever waits for its end is to ask anew.
+    Unattended,
     Completed(Box<Outcome>),
     /// It will not be answered here; the sender may try again if the refusal says so.
     Aborted(Refusal),
@@ -308,6 +310,13 @@ impl Run {
         for id in seen.map(|(id, _)| id).collect::<Vec<_>>() {
             self.abort_update(&id, task_failed("unexpected workflow task failure."));
         }
+    }
+
+    /// The real server forgets who waits for the end of an accepted update when it refuses what a worker has decided.
+    pub(super) fn leave_accepted_updates(&mut self) {
+        let open = |record: &UpdateRecord| record.accepted_id != 0 && record.completed_id == 0;
+        let open = self.state.updates.iter().filter(|(_, record)| open(record)).map(|(id, _)| id.clone());
+        open.collect::<Vec<_>>().iter().for_each(|id| self.tell(id, Progress::Unattended));
     }
 
     /// Gives up what waits for a worker that will not come to it.

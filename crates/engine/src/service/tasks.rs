@@ -130,7 +130,8 @@ impl Core {
         let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
             run.lend_task(self.lent_to(local));
-            Ok(Some(taken(run, task, sticky && run.memory.sticky.is_some())))
+            let messages = run.update_messages(task.task.started_id, true);
+            Ok(Some(taken(run, task, messages, sticky && run.memory.sticky.is_some())))
         });
         let done = match taken {
             Ok(done) => done,
@@ -214,6 +215,7 @@ impl Core {
         }
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
+        let beats = request.force_create_new_workflow_task;
         let done = self.with_run(&target, |run, env| {
             let held = (token.scheduled_id, token.started_id, token.attempt);
             if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
@@ -233,7 +235,11 @@ impl Core {
             }
             completion.eager.iter().for_each(|activity| run.lend_activity(activity.scheduled_id, lent_to));
             // The worker that decided has the run at hand.
-            let next = completion.next.map(|task| taken(run, task, true));
+            let next = completion.next.map(|task| {
+                // Whoever asks for another task is still busy with the updates it has.
+                let messages = run.update_messages(task.task.started_id, !beats);
+                taken(run, task, messages, true)
+            });
             let activities: Vec<_> =
                 completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
             Ok((completion.refused, next, activities, completion.reset_history_event_id))
@@ -319,8 +325,7 @@ pub(super) fn task_response(
     }
 }
 
-fn taken(run: &mut Run, started: StartedTask, cached: bool) -> Taken {
-    let messages = run.update_messages(started.task.started_id, true);
+fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) -> Taken {
     let number = run.number;
     if cached {
         // What this very operation has written is not in the tail yet.

@@ -143,6 +143,7 @@ impl Core {
             match progress {
                 Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(*outcome))),
                 Progress::Aborted(refusal) => return Err(refusal),
+                Progress::Unattended => return Ok((run_id, Stage::Accepted, None)),
                 Progress::Accepted if wanted != Stage::Completed => return Ok((run_id, Stage::Accepted, None)),
                 Progress::Admitted if wanted == Stage::Unspecified => return Ok((run_id, Stage::Admitted, None)),
                 Progress::Accepted | Progress::Admitted => {}

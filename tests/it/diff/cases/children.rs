@@ -73,6 +73,31 @@ pub(super) fn cases() -> Vec<Case> {
             ParentClosePolicy::Terminate,
             [poll(C), complete(C, []), reset(C, ResetTo::FirstTask), poll(C), complete(C, [Do::Complete])],
         ),
+        with_child(
+            "a parent closes after its child was reset",
+            ParentClosePolicy::Terminate,
+            [poll(C), complete(C, []), reset(C, ResetTo::FirstTask), terminate(W), poll(C)],
+        ),
+        with_child(
+            "a parent that was reset does not terminate the child it had",
+            ParentClosePolicy::Terminate,
+            [poll(W), complete(W, []), reset(W, ResetTo::LastTask), terminate(W), poll(C)],
+        ),
+        with_child(
+            "a parent that was reset does not cancel the child it had",
+            ParentClosePolicy::RequestCancel,
+            [poll(W), complete(W, []), reset(W, ResetTo::LastTask), terminate(W), poll(C)],
+        ),
+        with_child(
+            "a parent terminates its child by another of the same id that it does not start",
+            ParentClosePolicy::Abandon,
+            [poll(W), complete(W, [child(C, ParentClosePolicy::Terminate), Do::Complete])],
+        ),
+        with_child(
+            "a parent cancels its child by another of the same id that it does not start",
+            ParentClosePolicy::Abandon,
+            [poll(W), complete(W, [child(C, ParentClosePolicy::RequestCancel), Do::Complete])],
+        ),
         case(
             "a parent closes in the task that starts its child",
             [start(W), poll(W), complete(W, [child(C, ParentClosePolicy::Abandon), Do::Complete])],

@@ -2,9 +2,9 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy,
-    case, complete, complete_with, poll, query, report, reset, schedule, signal, start, start_with, take, terminate,
-    update,
+    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, UpdateAnswer, Who,
+    WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query, report, reset,
+    schedule, signal, start, start_with, take, terminate, update,
 };
 use crate::diff::script::Action;
 
@@ -38,6 +38,32 @@ pub(super) fn cases() -> Vec<Case> {
                 poll(W),
                 complete(W, []),
             ],
+        ),
+        accepted_then(
+            "who waits for an accepted update asks anew after a refused answer",
+            [
+                complete(W, [Do::Marker { named: false }]),
+                poll(W),
+                complete_with(W, Completion { finish_updates: true, ..Default::default() }),
+            ],
+        ),
+        accepted_then(
+            "who waits for an accepted update asks anew after another refused answer",
+            [
+                complete(W, [Do::Marker { named: false }]),
+                update(W, 0),
+                poll(W),
+                complete(W, [Do::Marker { named: false }]),
+                complete(W, []),
+            ],
+        ),
+        accepted_then(
+            "who waits for an accepted update asks anew after an unreadable answer",
+            [unreadable(), complete_with(W, Completion { finish_updates: true, ..Default::default() })],
+        ),
+        accepted_then(
+            "who waits for an accepted update waits on when the worker fails",
+            [fail(W), poll(W), complete_with(W, Completion { finish_updates: true, ..Default::default() })],
         ),
         case(
             "a query in an unreadable answer is asked anew",
@@ -162,4 +188,10 @@ fn signal_with(extras: &[StartExtra]) -> Action {
         extras: extras.to_vec(),
         ..Start::new(W)
     })
+}
+
+/// A run with an accepted update whose caller waits for its end; a task is held.
+fn accepted_then(name: &'static str, then: impl IntoIterator<Item = Action>) -> Case {
+    let accepted = [start(W), update(W, 0), poll(W), answer_updates(W, UpdateAnswer::Accept), signal(W, 1), poll(W)];
+    case(name, accepted.into_iter().chain(then))
 }

@@ -65,6 +65,23 @@ pub(super) fn cases() -> Vec<Case> {
             .concat(),
         ),
         case(
+            "a heartbeat brings only new updates",
+            [
+                idle(),
+                vec![
+                    update(W, 0),
+                    poll(W),
+                    heartbeat(),
+                    update(W, 1),
+                    heartbeat(),
+                    complete(W, []),
+                    poll(W),
+                    complete(W, []),
+                ],
+            ]
+            .concat(),
+        ),
+        case(
             "an unanswered update is rejected",
             [idle(), vec![update(W, 0), poll(W), answer_updates(W, UpdateAnswer::Ignore), signal(W, 1)]].concat(),
         ),
@@ -298,6 +315,11 @@ pub(super) fn cases() -> Vec<Case> {
 /// A run whose first task is done.
 fn idle() -> Vec<Action> {
     vec![start(W), poll(W), complete(W, [])]
+}
+
+/// Says nothing about the updates at hand and takes the next task along.
+fn heartbeat() -> Action {
+    complete_with(W, Completion { updates: UpdateAnswer::Ignore, force: true, inline: true, ..Default::default() })
 }
 
 fn poll_update(update: u8, wait: Stage) -> Action {

@@ -54,7 +54,13 @@ impl Player {
             match self.describe(who, "").await {
                 Ok(state) => {
                     let state = state.into_inner();
-                    for pending in state.pending_children.iter().filter(|pending| !pending.run_id.is_empty()) {
+                    let closed =
+                        state.workflow_execution_info.as_ref().map(|info| info.status()) != Some(Status::Running);
+                    let (begun, mut never): (Vec<_>, Vec<_>) =
+                        state.pending_children.iter().partition(|pending| !pending.run_id.is_empty());
+                    // What a closed run did not start any more is still applied to its child of the same id.
+                    never.retain(|pending| closed && pending.parent_close_policy() != ParentClosePolicy::Abandon);
+                    for pending in begun.into_iter().chain(never) {
                         let child = Who::ALL.into_iter().find(|who| self.id(*who) == pending.workflow_id);
                         self.memory.policies.extend(child.map(|child| (child, pending.parent_close_policy())));
                     }

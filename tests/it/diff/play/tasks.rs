@@ -87,10 +87,15 @@ impl Player {
         self.client.poll_workflow_task_queue(timed(request, timeout)).await
     }
 
-    /// Where the scheduled task waits. A speculative task is not in the history; it goes where the last completion said.
     async fn queue_of_next_task(&mut self, who: Who) -> TaskQueue {
+        let sticky = self.waits_in_sticky_queue(who).await;
+        self.queue_of_kind(who, sticky)
+    }
+
+    /// Where the scheduled task waits. A speculative task is not in the history; it goes where the last completion said.
+    pub(super) async fn waits_in_sticky_queue(&mut self, who: Who) -> bool {
         if !self.memory.ever_sticky {
-            return self.queue(who);
+            return false;
         }
         let events = self.history(who, "").await;
         let last = events.iter().rev().find(|event| {
@@ -103,13 +108,12 @@ impl Player {
                     | EventType::WorkflowTaskTimedOut
             )
         });
-        let sticky = match last.and_then(|event| event.attributes.as_ref()) {
+        match last.and_then(|event| event.attributes.as_ref()) {
             Some(Attributes::WorkflowTaskScheduledEventAttributes(scheduled)) => {
                 scheduled.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky)
             }
             _ => self.memory.sticky.contains_key(&who),
-        };
-        self.queue_of_kind(who, sticky)
+        }
     }
 
     pub(super) fn queue_of_kind(&mut self, who: Who, sticky: bool) -> TaskQueue {
