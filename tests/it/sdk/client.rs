@@ -55,7 +55,8 @@ fn python(script: &str, packages: &str) -> Command {
 
 /// A real A2A peer; it lives as long as this does.
 pub(super) struct Peer {
-    card: String,
+    /// Where its card is.
+    pub(super) card: String,
     _process: Process,
 }
 
@@ -72,10 +73,10 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    pub(super) fn start(name: &str, sdk: Sdk, url: &str, peer: &Peer) -> Self {
+    pub(super) fn start(name: &str, sdk: Sdk, url: &str, card: &str) -> Self {
         let mut command = python("main.py", &format!("mantyx-sdk-{}", sdk.version()));
         command.arg(name).envs([("WINDLASS_URL", url), ("WINDLASS_KEY", KEY), ("WINDLASS_WORKSPACE", WORKSPACE)]);
-        command.env("WINDLASS_A2A_CARD", &peer.card).env("WINDLASS_AGENT_PEERS", installed(PEERS));
+        command.env("WINDLASS_A2A_CARD", card).env("WINDLASS_AGENT_PEERS", installed(PEERS));
         Self { process: Process::spawn(command) }
     }
 

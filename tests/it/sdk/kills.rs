@@ -2,7 +2,7 @@
 
 use super::{
     Outcomes,
-    client::{Peer, Scenario, Sdk},
+    client::{Scenario, Sdk},
     dev::Dev,
     expected::{Case, KILLS},
     pairs,
@@ -12,9 +12,9 @@ use super::{
 type Struck = (&'static Case, Sdk, Result<Scenario, String>);
 
 /// One kill for all: each scenario says when it is where it should be struck.
-pub(super) fn play(peer: &Peer, outcomes: &Outcomes) {
+pub(super) fn play(card: &str, outcomes: &Outcomes) {
     let mut dev = Dev::start("60s");
-    let start = |(case, sdk): (&'static Case, Sdk)| (case, sdk, Ok(Scenario::start(case.name, sdk, &dev.url, peer)));
+    let start = |(case, sdk): (&'static Case, Sdk)| (case, sdk, Ok(Scenario::start(case.name, sdk, &dev.url, card)));
     let mut struck: Vec<Struck> = pairs(KILLS).into_iter().map(start).collect();
     // Who is in a tool waits for us; who reads a stream does not, so all begin to read at once.
     each(&mut struck, "kill_tool", |scenario| scenario.is_at("in the tool"));

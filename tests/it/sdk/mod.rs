@@ -59,14 +59,15 @@ fn names() -> Vec<&'static str> {
 }
 
 /// All of them on one server, several at a time.
-fn play(cases: &'static [Case], dev: &Dev, peer: &Peer, outcomes: &Outcomes) {
+fn play(cases: &'static [Case], dev: &Dev, card: &str, outcomes: &Outcomes) {
+    let url = dev.url.as_str();
     let waiting = Mutex::new(pairs(cases).into_iter());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some((case, sdk)) = next() {
-                    outcomes.enter(case, sdk, Scenario::start(case.name, sdk, &dev.url, peer).facts());
+                    outcomes.enter(case, sdk, Scenario::start(case.name, sdk, url, card).facts());
                 }
             });
         }
@@ -77,10 +78,11 @@ fn play(cases: &'static [Case], dev: &Dev, peer: &Peer, outcomes: &Outcomes) {
 fn unmodified_sdks_work() {
     let began = Instant::now();
     let (peer, outcomes) = (Peer::start(), Outcomes::default());
+    let card = peer.card.as_str();
     thread::scope(|scope| {
-        scope.spawn(|| play(ORDINARY, &Dev::start("60s"), &peer, &outcomes));
-        scope.spawn(|| play(HASTY, &Dev::start("1s"), &peer, &outcomes));
-        scope.spawn(|| kills::play(&peer, &outcomes));
+        scope.spawn(|| play(ORDINARY, &Dev::start("60s"), card, &outcomes));
+        scope.spawn(|| play(HASTY, &Dev::start("1s"), card, &outcomes));
+        scope.spawn(|| kills::play(card, &outcomes));
     });
     let table = outcomes.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("\n{}in {:.0} s; - is not in that version", table.render(&names()), began.elapsed().as_secs_f64());
