@@ -15,6 +15,10 @@ impl AgentCatalog {
         self.agents.get(id)
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<AgentDefinition>> {
+        self.agents.values()
+    }
+
     pub fn ids(&self) -> impl Iterator<Item = &AgentId> {
         self.agents.keys()
     }

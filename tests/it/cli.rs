@@ -33,7 +33,7 @@ impl Home {
 
     /// Starts `windlass dev` and waits until it says that it is ready.
     fn dev(&self) -> Process {
-        let mut command = self.command(&["dev", "--port", &self.port.to_string()]);
+        let mut command = self.command(&["dev", "--port", &self.port.to_string(), "--listen", "127.0.0.1:0"]);
         if Backend::chosen() == Backend::Temporal {
             command.args(["--temporal-server", "--ui-port", &free_port().to_string()]);
             command.arg("--temporal-cli").arg(temporal_cli());

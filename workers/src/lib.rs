@@ -7,6 +7,7 @@ pub mod bench;
 pub mod cli;
 pub mod dev;
 pub mod embedded;
+mod front;
 pub mod render;
 pub mod temporal;
 pub mod worker;

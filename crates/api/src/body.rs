@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::{body::Body, extract::{FromRequest, Request}};
+use axum::{
+    body::Body,
+    extract::{FromRequest, Request},
+};
 use http::StatusCode;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
-use crate::{app::App, error::{ApiError, Result}, guard::Demand};
+use crate::{
+    app::App,
+    error::{ApiError, Result},
+    guard::Demand,
+};
 
 /// A request's body. An empty one is an empty object.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,58 +18,62 @@ pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
 /// A refusal on its way to the caller.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ApiError {
-    pub status: StatusCode,
-    pub code: &'static str,
-    pub message: String,
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
     /// Further fields of the body.
-    pub extra: Map<String, Value>,
-    pub retry_after_secs: Option<u64>,
+    pub(crate) extra: Map<String, Value>,
+    pub(crate) retry_after_secs: Option<u64>,
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), extra: Map::new(), retry_after_secs: None }
     }
 
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(key.to_owned(), value.into());
         self
     }
 
-    pub fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
     /// Also for what belongs to somebody else: nobody learns what exists elsewhere.
-    pub fn not_found(what: &str) -> Self {
+    pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what} in this workspace"))
     }
 
-    pub fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         let message = "send a valid API key as Authorization: Bearer KEY; `windlass keys create` makes one";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
-    pub fn scope(required: &str) -> Self {
+    pub(crate) fn scope(required: &str) -> Self {
         let message = format!("this key lacks the scope {required}");
         Self::new(StatusCode::FORBIDDEN, "insufficient_scope", message).with("required", json!([required]))
     }
 
-    pub fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
-    pub fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         error.retry_after_secs = Some(1);
         error
     }
 
-    pub fn internal(error: &dyn std::fmt::Display) -> Self {
+    pub(crate) fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong on the server; its log says what")
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "something went wrong on the server; its log says what",
+        )
     }
 }
 
@@ -87,7 +91,9 @@ impl IntoResponse for ApiError {
         }
         let challenge = match status {
             StatusCode::UNAUTHORIZED => Some("Bearer".to_owned()),
-            StatusCode::FORBIDDEN => scope.map(|scope| format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"")),
+            StatusCode::FORBIDDEN => {
+                scope.map(|scope| format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\""))
+            }
             _ => None,
         };
         if let Some(Ok(challenge)) = challenge.map(HeaderValue::try_from) {

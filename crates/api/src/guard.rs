@@ -22,9 +22,9 @@ use crate::{
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Demand {
-    method: &'static str,
+    pub(crate) method: &'static str,
     /// Below the workspace.
-    path: &'static str,
+    pub(crate) path: &'static str,
     pub(crate) scope: Scope,
     pub(crate) bucket: Bucket,
     pub(crate) body_limit: usize,
@@ -82,7 +82,9 @@ pub(crate) async fn enter(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let (caller, demand, allowance) = match admit(&app, &matched, &parameters, &request).await {
+    let slug = parameters.get("slug").map(String::as_str).unwrap_or_default();
+    let demanded = demand(request.method(), matched.as_str());
+    let (caller, demand, allowance) = match admit(&app, request.headers(), slug, demanded).await {
         Ok(admitted) => admitted,
         Err(error) => return error.into_response(),
     };
@@ -104,17 +106,21 @@ pub(crate) async fn enter(
 
 async fn admit(
     app: &App,
-    matched: &MatchedPath,
-    parameters: &HashMap<String, String>,
-    request: &Request,
+    headers: &HeaderMap,
+    slug: &str,
+    demanded: Option<&'static Demand>,
 ) -> Result<(Caller, &'static Demand, Option<Allowance>)> {
-    let caller = Caller::of(request.headers(), app.store()).await?;
-    if parameters.get("slug").is_none_or(|slug| slug != caller.workspace.as_str()) {
+    let caller = Caller::of(headers, app.store()).await?;
+    if slug != caller.workspace.as_str() {
         let hint = format!("this key belongs to workspace {}", caller.workspace);
         return Err(ApiError::not_found("workspace").with("hint", hint));
     }
-    let Some(demand) = demand(request.method(), matched.as_str()) else {
-        return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method"));
+    let Some(demand) = demanded else {
+        return Err(ApiError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this path has no such method",
+        ));
     };
     caller.require(demand.scope)?;
     let allowance = app.take(&caller.key_id, demand.bucket);

@@ -2,7 +2,10 @@
 
 use windlass_core::envelope::Labels;
 
-use crate::{error::{ApiError, Result}, spec::check_metadata_key};
+use crate::{
+    error::{ApiError, Result},
+    spec::check_metadata_key,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -45,7 +48,8 @@ impl Query {
     pub(crate) fn metadata(&self) -> Result<Labels> {
         let mut wanted = Labels::new();
         for (_, filter) in self.0.iter().filter(|(key, _)| key == "metadata") {
-            let (key, value) = filter.split_once(':').ok_or_else(|| invalid("metadata", "must be of the form key:value"))?;
+            let (key, value) =
+                filter.split_once(':').ok_or_else(|| invalid("metadata", "must be of the form key:value"))?;
             check_metadata_key(key).map_err(|problem| invalid("metadata", &problem))?;
             wanted.insert(key.to_owned(), value.to_owned());
         }
@@ -68,7 +72,8 @@ mod tests {
     #[test]
     fn filters_repeat_and_split_at_the_first_colon() {
         let wanted = query("metadata=a%3Ab:%C3%B8+1&metadata=n:1&limit=7").metadata().unwrap();
-        let expected: Labels = [("a", "b:ø 1"), ("n", "1")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let expected: Labels =
+            [("a", "b:ø 1"), ("n", "1")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         assert_eq!(wanted, expected);
         for bad in ["metadata=novalue", "metadata=:x", "metadata=a%20b:x"] {
             assert_eq!(query(bad).metadata().unwrap_err().code, "invalid_request", "{bad}");

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 
 /// Kinds of requests that are counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Bucket {
+pub(crate) enum Bucket {
     /// Runs and messages that begin work.
     Starts,
     /// What moves a run along: results, answers, cancel, pause.
@@ -19,7 +19,7 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Starts => "run_starts",
             Self::Lifecycle => "lifecycle",
@@ -61,14 +61,14 @@ impl Rates {
 
 /// What a key is told about its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    pub allowed: bool,
-    pub limit: u32,
-    pub remaining: u32,
+pub(crate) struct Allowance {
+    pub(crate) allowed: bool,
+    pub(crate) limit: u32,
+    pub(crate) remaining: u32,
     /// Until the bucket is full again.
-    pub reset_secs: u64,
+    pub(crate) reset_secs: u64,
     /// Until one more request is allowed; zero when one is.
-    pub retry_after_secs: u64,
+    pub(crate) retry_after_secs: u64,
 }
 
 /// The buckets of all keys. There are as many keys as somebody made, so nothing has to be forgotten for space.

@@ -16,7 +16,7 @@ use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     awaits::AwaitView,
     canonical,
-    envelope::{Answer, AnswerReply, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
+    envelope::{Answer, AnswerReply, CallAnswer, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
     ids::{RunId, WorkspaceId},
 };
 use windlass_store::Store;
@@ -89,6 +89,13 @@ impl RunOps {
     /// Answers an await and waits for the run's reply.
     pub async fn answer(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, OpsError> {
         let updated = self.handle(run).execute_update(RunWorkflow::answer, payload(answer), Default::default()).await;
+        updated.map_err(|error| OpsError::update(run, &error))
+    }
+
+    /// Gives the result of one call that somebody outside executes, and waits for the run's reply.
+    pub async fn provide_result(&self, run: &RunId, answer: &CallAnswer) -> Result<AnswerReply, OpsError> {
+        let updated =
+            self.handle(run).execute_update(RunWorkflow::tool_result, payload(answer), Default::default()).await;
         updated.map_err(|error| OpsError::update(run, &error))
     }
 

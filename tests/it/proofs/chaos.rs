@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use windlass_ops::{RunOps, StartRun};
 use windlass_core::{
     envelope::{CallStatus, Tuning},
     event::{Event, EventBody},
     ids::{RunId, WorkspaceId},
     time::Millis,
 };
+use windlass_ops::{RunOps, StartRun};
 
 use super::scale;
 use crate::support::{

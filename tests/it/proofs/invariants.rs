@@ -10,7 +10,6 @@ use std::{
 
 use temporalio_client::UntypedWorkflow;
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use windlass_ops::{RunOps, StartRun};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::Digest,
@@ -23,6 +22,7 @@ use windlass_core::{
     message::{Message, Part},
     time::Millis,
 };
+use windlass_ops::{RunOps, StartRun};
 use windlass_workflows::RunWorkflow;
 
 use super::{

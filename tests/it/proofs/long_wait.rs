@@ -6,7 +6,6 @@ use std::{process::Command, sync::Arc, time::Duration};
 use serde_json::json;
 use temporalio_client::UntypedWorkflow;
 use temporalio_protos::temporal::api::history::v1::history_event::Attributes;
-use windlass_ops::{RunOps, StartRun};
 use windlass_core::{
     envelope::{Answer, AnswerBody, AnswerStatus, PolicyOverrides},
     event::EventBody,
@@ -14,6 +13,7 @@ use windlass_core::{
     message::Message,
     time::Millis,
 };
+use windlass_ops::{RunOps, StartRun};
 
 use super::scale;
 use crate::support::{

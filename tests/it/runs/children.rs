@@ -1,8 +1,8 @@
 //! Agents as tools: child runs, their links, their budgets.
 
 use serde_json::json;
-use windlass_ops::RunEnd;
 use windlass_core::{envelope::PolicyOverrides, event::EventBody, ids::RunId, message::Message, time::Millis};
+use windlass_ops::RunEnd;
 
 use crate::support::{World, agent_with, block_on, calls, says, script, world::scripts};
 

@@ -1,13 +1,13 @@
 //! Pause, resume, steer, cancel.
 
 use serde_json::json;
-use windlass_ops::RunEnd;
 use windlass_core::{
     envelope::{AnswerBody, PauseRequest, PolicyOverrides, ResumeRequest, SteerRequest},
     event::EventBody,
     message::Message,
     run::RunStatus,
 };
+use windlass_ops::RunEnd;
 
 use crate::support::{World, agent, block_on, calls, says, script, world::scripts};
 

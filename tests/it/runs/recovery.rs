@@ -1,12 +1,12 @@
 //! Failures of the model, of the worker, and what is not paid for twice.
 
 use serde_json::json;
-use windlass_ops::RunEnd;
 use windlass_core::{
     envelope::{AnswerBody, SteerRequest},
     event::EventBody,
     message::Message,
 };
+use windlass_ops::RunEnd;
 
 use crate::support::{World, agent, block_on, calls, checks, says, script, world::scripts};
 

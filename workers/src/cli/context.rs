@@ -19,10 +19,7 @@ use windlass_store::{
 };
 
 use super::{Failure, Global, Output, failed};
-use crate::{
-    render::Hint,
-    temporal::connect,
-};
+use crate::{render::Hint, temporal::connect};
 
 /// How long a worker may take to answer a question about a run.
 const WORKER_PATIENCE: Duration = Duration::from_secs(2);

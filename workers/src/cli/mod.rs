@@ -9,13 +9,15 @@ mod context;
 mod doctor;
 pub mod exit;
 mod follow;
+mod keys;
 pub mod logs;
 mod output;
 mod person;
 mod runs;
+mod serve;
 mod start;
 mod stop;
-mod values;
+pub(crate) mod values;
 mod worker;
 
 use std::process::ExitCode;
@@ -58,10 +60,17 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "one per process; boxing would only make the definition noisier")]
 pub enum Command {
-    /// Start everything on this machine: a Temporal server, a worker and demo agents. Data survives a restart.
+    /// Start everything on this machine: a Temporal server, a worker, the API and demo agents. Data survives a restart.
     Dev(crate::dev::DevArgs),
     /// Execute runs: poll a task queue until SIGINT or SIGTERM.
     Worker(worker::WorkerCommand),
+    /// Serve the API: the agent-runs protocol over HTTP, until SIGINT or SIGTERM.
+    Serve(serve::ServeCommand),
+    /// Make, list and revoke keys to the API.
+    Keys {
+        #[command(subcommand)]
+        command: keys::KeysCommand,
+    },
     /// Start a run and follow it.
     Run(start::RunArgs),
     /// List, watch, answer and control runs.
@@ -78,7 +87,7 @@ pub enum Command {
 impl Command {
     /// Whether the process serves until it is told to stop.
     fn serves(&self) -> bool {
-        matches!(self, Self::Dev(_) | Self::Worker(_))
+        matches!(self, Self::Dev(_) | Self::Worker(_) | Self::Serve(_))
     }
 }
 
@@ -108,6 +117,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     match command {
         Command::Dev(args) => Box::pin(crate::dev::run(&global, args)).await,
         Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
+        Command::Serve(command) => Box::pin(serve::run(&global, command)).await,
+        Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
         Command::Bench(args) => Box::pin(crate::bench::run(&global, args)).await,

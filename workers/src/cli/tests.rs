@@ -29,7 +29,7 @@ fn what_makes_no_sense_is_refused() {
         ("run --agent a --run-id x,y hello", "run id \"x,y\" is not valid"),
         ("run --agent a --detach --until-waiting hello", "cannot be used with"),
         ("run --agent a --label team hello", "write a label as NAME=VALUE"),
-        ("runs list --status busy", "possible values: running, waiting"),
+        ("runs list --status busy", "possible values: queued, running, waiting"),
         ("runs list --limit 0", "0 is not in 1.."),
         ("runs answer run-1 await-1", "required arguments were not provided:\n  <TEXT>"),
         ("runs answer run-1 await-1 yes --result c=1", "cannot be used with"),

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use temporalio_client::{Client, NamespacedClient};
 use tokio_util::sync::CancellationToken;
 use windlass_activities::AgentCatalog;
+use windlass_api::models::{Catalogue, ModelInfo};
 use windlass_core::agent::AgentDefinition;
 use windlass_models::{
     ModelRegistry,
@@ -84,14 +85,22 @@ pub(crate) struct WorkerArgs {
 }
 
 impl WorkerArgs {
+    fn scripts(&self) -> Result<ScriptModel, Failure> {
+        match &self.scripts {
+            Some(path) => ScriptModel::from_file(path).map_err(|error| usage(format!("{}: {error}", path.display()))),
+            None => Ok(ScriptModel::demos()?),
+        }
+    }
+
     fn models(&self) -> Result<ModelRegistry, Failure> {
-        let scripts = match &self.scripts {
-            Some(path) => {
-                ScriptModel::from_file(path).map_err(|error| usage(format!("{}: {error}", path.display())))?
-            }
-            None => ScriptModel::demos()?,
-        };
-        Ok(ModelRegistry::new().with(SCHEME, Arc::new(scripts)))
+        Ok(ModelRegistry::new().with(SCHEME, Arc::new(self.scripts()?)))
+    }
+
+    /// The same models, as callers of the API choose among them.
+    pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
+        let models: Vec<ModelInfo> = self.scripts()?.names().map(|name| ModelInfo::of(SCHEME, name)).collect();
+        let demo = models.iter().find(|model| model.vendor_model_id == "demo").or(models.first());
+        Ok(Catalogue { default_model_id: demo.map(|model| model.id.clone()), models })
     }
 
     fn ports(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {
@@ -111,7 +120,7 @@ pub(super) async fn run(global: &Global, command: WorkerCommand) -> Result<ExitC
         grace: command.grace,
         deployment: deployment.map(|(name, build_id)| Deployment { name, build_id }),
     };
-    let service = Service::prepare(global, &command.worker, agents, options)?;
+    let service = Service::prepare(global, "worker", &command.worker, agents, options)?;
     if let Some(client) = service.reach(&shutdown).await? {
         service.serve(client, &shutdown, || {}).await?;
     }
@@ -142,11 +151,12 @@ impl Service {
     /// Opens the store and checks everything that can be wrong before a server is needed.
     pub(crate) fn prepare(
         global: &Global,
+        role: &str,
         args: &WorkerArgs,
         agents: Vec<AgentDefinition>,
         options: RunWorkerOptions,
     ) -> Result<Self, Failure> {
-        let connect = global.connect("worker")?;
+        let connect = global.connect(role)?;
         let store = open_store(global, Missing::Create)?;
         let ports = args.ports(store.clone(), agents)?;
         Ok(Self { server: ServerAt::Address(connect), store, ports, options })
@@ -212,6 +222,10 @@ impl Service {
         let served = service.run(shutdown.child_token()).await;
         announced.abort();
         Ok(served?)
+    }
+
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
     }
 
     pub(crate) async fn close(&self) -> Result<(), Failure> {

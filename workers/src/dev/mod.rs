@@ -1,12 +1,13 @@
 //! `windlass dev`: everything on one machine with one command.
 //!
-//! Engine, store and worker run in this process, on one database in the data directory, so whatever is stopped, killed
+//! Engine, store, worker and API run in this process, on one database in the data directory, so whatever is stopped, killed
 //! or restarted, runs go on where they were. Instead of the engine it can use a Temporal server that is there already,
 //! or supervise the Temporal CLI's dev server.
 
 mod binary;
 mod examples;
 mod home;
+mod key;
 mod process;
 mod server;
 
@@ -22,8 +23,11 @@ use std::{
 };
 
 use clap::{Args, ValueEnum, ValueHint};
+use secrecy::SecretString;
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use windlass_api::auth::ApiKey;
 use windlass_core::agent::AgentDefinition;
 use windlass_sqlite::Durability;
 
@@ -34,6 +38,7 @@ use self::{
 use crate::{
     cli::{Failure, Global, Output, Service, Stop, WorkerArgs, load_agents, usage},
     embedded::{EmbeddedOptions, RunningEmbedded},
+    front::FrontArgs,
     worker::RunWorkerOptions,
 };
 
@@ -46,7 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   windlass dev
   windlass dev --agents ./agents --scripts scripts.json
-  windlass dev --port 17233 --data-dir /tmp/try
+  windlass dev --port 17233 --listen 127.0.0.1:18080 --data-dir /tmp/try
   windlass dev --temporal 127.0.0.1:7233     only worker and store, against a server that runs already
   windlass dev --temporal-server             Temporal's own dev server, with its web UI, instead of the engine
 
@@ -76,6 +81,13 @@ pub struct DevArgs {
     #[arg(long, env = "WINDLASS_TEMPORAL_CLI", value_name = "FILE", value_hint = ValueHint::ExecutablePath)]
     temporal_cli: Option<PathBuf>,
 
+    /// The API's key; without it one is made, kept in the data directory and printed
+    #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
+    api_key: Option<SecretString>,
+
+    #[command(flatten)]
+    front: FrontArgs,
+
     #[command(flatten)]
     worker: WorkerArgs,
 }
@@ -99,21 +111,16 @@ enum History {
 
 pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Failure> {
     let began = Instant::now();
-    let out = Output::new(global.json);
+    let out = Output::new(global.json || global.json_logs);
     let shutdown = Stop::listen()?.into_token();
     let agents = agents(&args.worker)?;
 
     let mut global = global.clone();
     let home = Home::lock(&global.data_dir)?;
+    let listener = args.front.bind().await?;
     let history = open_history(&mut global, &args, &home, out).await?;
-    let first = agents.first().map_or("FILE", |agent| agent.id.as_str());
-    let ui_port = match &history {
-        History::Server(server) => Some(server.ui_port()),
-        History::Engine(_) | History::Elsewhere => None,
-    };
-    let banner = Banner::new(&global, &home, ui_port, first, out);
     tracing::info!(ms = millis(began), "history is open");
-    let worked = work(&global, &args.worker, agents, (banner, began), &history, &shutdown).await;
+    let worked = work(&global, &args, agents, (&home, listener, began), &history, &shutdown).await;
     // The worker goes first: it reports what it has done.
     match history {
         History::Engine(engine) => engine.stop().await?,
@@ -135,7 +142,9 @@ async fn open_history(global: &mut Global, args: &DevArgs, home: &Home, out: Out
     }
     global.temporal = Some(format!("127.0.0.1:{}", args.port));
     if !args.temporal_server {
-        return Ok(History::Engine(RunningEmbedded::start(engine_options(global, args, home)).await?));
+        let engine = RunningEmbedded::start(engine_options(global, args, home)).await?;
+        global.temporal = engine.handle.address().map(|address| address.to_string());
+        return Ok(History::Engine(engine));
     }
     let ui_port = args.ui_port.or_else(|| args.port.checked_add(1000));
     let ui_port = ui_port.ok_or_else(|| usage("--port is too high for a UI port above it; give --ui-port"))?;
@@ -166,40 +175,52 @@ fn agents(args: &WorkerArgs) -> Result<Vec<AgentDefinition>, Failure> {
     Ok(agents)
 }
 
-/// Keeps a worker at work until a stop is asked for.
+/// Keeps a worker and the API at work until a stop is asked for.
 async fn work(
     global: &Global,
-    args: &WorkerArgs,
+    args: &DevArgs,
     agents: Vec<AgentDefinition>,
-    (banner, began): (Banner, Instant),
+    (home, listener, began): (&Home, TcpListener, Instant),
     history: &History,
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     let options =
         RunWorkerOptions { task_queue: global.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
+    let first = agents.first().map_or_else(|| "FILE".to_owned(), |agent| agent.id.to_string());
     let service = match history {
-        History::Engine(engine) => Service::beside(engine.handle.clone(), global, args, agents, options)?,
-        History::Server(_) | History::Elsewhere => Service::prepare(global, args, agents, options)?,
+        History::Engine(engine) => Service::beside(engine.handle.clone(), global, &args.worker, agents, options)?,
+        History::Server(_) | History::Elsewhere => Service::prepare(global, "worker", &args.worker, agents, options)?,
     };
-    let banner = Arc::new(banner);
+    let key = key::ensure(&*service.ports().store, &global.workspace, args.api_key.as_ref(), home.directory()).await?;
     let supervised = async {
         if let History::Server(server) = history {
             tracing::info!("the Temporal server is starting");
             shutdown.run_until_cancelled(server.listening()).await;
         }
-        while let Some(client) = service.reach(shutdown).await? {
-            let shown = Arc::clone(&banner);
-            let ready = move || {
-                tracing::info!(ms = millis(began), "ready since the start");
-                shown.print_once();
-            };
-            match service.serve(client, shutdown, ready).await {
-                Ok(()) => break,
-                Err(failure) => tracing::warn!("{failure}"),
+        let Some(mut client) = service.reach(shutdown).await? else { return Ok::<(), Failure>(()) };
+        let (api, handle) = args.front.service(listener, client.clone(), (global, &args.worker), &service, None)?;
+        let banner = Arc::new(Banner::new(global, home, (history, handle.address, &key), &first));
+        let api = api.run(shutdown.clone());
+        let worker = async {
+            loop {
+                let shown = Arc::clone(&banner);
+                let ready = move || {
+                    tracing::info!(ms = millis(began), "ready since the start");
+                    shown.print_once();
+                };
+                match service.serve(client, shutdown, ready).await {
+                    Ok(()) => return Ok::<(), Failure>(()),
+                    Err(failure) => tracing::warn!("{failure}"),
+                }
+                tokio::time::sleep(WORKER_PAUSE).await;
+                match service.reach(shutdown).await? {
+                    Some(reached) => client = reached,
+                    None => return Ok(()),
+                }
             }
-            tokio::time::sleep(WORKER_PAUSE).await;
-        }
-        Ok::<(), Failure>(())
+        };
+        let ((), worked) = tokio::join!(api, worker);
+        worked
     };
     let broken = async {
         match history {
@@ -216,6 +237,9 @@ async fn work(
 
 /// What a newcomer needs to know, once everything is up.
 struct Banner {
+    api: String,
+    key: ApiKey,
+    workspace: String,
     address: String,
     ui: Option<String>,
     data_dir: PathBuf,
@@ -225,13 +249,21 @@ struct Banner {
 }
 
 impl Banner {
-    fn new(global: &Global, home: &Home, ui_port: Option<u16>, agent: &str, out: Output) -> Self {
+    fn new(global: &Global, home: &Home, (history, api, key): (&History, SocketAddr, &ApiKey), agent: &str) -> Self {
+        let ui_port = match history {
+            History::Server(server) => Some(server.ui_port()),
+            History::Engine(_) | History::Elsewhere => None,
+        };
         Self {
+            api: format!("http://{api}"),
+            key: key.clone(),
+            workspace: global.workspace.to_string(),
             address: global.address().to_owned(),
             ui: ui_port.map(|port| format!("http://127.0.0.1:{port}")),
             data_dir: home.directory().to_owned(),
             next: global.hint().command(&format!("run --agent {agent} 'Write a launch note'")),
-            out,
+            // Whoever wants logs as JSON wants this as JSON, too.
+            out: Output::new(global.json || global.json_logs),
             printed: AtomicBool::new(false),
         }
     }
@@ -240,11 +272,19 @@ impl Banner {
         if self.printed.swap(true, Ordering::Relaxed) {
             return;
         }
-        let Self { address, ui, data_dir, next, out, .. } = self;
-        let document = json!({"address": address, "ui": ui, "dataDir": data_dir, "try": next});
+        let Self { api, key, workspace, address, ui, data_dir, next, out, .. } = self;
+        let document = json!({
+            "api": api, "apiKey": key.reveal(), "workspace": workspace, "address": address, "ui": ui, "dataDir": data_dir,
+            "try": next,
+        });
         let text = || {
             let ui = ui.as_ref().map(|ui| format!(", UI at {ui}")).unwrap_or_default();
-            format!("Temporal  {address}{ui}\nData      {}\nTry       {next}", data_dir.display())
+            format!(
+                "API       {api}, workspace {workspace}, documentation at {api}/docs\nKey       {}\nTry       {next}\n\n\
+                 Temporal  {address}{ui}\nData      {}",
+                key.reveal(),
+                data_dir.display()
+            )
         };
         // The document is built from strings; it always serialises.
         let _ = out.print(&document, text);

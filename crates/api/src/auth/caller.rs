@@ -75,7 +75,8 @@ mod tests {
             (vec![], None),
         ];
         for (headers, expected) in cases {
-            let map: HeaderMap = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+            let map: HeaderMap =
+                headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
             assert_eq!(credential(&map).as_ref().map(ApiKey::reveal), expected, "{headers:?}");
         }
     }

@@ -61,7 +61,13 @@ impl ApiKey {
     }
 
     /// The row of this key.
-    pub fn row(&self, workspace: WorkspaceId, name: &str, scopes: Vec<String>, agents: Option<Vec<AgentId>>) -> NewApiKey {
+    pub fn row(
+        &self,
+        workspace: WorkspaceId,
+        name: &str,
+        scopes: Vec<String>,
+        agents: Option<Vec<AgentId>>,
+    ) -> NewApiKey {
         NewApiKey {
             id: self.id(),
             workspace,

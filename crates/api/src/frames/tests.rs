@@ -15,17 +15,24 @@ fn event(seq: u64, body: &EventBody) -> Event {
 }
 
 fn facts() -> RunFacts {
-    let client = |name: &str, client| ToolSpec { client: Some(client), ..ToolSpec::new(name.into(), ToolKind::External) };
+    let client =
+        |name: &str, client| ToolSpec { client: Some(client), ..ToolSpec::new(name.into(), ToolKind::External) };
     let tools = [
         client("add", ClientTool::Local {}),
         client("hr", ClientTool::A2aLocal { agent_card: json!({"name": "Acme HR"}) }),
-        client("fs_read", ClientTool::McpLocal {
-            server: "fs".into(),
-            server_info: Some(json!({"name": "files"})),
-            tool_name: "fs_read".into(),
-        }),
+        client(
+            "fs_read",
+            ClientTool::McpLocal {
+                server: "fs".into(),
+                server_info: Some(json!({"name": "files"})),
+                tool_name: "fs_read".into(),
+            },
+        ),
     ];
-    RunFacts { tools: tools.into_iter().filter_map(|tool| Some((tool.name, tool.client?))).collect(), schema_requested: false }
+    RunFacts {
+        tools: tools.into_iter().filter_map(|tool| Some((tool.name, tool.client?))).collect(),
+        schema_requested: false,
+    }
 }
 
 /// The frames of the recordings, by type.
@@ -56,30 +63,83 @@ fn frames_say_what_clients_were_recorded_to_understand() {
     let events = [
         (1, EventBody::AssistantDelta { text: "Hello".into(), turn: 0, attempt: 1 }),
         (1, EventBody::ThinkingDelta { text: "let me think".into(), turn: 0, attempt: 1 }),
-        (4, EventBody::AssistantMessage {
-            text: "Hello, world".into(), turn: 0, finish_reason: Some("end_turn".into()), tool_calls: Vec::new(),
-            model: "script:hello".into(),
-        }),
-        (3, EventBody::LocalToolCall {
-            tool_use_id: "tu_0007".into(), name: "add".into(), args: Some(json!({"a": 2, "b": 3})), await_id: "await-1".into(),
-        }),
-        (4, EventBody::LocalToolResultIn { tool_use_id: "tu_0007".into(), output: Some(json!("5")), error: None, result_bytes: 3 }),
+        (
+            4,
+            EventBody::AssistantMessage {
+                text: "Hello, world".into(),
+                turn: 0,
+                finish_reason: Some("end_turn".into()),
+                tool_calls: Vec::new(),
+                model: "script:hello".into(),
+            },
+        ),
+        (
+            3,
+            EventBody::LocalToolCall {
+                tool_use_id: "tu_0007".into(),
+                name: "add".into(),
+                args: Some(json!({"a": 2, "b": 3})),
+                await_id: "await-1".into(),
+            },
+        ),
+        (
+            4,
+            EventBody::LocalToolResultIn {
+                tool_use_id: "tu_0007".into(),
+                output: Some(json!("5")),
+                error: None,
+                result_bytes: 3,
+            },
+        ),
         (6, EventBody::LoopDetected { consecutive_count: 2, hard_cutoff: false, tools: vec!["probe".into()] }),
         (6, EventBody::ToolBudgetExceeded { tool: "probe".into(), max_calls: 1, call_index: 2 }),
-        (5, EventBody::Result {
-            text: "Hello, world".into(), subtype: "success".into(), error: None, finish_reason: Some("end_turn".into()),
-            finalized: None, turns: 1, tool_calls: 0, active_ms: Millis(5), usage: usage(3), model: Some("script:hello".into()),
-            structured_output: None,
-        }),
-        (4, EventBody::Error {
-            code: "truncation".into(), error: "Model output was truncated (stop_reason=max_tokens).".into(),
-            error_class: Some("truncation".into()), failure: Some("RUN".into()), retryable: false, api_status: None,
-            finish_reason: Some("max_tokens".into()), partial_text: Some("{\"city\": \"Bergen\", \"temp".into()), turns: 1,
-            tool_calls: 0, active_ms: Millis(5), usage: usage(2), model: Some("script:truncated".into()), structured_output: None,
-        }),
-        (1, EventBody::Cancelled {
-            reason: "user".into(), turns: 0, tool_calls: 0, active_ms: Millis(0), usage: usage(0), model: None, structured_output: None,
-        }),
+        (
+            5,
+            EventBody::Result {
+                text: "Hello, world".into(),
+                subtype: "success".into(),
+                error: None,
+                finish_reason: Some("end_turn".into()),
+                finalized: None,
+                turns: 1,
+                tool_calls: 0,
+                active_ms: Millis(5),
+                usage: usage(3),
+                model: Some("script:hello".into()),
+                structured_output: None,
+            },
+        ),
+        (
+            4,
+            EventBody::Error {
+                code: "truncation".into(),
+                error: "Model output was truncated (stop_reason=max_tokens).".into(),
+                error_class: Some("truncation".into()),
+                failure: Some("RUN".into()),
+                retryable: false,
+                api_status: None,
+                finish_reason: Some("max_tokens".into()),
+                partial_text: Some("{\"city\": \"Bergen\", \"temp".into()),
+                turns: 1,
+                tool_calls: 0,
+                active_ms: Millis(5),
+                usage: usage(2),
+                model: Some("script:truncated".into()),
+                structured_output: None,
+            },
+        ),
+        (
+            1,
+            EventBody::Cancelled {
+                reason: "user".into(),
+                turns: 0,
+                tool_calls: 0,
+                active_ms: Millis(0),
+                usage: usage(0),
+                model: None,
+                structured_output: None,
+            },
+        ),
     ];
     for (seq, body) in events {
         let frame = frame(&event(seq, &body), &facts());
@@ -90,17 +150,22 @@ fn frames_say_what_clients_were_recorded_to_understand() {
 #[test]
 fn a_call_is_told_in_the_callers_own_words() {
     let call = |name: &str| {
-        let body = EventBody::LocalToolCall { tool_use_id: "c".into(), name: name.into(), args: None, await_id: "a".into() };
+        let body =
+            EventBody::LocalToolCall { tool_use_id: "c".into(), name: name.into(), args: None, await_id: "a".into() };
         Value::Object(frame(&event(1, &body), &facts()).data)
     };
-    let base = |name: &str, kind: &str| json!({"toolUseId": "c", "name": name, "args": {}, "awaitId": "a", "kind": kind});
+    let base =
+        |name: &str, kind: &str| json!({"toolUseId": "c", "name": name, "args": {}, "awaitId": "a", "kind": kind});
     let mut peer = base("hr", "a2a_local");
     peer["agentCard"] = json!({"name": "Acme HR"});
     let mut server = base("fs_read", "mcp_local");
     server["mcpServer"] = json!("fs");
     server["mcpToolName"] = json!("fs_read");
     server["mcpServerInfo"] = json!({"name": "files"});
-    assert_eq!([call("add"), call("hr"), call("fs_read"), call("gone")], [base("add", "local"), peer, server, base("gone", "local")]);
+    assert_eq!(
+        [call("add"), call("hr"), call("fs_read"), call("gone")],
+        [base("add", "local"), peer, server, base("gone", "local")]
+    );
 }
 
 #[test]
@@ -108,8 +173,15 @@ fn a_result_has_all_its_names_and_is_never_long() {
     let result = |result: Option<Value>, error: Option<ToolError>| {
         let ok = error.is_none();
         let body = EventBody::ToolResult {
-            tool_use_id: "c".into(), name: "t".into(), ok, status: CallStatus::Ok, result, result_bytes: 2, error,
-            retry_hint: None, telemetry: None,
+            tool_use_id: "c".into(),
+            name: "t".into(),
+            ok,
+            status: CallStatus::Ok,
+            result,
+            result_bytes: 2,
+            error,
+            retry_hint: None,
+            telemetry: None,
         };
         let data = frame(&event(1, &body), &RunFacts::default()).data;
         assert_eq!(data["result"], data["summary"]);

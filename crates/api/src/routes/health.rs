@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use windlass_core::ids::RunId;
 use windlass_ops::OpsError;
 
-use crate::{app::App, error::{ApiError, Result}};
+use crate::{
+    app::App,
+    error::{ApiError, Result},
+};
 
 /// A check that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -56,7 +56,12 @@ pub(super) async fn launch(
         }
         return Err(error.into());
     }
-    Ok(Taken { stream_url: stream_url(caller, &run), run_id: run.to_string(), session_id: session.map(|id| id.to_string()), status: "queued" })
+    Ok(Taken {
+        stream_url: stream_url(caller, &run),
+        run_id: run.to_string(),
+        session_id: session.map(|id| id.to_string()),
+        status: "queued",
+    })
 }
 
 fn stream_url(caller: &Caller, run: &RunId) -> String {

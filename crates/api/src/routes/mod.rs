@@ -1,15 +1,15 @@
 //! The routes, one file for each family.
 
-mod catalogue;
-mod control;
+pub(crate) mod catalogue;
+pub(crate) mod control;
 mod docs;
 mod health;
 mod launch;
 mod rows;
-mod runs;
-mod sessions;
-mod stream;
-mod tool_results;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod stream;
+pub(crate) mod tool_results;
 
 use std::sync::Arc;
 

@@ -184,7 +184,10 @@ impl Session {
             last_used_at: time(row.last_used_at),
             ended_at: row.ended_at.map(time),
             agent_spec: spec.unwrap_or_else(|| json!({})),
-            messages: messages.iter().map(|message| with_files(json!({"role": role(message), "content": message.plain_text()}), message)).collect(),
+            messages: messages
+                .iter()
+                .map(|message| with_files(json!({"role": role(message), "content": message.plain_text()}), message))
+                .collect(),
             metadata: json!(row.metadata),
         }
     }

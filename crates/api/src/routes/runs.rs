@@ -91,11 +91,7 @@ pub(crate) async fn list(
         total: query.flag("includeTotal")?,
     };
     let page = app.store().runs(filter).await?;
-    Ok(Json(RunList {
-        runs: page.runs.iter().map(RunItem::of).collect(),
-        next_cursor: page.next,
-        total: page.total,
-    }))
+    Ok(Json(RunList { runs: page.runs.iter().map(RunItem::of).collect(), next_cursor: page.next, total: page.total }))
 }
 
 /// One run: how it stands, what it answered, what it cost.

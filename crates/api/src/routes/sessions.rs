@@ -175,7 +175,9 @@ pub(crate) async fn events(
     let query = Query::of(&uri);
     let before = query.number::<u64>("beforeSeq")?;
     let last = match query.number::<u32>("lastMessages")? {
-        Some(last) if !(1..=MAX_MESSAGES).contains(&last) => return Err(invalid("lastMessages", "must be from 1 to 500")),
+        Some(last) if !(1..=MAX_MESSAGES).contains(&last) => {
+            return Err(invalid("lastMessages", "must be from 1 to 500"));
+        }
         Some(last) => Some(last),
         None if query.flag("full")? => None,
         None => before.map(|_| HISTORY_PAGE),

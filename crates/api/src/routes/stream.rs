@@ -160,7 +160,9 @@ impl Reader {
 
     /// Arguments that were too large for the log are in the store, under the digest that the call's await shows.
     async fn complete(&self, event: &mut Event) -> std::result::Result<(), windlass_store::StoreError> {
-        let Ok(EventBody::LocalToolCall { tool_use_id, args: None, await_id, .. }) = event.body() else { return Ok(()) };
+        let Ok(EventBody::LocalToolCall { tool_use_id, args: None, await_id, .. }) = event.body() else {
+            return Ok(());
+        };
         let store = self.app.store();
         let before = store.events(&self.run, event.seq.saturating_sub(u64::from(PAGE)), PAGE).await?;
         let opened = before.iter().rev().find_map(|event| match event.body() {

@@ -94,7 +94,9 @@ fn check_mime_type(mime_type: &str) -> Result<(), &'static str> {
     if named || text || image_format(mime_type).is_some() {
         return Ok(());
     }
-    Err("must be image/png, image/jpeg, image/gif, image/webp, application/pdf, application/json, application/xml, text/* or docx")
+    Err(
+        "must be image/png, image/jpeg, image/gif, image/webp, application/pdf, application/json, application/xml, text/* or docx",
+    )
 }
 
 /// Attachments of a message.

@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 use windlass_core::message::{Message, Role};
 
-use super::{Invalid, attachments::{self, Attachment}, fields::Fields};
+use super::{
+    Invalid,
+    attachments::{self, Attachment},
+    fields::Fields,
+};
 
 const MAX_MESSAGES: usize = 200;
 const MAX_CHARS: usize = 200_000;

@@ -6,7 +6,11 @@ use windlass_core::{
     ids::AgentId,
 };
 
-use super::{Invalid, Spec, guards::MAX_TOOL_TURNS, tools::{self, Toolbox}};
+use super::{
+    Invalid, Spec,
+    guards::MAX_TOOL_TURNS,
+    tools::{self, Toolbox},
+};
 use crate::models::Catalogue;
 
 /// The agent of runs that name none.

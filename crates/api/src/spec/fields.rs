@@ -62,7 +62,9 @@ impl<'a> Fields<'a> {
 
     /// A string that says something.
     pub(super) fn required_text(&self, key: &str) -> Result<&'a str, Invalid> {
-        self.text(key)?.filter(|text| !text.is_empty()).ok_or_else(|| self.invalid(key, "is required, a non-empty string"))
+        self.text(key)?
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| self.invalid(key, "is required, a non-empty string"))
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Invalid> {

@@ -37,7 +37,9 @@ fn loop_detection(fields: &Fields<'_>) -> Result<Option<LoopDetection>, Invalid>
             Err(given.invalid("hardCutoffThreshold", format!("must be above consecutiveThreshold, which is {soft}")))
         }
         // Nothing is above it, so no cutoff could follow.
-        (Some(100), None) => Err(given.invalid("consecutiveThreshold", "must be below hardCutoffThreshold, at most 99")),
+        (Some(100), None) => {
+            Err(given.invalid("consecutiveThreshold", "must be below hardCutoffThreshold, at most 99"))
+        }
         _ => Ok(Some(LoopDetection::Thresholds(thresholds))),
     }
 }
@@ -138,6 +140,8 @@ fn plan_object(given: &Fields<'_>) -> Result<bool, Invalid> {
     }
     match given.text("mode")? {
         None => Ok(true),
-        Some(mode) => mode_wanted(mode).ok_or_else(|| given.invalid("mode", "must be \"off\", \"auto\" or \"required\"")),
+        Some(mode) => {
+            mode_wanted(mode).ok_or_else(|| given.invalid("mode", "must be \"off\", \"auto\" or \"required\""))
+        }
     }
 }

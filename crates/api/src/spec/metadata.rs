@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Invalid, fields::{Fields, is_word}};
+use super::{
+    Invalid,
+    fields::{Fields, is_word},
+};
 
 pub type Metadata = BTreeMap<String, String>;
 
@@ -53,6 +56,7 @@ fn check_size(metadata: &Metadata) -> Result<(), String> {
 pub(super) fn merge(session: &Metadata, message: Metadata) -> Result<Metadata, Invalid> {
     let mut merged = session.clone();
     merged.extend(message);
-    check_size(&merged).map_err(|problem| Invalid::new("metadata", format!("together with the session's, {problem}")))?;
+    check_size(&merged)
+        .map_err(|problem| Invalid::new("metadata", format!("together with the session's, {problem}")))?;
     Ok(merged)
 }

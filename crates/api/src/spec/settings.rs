@@ -3,7 +3,10 @@
 use serde_json::Value;
 use windlass_core::agent::{Enforcement, OutputSchema};
 
-use super::{Invalid, fields::{Fields, is_word, whole_number}};
+use super::{
+    Invalid,
+    fields::{Fields, is_word, whole_number},
+};
 
 const MAX_SCHEMA_BYTES: usize = 32 * 1024;
 const DEFAULT_SCHEMA_NAME: &str = "output";
@@ -48,6 +51,8 @@ pub(super) fn reasoning_level(fields: &Fields<'_>) -> Result<Option<u8>, Invalid
     };
     match level {
         Some(level) => Ok(Some(level)),
-        None => Err(fields.invalid(KEY, "must be \"off\", \"low\", \"medium\", \"high\" or a whole number from 0 to 100")),
+        None => {
+            Err(fields.invalid(KEY, "must be \"off\", \"low\", \"medium\", \"high\" or a whole number from 0 to 100"))
+        }
     }
 }

@@ -18,43 +18,100 @@ fn what_is_missing_or_of_the_wrong_kind_is_named() {
         (with("tools", json!({})), "tools: must be an array"),
         (with("tools", json!([7])), "tools[0]: must be an object"),
         (with("modelId", json!("no-such:model")), "modelId: no model answers to \"no-such:model\""),
-        (with("agentId", json!("a b")), "agentId: agent id \"a b\" is not valid: use 1 to 128 characters of A-Z a-z 0-9 and . _ - / : @"),
+        (
+            with("agentId", json!("a b")),
+            "agentId: agent id \"a b\" is not valid: use 1 to 128 characters of A-Z a-z 0-9 and . _ - / : @",
+        ),
     ];
     for (body, expected) in cases {
         assert_eq!(complaint(&body).as_deref(), Some(expected), "{body}");
     }
-    let unknown_keys_and_nulls = json!({"systemPrompt": "s", "prompt": "p", "newLoop": true, "metadata": null, "tools": null});
+    let unknown_keys_and_nulls =
+        json!({"systemPrompt": "s", "prompt": "p", "newLoop": true, "metadata": null, "tools": null});
     assert_eq!(complaint(&unknown_keys_and_nulls), None);
 }
 
 #[test]
 fn guards_and_settings_have_ranges() {
-    let many: Value = (0..33).map(|index| (format!("t{index}"), json!({"maxCalls": 1}))).collect::<serde_json::Map<_, _>>().into();
+    let many: Value =
+        (0..33).map(|index| (format!("t{index}"), json!({"maxCalls": 1}))).collect::<serde_json::Map<_, _>>().into();
     let cases = [
-        ("loopDetection", json!(true), Some("loopDetection: must be false or an object with thresholds; the guard is on by default")),
-        ("loopDetection", json!({"consecutiveThreshold": 1}), Some("loopDetection.consecutiveThreshold: must be a whole number from 2 to 100")),
-        ("loopDetection", json!({"hardCutoffThreshold": 101}), Some("loopDetection.hardCutoffThreshold: must be a whole number from 3 to 100")),
-        ("loopDetection", json!({"consecutiveThreshold": 4, "hardCutoffThreshold": 4}), Some("loopDetection.hardCutoffThreshold: must be above consecutiveThreshold, which is 4")),
-        ("loopDetection", json!({"consecutiveThreshold": 100}), Some("loopDetection.consecutiveThreshold: must be below hardCutoffThreshold, at most 99")),
+        (
+            "loopDetection",
+            json!(true),
+            Some("loopDetection: must be false or an object with thresholds; the guard is on by default"),
+        ),
+        (
+            "loopDetection",
+            json!({"consecutiveThreshold": 1}),
+            Some("loopDetection.consecutiveThreshold: must be a whole number from 2 to 100"),
+        ),
+        (
+            "loopDetection",
+            json!({"hardCutoffThreshold": 101}),
+            Some("loopDetection.hardCutoffThreshold: must be a whole number from 3 to 100"),
+        ),
+        (
+            "loopDetection",
+            json!({"consecutiveThreshold": 4, "hardCutoffThreshold": 4}),
+            Some("loopDetection.hardCutoffThreshold: must be above consecutiveThreshold, which is 4"),
+        ),
+        (
+            "loopDetection",
+            json!({"consecutiveThreshold": 100}),
+            Some("loopDetection.consecutiveThreshold: must be below hardCutoffThreshold, at most 99"),
+        ),
         ("loopDetection", json!({"consecutiveThreshold": 2.0, "hardCutoffThreshold": 3}), None),
         ("loopDetection", json!(false), None),
         ("toolBudgets", json!({}), None),
-        ("toolBudgets", json!({"x": {"maxCalls": 1001}}), Some("toolBudgets.x.maxCalls: must be a whole number from 0 to 1000")),
-        ("toolBudgets", json!({"x": {"maxCalls": -1}}), Some("toolBudgets.x.maxCalls: must be a whole number from 0 to 1000")),
+        (
+            "toolBudgets",
+            json!({"x": {"maxCalls": 1001}}),
+            Some("toolBudgets.x.maxCalls: must be a whole number from 0 to 1000"),
+        ),
+        (
+            "toolBudgets",
+            json!({"x": {"maxCalls": -1}}),
+            Some("toolBudgets.x.maxCalls: must be a whole number from 0 to 1000"),
+        ),
         ("toolBudgets", json!({"x": {}}), Some("toolBudgets.x.maxCalls: is required")),
         ("toolBudgets", json!({"x": 3}), Some("toolBudgets.x: must be an object")),
         ("toolBudgets", json!({"": {"maxCalls": 1}}), Some("toolBudgets: a tool name has 1 to 120 characters")),
         ("toolBudgets", many, Some("toolBudgets: has 33 entries; send at most 32")),
-        ("budgets", json!({"maxToolTurns": "3"}), Some("budgets.maxToolTurns: must be a whole number from 0 to 4294967295")),
+        (
+            "budgets",
+            json!({"maxToolTurns": "3"}),
+            Some("budgets.maxToolTurns: must be a whole number from 0 to 4294967295"),
+        ),
         ("budgets", json!({"maxToolTurns": 500}), None),
-        ("reasoningLevel", json!("max"), Some("reasoningLevel: must be \"off\", \"low\", \"medium\", \"high\" or a whole number from 0 to 100")),
-        ("reasoningLevel", json!(101), Some("reasoningLevel: must be \"off\", \"low\", \"medium\", \"high\" or a whole number from 0 to 100")),
+        (
+            "reasoningLevel",
+            json!("max"),
+            Some("reasoningLevel: must be \"off\", \"low\", \"medium\", \"high\" or a whole number from 0 to 100"),
+        ),
+        (
+            "reasoningLevel",
+            json!(101),
+            Some("reasoningLevel: must be \"off\", \"low\", \"medium\", \"high\" or a whole number from 0 to 100"),
+        ),
         ("reasoningLevel", json!(0), None),
         ("outputSchema", json!({}), Some("outputSchema.schema: is required, a JSON Schema object")),
         ("outputSchema", json!({"schema": []}), Some("outputSchema.schema: must be a JSON Schema, an object")),
-        ("outputSchema", json!({"schema": {}, "name": "a b"}), Some("outputSchema.name: must have 1 to 64 characters of A-Z a-z 0-9 _ -")),
-        ("outputSchema", json!({"schema": {}, "enforcement": "soft"}), Some("outputSchema.enforcement: must be \"best_effort\" or \"strict\"")),
-        ("outputSchema", json!({"schema": {"x": "y".repeat(33_000)}}), Some("outputSchema: is 33021 bytes of JSON; send at most 32768")),
+        (
+            "outputSchema",
+            json!({"schema": {}, "name": "a b"}),
+            Some("outputSchema.name: must have 1 to 64 characters of A-Z a-z 0-9 _ -"),
+        ),
+        (
+            "outputSchema",
+            json!({"schema": {}, "enforcement": "soft"}),
+            Some("outputSchema.enforcement: must be \"best_effort\" or \"strict\""),
+        ),
+        (
+            "outputSchema",
+            json!({"schema": {"x": "y".repeat(33_000)}}),
+            Some("outputSchema: is 33021 bytes of JSON; send at most 32768"),
+        ),
         ("supervisor", json!(false), None),
         ("supervisor", json!(true), Some("supervisor: is not available on this server; leave it out or send false")),
         ("supervisor", json!({"interval": 0}), Some("supervisor.interval: must be a whole number from 1 to 100")),
@@ -72,7 +129,8 @@ fn guards_and_settings_have_ranges() {
 #[test]
 fn metadata_is_small_and_flat() {
     let many: Value = (0..17).map(|index| (format!("k{index}"), json!("v"))).collect::<serde_json::Map<_, _>>().into();
-    let heavy: Value = (0..16).map(|index| (format!("k{index}"), json!("€".repeat(256)))).collect::<serde_json::Map<_, _>>().into();
+    let heavy: Value =
+        (0..16).map(|index| (format!("k{index}"), json!("€".repeat(256)))).collect::<serde_json::Map<_, _>>().into();
     let cases = [
         (json!({"a.b_c-1": "x"}), None),
         (json!({"k": "€".repeat(256)}), None),
@@ -95,11 +153,20 @@ fn messages_end_with_a_user() {
     let many = vec![user.clone(); 201];
     let cases = [
         (json!([]), Some("messages: the last message that is not a system message must be a user's")),
-        (json!([{"role": "assistant", "content": "a"}]), Some("messages: the last message that is not a system message must be a user's")),
-        (json!([{"role": "tool", "content": "a"}]), Some("messages[0].role: must be \"system\", \"user\" or \"assistant\"")),
+        (
+            json!([{"role": "assistant", "content": "a"}]),
+            Some("messages: the last message that is not a system message must be a user's"),
+        ),
+        (
+            json!([{"role": "tool", "content": "a"}]),
+            Some("messages[0].role: must be \"system\", \"user\" or \"assistant\""),
+        ),
         (json!([{"role": "user", "content": 5}]), Some("messages[0].content: must be a string")),
         (json!([{"role": "user", "content": " "}]), Some("messages: the last message says nothing")),
-        (json!([{"role": "user", "content": "x".repeat(200_001)}]), Some("messages[0].content: has 200001 characters; send at most 200000")),
+        (
+            json!([{"role": "user", "content": "x".repeat(200_001)}]),
+            Some("messages[0].content: has 200001 characters; send at most 200000"),
+        ),
         (json!(many), Some("messages: has 201 entries; send at most 200")),
         (json!([user, {"role": "system", "content": "late"}]), None),
     ];
@@ -112,21 +179,41 @@ fn messages_end_with_a_user() {
 
 #[test]
 fn attachments_have_limits() {
-    let attached = |attachments: Value| {
-        json!({"systemPrompt": "s", "messages": [{"role": "user", "content": "q", "attachments": attachments}]})
-    };
+    let attached = |attachments: Value| json!({"systemPrompt": "s", "messages": [{"role": "user", "content": "q", "attachments": attachments}]});
     let file = |mime: &str, data: &str| json!({"type": "input_file", "mimeType": mime, "filename": "f", "data": data});
     let megabytes = "QUJD".repeat(1024 * 1024);
     let cases = [
         (json!([file("text/plain", "aGk=")]), None),
-        (json!([{"type": "file"}]), Some("messages[0].attachments[0].type: must be \"input_file\" or \"input_file_url\"")),
-        (json!([file("text/plain", "data:text/plain;base64,aGk=")]), Some("messages[0].attachments[0].data: must be plain base64; leave the data-URL prefix out")),
+        (
+            json!([{"type": "file"}]),
+            Some("messages[0].attachments[0].type: must be \"input_file\" or \"input_file_url\""),
+        ),
+        (
+            json!([file("text/plain", "data:text/plain;base64,aGk=")]),
+            Some("messages[0].attachments[0].data: must be plain base64; leave the data-URL prefix out"),
+        ),
         (json!([file("text/plain", "a b")]), Some("messages[0].attachments[0].data: must be base64")),
-        (json!([file("video/mp4", "aGk=")]), Some("messages[0].attachments[0].mimeType: must be image/png, image/jpeg, image/gif, image/webp, application/pdf, application/json, application/xml, text/* or docx")),
-        (json!([file("audio/wav", "aGk=")]), Some("messages[0].attachments[0].mimeType: audio is not available on this server; send text, an image or a document")),
-        (json!([{"type": "input_file_url", "url": "http://x"}]), Some("messages[0].attachments[0].url: must begin with https://")),
+        (
+            json!([file("video/mp4", "aGk=")]),
+            Some(
+                "messages[0].attachments[0].mimeType: must be image/png, image/jpeg, image/gif, image/webp, application/pdf, application/json, application/xml, text/* or docx",
+            ),
+        ),
+        (
+            json!([file("audio/wav", "aGk=")]),
+            Some(
+                "messages[0].attachments[0].mimeType: audio is not available on this server; send text, an image or a document",
+            ),
+        ),
+        (
+            json!([{"type": "input_file_url", "url": "http://x"}]),
+            Some("messages[0].attachments[0].url: must begin with https://"),
+        ),
         (json!(vec![file("text/plain", "aGk="); 21]), Some("messages[0].attachments: has 21 files; send at most 20")),
-        (json!([file("image/png", &megabytes), file("image/png", &megabytes)]), Some("messages[0].attachments[1].data: all files together exceed 5242880 bytes; send less")),
+        (
+            json!([file("image/png", &megabytes), file("image/png", &megabytes)]),
+            Some("messages[0].attachments[1].data: all files together exceed 5242880 bytes; send less"),
+        ),
     ];
     for (attachments, expected) in cases {
         assert_eq!(complaint(&attached(attachments)).as_deref(), expected);
@@ -171,8 +258,14 @@ fn tool_results_are_one_thing_or_the_other() {
         (json!({"result": "x"}), "toolUseId: is required, a non-empty string"),
         (json!({"toolUseId": id, "result": "x", "error": "y"}), "error: send either result or error, not both"),
         (json!({"toolUseId": id, "result": {"a": 1}}), "result: must be a string"),
-        (json!({"toolUseId": id, "result": "x".repeat(2 * 1024 * 1024 + 1)}), "result: is 2097153 bytes; send at most 2097152"),
-        (json!({"toolUseId": id, "result": "x", "files": [{"filename": "f"}]}), "files[0].mimeType: is required, a non-empty string"),
+        (
+            json!({"toolUseId": id, "result": "x".repeat(2 * 1024 * 1024 + 1)}),
+            "result: is 2097153 bytes; send at most 2097152",
+        ),
+        (
+            json!({"toolUseId": id, "result": "x", "files": [{"filename": "f"}]}),
+            "files[0].mimeType: is required, a non-empty string",
+        ),
     ];
     for (body, expected) in cases {
         assert_eq!(read(body), Err(expected.to_owned()));

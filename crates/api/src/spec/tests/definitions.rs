@@ -101,7 +101,8 @@ fn a_message_overrides_its_own_run_and_nothing_else() {
     assert_eq!(resolved.guards.tool_budgets, Some(Default::default()));
     assert_eq!(resolved.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["new"]);
     assert_eq!((resolved.system_prompt.as_str(), resolved.model.as_str()), ("s", "script:demo"));
-    let merged: Metadata = [("customer", "acme"), ("env", "test"), ("trace", "t1")].map(|(key, value)| (key.into(), value.into())).into();
+    let merged: Metadata =
+        [("customer", "acme"), ("env", "test"), ("trace", "t1")].map(|(key, value)| (key.into(), value.into())).into();
     assert_eq!(spec.metadata, merged);
 
     let plain = effective(&kept, &json!({"prompt": "q"})).unwrap().spec;

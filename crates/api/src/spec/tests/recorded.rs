@@ -23,12 +23,21 @@ fn runs() {
         .filter_map(|(case, body)| complaint(&without_model(body)).map(|complaint| (case, complaint)))
         .collect();
     let expected = [
-        ("t16_newer.fallback_not_used_for_quota_errors", "fallbackModelId: is not available on this server; leave it out"),
+        (
+            "t16_newer.fallback_not_used_for_quota_errors",
+            "fallbackModelId: is not available on this server; leave it out",
+        ),
         ("t16_newer.fallback_model", "fallbackModelId: is not available on this server; leave it out"),
-        ("t16_newer.fallback_not_used_for_quota_errors", "fallbackModelId: is not available on this server; leave it out"),
+        (
+            "t16_newer.fallback_not_used_for_quota_errors",
+            "fallbackModelId: is not available on this server; leave it out",
+        ),
         ("t16_newer.plan_with_steps_is_tracked", "plan: is not available on this server; leave it out or send \"off\""),
         ("t16_newer.plan_only_with_steps", "plan: is not available on this server; leave it out or send \"off\""),
-        ("t16_newer.plan_only_with_strict_schema_fails", "plan: is not available on this server; leave it out or send \"off\""),
+        (
+            "t16_newer.plan_only_with_strict_schema_fails",
+            "plan: is not available on this server; leave it out or send \"off\"",
+        ),
         ("t10_guards.supervisor", "supervisor: is not available on this server; leave it out or send false"),
         ("t14_validation.sdk_maps_400", "metadata: has 17 entries; send at most 16"),
         ("t16_newer.server_tool_refs_on_the_wire", "tools[0].id: this server has no such tool; it has: clock"),

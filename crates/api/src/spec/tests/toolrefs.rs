@@ -23,7 +23,8 @@ fn callers(name: &str, client: ClientTool) -> ToolSpec {
 
 #[test]
 fn a_local_tool() {
-    let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "integer"}}});
+    let schema =
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "integer"}}});
     let refs = json!([
         {"kind": "local", "name": "add", "description": "Adds.", "parameters": schema, "outputSchema": {"type": "object"},
          "longRunning": true, "readOnly": true, "retain": true},
@@ -33,9 +34,10 @@ fn a_local_tool() {
     let empty = json!({"type": "object", "properties": {}});
     let expected = [
         ToolSpec {
-            description: "Adds.\n\nNOTE: This is a long-running operation. Do not call this tool again if it has already \
+            description:
+                "Adds.\n\nNOTE: This is a long-running operation. Do not call this tool again if it has already \
                           returned an intermediate or pending status."
-                .into(),
+                    .into(),
             input_schema: Some(schema),
             output_schema: Some(json!({"type": "object"})),
             read_only: true,
@@ -53,12 +55,17 @@ fn a_local_peer_is_described_by_its_card() {
     let skills: Vec<Value> = (0..14).map(|index| json!({"id": format!("s{index}"), "name": format!("Skill {index}"), "description": format!("Does {index}")})).collect();
     let card = json!({"name": "Acme HR", "description": "Answers HR questions.", "url": "http://peer/rpc", "skills": skills, "x": 1});
     let [tool] = &tools(json!([{"kind": "a2a_local", "name": "hr", "agentCard": card.clone()}]))[..] else { panic!() };
-    assert!(tool.description.starts_with("Delegate a task to Acme HR: Answers HR questions.\n\nSkills:\n- Skill 0: Does 0\n"));
+    assert!(
+        tool.description
+            .starts_with("Delegate a task to Acme HR: Answers HR questions.\n\nSkills:\n- Skill 0: Does 0\n")
+    );
     assert!(tool.description.ends_with("- Skill 11: Does 11"), "{}", tool.description);
     assert_eq!(tool.client, Some(ClientTool::A2aLocal { agent_card: card.clone() }));
     assert_eq!(tool.input_schema.as_ref().unwrap()["required"], json!(["message"]));
 
-    let described = |name: &str, card: Value| tools(json!([{"kind": "a2a_local", "name": name, "agentCard": card}]))[0].description.clone();
+    let described = |name: &str, card: Value| {
+        tools(json!([{"kind": "a2a_local", "name": name, "agentCard": card}]))[0].description.clone()
+    };
     assert_eq!(described("hr", json!({})), "Delegate a task to hr");
     assert_eq!(described("hr", json!({"name": 5, "skills": "none"})), "Delegate a task to hr");
     let said = json!([{"kind": "a2a_local", "name": "hr", "agentCard": card, "description": "Ask HR."}]);
@@ -102,21 +109,45 @@ fn what_is_wrong_with_a_reference_is_named() {
     let local = json!({"kind": "local", "name": "x"});
     let cases = [
         (json!([{}]), "tools[0].kind: is required, a non-empty string"),
-        (json!([{"kind": "magic"}]), "tools[0].kind: must be \"local\", \"a2a_local\", \"mcp_local\", \"mantyx\", \"mantyx_plugin\", \"a2a\" or \"mcp\""),
+        (
+            json!([{"kind": "magic"}]),
+            "tools[0].kind: must be \"local\", \"a2a_local\", \"mcp_local\", \"mantyx\", \"mantyx_plugin\", \"a2a\" or \"mcp\"",
+        ),
         (json!([local, {"kind": "local"}]), "tools[1].name: is required, a non-empty string"),
-        (json!([local, local, {"kind": "local", "name": "a b"}]), "tools[2].name: must have 1 to 64 characters of A-Z a-z 0-9 _"),
+        (
+            json!([local, local, {"kind": "local", "name": "a b"}]),
+            "tools[2].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
+        ),
         (json!([local, local]), "tools[1].name: a tool named \"x\" is there already"),
-        (json!([{"kind": "local", "name": "x".repeat(65)}]), "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _"),
+        (
+            json!([{"kind": "local", "name": "x".repeat(65)}]),
+            "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
+        ),
         (json!([{"kind": "local", "name": "x", "longRunning": "yes"}]), "tools[0].longRunning: must be true or false"),
         (json!([{"kind": "a2a_local", "name": "x"}]), "tools[0].agentCard: is required, an object"),
         (json!([{"kind": "mcp_local", "name": "x", "tools": []}]), "tools[0].tools: has 0 tools; send 1 to 64"),
-        (json!([{"kind": "mcp_local", "name": "x", "tools": [{"name": "a b"}]}]), "tools[0].tools[0].name: must have 1 to 128 characters of A-Z a-z 0-9 _ . - /"),
-        (json!([{"kind": "mcp_local", "name": "x-y", "tools": [{"name": "a"}]}]), "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _"),
+        (
+            json!([{"kind": "mcp_local", "name": "x", "tools": [{"name": "a b"}]}]),
+            "tools[0].tools[0].name: must have 1 to 128 characters of A-Z a-z 0-9 _ . - /",
+        ),
+        (
+            json!([{"kind": "mcp_local", "name": "x-y", "tools": [{"name": "a"}]}]),
+            "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
+        ),
         (json!([{"kind": "mantyx", "id": "tool_1"}]), "tools[0].id: this server has no such tool; it has: clock"),
         (json!([{"kind": "mantyx_plugin", "name": "search"}]), "tools[0].name: must be of the form @slug/tool"),
-        (json!([{"kind": "mantyx_plugin", "name": "@acme/search"}]), "tools[0].kind: tools of kind \"mantyx_plugin\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\""),
-        (json!([{"kind": "mcp", "name": "gh", "url": "https://m/mcp"}]), "tools[0].kind: tools of kind \"mcp\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\""),
-        (json!([{"kind": "a2a", "name": "b", "agentCardUrl": "https://b", "headers": {"A": "x".repeat(8193)}}]), "tools[0].headers.A: must have at most 8192 bytes"),
+        (
+            json!([{"kind": "mantyx_plugin", "name": "@acme/search"}]),
+            "tools[0].kind: tools of kind \"mantyx_plugin\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\"",
+        ),
+        (
+            json!([{"kind": "mcp", "name": "gh", "url": "https://m/mcp"}]),
+            "tools[0].kind: tools of kind \"mcp\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\"",
+        ),
+        (
+            json!([{"kind": "a2a", "name": "b", "agentCardUrl": "https://b", "headers": {"A": "x".repeat(8193)}}]),
+            "tools[0].headers.A: must have at most 8192 bytes",
+        ),
         (json!([{"kind": "a2a", "name": "b"}]), "tools[0].agentCardUrl: is required, a non-empty string"),
     ];
     for (refs, expected) in cases {

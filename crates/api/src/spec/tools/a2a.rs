@@ -1,7 +1,10 @@
 //! `a2a_local`: an agent that the caller reaches; `a2a`: one that the server would have to reach.
 
 use serde_json::{Value, json};
-use windlass_core::{agent::{ClientTool, ToolSpec}, time::Millis};
+use windlass_core::{
+    agent::{ClientTool, ToolSpec},
+    time::Millis,
+};
 
 use super::{Fields, Invalid, callers_tool, check_headers, plain_name};
 

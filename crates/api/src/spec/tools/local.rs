@@ -1,7 +1,10 @@
 //! `local`: a function of the caller's program.
 
 use serde_json::Value;
-use windlass_core::{agent::{ClientTool, ToolSpec}, time::Millis};
+use windlass_core::{
+    agent::{ClientTool, ToolSpec},
+    time::Millis,
+};
 
 use super::{Fields, Invalid, callers_tool, check_schema, object_schema, plain_name};
 

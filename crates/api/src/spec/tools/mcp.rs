@@ -1,7 +1,10 @@
 //! `mcp_local`: the tools of an MCP server that the caller reaches; `mcp`: one that the server would have to reach.
 
 use serde_json::Value;
-use windlass_core::{agent::{ClientTool, ToolSpec}, time::Millis};
+use windlass_core::{
+    agent::{ClientTool, ToolSpec},
+    time::Millis,
+};
 
 use super::{Fields, Invalid, callers_tool, check_headers, check_schema, object_schema, plain_name};
 use crate::spec::fields::is_word;
@@ -36,7 +39,8 @@ pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalServer, Invalid> {
     if !(1..=MAX_TOOLS).contains(&listed.len()) {
         return Err(item.invalid("tools", format!("has {} tools; send 1 to {MAX_TOOLS}", listed.len())));
     }
-    let tools = listed.into_iter().map(|(path, tool)| server_tool(&Fields::at(&path, tool)?)).collect::<Result<_, _>>()?;
+    let tools =
+        listed.into_iter().map(|(path, tool)| server_tool(&Fields::at(&path, tool)?)).collect::<Result<_, _>>()?;
     Ok(LocalServer { label, info, tools })
 }
 

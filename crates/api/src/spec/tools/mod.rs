@@ -15,7 +15,10 @@ use windlass_core::{
     time::Millis,
 };
 
-use super::{Invalid, fields::{Fields, is_word}};
+use super::{
+    Invalid,
+    fields::{Fields, is_word},
+};
 
 /// A reference as it was sent, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,9 +27,15 @@ pub(super) enum ToolRef {
     A2aLocal(a2a::LocalPeer),
     McpLocal(mcp::LocalServer),
     /// A tool of this server, by its id.
-    Mantyx { path: String, id: String },
+    Mantyx {
+        path: String,
+        id: String,
+    },
     /// A kind this server does not execute.
-    Elsewhere { path: String, kind: &'static str },
+    Elsewhere {
+        path: String,
+        kind: &'static str,
+    },
 }
 
 /// What mapping a reference needs to know.
@@ -106,7 +115,9 @@ impl ToolRef {
             }
             Self::Elsewhere { path, kind } => Err(Invalid::new(
                 format!("{path}.kind"),
-                format!("tools of kind \"{kind}\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\""),
+                format!(
+                    "tools of kind \"{kind}\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\""
+                ),
             )),
         }
     }

@@ -1,0 +1,137 @@
+//! What callers send, as the document describes it. Specs are read by `crate::spec`, which knows every limit; these types
+//! say what there is. The bodies of an operator's verbs are read into these types themselves.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+macro_rules! described {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(ToSchema)]
+            #[schema(rename_all = "camelCase")]
+            #[expect(dead_code, reason = "read as JSON by `crate::spec`")]
+            pub(crate) struct $name { $($(#[$field_doc])* $field: $kind,)* }
+        )*
+    };
+}
+
+described! {
+    /// An agent and what it is asked. One of `agentId`, `systemPrompt` or a system message is required, and exactly one of
+    /// `prompt` and `messages`.
+    RunBody {
+        system_prompt: Option<String>,
+        agent_id: Option<String>,
+        prompt: Option<String>,
+        messages: Option<Vec<MessageItem>>,
+        name: Option<String>,
+        model_id: Option<String>,
+        /// `local`, `a2a_local`, `mcp_local`, or `mantyx` with the id of a tool of this server.
+        tools: Option<Vec<Value>>,
+        /// `off`, `low`, `medium`, `high`, or 0 to 100.
+        reasoning_level: Option<Value>,
+        output_schema: Option<OutputSchemaBody>,
+        /// `false`, or `consecutiveThreshold` (2 to 100) and `hardCutoffThreshold` (3 to 100).
+        loop_detection: Option<Value>,
+        tool_budgets: Option<BTreeMap<String, Budget>>,
+        budgets: Option<RunBudgets>,
+        /// At most 16 entries.
+        metadata: Option<BTreeMap<String, String>>,
+    }
+
+    /// What the runs of a session have in common.
+    SessionBody {
+        system_prompt: Option<String>,
+        agent_id: Option<String>,
+        name: Option<String>,
+        model_id: Option<String>,
+        tools: Option<Vec<Value>>,
+        reasoning_level: Option<Value>,
+        output_schema: Option<OutputSchemaBody>,
+        loop_detection: Option<Value>,
+        tool_budgets: Option<BTreeMap<String, Budget>>,
+        budgets: Option<RunBudgets>,
+        metadata: Option<BTreeMap<String, String>>,
+    }
+
+    /// What is said in a session, and what holds for this one run.
+    MessageBody {
+        prompt: Option<String>,
+        messages: Option<Vec<MessageItem>>,
+        tools: Option<Vec<Value>>,
+        reasoning_level: Option<Value>,
+        output_schema: Option<OutputSchemaBody>,
+        loop_detection: Option<Value>,
+        tool_budgets: Option<BTreeMap<String, Budget>>,
+        metadata: Option<BTreeMap<String, String>>,
+    }
+
+    MessageItem {
+        /// `system`, `user` or `assistant`; the last one that is not a system message is a user's.
+        role: String,
+        content: String,
+        attachments: Option<Vec<Value>>,
+    }
+
+    OutputSchemaBody {
+        name: Option<String>,
+        schema: Value,
+        /// `best_effort` or `strict`.
+        enforcement: Option<String>,
+    }
+
+    Budget {
+        max_calls: u32,
+    }
+
+    RunBudgets {
+        max_tool_turns: Option<u32>,
+    }
+
+    /// The outcome of one call: `result` or `error`.
+    ToolResultBody {
+        tool_use_id: String,
+        result: Option<String>,
+        error: Option<String>,
+        files: Option<Vec<Value>>,
+    }
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub(crate) struct PauseBody {
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub(crate) struct ResumeBody {
+    pub(crate) notes: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct SteerBody {
+    pub(crate) text: String,
+}
+
+/// `answer` for a question, `results` for calls that somebody outside executes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AnswerRequest {
+    pub(crate) await_id: String,
+    pub(crate) answer: Option<String>,
+    /// Each with `toolCallId` and `result` or `error`.
+    pub(crate) results: Option<Vec<Value>>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConfirmationRequest {
+    pub(crate) await_id: String,
+    pub(crate) approved: bool,
+    /// Of the arguments that were shown; an approval needs it.
+    pub(crate) digest: Option<String>,
+}

@@ -1,0 +1,10 @@
+//! The API over real sockets, in front of a real worker and store. What real clients make of it is tested with them.
+
+mod doors;
+mod http;
+mod local_tools;
+mod operating;
+mod rig;
+mod runs;
+mod sessions;
+mod streams;

@@ -1,0 +1,219 @@
+//! An API in front of a world, and somebody with a key to it.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use windlass_api::{
+    Limits, Options, Rates, Service,
+    auth::ApiKey,
+    models::{Catalogue, ModelInfo},
+};
+use windlass_core::{
+    agent::AgentDefinition,
+    ids::{AgentId, WorkspaceId},
+    time::Millis,
+};
+use windlass_store::Store;
+
+use super::http::{Answer, Exchange};
+use crate::support::world::{World, within};
+
+pub(super) struct Rig {
+    pub(super) world: World,
+    pub(super) address: SocketAddr,
+    pub(super) key: ApiKey,
+    options: Options,
+    stop: CancellationToken,
+    served: Option<JoinHandle<()>>,
+}
+
+pub(super) const WORKSPACE: &str = "test";
+
+impl Rig {
+    pub(super) async fn new(scripts: Value) -> Self {
+        Self::with(scripts, |_| {}).await
+    }
+
+    /// A rig whose API the test has changed.
+    pub(super) async fn with(scripts: Value, change: impl FnOnce(&mut Options)) -> Self {
+        let models: Vec<ModelInfo> =
+            scripts.as_object().unwrap().keys().map(|name| ModelInfo::of("script", name)).collect();
+        let world = World::new(scripts).await;
+        let limits = Limits {
+            local_tool_timeout: Millis::from_secs(300),
+            keep_alive: Duration::from_millis(200),
+            grace: Duration::from_secs(2),
+            ..Limits::default()
+        };
+        let mut options = Options {
+            ops: world.ops.clone(),
+            models: Catalogue { default_model_id: models.first().map(|model| model.id.clone()), models },
+            agents: Vec::new(),
+            builtins: Vec::new(),
+            rates: None,
+            limits,
+        };
+        change(&mut options);
+        let key = ApiKey::random();
+        world.ops.store().create_key(key.row(WORKSPACE.into(), "tests", vec!["*".into()], None)).await.unwrap();
+        let (address, stop, served) = serve("127.0.0.1:0".parse().unwrap(), options.clone()).await;
+        Self { world, address, key, options, stop, served: Some(served) }
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        self.world.ops.store()
+    }
+
+    /// Another key to the API.
+    pub(super) async fn key(&self, workspace: &str, scopes: &[&str], agents: Option<Vec<AgentId>>) -> ApiKey {
+        let key = ApiKey::random();
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        self.store().create_key(key.row(WorkspaceId::new(workspace), "other", scopes, agents)).await.unwrap();
+        key
+    }
+
+    /// Drains the API, as a deployment would.
+    pub(super) async fn stop(&mut self) {
+        self.stop.cancel();
+        within("the API's end", self.served.take().unwrap()).await.unwrap();
+    }
+
+    /// Serves again at the same address.
+    pub(super) async fn start_again(&mut self) {
+        let (_, stop, served) = serve(self.address, self.options.clone()).await;
+        (self.stop, self.served) = (stop, Some(served));
+    }
+
+    /// `GET /models`, relative to the workspace.
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.send(&self.key, "GET", path, None).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(&self.key, "POST", path, Some(&body)).await
+    }
+
+    pub(super) async fn send(&self, key: &ApiKey, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        let bearer = format!("Bearer {}", key.reveal());
+        let request = format!("{method} /api/v1/workspaces/{WORKSPACE}{path}");
+        let headers = [("Authorization", bearer.as_str())];
+        within("an answer", async { Exchange::open(self.address, &request, &headers, body).await.finish().await }).await
+    }
+
+    /// Starts a run and returns its id.
+    pub(super) async fn run(&self, body: Value) -> String {
+        let answer = self.post("/agent-runs", body).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.body["runId"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) async fn stream(&self, run: &str, last_seq: Option<u64>) -> Stream {
+        let bearer = format!("Bearer {}", self.key.reveal());
+        let query = last_seq.map(|seq| format!("?lastSeq={seq}")).unwrap_or_default();
+        let request = format!("GET /api/v1/workspaces/{WORKSPACE}/agent-runs/{run}/stream{query}");
+        let exchange = Exchange::open(self.address, &request, &[("Authorization", &bearer)], None).await;
+        assert_eq!(exchange.status, 200);
+        Stream { exchange, text: String::new() }
+    }
+
+    /// Everything a run says, to its end.
+    pub(super) async fn frames(&self, run: &str) -> Vec<Value> {
+        self.stream(run, None).await.rest().await
+    }
+
+    /// The last frame of a run.
+    pub(super) async fn ending(&self, run: &str) -> Value {
+        self.frames(run).await.pop().unwrap()
+    }
+}
+
+async fn serve(address: SocketAddr, options: Options) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let (service, handle) = Service::new(listener, options).unwrap();
+    let stop = CancellationToken::new();
+    (handle.address, stop.clone(), tokio::spawn(service.run(stop)))
+}
+
+/// A reader of a run's events.
+pub(super) struct Stream {
+    exchange: Exchange,
+    text: String,
+}
+
+impl Stream {
+    /// The next block between blank lines.
+    async fn block(&mut self) -> Result<Option<String>, &'static str> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Ok(Some(block));
+            }
+            match within("a chunk", self.exchange.chunk()).await? {
+                Some(chunk) => self.text.push_str(&chunk),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The next event; comments are passed over.
+    pub(super) async fn next(&mut self) -> Result<Option<Value>, &'static str> {
+        while let Some(block) = self.block().await? {
+            if let Some(data) = block.lines().find_map(|line| line.strip_prefix("data: ")) {
+                return Ok(Some(serde_json::from_str(data).unwrap()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first comment that comes.
+    pub(super) async fn comment(&mut self) -> String {
+        loop {
+            let block = self.block().await.unwrap().unwrap();
+            if block.starts_with(':') {
+                return block;
+            }
+        }
+    }
+
+    /// Events until one of this type.
+    pub(super) async fn until(&mut self, kind: &str) -> Value {
+        loop {
+            let event = self.next().await.unwrap().unwrap_or_else(|| panic!("the stream ended before {kind}"));
+            if event["type"] == kind {
+                return event;
+            }
+        }
+    }
+
+    pub(super) async fn rest(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await.unwrap() {
+            events.push(event);
+        }
+        events
+    }
+}
+
+/// A spec that asks a script.
+pub(super) fn ask(script: &str, prompt: &str) -> Value {
+    json!({"systemPrompt": "You are a test agent.", "modelId": format!("script:{script}"), "prompt": prompt, "tools": []})
+}
+
+/// The same with one local tool.
+pub(super) fn ask_with_tool(script: &str, tool: Value) -> Value {
+    let mut spec = ask(script, "go");
+    spec["tools"] = json!([tool]);
+    spec
+}
+
+pub(super) fn strict_rates() -> Rates {
+    Rates { starts: 2, ..Rates::default() }
+}
+
+/// An agent that callers may name.
+pub(super) fn desk() -> AgentDefinition {
+    serde_json::from_value(json!({"id": "desk", "model": "script:echo", "systemPrompt": "You are the desk."})).unwrap()
+}

@@ -1,0 +1,98 @@
+//! The API key of `windlass dev`: the one that was given, or one that is made once and kept in the data directory.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use secrecy::{ExposeSecret as _, SecretString};
+use windlass_api::auth::ApiKey;
+use windlass_core::ids::WorkspaceId;
+use windlass_store::{Store, StoreError};
+
+use crate::cli::{Failure, usage};
+
+const FILE: &str = "api-key";
+const NAME: &str = "dev";
+
+/// The key to use, known to the store.
+pub(super) async fn ensure(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    given: Option<&SecretString>,
+    home: &Path,
+) -> Result<ApiKey, Failure> {
+    if let Some(given) = given {
+        let key = ApiKey::new(given.expose_secret());
+        return if admitted(store, workspace, &key).await? {
+            Ok(key)
+        } else {
+            Err(usage("the --api-key was revoked or belongs to another workspace; give another one"))
+        };
+    }
+    let path = home.join(FILE);
+    if let Ok(kept) = fs::read_to_string(&path) {
+        let key = ApiKey::new(kept.trim());
+        if admitted(store, workspace, &key).await? {
+            return Ok(key);
+        }
+    }
+    let key = ApiKey::random();
+    store.create_key(row(workspace, &key)).await?;
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&path)?;
+    writeln!(file, "{}", key.reveal())?;
+    Ok(key)
+}
+
+fn row(workspace: &WorkspaceId, key: &ApiKey) -> windlass_store::NewApiKey {
+    key.row(workspace.clone(), NAME, vec!["*".to_owned()], None)
+}
+
+/// Whether the key opens this workspace, after making it do so if it is new.
+async fn admitted(store: &dyn Store, workspace: &WorkspaceId, key: &ApiKey) -> Result<bool, Failure> {
+    match store.create_key(row(workspace, key)).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::KeyExists { .. }) => {
+            let known = store.key(&key.id()).await?;
+            Ok(known.is_some_and(|known| known.workspace == *workspace && known.revoked_at.is_none()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::sqlite::{Options, SqliteStore};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_key_is_made_once_and_a_revoked_one_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
+        let workspace = WorkspaceId::new("acme");
+        let first = ensure(&store, &workspace, None, home.path()).await.unwrap();
+        let again = ensure(&store, &workspace, None, home.path()).await.unwrap();
+        assert_eq!(first.reveal(), again.reveal());
+        store.revoke_key(&workspace, &first.id()).await.unwrap();
+        let third = ensure(&store, &workspace, None, home.path()).await.unwrap();
+        assert_ne!(first.reveal(), third.reveal());
+        let other = ensure(&store, &WorkspaceId::new("other"), None, home.path()).await.unwrap();
+        assert_ne!(third.reveal(), other.reveal());
+    }
+
+    #[tokio::test]
+    async fn a_given_key_opens_its_workspace_and_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
+        let given = SecretString::from("mantyx_test_key");
+        let (acme, other) = (WorkspaceId::new("acme"), WorkspaceId::new("other"));
+        for _ in 0..2 {
+            let key = ensure(&store, &acme, Some(&given), home.path()).await.unwrap();
+            assert_eq!(key.reveal(), "mantyx_test_key");
+        }
+        assert!(ensure(&store, &other, Some(&given), home.path()).await.is_err());
+    }
+}
