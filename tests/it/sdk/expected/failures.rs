@@ -15,7 +15,12 @@ pub(super) fn truncation(sdk: Sdk) -> Value {
     let more = json!({
         "error_class": "truncation", "finish_reason": "max_tokens", "partial_text": PARTIAL, "retryable": false, "turns": 1,
     });
-    let raised = run_error(sdk, "truncation", "?", more);
+    let raised = run_error(
+        sdk,
+        "truncation",
+        "Model output was truncated (stop_reason=max_tokens). Ask for a shorter answer, or allow more output.",
+        more,
+    );
     let facts = json!({"raised": raised, "message": [{"text": PARTIAL, "finishReason": "max_tokens"}]});
     with(facts, log(&["started", "assistant_delta", "assistant_message", "error"]))
 }
@@ -58,7 +63,7 @@ pub(super) fn access(_: Sdk) -> Value {
     json!({
         "run": stranger,
         "models": stranger,
-        "workspace": refused("MantyxError", "?", "not_found", 404, true),
+        "workspace": refused("MantyxError", "this key does not open a workspace of this name", "not_found", 404, true),
         "unknownRun": missing("run"),
         "unknownSession": missing("session"),
         "oddId": missing("run"),
@@ -69,7 +74,7 @@ pub(super) fn invalid_spec(_: Sdk) -> Value {
     let refused = |code: &str, status: u16, field: &str| json!({"code": code, "status": status, "field": field});
     json!({
         "model": refused("invalid_model", 400, "modelId"),
-        "metadata": refused("invalid_request", 400, "metadata"),
+        "metadata": refused("invalid_request", 400, "metadata.a key"),
         "tools": refused("invalid_request", 400, "tools[1].name"),
         "schema": refused("invalid_request", 400, "tools[0].parameters"),
         "prompt": refused("invalid_request", 400, "prompt"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{log, with};
+use super::{log, tools::CALL, with};
 use crate::sdk::client::Sdk;
 
 fn caught(count: u32, hard_cutoff: bool) -> Value {
@@ -11,7 +11,7 @@ fn caught(count: u32, hard_cutoff: bool) -> Value {
 
 /// Two calls run, the third is caught, the sixth ends it with a seventh turn.
 pub(super) fn endless(_: Sdk) -> Value {
-    let call = ["assistant_message", "local_tool_call", "local_tool_result_in"];
+    let call = [&["assistant_message"][..], &CALL].concat();
     let skipped = ["assistant_message", "tool_result"];
     let types: Vec<&str> = [
         &["started"][..],
@@ -38,7 +38,7 @@ pub(super) fn off(_: Sdk) -> Value {
 }
 
 pub(super) fn budget(_: Sdk) -> Value {
-    let call = ["assistant_message", "local_tool_call", "local_tool_result_in"];
+    let call = [&["assistant_message"][..], &CALL].concat();
     let types: Vec<&str> = [
         &["started"][..],
         &call,
@@ -49,7 +49,7 @@ pub(super) fn budget(_: Sdk) -> Value {
     let facts = json!({
         "calls": 2,
         "exceeded": [{"tool": "probe", "maxCalls": 2, "callIndex": 3}],
-        "text": "?",
+        "told": ["seen 1", "seen 2", "tool_budget_exceeded"],
     });
     with(facts, log(&types))
 }

@@ -28,7 +28,7 @@ pub(super) fn a2a_async(_: Sdk) -> Value {
 }
 
 pub(super) fn a2a_described(_: Sdk) -> Value {
-    json!({"described": "?"})
+    json!({"described": "Delegate a task to Shouter: Says it louder\n\nSkills:\n- shout: Upper case"})
 }
 
 pub(super) fn a2a_error(_: Sdk) -> Value {

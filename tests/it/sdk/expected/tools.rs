@@ -5,12 +5,16 @@ use serde_json::{Value, json};
 use super::{later, log, run_error, with};
 use crate::sdk::client::Sdk;
 
-/// A turn that makes one call of the caller's tool, its answer, and the turn after it.
-pub(super) const ONE_CALL: [&str; 7] = [
+/// A call of the caller's tool and its answer, which the log has twice: as it came in, and as the model gets it.
+pub(super) const CALL: [&str; 3] = ["local_tool_call", "local_tool_result_in", "tool_result"];
+
+/// A turn that makes one call, and the turn after it.
+pub(super) const ONE_CALL: [&str; 8] = [
     "started",
     "assistant_message",
     "local_tool_call",
     "local_tool_result_in",
+    "tool_result",
     "assistant_delta",
     "assistant_message",
     "result",
@@ -37,17 +41,8 @@ fn facts_of_a_run(sdk: Sdk, facts: Value) -> Value {
 }
 
 pub(super) fn in_turn(_: Sdk) -> Value {
-    let types = [
-        "started",
-        "assistant_message",
-        "local_tool_call",
-        "local_tool_result_in",
-        "local_tool_call",
-        "local_tool_result_in",
-        "assistant_delta",
-        "assistant_message",
-        "result",
-    ];
+    let types =
+        [&["started", "assistant_message"][..], &CALL, &CALL, &["assistant_delta", "assistant_message", "result"]].concat();
     with(json!({"story": ["a begins", "a ends", "b begins", "b ends"], "text": "<a>|<b>"}), log(&types))
 }
 
@@ -81,12 +76,16 @@ pub(super) fn unknown_handler(_: Sdk) -> Value {
 
 pub(super) fn invalid_input(_: Sdk) -> Value {
     let types = ["started", "assistant_message", "tool_result", "assistant_delta", "assistant_message", "result"];
-    let facts = json!({"called": [], "outcome": [{"name": "add", "ok": false}], "text": "?"});
+    let facts = json!({
+        "called": [],
+        "outcome": [{"name": "add", "ok": false}],
+        "told": {"kind": "tool_input_invalid", "constraints": ["required", "type"]},
+    });
     with(facts, log(&types))
 }
 
 pub(super) fn long_running(_: Sdk) -> Value {
-    json!({"described": "job: Starts a job. NOTE: This is a long-running operation. Do not call this tool again if it has \
+    json!({"described": "job: Starts a job.\n\nNOTE: This is a long-running operation. Do not call this tool again if it has \
                          already returned an intermediate or pending status."})
 }
 
@@ -103,6 +102,6 @@ pub(super) fn files(_: Sdk) -> Value {
 }
 
 pub(super) fn timeout(sdk: Sdk) -> Value {
-    let raised = run_error(sdk, "error_local_tool_timeout", "?", json!({"turns": 1}));
-    with(json!({"raised": raised}), log(&["started", "assistant_message", "local_tool_call", "result"]))
+    let raised = run_error(sdk, "error_local_tool_timeout", "Timed out waiting for local tool result: add", json!({"turns": 1}));
+    with(json!({"raised": raised}), log(&["started", "assistant_message", "local_tool_call", "tool_result", "result"]))
 }

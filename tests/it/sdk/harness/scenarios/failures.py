@@ -59,7 +59,7 @@ def access(world):
 def invalid_spec(world):
     client = world.client()
     start = lambda **spec: refusal(lambda: client.run_agent(**{"prompt": "?", **agent("hello"), **spec}))
-    tool = define_local_tool(name="t", parameters={"type": "nonsense"}, execute=lambda _: "")
+    tool = define_local_tool(name="t", parameters={"type": "object", "properties": {"a": {"type": "nonsense"}}}, execute=lambda _: "")
     twice = define_local_tool(name="t", execute=lambda _: "")
     brief = lambda said: {"code": said["code"], "status": said["status"], "field": said["message"].split(":")[0]}
     return {

@@ -1,5 +1,7 @@
 """Guards that keep a run from going round in circles."""
 
+import json
+
 from mantyx import define_local_tool
 from world import agent, log, payloads
 
@@ -32,7 +34,8 @@ def loop_off(world):
 
 def tool_budget(world):
     result, calls = probing(world, "probes", tool_budgets={"probe": {"maxCalls": 2}})
-    return {"calls": calls, "exceeded": payloads(result.events, *BUDGET), "text": result.text, **log(result.events)}
+    told = [text if text.startswith("seen") else json.loads(text.removeprefix("ERROR: "))["kind"] for text in result.text.split("|")]
+    return {"calls": calls, "exceeded": payloads(result.events, *BUDGET), "told": told, **log(result.events)}
 
 
 SCENARIOS = [loop, loop_thresholds, loop_off, tool_budget]
