@@ -93,7 +93,7 @@ impl RunOps {
     }
 
     /// Gives the result of one call that somebody outside executes, and waits for the run's reply.
-    pub async fn provide_result(&self, run: &RunId, answer: &CallAnswer) -> Result<AnswerReply, OpsError> {
+    pub async fn tool_result(&self, run: &RunId, answer: &CallAnswer) -> Result<AnswerReply, OpsError> {
         let updated =
             self.handle(run).execute_update(RunWorkflow::tool_result, payload(answer), Default::default()).await;
         updated.map_err(|error| OpsError::update(run, &error))

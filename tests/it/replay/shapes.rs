@@ -10,11 +10,11 @@ use windlass_core::{
     time::Millis,
 };
 
-use crate::support::{World, agent, agent_with, calls, says, script, world::scripts};
+use crate::support::{World, agent, agent_with, calls, own_tool, says, script, world::scripts};
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 10] = [
+pub(crate) const SHAPES: [(&str, Shape); 14] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -25,6 +25,10 @@ pub(crate) const SHAPES: [(&str, Shape); 10] = [
     ("paused", |world| Box::pin(paused(world))),
     ("cancelled", |world| Box::pin(cancelled(world))),
     ("lost_call", |world| Box::pin(lost_call(world))),
+    ("client_tools", |world| Box::pin(client_tools(world))),
+    ("local_timeout", |world| Box::pin(local_timeout(world))),
+    ("truncated", |world| Box::pin(truncated(world))),
+    ("tool_turns", |world| Box::pin(tool_turns(world))),
 ];
 
 /// Each shape runs the script of its own name.
@@ -56,6 +60,22 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             json!({"turns": [calls(&[("echo", json!({"n": 1}))])], "repeat_last": true, "finalize": "enough"})
         }
         "paused" => script(&[ask(), calls(&[("echo", json!({"n": 1}))]), says("done")]),
+        "client_tools" => script(&[
+            calls(&[
+                ("add", json!({"n": 1})),
+                ("echo", json!({"n": 0})),
+                ("look", json!({"n": 2})),
+                ("look", json!({"n": 3})),
+                ("add", json!({"n": 4})),
+            ]),
+            says("done"),
+        ]),
+        "local_timeout" => script(&[calls(&[("add", json!({"n": 1})), ("add", json!({"n": 2}))]), says("never")]),
+        "truncated" => script(&[json!({"text": "half an ans", "stop": "max_tokens"})]),
+        "tool_turns" => {
+            let turns: Vec<Value> = (0..5).map(|n| calls(&[("echo", json!({"n": n}))])).collect();
+            json!({"turns": turns, "finalize": "enough"})
+        }
         "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
         other => panic!("no script for {other}"),
     };
@@ -147,5 +167,40 @@ async fn cancelled(world: &World) -> RunId {
 async fn lost_call(world: &World) -> RunId {
     let definition = json!([{"name": "gate", "timeoutMs": 300}]);
     let run = world.start(agent("lost_call", definition), "go").await;
+    finished(world, run).await
+}
+
+/// The caller's own tools: in turn, together, and beside a call of this side.
+async fn client_tools(world: &World) -> RunId {
+    let tools = json!([own_tool("add", json!({})), own_tool("look", json!({"readOnly": true})), {"name": "echo"}]);
+    let run = world.start(agent("client_tools", tools), "go").await;
+    for call in ["call-0-0", "call-0-3", "call-0-2", "call-0-4"] {
+        world.handed_out(&run, call).await;
+        world.give_result(&run, call, json!({"result": call})).await;
+    }
+    finished(world, run).await
+}
+
+async fn local_timeout(world: &World) -> RunId {
+    let tools = json!([own_tool("add", json!({"expiresInMs": 300}))]);
+    let run = world.start(agent("local_timeout", tools), "go").await;
+    world.handed_out(&run, "call-0-0").await;
+    world.give_result(&run, "call-0-0", json!({"result": 1})).await;
+    world.result(&run).await.unwrap_err();
+    run
+}
+
+async fn truncated(world: &World) -> RunId {
+    let run = world.start(agent("truncated", json!([])), "go").await;
+    world.result(&run).await.unwrap_err();
+    run
+}
+
+async fn tool_turns(world: &World) -> RunId {
+    let run = world
+        .start_with(agent("tool_turns", json!([{"name": "echo"}])), "go", |start| {
+            start.policy = Some(PolicyOverrides { max_tool_turns: Some(2), ..PolicyOverrides::default() });
+        })
+        .await;
     finished(world, run).await
 }

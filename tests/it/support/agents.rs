@@ -20,6 +20,14 @@ fn merge(into: &mut Value, fields: Value) {
     into.extend(fields);
 }
 
+/// A tool of the caller's own, with any other field of a tool.
+pub(crate) fn own_tool(name: &str, fields: Value) -> Value {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let mut tool = json!({"name": name, "kind": "external", "client": {"kind": "local"}, "inputSchema": schema});
+    merge(&mut tool, fields);
+    tool
+}
+
 /// A turn that calls tools.
 pub(crate) fn calls(calls: &[(&str, Value)]) -> Value {
     let calls: Vec<Value> = calls.iter().map(|(name, args)| json!({"name": name, "args": args})).collect();

@@ -23,7 +23,7 @@ use windlass_activities::AgentCatalog;
 use windlass_core::{
     agent::AgentDefinition,
     awaits::AwaitView,
-    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, RunOutput, Tuning},
+    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, RunOutput, Tuning},
     event::{Event, EventBody},
     ids::{CallId, RunId, WorkspaceId},
     message::Message,
@@ -214,6 +214,23 @@ impl World {
 
     pub(crate) async fn reply(&self, run: &RunId, item: &AwaitView, body: AnswerBody) -> AnswerReply {
         within("a reply", self.ops.answer(run, &Answer::new(item.id.clone(), "ann", body))).await.unwrap()
+    }
+
+    /// Waits until this call is handed out.
+    pub(crate) async fn handed_out(&self, run: &RunId, call: &str) {
+        self.event(
+            run,
+            |body| matches!(body, EventBody::LocalToolCall { tool_use_id, .. } if tool_use_id.as_str() == call),
+        )
+        .await;
+    }
+
+    /// Gives a result, or another field of one, addressed by its call.
+    pub(crate) async fn give_result(&self, run: &RunId, call: &str, fields: Value) -> AnswerReply {
+        let mut answer = json!({"toolCallId": call, "actor": "sdk"});
+        answer.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let answer: CallAnswer = serde_json::from_value(answer).unwrap();
+        within("a reply", self.ops.tool_result(run, &answer)).await.unwrap()
     }
 
     /// Answers and expects it to be taken.

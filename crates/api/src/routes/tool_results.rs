@@ -54,7 +54,7 @@ pub(crate) async fn take(
     }
     let provided = provided(&app, result).await?;
     let answer = CallAnswer::new(caller.actor(), provided);
-    let reply = match app.ops_for(&caller).provide_result(&row.id, &answer).await {
+    let reply = match app.ops_for(&caller).tool_result(&row.id, &answer).await {
         Ok(reply) => reply,
         // It was there a moment ago, so it has just ended, or has not begun.
         Err(OpsError::NotFound { .. }) => return Err(gone(&app, &caller, &id).await?),

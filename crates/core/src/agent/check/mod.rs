@@ -46,6 +46,7 @@ fn check_agent<'a>(
         );
     }
     check_model(&agent.model, &at.field("model"), problems);
+    check_answer(agent, at, problems);
     tools::check(agent, at, problems);
     limits::check(agent, at, problems);
     check_sub_agents(agent, at, ancestors, problems);
@@ -55,6 +56,24 @@ fn check_model(model: &str, at: &Pointer, problems: &mut Problems) {
     let word = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
     if !model.split_once(':').is_some_and(|(scheme, name)| word(scheme) && word(name)) {
         problems.add(at, format!("{model:?} is not a model; write scheme:name, for example \"script:demo\""));
+    }
+}
+
+/// The highest reasoning level.
+const MAX_REASONING: u8 = 100;
+
+fn check_answer(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
+    if agent.reasoning_level.is_some_and(|level| level > MAX_REASONING) {
+        problems.add(&at.field("reasoningLevel"), format!("this must be 0 to {MAX_REASONING}"));
+    }
+    let Some(output) = &agent.output_schema else { return };
+    let at = at.field("outputSchema");
+    let word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if !(1..=64).contains(&output.name.len()) || !word(&output.name) {
+        problems.add(&at.field("name"), "this must be 1 to 64 characters of A-Z a-z 0-9 _ -");
+    }
+    if !output.schema.is_object() {
+        problems.add(&at.field("schema"), "this must be a JSON Schema, which is an object");
     }
 }
 

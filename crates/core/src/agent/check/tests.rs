@@ -350,3 +350,35 @@ fn guards() {
         (budgets(Value::Object(many)), vec![("/guards/toolBudgets", "33 tool budgets are too many; keep at most 32")]),
     ]);
 }
+
+#[test]
+fn what_only_the_callers_own_tools_have() {
+    let own = json!({"kind": "external", "client": {"kind": "local"}, "readOnly": true, "retain": true});
+    let of_caller = "this is for the caller's own tools; remove it or say whose tool it is in client";
+    let outside = "only a tool of kind external is the caller's own; remove this or set the kind to \"external\"";
+    assert_problems(vec![
+        (tool(own), vec![]),
+        (tool(json!({"client": {"kind": "a2a_local", "agentCard": {}}})), vec![("/tools/0/client", outside)]),
+        (
+            tool(json!({"kind": "external", "readOnly": true, "retain": true})),
+            vec![("/tools/0/readOnly", of_caller), ("/tools/0/retain", of_caller)],
+        ),
+    ]);
+}
+
+#[test]
+fn what_an_answer_may_be_asked_to_be() {
+    let output = |fields: Value| agent(json!({"outputSchema": with(json!({"schema": {}}), fields)}));
+    let name = "this must be 1 to 64 characters of A-Z a-z 0-9 _ -";
+    assert_problems(vec![
+        (agent(json!({"reasoningLevel": 100})), vec![]),
+        (agent(json!({"reasoningLevel": 101})), vec![("/reasoningLevel", "this must be 0 to 100")]),
+        (output(json!({"name": "weather-report_2", "enforcement": "strict"})), vec![]),
+        (output(json!({"name": ""})), vec![("/outputSchema/name", name)]),
+        (output(json!({"name": "a b"})), vec![("/outputSchema/name", name)]),
+        (
+            output(json!({"schema": []})),
+            vec![("/outputSchema/schema", "this must be a JSON Schema, which is an object")],
+        ),
+    ]);
+}

@@ -37,6 +37,7 @@ pub(super) fn check(agent: &AgentDefinition, at: &Pointer, problems: &mut Proble
 fn check_tool(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
     check_agent_of(tool, agent, at, problems);
     check_waiting_of(tool, at, problems);
+    check_caller_of(tool, at, problems);
     check_schema(tool, &at.field("inputSchema"), problems);
     check_tags(&tool.tags, &at.field("tags"), problems);
     check_span(tool.timeout_ms, &at.field("timeoutMs"), problems);
@@ -87,6 +88,20 @@ fn check_waiting_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
             &at.field(field),
             "only a tool of kind external is waited for; remove this or set the kind to \"external\"",
         );
+    }
+}
+
+fn check_caller_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
+    if tool.client.is_some() && tool.kind != ToolKind::External {
+        problems.add(
+            &at.field("client"),
+            "only a tool of kind external is the caller's own; remove this or set the kind to \"external\"",
+        );
+    }
+    let given = [("readOnly", tool.read_only), ("retain", tool.retain)];
+    for (field, _) in given.into_iter().filter(|(_, given)| *given && tool.client.is_none()) {
+        problems
+            .add(&at.field(field), "this is for the caller's own tools; remove it or say whose tool it is in client");
     }
 }
 

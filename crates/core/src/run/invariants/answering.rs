@@ -12,11 +12,14 @@ use super::{
 use crate::{
     awaits::{AwaitKind, AwaitView},
     canonical::Digest,
-    envelope::{Answer, AnswerBody, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind},
+    envelope::{Answer, AnswerBody, AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind},
     ids::{AwaitId, CallId},
     run::answers::clip,
     time::Millis,
 };
+
+/// A call that no model ever asks for.
+const NOBODYS_CALL: &str = "call-x";
 
 /// What somebody does who is asked, some time after the question or the reaction before.
 #[derive(Debug, Clone)]
@@ -84,25 +87,35 @@ impl World {
             }
             (how, Some(item), _) => self.answer_to(&item, how),
         };
+        let by_call = by_call(&answer).filter(|_| pick % 2 == 1 && !elsewhere);
+        let nobodys = by_call.as_ref().is_some_and(|call| call.result.tool_call_id.as_str() == NOBODYS_CALL);
         let ended = self.run.state().outcome.is_some();
         let due_status = match how {
             _ if elsewhere => None,
             _ if ended => Some(AnswerStatus::Stale),
-            _ if answer.await_id.as_str().starts_with("await-7777") => Some(AnswerStatus::Unknown),
+            _ if nobodys || answer.await_id.as_str().starts_with("await-7777") => Some(AnswerStatus::Unknown),
             How::Again if self.answered.contains(&answer) => Some(AnswerStatus::Duplicate),
             _ if item.is_none() => Some(AnswerStatus::Stale),
             _ if !open => Some(AnswerStatus::Expired),
             _ if fits => Some(AnswerStatus::Accepted),
             _ => Some(AnswerStatus::Invalid),
         };
-        let to = self.addressee(elsewhere);
-        let reply = self.feed(Input::Answer { to, answer: Box::new(answer.clone()) })?;
+        // Where no await is looked for or found, the refusal names the call.
+        let what = match &by_call {
+            Some(call) if ended || nobodys => call.result.tool_call_id.to_string(),
+            _ => clip(answer.await_id.as_str()),
+        };
+        let input = match by_call {
+            Some(call) => Input::AnswerCall(Box::new(call)),
+            None => Input::Answer { to: self.addressee(elsewhere), answer: Box::new(answer.clone()) },
+        };
+        let reply = self.feed(input)?;
         let status = if let Reply::Answered(reply) = &reply { Some(reply.status) } else { None };
         let accepted = status == Some(AnswerStatus::Accepted);
         let approves = item.clone().filter(|_| accepted).and_then(|item| approved(&item, &answer));
         let (before, after) = self.tape.last_digests();
         self.ledger.heard.push(Heard {
-            what: clip(answer.await_id.as_str()),
+            what,
             welcome: due_status == Some(AnswerStatus::Accepted),
             accepted,
             status,
@@ -146,7 +159,7 @@ impl World {
             (_, How::WrongKind) => (confirmation(true, shown), "ann", false),
             (_, _) => {
                 let mut results = self.results(item, How::Right);
-                results.push(provided("call-x".into(), Some(json!(1)), None));
+                results.push(provided(NOBODYS_CALL.into(), Some(json!(1)), None));
                 (AnswerBody::ToolResults { results }, "ann", false)
             }
         };
@@ -192,6 +205,16 @@ impl World {
                 }
             }
         }
+    }
+}
+
+/// The same answer, addressed by the call it is about.
+fn by_call(answer: &Answer) -> Option<CallAnswer> {
+    match &answer.body {
+        AnswerBody::ToolResults { results } if results.len() == 1 => {
+            Some(CallAnswer::new(answer.actor.clone(), results[0].clone()))
+        }
+        _ => None,
     }
 }
 

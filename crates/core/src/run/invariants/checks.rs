@@ -1,13 +1,15 @@
 //! The invariants, one function each. They judge a run that has ended, from its log, its transcript and the ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Lived, ensure, ledger::Promise, world::World};
+use super::{Lived, ensure, ledger::Promise, script::hand_out, world::World};
 use crate::{
-    envelope::{FinalizeReason, ToolErrorKind},
+    agent::{Enforcement, HandOut},
+    envelope::{FinalizeReason, SchemaFit, ToolErrorKind},
     event::EventBody,
+    failure::{RunFailure, RunFailureKind},
     ids::CallId,
     message::{Message, Part, Role},
     run::Outcome,
@@ -18,7 +20,7 @@ type Check = fn(&World) -> Lived;
 
 /// Judges a run and every run below it.
 pub(super) fn all(world: &World) -> Lived {
-    const CHECKS: [(&str, Check); 12] = [
+    const CHECKS: [(&str, Check); 14] = [
         ("1", check_1_every_tool_use_has_exactly_one_result),
         ("2", check_2_exactly_one_terminal_event_and_it_is_last),
         ("3", check_3_executed_calls_stay_within_every_cap),
@@ -31,6 +33,8 @@ pub(super) fn all(world: &World) -> Lived {
         ("10", check_10_the_log_is_gapless_and_redelivery_idempotent),
         ("11", check_11_bytes_per_turn_do_not_grow),
         ("12", check_12_nothing_acknowledged_is_lost),
+        ("13", check_13_the_callers_calls_go_out_in_turn_and_come_back_once),
+        ("14", check_14_a_turn_has_one_message_and_the_end_repeats_the_last),
     ];
     for (number, check) in CHECKS {
         check(world).map_err(|why| format!("invariant {number}: {why}"))?;
@@ -66,12 +70,25 @@ fn check_2_exactly_one_terminal_event_and_it_is_last(world: &World) -> Lived {
     ensure!(terminal == [log.len() - 1], "terminal events at {terminal:?} of {} events", log.len());
     let outcome = world.parting.as_ref().map(|parting| &parting.outcome);
     let fits = match &log[log.len() - 1].body {
-        EventBody::Result { finalized, .. } => outcome == Some(&Outcome::Completed { finalized: *finalized }),
+        EventBody::Result { error: None, subtype, finalized, .. } => {
+            subtype == EventBody::SUCCESS && outcome == Some(&Outcome::Completed { finalized: *finalized })
+        }
+        EventBody::Result { error: Some(_), subtype, .. } => {
+            let late = |failure: &RunFailure| failure.kind == RunFailureKind::LocalToolTimedOut;
+            subtype == EventBody::LOCAL_TOOL_TIMEOUT
+                && matches!(outcome, Some(Outcome::Failed { failure }) if late(failure))
+        }
         EventBody::Error { .. } => matches!(outcome, Some(Outcome::Failed { .. })),
         EventBody::Cancelled { .. } => matches!(outcome, Some(Outcome::Cancelled { .. })),
         _ => false,
     };
     ensure!(fits, "the last event does not tell the outcome {outcome:?}");
+    if let Some(answer) = &world.run.state().last_answer {
+        let held = world.story.enforcement == Some(Enforcement::Strict);
+        let good = answer.flaw.is_none() && (!held || answer.schema_fit == Some(SchemaFit::Fits));
+        let completed = matches!(outcome, Some(Outcome::Completed { .. }));
+        ensure!(good == completed, "{answer:?} became {outcome:?}");
+    }
     Ok(())
 }
 
@@ -98,6 +115,12 @@ fn check_3_executed_calls_stay_within_every_cap(world: &World) -> Lived {
     for (tool, budget) in &policy.tool_budgets {
         let calls = by_tool.get(tool.as_str()).copied().unwrap_or(0);
         ensure!(calls <= *budget, "{calls} calls of {tool}, {budget} are allowed");
+    }
+    if let Some(cap) = policy.max_tool_turns {
+        let turns = (0..).zip(&world.ledger.plans).filter(|(_, plan)| !plan.finaliser).map(|(turn, _)| turn);
+        let calls = |turn: &u32| world.ledger.requested.values().any(|call| call.turn == *turn && !call.by_await);
+        let turns = turns.filter(calls).count();
+        ensure!(turns <= cap as usize, "the model called tools in {turns} turns, {cap} are allowed");
     }
     let events = || world.store.log.iter().map(|event| &event.body);
     let capped = events().any(|event| matches!(event, EventBody::Finalizing { reason: FinalizeReason::ToolCap }));
@@ -270,8 +293,65 @@ fn check_12_nothing_acknowledged_is_lost(world: &World) -> Lived {
     Ok(())
 }
 
+fn check_13_the_callers_calls_go_out_in_turn_and_come_back_once(world: &World) -> Lived {
+    let place = |call: &CallId| call.as_str().rsplit_once('-').and_then(|(_, place)| place.parse::<u32>().ok());
+    let own = |call: &CallId| world.ledger.requested.get(call).and_then(|asked| hand_out(asked.tool.as_str()));
+    let (mut out, mut come, mut done) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+    for event in &world.store.log {
+        match &event.body {
+            EventBody::LocalToolCall { tool_use_id: call, .. } => {
+                out.insert(call);
+                let Some(how) = own(call) else { continue };
+                let turn = world.ledger.requested[call].turn;
+                let before = world.ledger.requested.iter().filter(|(other, asked)| {
+                    let together = how == HandOut::Together && own(other) == Some(HandOut::Together);
+                    asked.turn == turn && own(other).is_some() && place(other) < place(call) && !together
+                });
+                let waiting: Vec<&CallId> =
+                    before.map(|(other, _)| other).filter(|other| !done.contains(other)).collect();
+                ensure!(waiting.is_empty(), "{call} was handed out before {waiting:?} had their results");
+            }
+            EventBody::LocalToolResultIn { tool_use_id: call, .. } => {
+                ensure!(out.contains(call) && !done.contains(call), "a result of {call} came unasked");
+                come.push(call);
+            }
+            EventBody::ToolResult { tool_use_id: call, .. } => {
+                done.insert(call);
+            }
+            _ => {}
+        }
+    }
+    let promised = world.ledger.promises.iter().filter_map(|promise| match promise {
+        Promise::Result { call, .. } => Some(call),
+        _ => None,
+    });
+    let promised: Vec<&CallId> = promised.collect();
+    ensure!(come == promised, "results of {promised:?} were taken, those of {come:?} are in the log");
+    Ok(())
+}
+
+fn check_14_a_turn_has_one_message_and_the_end_repeats_the_last(world: &World) -> Lived {
+    let messages = world.store.log.iter().filter_map(|event| match &event.body {
+        EventBody::AssistantMessage { turn, text, .. } => Some((turn, text)),
+        _ => None,
+    });
+    let messages: Vec<(&u32, &String)> = messages.collect();
+    ensure!(messages.is_sorted_by(|one, next| one.0 < next.0), "more than one message of a turn: {messages:?}");
+    let last = messages.last().map(|(_, text)| *text);
+    match &world.store.log[world.store.log.len() - 1].body {
+        EventBody::Result { error: None, text, .. } => {
+            ensure!(Some(text) == last, "the answer is {text:?}, the last message {last:?}");
+        }
+        EventBody::Error { partial_text: Some(text), .. } => {
+            ensure!(Some(text) == last, "the rest is {text:?}, the last message {last:?}");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 fn needs_approval(tool: &str) -> bool {
-    ["pay", "sign", "deputy"].contains(&tool)
+    ["pay", "sign", "vault", "deputy"].contains(&tool)
 }
 
 fn used(part: &Part) -> Option<&CallId> {

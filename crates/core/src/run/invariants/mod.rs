@@ -1,4 +1,4 @@
-//! The twelve invariants of a run, as properties over random scripts, policies, timings, people and crashes.
+//! The invariants of a run, as properties over random scripts, policies, timings, people and crashes.
 //!
 //! A simulated world drives the real core as the workflow's loop does (`world`), with a scripted model (`planner`),
 //! tools and agents (`flights`), people (`people`, `answering`) and a store (`store`). It writes facts down (`ledger`); `checks`
@@ -87,7 +87,7 @@ fn hold_for_every_run() {
     lived.unwrap_or_else(|broken| panic!("{broken}"));
     let (cases, tally) = (runner.config().cases, tally.into_inner());
     println!(
-        "invariants: {cases} cases, {} steps, {} answers ({} rejected), {} crashes, {} children, all 12 invariants hold",
+        "invariants: {cases} cases, {} steps, {} answers ({} rejected), {} crashes, {} children, all 14 invariants hold",
         tally.steps, tally.answers, tally.rejected, tally.crashes, tally.children
     );
 }

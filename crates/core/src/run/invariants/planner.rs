@@ -26,7 +26,7 @@ use crate::{
 /// How the activity ended, for the workflow.
 enum Planning {
     Answered,
-    Failed { written: bool, timed_out: bool },
+    Failed { written: bool, spoken: bool, timed_out: bool },
 }
 
 impl World {
@@ -43,11 +43,12 @@ impl World {
         self.history += 3;
         let input = wired(&order.input);
         let answered = match ended {
-            Planning::Failed { written, timed_out } => {
+            Planning::Failed { written, spoken, timed_out } => {
                 if written {
                     self.write_before(&input)?;
                 }
-                Err(PlanFailure { timed_out, retryable: true, ..PlanFailure::new("no answer") })
+                let partial_text = spoken.then(|| format!("turn {} be", input.turn));
+                Err(PlanFailure { timed_out, retryable: true, partial_text, ..PlanFailure::new("no answer") })
             }
             Planning::Answered => {
                 let attempts = if let PlanEnd::Answers { attempts } = turn.end { attempts } else { 1 };
@@ -113,16 +114,18 @@ impl World {
             self.next_deed()?;
             match cancels.filter(|_| self.cancelled) {
                 Some(CancelledPlan::Answers) => return Ok(Planning::Answered),
-                Some(CancelledPlan::Fails { written }) => return Ok(Planning::Failed { written, timed_out: false }),
+                Some(CancelledPlan::Fails { written }) => {
+                    return Ok(Planning::Failed { written, spoken: true, timed_out: false });
+                }
                 None => {}
             }
         }
         self.advance(ends_at);
         Ok(match turn.end {
             PlanEnd::Unheard => Planning::Answered,
-            PlanEnd::Hangs { written } => Planning::Failed { written, timed_out: true },
-            _ if takes > limit => Planning::Failed { written: true, timed_out: true },
-            PlanEnd::Fails { written } => Planning::Failed { written, timed_out: false },
+            PlanEnd::Hangs { written } => Planning::Failed { written, spoken: false, timed_out: true },
+            _ if takes > limit => Planning::Failed { written: true, spoken: false, timed_out: true },
+            PlanEnd::Fails { written, spoken } => Planning::Failed { written, spoken, timed_out: false },
             PlanEnd::Answers { .. } => Planning::Answered,
         })
     }
@@ -148,8 +151,8 @@ impl World {
         let final_response = is_final.then(|| FinalFacts {
             message: fits.then(|| message.clone()),
             message_ref,
-            flaw: None,
-            schema_fit: None,
+            flaw: turn.flaw,
+            schema_fit: turn.fit(self.story.enforcement),
         });
         let parts = tool_calls.len() + awaits.len();
         let output = PlanActivityOutput {
@@ -162,9 +165,9 @@ impl World {
             extra: Extra::new(),
         };
         let said = EventBody::AssistantMessage {
-            text: String::new(),
+            text: format!("turn {}", input.turn),
             turn: input.turn,
-            finish_reason: None,
+            finish_reason: Some("stop".to_owned()),
             tool_calls: Vec::new(),
             model: "script:case".to_owned(),
         };

@@ -9,10 +9,12 @@ use super::{
     people::{Deed, deed},
 };
 use crate::{
-    agent::{ConfirmationSpec, ToolDispatch, ToolEntry, ToolTable},
+    agent::{ConfirmationSpec, Enforcement, HandOut, ToolDispatch, ToolEntry, ToolTable},
     awaits::ExpiryOutcome,
     canonical::Digest,
-    envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget, Tuning},
+    envelope::{
+        AnswerFlaw, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, SchemaFit, ToolBudget, Tuning,
+    },
     ids::ToolName,
     time::Millis,
 };
@@ -31,6 +33,8 @@ pub(super) struct Case {
 pub(super) struct Story {
     pub(super) policy: PolicyOverrides,
     pub(super) guards: GuardOverrides,
+    /// How the agent's output schema is enforced, if it has one.
+    pub(super) enforcement: Option<Enforcement>,
     /// Of `pay`, `form`, `sign` as handed out, and `sign` as confirmed.
     pub(super) patience: [Patience; 4],
     pub(super) turns: Vec<Turn>,
@@ -56,6 +60,9 @@ pub(super) struct Turn {
     pub(super) takes: Millis,
     pub(super) calls: Vec<Call>,
     pub(super) asks: Vec<Ask>,
+    /// What speaks against its message, should it be the last one.
+    pub(super) flaw: Option<AnswerFlaw>,
+    pub(super) misfit: bool,
 }
 
 /// How the plan activity ends.
@@ -65,9 +72,10 @@ pub(super) enum PlanEnd {
     Answers {
         attempts: u8,
     },
-    /// For good; `written` says whether what it was given reached the store.
+    /// For good; `written` says whether what it was given reached the store, `spoken` whether it had begun to answer.
     Fails {
         written: bool,
+        spoken: bool,
     },
     Hangs {
         written: bool,
@@ -128,18 +136,20 @@ pub(super) enum Ask {
     External { calls: u8, patience: Patience },
 }
 
-const TOOLS: [&str; 10] = ["read", "fetch", "write", "pay", "form", "sign", "helper", "deputy", "recall", "nope"];
+const TOOLS: [&str; 13] =
+    ["read", "fetch", "write", "pay", "form", "sign", "local", "peek", "vault", "helper", "deputy", "recall", "nope"];
 const TAGS: [&str; 4] = ["read", "write", "net", "agent"];
 
 impl Story {
-    /// The agent's tools: activities, idempotent or not, awaits, agents; some need a person's approval. `nope` is none.
+    /// The agent's tools: activities, idempotent or not, awaits, the caller's own, agents; some need a person's approval.
+    /// `nope` is none.
     pub(super) fn tools(&self) -> ToolTable {
         let [pay, form, sign_out, sign] = self.patience;
         let child = || ToolDispatch::Child { agent_id: "child".into(), agent_digest: Digest::ZERO };
-        let external = |patience: Patience| ToolDispatch::External {
+        let outside = |patience: Patience, client| ToolDispatch::External {
             expires_in_ms: patience.expires_in,
             on_expiry: patience.on_expiry,
-            client: None,
+            client,
         };
         let confirmed = |patience: Patience| {
             Some(ConfirmationSpec {
@@ -154,8 +164,11 @@ impl Story {
             ("fetch", ToolDispatch::Activity, vec!["read", "net"], None),
             ("write", ToolDispatch::Activity, vec!["write"], None),
             ("pay", ToolDispatch::Activity, vec!["write"], confirmed(pay)),
-            ("form", external(form), vec!["read"], None),
-            ("sign", external(sign_out), vec!["write"], confirmed(sign)),
+            ("form", outside(form, None), vec!["read"], None),
+            ("sign", outside(sign_out, None), vec!["write"], confirmed(sign)),
+            ("local", outside(form, Some(HandOut::InTurn)), vec!["write"], None),
+            ("peek", outside(sign_out, Some(HandOut::Together)), vec!["read"], None),
+            ("vault", outside(sign_out, Some(HandOut::InTurn)), vec!["write"], confirmed(sign)),
             ("helper", child(), vec!["agent"], None),
             ("deputy", child(), vec!["agent"], confirmed(pay)),
             ("recall", ToolDispatch::Activity, vec!["read"], None),
@@ -168,9 +181,32 @@ impl Story {
     }
 }
 
+/// How a tool's calls are handed out, if the caller executes them.
+pub(super) fn hand_out(tool: &str) -> Option<HandOut> {
+    match tool {
+        "local" | "vault" => Some(HandOut::InTurn),
+        "peek" => Some(HandOut::Together),
+        _ => None,
+    }
+}
+
 /// A final answer at once.
 pub(super) fn silence() -> Turn {
-    Turn { end: PlanEnd::Answers { attempts: 1 }, takes: Millis(10), calls: Vec::new(), asks: Vec::new() }
+    Turn {
+        end: PlanEnd::Answers { attempts: 1 },
+        takes: Millis(10),
+        calls: Vec::new(),
+        asks: Vec::new(),
+        flaw: None,
+        misfit: false,
+    }
+}
+
+impl Turn {
+    pub(super) fn fit(&self, enforcement: Option<Enforcement>) -> Option<SchemaFit> {
+        let misfit = || SchemaFit::Misfit { problem: "it is no JSON".to_owned() };
+        enforcement.map(|_| if self.misfit { misfit() } else { SchemaFit::Fits })
+    }
 }
 
 pub(super) fn case() -> impl Strategy<Value = Case> {
@@ -205,6 +241,7 @@ pub(super) fn long_case(turns: u32) -> impl Strategy<Value = Case> {
         let story = Story {
             policy: PolicyOverrides::default(),
             guards: endless,
+            enforcement: None,
             patience: [Patience::default(); 4],
             turns: vec![steady(turn); usize::try_from(turns).unwrap()],
             finale: silence(),
@@ -223,10 +260,15 @@ fn story(depth: u32) -> BoxedStrategy<Story> {
     let children = if depth == 0 { Just(Vec::new()).boxed() } else { vec(story(depth - 1), 0..=2).boxed() };
     let patience = [patience(), patience(), patience(), patience()];
     let people = (vec(deed(), 0..=deeds), vec(reaction(), 0..=deeds));
-    (policy(), guards(), patience, turns, turn(), people, children)
-        .prop_map(|(policy, guards, patience, turns, finale, (people, answers), children)| {
+    let enforcement = prop_oneof![
+        4 => Just(None),
+        1 => Just(Some(Enforcement::BestEffort)),
+        1 => Just(Some(Enforcement::Strict)),
+    ];
+    (policy(), guards(), enforcement, patience, turns, turn(), people, children)
+        .prop_map(|(policy, guards, enforcement, patience, turns, finale, (people, answers), children)| {
             let turns = turns.into_iter().flat_map(|(turn, repeats)| vec![turn; repeats]).collect();
-            Story { policy, guards, patience, turns, finale, people, answers, children }
+            Story { policy, guards, enforcement, patience, turns, finale, people, answers, children }
         })
         .boxed()
 }
@@ -242,23 +284,28 @@ fn patience() -> impl Strategy<Value = Patience> {
         .prop_map(|(expires_in, on_expiry)| Patience { expires_in, on_expiry })
 }
 
-fn turn() -> impl Strategy<Value = Turn> {
+fn turn() -> BoxedStrategy<Turn> {
     let end = prop_oneof![
         60 => (1..=3_u8).prop_map(|attempts| PlanEnd::Answers { attempts }),
-        1 => any::<bool>().prop_map(|written| PlanEnd::Fails { written }),
+        1 => any::<(bool, bool)>().prop_map(|(written, spoken)| PlanEnd::Fails { written, spoken }),
         1 => any::<bool>().prop_map(|written| PlanEnd::Hangs { written }),
         1 => Just(PlanEnd::Unheard),
     ];
     let calls = prop_oneof![1 => Just(Vec::new()), 14 => vec(call(), 1..=5)];
     let asks = prop_oneof![3 => Just(Vec::new()), 1 => vec(ask(), 1..=2)];
-    (end, span(), calls, asks).prop_map(|(end, takes, calls, asks)| Turn { end, takes, calls, asks })
+    let flaws = vec![AnswerFlaw::Truncated, AnswerFlaw::Refused, AnswerFlaw::MalformedCall];
+    let flaw = option::weighted(0.1, prop::sample::select(flaws));
+    (end, span(), calls, asks, flaw, prop::bool::weighted(0.3))
+        .prop_map(|(end, takes, calls, asks, flaw, misfit)| Turn { end, takes, calls, asks, flaw, misfit })
+        .boxed()
 }
 
-fn call() -> impl Strategy<Value = Call> {
-    let common = prop::sample::select(vec!["read", "pay", "form", "sign", "helper"]);
+fn call() -> BoxedStrategy<Call> {
+    let common = prop::sample::select(vec!["read", "pay", "form", "sign", "local", "peek", "helper"]);
     let tool = prop_oneof![common, prop::sample::select(TOOLS.as_slice())];
     (tool, 0..3_u8, prop::bool::weighted(0.1), prop::bool::weighted(0.1), fate())
         .prop_map(|(tool, arg, large, invalid, fate)| Call { tool, arg, large, invalid, fate })
+        .boxed()
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -291,7 +338,7 @@ fn span() -> impl Strategy<Value = Millis> {
     (0..2_000_u64).prop_map(Millis)
 }
 
-fn policy() -> impl Strategy<Value = PolicyOverrides> {
+fn policy() -> BoxedStrategy<PolicyOverrides> {
     let rarely = 0.06;
     let tags = || option::weighted(rarely, vec(prop::sample::select(TAGS.as_slice()).prop_map(str::to_owned), 0..=3));
     let up_to = |limit: u64| option::weighted(rarely, (limit / 3..limit).prop_map(Millis));
@@ -299,6 +346,7 @@ fn policy() -> impl Strategy<Value = PolicyOverrides> {
         option::weighted(0.15, 0..5_u32),
         option::weighted(0.3, 0..12_u32),
         option::weighted(0.2, 1..4_u32),
+        option::weighted(0.15, 0..6_u32),
         option::weighted(0.02, prop::sample::select(TOOLS.as_slice()).prop_map(ToolName::from)),
     );
     let times = (
@@ -309,28 +357,37 @@ fn policy() -> impl Strategy<Value = PolicyOverrides> {
         option::weighted(rarely, (0..3_000_u64).prop_map(|span| BTreeMap::from([("re*".to_owned(), Millis(span))]))),
     );
     let interrupts = option::weighted(rarely, any::<bool>());
-    (counts, times, tags(), tags(), interrupts).prop_map(
-        |((per_turn, total, failed, only), (budget, plan, tool, grace, per_tool), allowed, denied, interrupts)| {
-            PolicyOverrides {
-                per_turn_max_tool_calls: per_turn,
-                restrict_to_tool: only,
-                allowed_tags: allowed,
-                denied_tags: denied,
-                max_tool_calls: total,
-                max_consecutive_failed_tool_calls: failed,
-                time_budget_ms: budget,
-                plan_timeout_ms: plan,
-                tool_timeout_ms: tool,
-                per_tool_timeout_ms: per_tool,
-                finalizer_grace_ms: grace,
-                interrupts_allowed: interrupts,
-                ..PolicyOverrides::default()
-            }
-        },
-    )
+    (counts, times, tags(), tags(), interrupts)
+        .prop_map(
+            |(
+                (per_turn, total, failed, turns, only),
+                (budget, plan, tool, grace, per_tool),
+                allowed,
+                denied,
+                interrupts,
+            )| {
+                PolicyOverrides {
+                    per_turn_max_tool_calls: per_turn,
+                    restrict_to_tool: only,
+                    allowed_tags: allowed,
+                    denied_tags: denied,
+                    max_tool_calls: total,
+                    max_tool_turns: turns,
+                    max_consecutive_failed_tool_calls: failed,
+                    time_budget_ms: budget,
+                    plan_timeout_ms: plan,
+                    tool_timeout_ms: tool,
+                    per_tool_timeout_ms: per_tool,
+                    finalizer_grace_ms: grace,
+                    interrupts_allowed: interrupts,
+                    ..PolicyOverrides::default()
+                }
+            },
+        )
+        .boxed()
 }
 
-fn guards() -> impl Strategy<Value = GuardOverrides> {
+fn guards() -> BoxedStrategy<GuardOverrides> {
     let thresholds = (option::of(2..5_u32), option::of(3..8_u32)).prop_map(|(soft, hard)| {
         LoopDetection::Thresholds(LoopThresholds { consecutive_threshold: soft, hard_cutoff_threshold: hard })
     });
@@ -340,4 +397,5 @@ fn guards() -> impl Strategy<Value = GuardOverrides> {
         prop::collection::btree_map(prop::sample::select(TOOLS.as_slice()).prop_map(str::to_owned), budget, 0..=3);
     (loops, option::weighted(0.3, budgets))
         .prop_map(|(loop_detection, tool_budgets)| GuardOverrides { loop_detection, tool_budgets })
+        .boxed()
 }

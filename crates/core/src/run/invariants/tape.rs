@@ -6,8 +6,8 @@ use super::{Lived, ensure};
 use crate::{
     canonical::Digest,
     envelope::{
-        Answer, AnswerReply, OpenOutput, PauseRequest, PlanActivityOutput, RecordInput, ResumeRequest, RunInput,
-        SteerRequest, ToolOutput, TranscriptHead,
+        Answer, AnswerReply, CallAnswer, OpenOutput, PauseRequest, PlanActivityOutput, RecordInput, ResumeRequest,
+        RunInput, SteerRequest, ToolOutput, TranscriptHead,
     },
     event::EventBody,
     ids::{CallId, RunId},
@@ -41,6 +41,7 @@ pub(super) enum Input {
         to: Option<RunId>,
         answer: Box<Answer>,
     },
+    AnswerCall(Box<CallAnswer>),
     Pause(PauseRequest),
     Resume(ResumeRequest),
     Steer(SteerRequest),
@@ -110,6 +111,7 @@ impl Input {
                 Ok(()) => return Reply::Answered(run.answer(*answer, now)),
                 Err(why) => run.reject_signal("answer", &why),
             },
+            Self::AnswerCall(answer) => return Reply::Answered(run.answer_call(*answer, now)),
             Self::Pause(request) => run.pause(request, now),
             Self::Resume(request) => run.resume_from_pause(request),
             Self::Steer(request) => run.steer(request),

@@ -76,7 +76,7 @@ impl World {
             tools: story.tools(),
             head: store.head(),
             model_id: Some("script:case".to_owned()),
-            enforcement: None,
+            enforcement: story.enforcement,
         };
         let (tape, run) = Tape::start(input, opened)?;
         let mut world = Self {
@@ -204,7 +204,17 @@ impl World {
         let text = input.outbox.messages.iter().map(|message| serde_json::to_string(message).unwrap().len()).sum();
         self.ledger.carry(turn, bytes, input.outbox.events.len(), text);
         self.history += 2;
-        let input = wired(&input);
+        let mut input = wired(&input);
+        if let Some(stored) = input.final_ref {
+            let answer: Message = serde_json::from_value(self.store.body(stored.digest)).unwrap();
+            for event in &mut input.outbox.events {
+                if let EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. } =
+                    &mut event.body
+                {
+                    *text = answer.plain_text();
+                }
+            }
+        }
         self.store.write(input.head, Vec::new(), input.outbox)
     }
 
