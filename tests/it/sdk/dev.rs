@@ -35,12 +35,17 @@ impl Dev {
         self.process = None;
     }
 
+    /// Asks it to end, as a deployment would, and waits until it has.
+    pub(super) fn stop(&mut self) {
+        self.process.take().unwrap().terminate();
+    }
+
     /// On the same data, at the same address.
     pub(super) fn start_again(&mut self) {
         let mut command = Command::new(binary());
         command.args(["dev", "--json", "--port", "0", "--listen", &self.listen]).arg("--data-dir").arg(self.dir.path());
         command.args(["--api-key", KEY, "--workspace", WORKSPACE, "--local-tool-timeout", self.local_tool_timeout]);
-        command.arg("--scripts").arg(here("scripts.json"));
+        command.arg("--scripts").arg(here("scripts.json")).arg("--agents").arg(here("agents"));
         let process = Process::spawn(command);
         let banner: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
         assert_eq!(banner["api"], self.url.as_str());

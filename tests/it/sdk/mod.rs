@@ -20,7 +20,8 @@ use serde_json::Value;
 use self::{
     client::{Peer, Scenario, Sdk},
     dev::Dev,
-    expected::{Case, HASTY, KILLS, ORDINARY},
+    expected::{Case, HASTY, KILLS, ORDINARY, STOPS},
+    kills::End,
     table::{Table, differences},
 };
 
@@ -55,7 +56,7 @@ impl Outcomes {
 }
 
 fn names() -> Vec<&'static str> {
-    [ORDINARY, HASTY, KILLS].into_iter().flatten().map(|case| case.name).collect()
+    [ORDINARY, HASTY, KILLS, STOPS].into_iter().flatten().map(|case| case.name).collect()
 }
 
 /// All of them on one server, several at a time.
@@ -82,7 +83,8 @@ fn unmodified_sdks_work() {
     thread::scope(|scope| {
         scope.spawn(|| play(ORDINARY, &Dev::start("60s"), card, &outcomes));
         scope.spawn(|| play(HASTY, &Dev::start("1s"), card, &outcomes));
-        scope.spawn(|| kills::play(card, &outcomes));
+        scope.spawn(|| kills::play(KILLS, End::Kill, card, &outcomes));
+        scope.spawn(|| kills::play(STOPS, End::Stop, card, &outcomes));
     });
     let table = outcomes.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("\n{}in {:.0} s; - is not in that version", table.render(&names()), began.elapsed().as_secs_f64());

@@ -65,6 +65,12 @@ impl Process {
         writeln!(input, "{line}")
     }
 
+    /// Asks it to end and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = Path::new("/proc").join(self.child.id().to_string()).join("status");
         let status = std::fs::read_to_string(status).unwrap();

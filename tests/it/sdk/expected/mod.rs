@@ -39,6 +39,12 @@ pub(super) const ORDINARY: &[Case] = &[
     always("messages", runs::messages),
     always("reasoning", runs::reasoning),
     always("structured", runs::structured),
+    since(Sdk::V0_25, "strict", runs::strict),
+    always("odd_text", runs::odd_text),
+    always("many_events", runs::many_events),
+    always("at_once", runs::at_once),
+    always("stored_agent", runs::stored_agent),
+    since(Sdk::V0_25, "attachments", runs::attachments),
     always("local_tool", tools::local_tool),
     always("local_tool_async", tools::local_tool_async),
     always("tools_in_turn", tools::in_turn),
@@ -87,9 +93,14 @@ pub(super) const HASTY: &[Case] = &[always("tool_timeout", tools::timeout)];
 /// On a server that is killed. Before 0.22 a result is posted once, and lost if nobody is there.
 pub(super) const KILLS: &[Case] = &[
     always("kill_stream", connections::kill_stream),
+    always("kill_stream_async", connections::kill_stream),
     always("kill_tool", connections::kill_tool),
     since(Sdk::V0_25, "kill_post", connections::kill_tool),
 ];
+
+/// On a server that is stopped as a deployment does it.
+pub(super) const STOPS: &[Case] =
+    &[always("stop_stream", connections::kill_stream), always("stop_tool", connections::kill_tool)];
 
 /// A log without gaps, of these types in this order.
 fn log(types: &[&str]) -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{later, log, with};
+use super::{later, log, run_error, with};
 use crate::sdk::client::Sdk;
 
 /// A run of the script `hello`.
@@ -70,4 +70,46 @@ pub(super) fn structured(sdk: Sdk) -> Value {
         "unconstrained_fallback_occurred": false,
     });
     later(sdk, facts, json!({"info": info}))
+}
+
+pub(super) fn strict(sdk: Sdk) -> Value {
+    let fits = json!({
+        "schema_requested": true, "schema_enforced": true, "enforcement_mechanism": "native_schema",
+        "unconstrained_fallback_occurred": false,
+    });
+    const CLASS: &str = "structured_output_not_enforced";
+    let message = "The answer does not fit the output schema: it is not JSON: expected value at line 1 column 1";
+    let more = json!({
+        "error_class": CLASS, "retryable": false, "finish_reason": "end_turn", "partial_text": "Hello, world", "turns": 1,
+    });
+    json!({"fits": fits, "misfit": run_error(sdk, CLASS, message, more)})
+}
+
+pub(super) fn odd_text(_: Sdk) -> Value {
+    with(json!({"same": true}), log(&TALK))
+}
+
+pub(super) fn many_events(_: Sdk) -> Value {
+    let letters = ('a'..='z').chain('A'..='Z').chain('0'..='9').cycle().take(200).collect::<String>();
+    with(json!({"heard": letters}), log(&["started", "assistant_message", "result"]))
+}
+
+pub(super) fn at_once(_: Sdk) -> Value {
+    json!({"heard": (0..16).map(|n| format!("Hello, {n}")).collect::<Vec<_>>()})
+}
+
+pub(super) fn stored_agent(_: Sdk) -> Value {
+    json!({"text": "You keep the time. clock,extra"})
+}
+
+/// What was attached is kept by name, not by content.
+pub(super) fn attachments(_: Sdk) -> Value {
+    let files = json!([
+        {"type": "input_file", "mimeType": "text/plain", "filename": "note.txt", "size": 5},
+        {"type": "input_file_url", "url": "https://example.com/a.pdf", "mimeType": "application/pdf"},
+    ]);
+    json!({
+        "history": {"role": "user", "content": "look", "attachments": files},
+        "event": {"text": "look", "attachments": files},
+    })
 }

@@ -1,12 +1,13 @@
-"""The server is killed and started again; the same call of the SDK comes to its end.
+"""The server is killed, or stopped as a deployment does, and started again; the same call of the SDK comes to its end.
 
-These say how far they are; whoever runs them kills the server then."""
+These say how far they are; whoever runs them strikes then."""
 
+import asyncio
 import socket
 from urllib.parse import urlsplit
 
 from mantyx import define_local_tool
-from world import agent, await_word, log, tell
+from world import agent, await_word, log, run_async, tell
 
 DELTA = ("assistant_delta",)
 
@@ -25,6 +26,26 @@ def kill_stream(world):
     result = world.client().run_agent(**agent("very_slow"), prompt="?", on_event=watch)
     restarts = sum(event.type == "turn_restarted" for event in result.events)
     return {"restarts": restarts, "text": result.text, **log(result.events, without=DELTA)}
+
+
+def kill_stream_async(world):
+    async def work():
+        events, deltas = [], 0
+        async with world.async_client() as client:
+            tell("ready")
+            await_word("go")
+            stream = client.stream_agent(**agent("very_slow"), prompt="?")
+            stream = await stream if asyncio.iscoroutine(stream) else stream
+            async for event in stream:
+                events.append(event)
+                deltas += event.type == "assistant_delta"
+                if event.type == "assistant_delta" and deltas == 3:
+                    tell("in the stream")
+        return events
+
+    events = run_async(work())
+    restarts = sum(event.type == "turn_restarted" for event in events)
+    return {"restarts": restarts, "text": events[-1].text, **log(events, without=DELTA)}
 
 
 def kill_tool(world):
@@ -67,4 +88,12 @@ def outcome(world, add, calls):
     return {"calls": len(calls), "text": result.text, **log(result.events)}
 
 
-SCENARIOS = [kill_stream, kill_tool, kill_post]
+def stop_stream(world):
+    return kill_stream(world)
+
+
+def stop_tool(world):
+    return kill_tool(world)
+
+
+SCENARIOS = [kill_stream, kill_stream_async, kill_tool, kill_post, stop_stream, stop_tool]

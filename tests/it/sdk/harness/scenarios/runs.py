@@ -1,9 +1,10 @@
 """Runs that only talk."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import mantyx
-from world import LATER, agent, answer, collect, log, payloads, run_async, texts
+from world import LATER, agent, answer, collect, log, payloads, refusal, run_async, texts
 
 
 def models(world):
@@ -87,4 +88,52 @@ def structured(world):
     return facts
 
 
-SCENARIOS = [models, run, run_async_client, stream, stream_async_client, messages, reasoning, structured]
+def strict(world):
+    """A schema that must hold: an answer that does not fit is a failure, never a result."""
+    schema = {"name": "weather", "schema": {"type": "object", "required": ["city"]}, "enforcement": "strict"}
+    client = world.client()
+    fits = client.run_agent(**agent("weather", output_schema=schema), prompt="?")
+    misfit = refusal(lambda: client.run_agent(**agent("hello", output_schema=schema), prompt="world"))
+    return {"fits": asdict(fits.structured_output), "misfit": misfit}
+
+
+def odd_text(world):
+    """Whatever would end a line, a frame or a string."""
+    said = "æ 🚢 \u2028 \r\n\r\n data: x\n\nid: 9 \\ \" \x00 end"
+    result = world.client().run_agent(**agent("hello"), prompt=said)
+    return {"same": result.text == f"Hello, {said}", **log(result.events)}
+
+
+def many_events(world):
+    """More than a server reads of a log at a time."""
+    events = list(world.client().stream_agent(**agent("chatty"), prompt="?"))
+    return {"heard": "".join(texts(events)), **log(events, without=("assistant_delta",))}
+
+
+def at_once(world):
+    """One client, many threads: nobody hears what was said to another."""
+    client = world.client()
+    with ThreadPoolExecutor(8) as pool:
+        heard = pool.map(lambda n: client.run_agent(**agent("hello"), prompt=str(n)).text, range(16))
+    return {"heard": list(heard)}
+
+
+def stored_agent(world):
+    """An agent of the server by its id: its prompt wins, the caller's tools are added to its own."""
+    tool = mantyx.define_local_tool(name="extra", execute=lambda _: "")
+    result = world.client().run_agent(agent_id="keeper", system_prompt="not this one", tools=[tool], prompt="?")
+    return {"text": result.text}
+
+
+def attachments(world):
+    file = mantyx.input_file_attachment(mime_type="text/plain", filename="note.txt", data="aGVsbG8=")
+    link = mantyx.input_file_url_attachment(url="https://example.com/a.pdf", mime_type="application/pdf")
+    session = world.client().create_session(**agent("chat"))
+    session.send("look", attachments=[file, link])
+    return {"history": session.history()[0], "event": session.events()[0].data}
+
+
+SCENARIOS = [
+    models, run, run_async_client, stream, stream_async_client, messages, reasoning, structured, strict, odd_text,
+    many_events, at_once, stored_agent, attachments,
+]  # fmt: skip
