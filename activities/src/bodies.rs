@@ -1,15 +1,16 @@
 //! Bodies that did not travel: reading them from the store, and turning call records into what the model reads.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
-    agent::AgentDefinition,
     canonical::Digest,
     envelope::{BlobRef, Outbox, OutboxMessage, ToolCallOutput},
     message::{Message, Part, Role},
 };
 
-use crate::{RunActivities, failures};
+use crate::{RunActivities, definitions::Prepared, failures};
 
 impl RunActivities {
     pub(crate) async fn body(&self, stored: BlobRef) -> Result<Value, ActivityError> {
@@ -17,14 +18,18 @@ impl RunActivities {
         body.ok_or_else(|| failures::permanent("blob_missing", format!("the store has no body {}", stored.digest)))
     }
 
-    pub(crate) async fn definition(&self, digest: Digest) -> Result<AgentDefinition, ActivityError> {
+    pub(crate) async fn definition(&self, digest: Digest) -> Result<Arc<Prepared>, ActivityError> {
+        if let Some(known) = self.definitions.get(digest) {
+            return Ok(known);
+        }
         let body = self.store.blob(&digest).await.map_err(|error| failures::store(&error))?;
         let body = body.ok_or_else(|| {
             failures::permanent("agent_missing", format!("the store has no agent definition {}", digest.short()))
         })?;
-        serde_json::from_value(body).map_err(|error| {
+        let definition = serde_json::from_value(body).map_err(|error| {
             failures::permanent("agent_unreadable", format!("agent definition {}: {error}", digest.short()))
-        })
+        })?;
+        Ok(self.definitions.keep(digest, definition))
     }
 
     /// The messages of an outbox, bodies included.

@@ -16,38 +16,53 @@ use windlass_store::{Store, StoreError};
 const BACKLOG: usize = 1024;
 
 pub(crate) struct DeltaLog {
-    sender: mpsc::Sender<NewEvent>,
-    writer: JoinHandle<Result<(), StoreError>>,
+    store: Arc<dyn Store>,
+    run: RunId,
     turn: u32,
     attempt: u32,
     count: u64,
+    /// There from the first delta on: many answers have none.
+    writer: Option<Writer>,
     /// The text so far, as much of it as an event may show: all that is left of an answer that fails.
     said: String,
 }
 
+struct Writer {
+    sender: mpsc::Sender<NewEvent>,
+    task: JoinHandle<Result<(), StoreError>>,
+}
+
 impl DeltaLog {
-    pub(crate) fn start(store: Arc<dyn Store>, run: RunId, turn: u32, attempt: u32) -> Self {
-        let (sender, mut receiver) = mpsc::channel::<NewEvent>(BACKLOG);
-        let writer = tokio::spawn(async move {
-            let mut batch = Vec::new();
-            while receiver.recv_many(&mut batch, BACKLOG).await > 0 {
-                store.append_events(&run, std::mem::take(&mut batch)).await?;
-            }
-            Ok(())
-        });
-        Self { sender, writer, turn, attempt, count: 0, said: String::new() }
+    pub(crate) fn new(store: Arc<dyn Store>, run: RunId, turn: u32, attempt: u32) -> Self {
+        Self { store, run, turn, attempt, count: 0, writer: None, said: String::new() }
     }
 
     /// Waits until every delta is in the log; says what the text was.
     pub(crate) async fn finish(self) -> (String, Result<(), StoreError>) {
-        drop(self.sender);
+        let Some(Writer { sender, task }) = self.writer else { return (self.said, Ok(())) };
+        drop(sender);
         // The writer does not panic and is never aborted.
-        (self.said, self.writer.await.unwrap_or(Ok(())))
+        (self.said, task.await.unwrap_or(Ok(())))
     }
 
     fn remember(&mut self, text: &str) {
         let room = usize::try_from(EventBody::SHOWN_BYTES).unwrap_or(usize::MAX).saturating_sub(self.said.len());
         self.said.push_str(&text[..text.floor_char_boundary(room)]);
+    }
+
+    fn writer(&mut self) -> &Writer {
+        self.writer.get_or_insert_with(|| {
+            let (sender, mut receiver) = mpsc::channel::<NewEvent>(BACKLOG);
+            let (store, run) = (Arc::clone(&self.store), self.run.clone());
+            let task = tokio::spawn(async move {
+                let mut batch = Vec::new();
+                while receiver.recv_many(&mut batch, BACKLOG).await > 0 {
+                    store.append_events(&run, std::mem::take(&mut batch)).await?;
+                }
+                Ok(())
+            });
+            Writer { sender, task }
+        })
     }
 }
 
@@ -64,7 +79,7 @@ impl DeltaSink for DeltaLog {
         };
         self.count += 1;
         let event = NewEvent::new(format!("turn/{turn}/{attempt}/{}", self.count), body);
-        self.sender.send(event).await.map_err(|_| {
+        self.writer().sender.send(event).await.map_err(|_| {
             ModelError::new(ErrorClass::Cancelled, "the run's log takes no more events; the answer is not wanted")
         })
     }

@@ -7,6 +7,7 @@
 mod bodies;
 mod catalog;
 mod conversations;
+mod definitions;
 mod deltas;
 mod failures;
 mod heartbeat;
@@ -27,10 +28,10 @@ use windlass_core::envelope::{
 use windlass_models::ModelRegistry;
 use windlass_store::Store;
 use windlass_tools::ToolRegistry;
-use windlass_workflows::contract;
+use windlass_workflows::{contract, wire::Wire};
 
 pub use self::catalog::AgentCatalog;
-use self::conversations::Conversations;
+use self::{conversations::Conversations, definitions::Definitions};
 
 /// The ports behind the activities.
 pub struct RunActivities {
@@ -39,6 +40,7 @@ pub struct RunActivities {
     tools: ToolRegistry,
     agents: AgentCatalog,
     conversations: Conversations,
+    definitions: Definitions,
     /// Fires when this worker shuts down. What is cancelled then is not unwanted; another worker goes on with it.
     draining: CancellationToken,
 }
@@ -57,55 +59,64 @@ impl RunActivities {
         agents: AgentCatalog,
         draining: CancellationToken,
     ) -> Self {
-        Self { store, models, tools, agents, conversations: Conversations::default(), draining }
+        let (conversations, definitions) = Default::default();
+        Self { store, models, tools, agents, conversations, definitions, draining }
     }
 }
 
 #[activities]
 impl RunActivities {
     #[activity(definition = contract::Open)]
-    pub async fn open(self: Arc<Self>, _ctx: ActivityContext, input: OpenInput) -> Result<OpenOutput, ActivityError> {
-        self.open_run(input).await
+    pub async fn open(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        Wire(input): Wire<OpenInput>,
+    ) -> Result<Wire<OpenOutput>, ActivityError> {
+        self.open_run(input).await.map(Wire)
     }
 
     #[activity(definition = contract::Plan)]
     pub async fn plan(
         self: Arc<Self>,
         ctx: ActivityContext,
-        input: PlanActivityInput,
-    ) -> Result<PlanActivityOutput, ActivityError> {
-        self.plan_turn(ctx, input).await
+        Wire(input): Wire<PlanActivityInput>,
+    ) -> Result<Wire<PlanActivityOutput>, ActivityError> {
+        self.plan_turn(ctx, input).await.map(Wire)
     }
 
     #[activity(definition = contract::Tool)]
-    pub async fn tool(self: Arc<Self>, ctx: ActivityContext, input: ToolInput) -> Result<ToolOutput, ActivityError> {
-        self.execute_call(ctx, input).await
+    pub async fn tool(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        Wire(input): Wire<ToolInput>,
+    ) -> Result<Wire<ToolOutput>, ActivityError> {
+        self.execute_call(ctx, input).await.map(Wire)
     }
 
     #[activity(definition = contract::Record)]
     pub async fn record(
         self: Arc<Self>,
         _ctx: ActivityContext,
-        input: RecordInput,
-    ) -> Result<RecordOutput, ActivityError> {
-        self.record_outbox(input).await
+        Wire(input): Wire<RecordInput>,
+    ) -> Result<Wire<RecordOutput>, ActivityError> {
+        self.record_outbox(input).await.map(Wire)
     }
 
     #[activity(definition = contract::SettlePlan)]
     pub async fn settle_plan(
         self: Arc<Self>,
         _ctx: ActivityContext,
-        input: SettlePlanInput,
-    ) -> Result<SettlePlanOutput, ActivityError> {
-        self.settle_turn(input).await
+        Wire(input): Wire<SettlePlanInput>,
+    ) -> Result<Wire<SettlePlanOutput>, ActivityError> {
+        self.settle_turn(input).await.map(Wire)
     }
 
     #[activity(definition = contract::Settle)]
     pub async fn settle(
         self: Arc<Self>,
         _ctx: ActivityContext,
-        input: SettleInput,
-    ) -> Result<SettleOutput, ActivityError> {
-        self.settle_call(input).await
+        Wire(input): Wire<SettleInput>,
+    ) -> Result<Wire<SettleOutput>, ActivityError> {
+        self.settle_call(input).await.map(Wire)
     }
 }

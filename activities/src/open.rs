@@ -78,7 +78,7 @@ impl RunActivities {
         // A repeat must find what the first attempt pinned, even if the worker's agents changed in between.
         let opened = self.store.run(&input.run_id).await.map_err(|error| failures::store(&error))?;
         if let Some(digest) = opened.and_then(|run| run.agent_digest).or(input.agent_digest) {
-            return self.definition(digest).await;
+            return Ok(self.definition(digest).await?.definition.clone());
         }
         match self.agents.get(&input.agent_id) {
             Some(definition) => Ok((**definition).clone()),

@@ -16,10 +16,10 @@ use windlass_core::{
     message::{Message, Part, Role},
     schema,
 };
-use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice, ToolDeclaration};
-use windlass_store::PlanCommit;
+use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice};
+use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
 
-use crate::{RunActivities, deltas::DeltaLog, failures, heartbeat::with_heartbeat};
+use crate::{RunActivities, definitions::Prepared, deltas::DeltaLog, failures, heartbeat::with_heartbeat};
 
 impl RunActivities {
     pub(crate) async fn plan_turn(
@@ -27,10 +27,6 @@ impl RunActivities {
         ctx: ActivityContext,
         input: PlanActivityInput,
     ) -> Result<PlanActivityOutput, ActivityError> {
-        let journalled = self.store.journalled_plan(&input.run_id, input.turn).await;
-        if let Some(journalled) = journalled.map_err(|error| failures::store(&error))? {
-            return Ok(journalled.output);
-        }
         let attempt = ctx.info().attempt;
         with_heartbeat(&ctx, |cancel| self.ask(input, attempt, cancel)).await
     }
@@ -41,20 +37,25 @@ impl RunActivities {
         attempt: u32,
         cancel: CancellationToken,
     ) -> Result<PlanActivityOutput, ActivityError> {
-        let definition = self.definition(input.agent_digest).await?;
+        let prepared = self.definition(input.agent_digest).await?;
         let known = self.conversations.take(&input.run_id, input.head);
-        let (head, news) = self.write_before(&mut input, attempt).await?;
-        let messages = match known {
-            Some(mut messages) => {
+        let begin = self.beginning(&mut input, attempt).await?;
+        let news = known.is_some().then(|| begin.messages.clone());
+        let head = match self.store.begin_plan(begin).await.map_err(|error| failures::store(&error))? {
+            PlanBeginning::Journalled(plan) => return Ok(plan.output),
+            PlanBeginning::Ask(head) => head,
+        };
+        let messages = match (known, news) {
+            (Some(mut messages), Some(news)) => {
                 Arc::make_mut(&mut messages).extend(news);
                 messages
             }
-            None => {
+            _ => {
                 let read = self.store.transcript(&input.run_id, head).await;
                 Arc::new(read.map_err(|error| failures::store(&error))?)
             }
         };
-        let model_id = input.run_context.model_id.clone().unwrap_or_else(|| definition.model.clone());
+        let model_id = input.run_context.model_id.clone().unwrap_or_else(|| prepared.definition.model.clone());
         let (model, name) =
             self.models.resolve(&model_id).map_err(|error| failures::permanent("model_unknown", error.to_string()))?;
         let request = ModelRequest {
@@ -62,20 +63,20 @@ impl RunActivities {
             call_index: input.turn,
             attempt,
             model: name,
-            system: system_text(&definition, &input),
+            system: system_text(&prepared.definition, &input),
             messages: Arc::clone(&messages),
-            tools: offered(&definition, &input),
-            reasoning_level: definition.reasoning_level,
-            output_schema: definition.output_schema.clone(),
+            tools: prepared.offered(input.offered_tools.as_deref()),
+            reasoning_level: prepared.definition.reasoning_level,
+            output_schema: prepared.definition.output_schema.clone(),
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
             cancel,
         };
-        let mut deltas = DeltaLog::start(self.store.clone(), input.run_id.clone(), input.turn, attempt);
+        let mut deltas = DeltaLog::new(self.store.clone(), input.run_id.clone(), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
         let (said, logged) = deltas.finish().await;
         let response = answered.map_err(|error| failures::model(&error, said))?;
         logged.map_err(|error| failures::store(&error))?;
-        self.commit(&definition, &input, (head, messages), &model_id, response).await
+        self.commit(&prepared, &input, (head, messages), &model_id, response).await
     }
 
     pub(crate) async fn settle_turn(&self, input: SettlePlanInput) -> Result<SettlePlanOutput, ActivityError> {
@@ -84,12 +85,8 @@ impl RunActivities {
         Ok(SettlePlanOutput { v: VERSION, output: settled.map(|plan| plan.output) })
     }
 
-    /// What happened since the last turn is written before the model is asked.
-    async fn write_before(
-        &self,
-        input: &mut PlanActivityInput,
-        attempt: u32,
-    ) -> Result<(TranscriptHead, Vec<Message>), ActivityError> {
+    /// What happened since the last turn, which is written before the model is asked.
+    async fn beginning(&self, input: &mut PlanActivityInput, attempt: u32) -> Result<PlanBegin, ActivityError> {
         let mut messages = Vec::new();
         let results = std::mem::take(&mut input.tool_outputs);
         if !results.is_empty() {
@@ -102,20 +99,12 @@ impl RunActivities {
             let restarted = EventBody::TurnRestarted { turn: input.turn, attempt };
             events.push(NewEvent::new(format!("turn/{}/{attempt}/restarted", input.turn), restarted));
         }
-        let mut head = input.head;
-        if !messages.is_empty() {
-            let appended = self.store.append_messages(&input.run_id, head, messages.clone()).await;
-            head = appended.map_err(|error| failures::store(&error))?;
-        }
-        if !events.is_empty() {
-            self.store.append_events(&input.run_id, events).await.map_err(|error| failures::store(&error))?;
-        }
-        Ok((head, messages))
+        Ok(PlanBegin { run: input.run_id.clone(), turn: input.turn, head: input.head, messages, events })
     }
 
     async fn commit(
         &self,
-        definition: &AgentDefinition,
+        prepared: &Prepared,
         input: &PlanActivityInput,
         (head, mut messages): (TranscriptHead, Arc<Vec<Message>>),
         model_id: &str,
@@ -132,7 +121,7 @@ impl RunActivities {
         }
         let mut tool_calls = Vec::new();
         for call in response.tool_calls {
-            let call = self.request(definition, call, numbered.id(), input.inline_limit, &mut parts).await?;
+            let call = self.request(prepared, call, numbered.id(), input.inline_limit, &mut parts).await?;
             tool_calls.push(call);
         }
         let awaits = number_awaits(response.awaits, &mut numbered, &mut parts);
@@ -144,7 +133,11 @@ impl RunActivities {
             message: fits.then(|| message.clone()),
             message_ref,
             flaw: AnswerFlaw::of_stop(&response.stop),
-            schema_fit: definition.output_schema.as_ref().map(|output| schema::fit(&output.schema, &response.text)),
+            schema_fit: prepared
+                .definition
+                .output_schema
+                .as_ref()
+                .map(|output| schema::fit(&output.schema, &response.text)),
         });
 
         let mut events = vec![NewEvent::new(
@@ -184,17 +177,13 @@ impl RunActivities {
     /// A call as the workflow sees it: arguments coerced and checked, and only as much of them as may travel.
     async fn request(
         &self,
-        definition: &AgentDefinition,
+        prepared: &Prepared,
         call: RequestedCall,
         id: CallId,
         inline_limit: u64,
         parts: &mut Vec<Part>,
     ) -> Result<ToolRequest, ActivityError> {
-        let checked = match definition.tool(&call.name) {
-            Some(tool) => schema::coerce_and_validate(&tool.schema(), call.args.clone()),
-            None => Ok(call.args.clone()),
-        };
-        let (args, invalid) = match checked {
+        let (args, invalid) = match prepared.check(&call.name, call.args.clone()) {
             Ok(args) => (args, None),
             Err(hint) => (call.args, Some(*hint)),
         };
@@ -279,18 +268,4 @@ fn system_text(definition: &AgentDefinition, input: &PlanActivityInput) -> Strin
         Some(end) => format!("{}\n\n{}", definition.system_prompt, end.message).trim_start().to_owned(),
         None => definition.system_prompt.clone(),
     }
-}
-
-fn offered(definition: &AgentDefinition, input: &PlanActivityInput) -> Vec<ToolDeclaration> {
-    let wanted = |name| input.offered_tools.as_ref().is_none_or(|offered| offered.contains(name));
-    definition
-        .tools
-        .iter()
-        .filter(|tool| wanted(&tool.name))
-        .map(|tool| ToolDeclaration {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            input_schema: tool.schema(),
-        })
-        .collect()
 }

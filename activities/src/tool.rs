@@ -16,13 +16,20 @@ use windlass_core::{
     event::{EventBody, NewEvent},
     time::Millis,
 };
-use windlass_store::{CallClaim, CallSettlement, FinishedCall};
+use windlass_store::{CallClaim, CallSettlement, FinishedCall, NewClaim};
 use windlass_tools::{CallContext, ToolFailure, ToolSuccess};
 
 use crate::{RunActivities, failures, heartbeat::with_heartbeat};
 
 /// A larger result is a failure of the tool, not a burden for the run.
 const MAX_RESULT: u64 = 4 * 1024 * 1024;
+
+/// What came of the wish to execute a call.
+enum Claimed {
+    Called(Result<ToolSuccess, ToolFailure>),
+    /// It was executed before.
+    Finished(Box<ToolOutput>),
+}
 
 impl RunActivities {
     pub(crate) async fn execute_call(
@@ -32,17 +39,6 @@ impl RunActivities {
     ) -> Result<ToolOutput, ActivityError> {
         // Before the claim: what fails here provably did not begin.
         let args = self.arguments(&input).await?;
-        let claim = self.store.claim_call(&input.run_id, &input.tool_call_id, input.dispatch, input.idempotent).await;
-        match claim.map_err(|error| failures::store(&error))? {
-            CallClaim::Execute { .. } => {}
-            CallClaim::Finished(output) => return Ok(*output),
-            CallClaim::Fenced => {
-                return Err(failures::permanent("fenced", "the call was given up or handed out again"));
-            }
-            CallClaim::Unknown => {
-                return Err(failures::permanent("outcome_unknown", "the call began before and is not idempotent"));
-            }
-        }
         let attempt = ctx.info().attempt;
         let last_attempt = ctx
             .info()
@@ -50,11 +46,11 @@ impl RunActivities {
             .as_ref()
             .is_some_and(|policy| policy.maximum_attempts() > 0 && attempt >= policy.maximum_attempts());
         let begun = Instant::now();
-        let (announced, called) = with_heartbeat(&ctx, |cancel| async {
-            tokio::join!(self.announce(&input, &args), self.call(&input, args.clone(), attempt, cancel))
-        })
-        .await;
-        announced?;
+        let claimed = with_heartbeat(&ctx, |cancel| self.claim_and_call(&input, args, attempt, cancel)).await?;
+        let called = match claimed {
+            Claimed::Called(called) => called,
+            Claimed::Finished(output) => return Ok(*output),
+        };
         if let Err(failure) = &called
             && input.idempotent
             && !last_attempt
@@ -85,19 +81,34 @@ impl RunActivities {
         }
     }
 
-    async fn announce(&self, input: &ToolInput, args: &Value) -> Result<(), ActivityError> {
-        let event = NewEvent::new(
-            format!("call/{}/begin", input.tool_call_id),
-            EventBody::ToolCall {
-                tool_use_id: input.tool_call_id.clone(),
-                name: input.tool_name.clone(),
-                input: input.payload.is_some().then(|| args.clone()),
-                digest: input.payload_digest,
-                turn: input.turn,
-            },
-        );
-        let appended = self.store.append_events(&input.run_id, vec![event]).await;
-        appended.map(|_| ()).map_err(|error| failures::store(&error))
+    /// Executes the call if it may begin.
+    async fn claim_and_call(
+        &self,
+        input: &ToolInput,
+        args: Value,
+        attempt: u32,
+        cancel: CancellationToken,
+    ) -> Result<Claimed, ActivityError> {
+        let claim = self.store.claim_call(claim_of(input, &args));
+        let mut call = std::pin::pin!(self.call(input, args, attempt, cancel));
+        // A first attempt that may be repeated need not wait for its claim: if that is refused, nothing is lost.
+        let (claim, early) = if input.idempotent && attempt == 1 {
+            let (claim, called) = tokio::join!(claim, &mut call);
+            (claim, Some(called))
+        } else {
+            (claim.await, None)
+        };
+        match claim.map_err(|error| failures::store(&error))? {
+            CallClaim::Execute { .. } => Ok(Claimed::Called(match early {
+                Some(called) => called,
+                None => call.await,
+            })),
+            CallClaim::Finished(output) => Ok(Claimed::Finished(output)),
+            CallClaim::Fenced => Err(failures::permanent("fenced", "the call was given up or handed out again")),
+            CallClaim::Unknown => {
+                Err(failures::permanent("outcome_unknown", "the call began before and is not idempotent"))
+            }
+        }
     }
 
     async fn call(
@@ -169,12 +180,13 @@ impl RunActivities {
             run: input.run_id.clone(),
             call: input.tool_call_id.clone(),
             dispatch: input.dispatch,
-            output: output.clone(),
-            body,
+            // A result that travels is in the output already.
+            body: body.filter(|_| output.result_ref.is_some()),
+            output,
             event,
         };
-        self.store.finish_call(finished).await.map_err(|error| failures::store(&error))?;
-        Ok(output)
+        self.store.finish_call(&finished).await.map_err(|error| failures::store(&error))?;
+        Ok(finished.output)
     }
 
     pub(crate) async fn settle_call(&self, input: SettleInput) -> Result<SettleOutput, ActivityError> {
@@ -184,5 +196,26 @@ impl RunActivities {
             CallSettlement::NeverStarted => SettleOutput::NeverStarted,
             CallSettlement::Unknown => SettleOutput::Unknown,
         })
+    }
+}
+
+/// The wish to execute the call, with the event that says that it begins.
+fn claim_of(input: &ToolInput, args: &Value) -> NewClaim {
+    let event = NewEvent::new(
+        format!("call/{}/begin", input.tool_call_id),
+        EventBody::ToolCall {
+            tool_use_id: input.tool_call_id.clone(),
+            name: input.tool_name.clone(),
+            input: input.payload.is_some().then(|| args.clone()),
+            digest: input.payload_digest,
+            turn: input.turn,
+        },
+    );
+    NewClaim {
+        run: input.run_id.clone(),
+        call: input.tool_call_id.clone(),
+        dispatch: input.dispatch,
+        idempotent: input.idempotent,
+        event,
     }
 }

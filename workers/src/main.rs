@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use windlass::cli::{self, Cli};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // One provider for every TLS client in the process; it can only be set before anybody uses one.

@@ -7,6 +7,8 @@ use windlass_core::envelope::{
     SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
 };
 
+use crate::wire::Wire;
+
 /// The workflow type of a run.
 pub const RUN_WORKFLOW: &str = "windlass.run";
 
@@ -17,8 +19,8 @@ macro_rules! activity {
         pub struct $marker;
 
         impl ActivityDefinition for $marker {
-            type Input = $input;
-            type Output = $output;
+            type Input = Wire<$input>;
+            type Output = Wire<$output>;
 
             fn name(&self) -> &str {
                 $name

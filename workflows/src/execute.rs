@@ -24,6 +24,7 @@ use crate::{
     drive::timestamp,
     in_flight::CallEnd,
     run::{RunWorkflow, Stage},
+    wire::Wire,
 };
 
 type Context = WorkflowContext<RunWorkflow>;
@@ -36,8 +37,10 @@ const STORE_PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
 pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, RunFailure> {
     let execution = ctx.info().first_execution_run_id().to_owned();
     let input = OpenInput { v: VERSION, run, execution };
-    let opened = ctx.execute_local_activity(Open, input, bookkeeping("open the run")).await;
-    opened.map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
+    let opened = ctx.execute_local_activity(Open, Wire(input), bookkeeping("open the run")).await;
+    opened
+        .map(|Wire(opened)| opened)
+        .map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
 }
 
 /// Writes what the workflow caused. A normal activity, not a local one: its input is in history before it runs, so what
@@ -52,11 +55,11 @@ pub(crate) async fn record(ctx: &Context, input: RecordInput) -> Result<(), RunF
         .cancellation_token(WorkflowCancellationToken::new())
         .summary(format!("record {written}"))
         .build();
-    let recorded = ctx.execute_activity(Record, input, options).await;
+    let recorded = ctx.execute_activity(Record, Wire(input), options).await;
     let recorded = recorded.map_err(|error| RunFailure::new(RunFailureKind::StoreRefused, reason(&error).message))?;
     ctx.state_mut(|workflow| {
         if let Stage::Open(run) = &mut workflow.stage {
-            run.recorded(recorded.head);
+            run.recorded(recorded.0.head);
         }
     });
     Ok(())
@@ -77,14 +80,14 @@ pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivity
         .summary(order.summary)
         .build();
     let (run_id, turn) = (order.input.run_id.clone(), order.input.turn);
-    let error = match ctx.execute_activity(Plan, order.input, options).await {
-        Ok(output) => return Ok(output),
+    let error = match ctx.execute_activity(Plan, Wire(order.input), options).await {
+        Ok(Wire(output)) => return Ok(output),
         Err(error) => error,
     };
     // The activity's end is not the last word: its answer may be in the journal, and if not, it must not come later.
     let settled = SettlePlanInput { v: VERSION, run_id, turn };
-    let settled = ctx.execute_local_activity(SettlePlan, settled, bookkeeping("settle a lost turn")).await;
-    if let Ok(SettlePlanOutput { output: Some(output), .. }) = settled {
+    let settled = ctx.execute_local_activity(SettlePlan, Wire(settled), bookkeeping("settle a lost turn")).await;
+    if let Ok(Wire(SettlePlanOutput { output: Some(output), .. })) = settled {
         return Ok(output);
     }
     let Reason { message, error_class, retryable, timed_out } = reason(&error);
@@ -115,8 +118,8 @@ pub(crate) async fn tool(ctx: Context, order: ToolOrder, token: WorkflowCancella
             )
             .summary(input.tool_name.to_string())
             .build();
-        let error = match ctx.execute_activity(Tool, input.clone(), options).await {
-            Ok(output) => return CallEnd::Tool { call, output: Box::new(output), recorded: true },
+        let error = match ctx.execute_activity(Tool, Wire(input.clone()), options).await {
+            Ok(Wire(output)) => return CallEnd::Tool { call, output: Box::new(output), recorded: true },
             Err(error) => error,
         };
         let loss = match &error {
@@ -143,7 +146,8 @@ async fn settle(ctx: &Context, input: &windlass_core::envelope::ToolInput) -> Se
         inline_limit: input.inline_limit,
     };
     // Without a journal to ask, nobody knows.
-    ctx.execute_local_activity(Settle, input, bookkeeping("settle a lost call")).await.unwrap_or(SettleOutput::Unknown)
+    let settled = ctx.execute_local_activity(Settle, Wire(input), bookkeeping("settle a lost call")).await;
+    settled.map_or(SettleOutput::Unknown, |Wire(settled)| settled)
 }
 
 /// Runs an agent as a child workflow.

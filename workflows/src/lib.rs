@@ -11,5 +11,6 @@ mod execute;
 mod in_flight;
 mod run;
 pub mod signals;
+pub mod wire;
 
 pub use self::run::RunWorkflow;

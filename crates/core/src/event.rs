@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     awaits::AwaitView,
-    canonical::Digest,
+    canonical::{self, Digest},
     envelope::{
         AnswerStatus, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError, ToolErrorKind,
         ToolTelemetry,
@@ -299,6 +299,11 @@ impl EventBody {
         Ok((self.kind(), data))
     }
 
+    /// The event's data as canonical JSON.
+    pub fn data_text(&self) -> Result<String, serde_json::Error> {
+        canonical::text_without("type", self)
+    }
+
     /// The event's type as the log names it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -394,6 +399,7 @@ mod tests {
         let body = EventBody::AssistantDelta { text: "hi".into(), turn: 1, attempt: 2 };
         let (kind, data) = body.split().unwrap();
         assert_eq!((kind, &data), ("assistant_delta", &json!({"text": "hi", "turn": 1, "attempt": 2})));
+        assert_eq!(body.data_text().unwrap(), r#"{"attempt":2,"text":"hi","turn":1}"#);
         let event = Event { seq: 1, at: Timestamp(5), key: "k".into(), kind: kind.to_owned(), data };
         assert_eq!(event.body().unwrap(), body);
         assert!(!event.is_terminal());

@@ -4,6 +4,7 @@
 //! Models write `"5"` for 5 and `"yes"` for true. A top-level value is coerced only where the schema wants another type
 //! and the conversion loses nothing; whatever is then still wrong becomes a hint the model can act on.
 
+use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Number, Value};
 
 use crate::envelope::{FieldIssue, RetryHint, RetryReason, SchemaFit};
@@ -13,36 +14,57 @@ const MAX_ISSUES: usize = 16;
 
 /// The arguments to use, or what is wrong with them.
 pub fn coerce_and_validate(schema: &Value, args: Value) -> Result<Value, Box<RetryHint>> {
-    let args = match args {
-        Value::Null => Value::Object(Map::new()),
-        Value::String(text) => match serde_json::from_str::<Value>(&text) {
-            Ok(parsed @ Value::Object(_)) => parsed,
-            _ => Value::String(text),
-        },
-        other => other,
-    };
-    let args = coerce_properties(schema, args);
-    let validator = match jsonschema::validator_for(schema) {
-        Ok(validator) => validator,
-        // A definition is checked before it is stored, so this is a definition of another build.
-        Err(problem) => {
-            return Err(Box::new(invalid(vec![FieldIssue {
+    ArgumentCheck::of(schema.clone()).apply(args)
+}
+
+/// A tool's schema, compiled once for many calls.
+#[derive(Debug)]
+pub struct ArgumentCheck {
+    schema: Value,
+    validator: Result<jsonschema::Validator, String>,
+}
+
+impl ArgumentCheck {
+    pub fn of(schema: Value) -> Self {
+        let validator = jsonschema::validator_for(&schema).map_err(|problem| problem.to_string());
+        Self { schema, validator }
+    }
+
+    /// The arguments to use, or what is wrong with them.
+    pub fn apply(&self, args: Value) -> Result<Value, Box<RetryHint>> {
+        let args = match args {
+            Value::Null => Value::Object(Map::new()),
+            Value::String(text) => match serde_json::from_str::<Value>(&text) {
+                Ok(parsed @ Value::Object(_)) => parsed,
+                _ => Value::String(text),
+            },
+            other => other,
+        };
+        let args = coerce_properties(&self.schema, args);
+        let issues: Vec<FieldIssue> = match &self.validator {
+            Ok(validator) => validator.iter_errors(&args).take(MAX_ISSUES).map(issue).collect(),
+            // A definition is checked before it is stored, so this is a definition of another build.
+            Err(problem) => vec![FieldIssue {
                 field: String::new(),
                 constraint: "schema".to_owned(),
                 message: format!("the tool's schema cannot be used: {problem}"),
-            }])));
-        }
-    };
-    let issues: Vec<FieldIssue> = validator
-        .iter_errors(&args)
-        .take(MAX_ISSUES)
-        .map(|error| FieldIssue {
-            field: error.instance_path().to_string(),
-            constraint: error.kind().keyword().to_owned(),
-            message: shorten(error.to_string()),
-        })
-        .collect();
-    if issues.is_empty() { Ok(args) } else { Err(Box::new(invalid(issues))) }
+            }],
+        };
+        if issues.is_empty() { Ok(args) } else { Err(Box::new(invalid(issues))) }
+    }
+}
+
+fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
+    let mut field = error.instance_path().to_string();
+    // What is missing has no place in the arguments yet; it is named by where it belongs.
+    if let ValidationErrorKind::Required { property: Value::String(name) } = error.kind() {
+        field = format!("{field}/{name}");
+    }
+    FieldIssue {
+        field,
+        constraint: error.kind().keyword().to_owned(),
+        message: shorten(error.to_string()),
+    }
 }
 
 /// Whether a text is a JSON document that the schema accepts.
@@ -62,8 +84,8 @@ pub fn fit(schema: &Value, text: &str) -> SchemaFit {
 }
 
 fn invalid(issues: Vec<FieldIssue>) -> RetryHint {
-    let missing = issues.iter().filter(|issue| issue.constraint == "required").map(|issue| issue.message.clone());
-    let missing_fields: Vec<String> = missing.collect();
+    let missing = issues.iter().filter(|issue| issue.constraint == "required");
+    let missing_fields: Vec<String> = missing.map(|issue| issue.field.trim_start_matches('/').to_owned()).collect();
     let reason = if missing_fields.is_empty() { RetryReason::InvalidArguments } else { RetryReason::MissingFields };
     RetryHint { missing_fields, issues, ..RetryHint::new(reason) }
 }
@@ -72,8 +94,8 @@ fn shorten(text: String) -> String {
     if text.chars().count() <= 200 { text } else { text.chars().take(199).chain(['…']).collect() }
 }
 
-fn coerce_properties(schema: &Value, args: Value) -> Value {
-    let (Value::Object(mut fields), Some(properties)) = (args.clone(), schema["properties"].as_object()) else {
+fn coerce_properties(schema: &Value, mut args: Value) -> Value {
+    let (Some(fields), Some(properties)) = (args.as_object_mut(), schema["properties"].as_object()) else {
         return args;
     };
     for (name, property) in properties {
@@ -84,7 +106,7 @@ fn coerce_properties(schema: &Value, args: Value) -> Value {
             *value = coerced;
         }
     }
-    Value::Object(fields)
+    args
 }
 
 /// The value as the wanted type, or `None` to leave it as it is.
@@ -153,8 +175,21 @@ mod tests {
         let mut constraints: Vec<&str> = hint.issues.iter().map(|issue| issue.constraint.as_str()).collect();
         constraints.sort_unstable();
         assert_eq!(constraints, ["additionalProperties", "minimum", "required"]);
+        assert_eq!(hint.missing_fields, ["name"]);
         let hint = coerce_and_validate(&schema(), json!({"name": "x", "deep": "perhaps"})).unwrap_err();
         assert_eq!((hint.reason, hint.issues[0].field.as_str()), (RetryReason::InvalidArguments, "/deep"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_by_where_it_belongs() {
+        let nested = json!({"type": "object", "properties": {"to": {"type": "object", "required": ["city"]}}, "required": ["to"]});
+        let missing = |args: Value| {
+            let hint = coerce_and_validate(&nested, args).unwrap_err();
+            let fields: Vec<String> = hint.issues.iter().map(|issue| issue.field.clone()).collect();
+            (hint.missing_fields.clone(), fields)
+        };
+        assert_eq!(missing(json!({})), (vec!["to".to_owned()], vec!["/to".to_owned()]));
+        assert_eq!(missing(json!({"to": {}})), (vec!["to/city".to_owned()], vec!["/to/city".to_owned()]));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct ModelRequest {
     pub system: String,
     /// Shared with whoever keeps the conversation for the next turn.
     pub messages: Arc<Vec<Message>>,
-    pub tools: Vec<ToolDeclaration>,
+    pub tools: Arc<[ToolDeclaration]>,
     pub tool_choice: ToolChoice,
     /// How hard to think, from 0 (not at all) to 100; `None` leaves it to the model.
     pub reasoning_level: Option<u8>,

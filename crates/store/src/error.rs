@@ -3,8 +3,6 @@
 //! Programs look at [`StoreError::kind`] and [`StoreError::retryable`], documentation and logs at [`StoreError::code`],
 //! people at the message. Codes are stable: they are never reused and never change their meaning.
 
-use std::path::PathBuf;
-
 use windlass_core::{
     envelope::TranscriptHead,
     ids::{CallId, RunId, SessionId, WorkspaceId},
@@ -74,10 +72,9 @@ pub enum StoreError {
     Unavailable { action: &'static str, detail: String },
 
     #[error(
-        "{} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build",
-        path.display()
+        "{database} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build"
     )]
-    NewerSchema { path: PathBuf, found: usize, supported: usize },
+    NewerSchema { database: String, found: usize, supported: usize },
 
     #[error("{argument} is not valid: {problem}")]
     InvalidArgument { argument: &'static str, problem: String },
@@ -90,6 +87,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A digest that refers to nothing.
+    pub(crate) fn missing_body(argument: &'static str) -> Self {
+        Self::InvalidArgument { argument, problem: "no such body is stored; store it first".to_owned() }
+    }
+
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::RunNotFound { .. } => ErrorKind::NotFound,

@@ -5,14 +5,22 @@
 //! break its own promises (a gap in `seq`, an event after the terminal one, a body that does not match its digest) and
 //! nothing else.
 
+mod body;
+mod clock;
 mod ending;
+mod entry;
 mod error;
+mod opening;
 mod page;
+mod plain;
+pub mod postgres;
 mod rows;
 pub mod sqlite;
 mod sweeping;
 mod watch;
 
+#[cfg(test)]
+mod differential;
 #[cfg(test)]
 mod suite;
 
@@ -30,8 +38,9 @@ pub use self::{
     error::{ErrorKind, StoreError},
     rows::{
         ApiKeyRow, CallClaim, CallSettlement, Compacted, Ending, FinishedCall, JournalledPlan, KeyHash, MessagePage,
-        NewApiKey, NewRun, NewSession, NoteRow, PlanCommit, RecordBatch, ReservedRun, Retention, RunFilter, RunPage,
-        RunRow, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept,
+        NewApiKey, NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch,
+        ReservedRun, Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, SessionStatus,
+        Swept,
     },
     watch::EventWatch,
 };
@@ -102,18 +111,11 @@ pub trait Store: Send + Sync + 'static {
     /// The messages up to `head`. Fails if the stored ones do not add up to its digest.
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>>;
 
-    /// Appends after `head`, unless exactly these messages already stand there. Anything else there is a conflict.
-    async fn append_messages(
-        &self,
-        run: &RunId,
-        head: TranscriptHead,
-        messages: Vec<Message>,
-    ) -> Result<TranscriptHead>;
-
     // --- model calls
 
-    /// The recorded response of a turn, if it was ever paid for.
-    async fn journalled_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>>;
+    /// Begins a turn: appends messages and events, unless its response was recorded, which is never paid for twice.
+    /// Messages that already stand after the head are left alone; anything else there is a conflict.
+    async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning>;
 
     /// Journals a model response, appends its message and its events: all or nothing. A repeat returns the first.
     async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan>;
@@ -123,11 +125,12 @@ pub trait Store: Send + Sync + 'static {
 
     // --- tool calls
 
-    /// Takes the right to execute a call, once per dispatch number (again only for an idempotent call).
-    async fn claim_call(&self, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim>;
+    /// Takes the right to execute a call, once per dispatch number (again only for an idempotent call), and says in the
+    /// log that it begins.
+    async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim>;
 
     /// Stores a call's outcome and its event.
-    async fn finish_call(&self, call: FinishedCall) -> Result<()>;
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()>;
 
     /// What became of a call whose executor went silent; fences it off if it never began.
     async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement>;

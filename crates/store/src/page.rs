@@ -10,9 +10,9 @@ const PREVIEW_CHARS: usize = 120;
 const DEFAULT_PAGE: u32 = 50;
 const LARGEST_PAGE: u32 = 200;
 
-/// The beginning of a text.
+/// The beginning of a text, without characters that a column does not take.
 pub(crate) fn preview(text: &str) -> String {
-    text.chars().take(PREVIEW_CHARS).collect()
+    text.chars().take(PREVIEW_CHARS).map(|c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 pub(crate) fn size(wanted: u32) -> usize {

@@ -16,6 +16,8 @@ use windlass_core::{
     time::Timestamp,
 };
 
+use crate::{Result, StoreError};
+
 pub use self::{
     keys::{ApiKeyRow, KeyHash, NewApiKey},
     retention::{Compacted, Retention, Swept},
@@ -37,6 +39,19 @@ pub struct ReservedRun {
     pub metadata: Labels,
     /// What the run is asked; its beginning is kept.
     pub input: String,
+}
+
+impl ReservedRun {
+    /// The run that stands under this id, if it could be the outcome of an earlier attempt.
+    pub(crate) fn same_as(&self, row: RunRow) -> Result<RunRow> {
+        let field = match () {
+            () if row.workspace != self.workspace => "workspace",
+            () if row.session != self.session => "session",
+            () if row.spec != self.spec => "spec",
+            () => return Ok(row),
+        };
+        Err(StoreError::RunExists { run: row.id, field })
+    }
 }
 
 /// A run as it is opened. Of a reserved one the name, the spec, the metadata, the input and the time stand.
@@ -148,6 +163,26 @@ pub struct RunPage {
     pub total: Option<u64>,
 }
 
+/// A turn on its way to the model, with what happened since the last one.
+#[derive(Debug, Clone)]
+pub struct PlanBegin {
+    pub run: RunId,
+    pub turn: u32,
+    pub head: TranscriptHead,
+    /// What the conversation gained: they stand right after `head`.
+    pub messages: Vec<Message>,
+    pub events: Vec<NewEvent>,
+}
+
+/// Whether the model is to be asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanBeginning {
+    /// It answered this turn before.
+    Journalled(Box<JournalledPlan>),
+    /// The conversation stands here now.
+    Ask(TranscriptHead),
+}
+
 /// A model response to journal.
 #[derive(Debug, Clone)]
 pub struct PlanCommit {
@@ -166,6 +201,17 @@ pub struct PlanCommit {
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalledPlan {
     pub output: PlanActivityOutput,
+}
+
+/// The wish to execute a call.
+#[derive(Debug, Clone)]
+pub struct NewClaim {
+    pub run: RunId,
+    pub call: CallId,
+    pub dispatch: u32,
+    pub idempotent: bool,
+    /// Says that the call begins; appended if it may.
+    pub event: NewEvent,
 }
 
 /// Whether a call may be executed now.

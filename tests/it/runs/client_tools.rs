@@ -1,12 +1,12 @@
 //! The caller's own tools: handed out in turn, answered by call, and not waited for for ever.
 
 use serde_json::json;
-use windlass::ops::RunEnd;
 use windlass_core::{
     envelope::{AnswerStatus, ToolErrorKind},
     event::EventBody,
     run::RunStatus,
 };
+use windlass_ops::RunEnd;
 
 use crate::support::{World, agent, block_on, calls, own_tool, says, script, world::scripts};
 

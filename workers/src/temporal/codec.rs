@@ -3,10 +3,10 @@
 //! Decoding is the identity, so histories stay readable to any tool.
 
 use futures_util::{FutureExt, future::BoxFuture};
-use serde_json::Value;
 use temporalio_common::data_converters::{PayloadCodec, PayloadConversionError, SerializationContextData};
 use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::canonical;
+use windlass_workflows::wire::CANONICAL;
 
 /// Rewrites JSON payloads to their canonical form.
 #[derive(Debug, Clone, Copy)]
@@ -32,9 +32,12 @@ impl PayloadCodec for CanonicalJson {
 }
 
 fn canonicalize(payload: &mut Payload) {
+    if payload.metadata.remove(CANONICAL).is_some() {
+        return;
+    }
     let is_json = payload.metadata.get("encoding").is_some_and(|encoding| encoding == b"json/plain");
-    if is_json && let Ok(value) = serde_json::from_slice::<Value>(&payload.data) {
-        payload.data = canonical::to_bytes(&value);
+    if is_json && let Ok(canonical) = canonical::rewrite(&payload.data) {
+        payload.data = canonical;
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
         model: "s".into(),
         system: String::new(),
         messages: messages.into(),
-        tools: Vec::new(),
+        tools: [].into(),
         tool_choice: ToolChoice::Auto,
         reasoning_level: None,
         output_schema: None,

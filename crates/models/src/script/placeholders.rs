@@ -155,7 +155,7 @@ mod tests {
     fn fill(messages: Vec<Message>, text: &str) -> String {
         let mut request = request(messages);
         request.system = "Be brief.".into();
-        request.tools = vec![declaration("search", "Finds things."), declaration("clock", "Tells the time.")];
+        request.tools = [declaration("search", "Finds things."), declaration("clock", "Tells the time.")].into();
         Placeholders::new(&request).fill(text)
     }
 
@@ -175,6 +175,24 @@ mod tests {
         );
         assert_eq!(fill(messages, "{{last_tool_result}}"), r#"ERROR: {"kind":"timeout"}"#);
         assert_eq!(fill(vec![], "[{{all_tool_results}}{{last_tool_result}}]"), "[]");
+    }
+
+    #[test]
+    fn what_a_tool_says_itself_stands_as_it_is_and_other_failures_say_their_kind() {
+        let cases = [
+            (json!({"error": "Local tool 'add' failed: no", "kind": "tool_failed"}), "Local tool 'add' failed: no"),
+            (json!({"error": "no", "kind": "tool_input_invalid"}), r#"{"error":"no","kind":"tool_input_invalid"}"#),
+            (
+                json!({"error": "no", "kind": "tool_failed", "hint": 1}),
+                r#"{"error":"no","kind":"tool_failed","hint":1}"#,
+            ),
+        ];
+        for (content, expected) in cases {
+            let messages = vec![calls(&["a"]), results(&[("a", content.clone(), true)])];
+            let filled = fill(messages, "{{last_tool_result}}");
+            let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
+            assert_eq!(parsed(filled.strip_prefix("ERROR: ").unwrap()), parsed(expected), "{content}");
+        }
     }
 
     #[test]

@@ -238,6 +238,28 @@ async fn a_failure_without_a_count_is_final_and_may_overrule_its_class() {
     assert_eq!(error, ModelError::new(ErrorClass::Server, "no").with_retryable(false));
 }
 
+#[tokio::test]
+async fn a_turn_that_never_answers_breaks_off_after_its_text() {
+    let failure = json!({"error": "gone", "errorClass": "upstream_deadline", "apiStatus": 504});
+    let model = script(&json!({"turns": [{"thinking": "hm", "deltas": ["half ", "{{last_user}}"], "error": failure}]}));
+    let mut sink = Recorder::new();
+    let error = model.respond(request(vec![Message::user("way")]), &mut sink).await.unwrap_err();
+    assert_eq!(error, ModelError::new(ErrorClass::UpstreamDeadline, "gone").with_api_status(504));
+    let deltas: Vec<Delta> = sink.deltas.into_iter().map(|(_, delta)| delta).collect();
+    assert_eq!(deltas, [Delta::Thinking("hm".into()), Delta::Text("half ".into()), Delta::Text("way".into())]);
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_to_think_does_not() {
+    let model = script(&json!({"turns": [{"thinking": "hm", "text": "hi"}]}));
+    for (level, thinks) in [(None, true), (Some(1), true), (Some(0), false)] {
+        let mut sink = Recorder::new();
+        let request = ModelRequest { reasoning_level: level, ..request(vec![]) };
+        let response = model.respond(request, &mut sink).await.unwrap();
+        assert_eq!((response.thinking.is_some(), sink.deltas.len()), (thinks, if thinks { 2 } else { 1 }), "{level:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_takes_the_time_it_says() {
     let model = script(&json!({"turns": [{"deltas": ["a", "b", "c"], "delay_ms": 5000, "delta_delay_ms": 300}]}));

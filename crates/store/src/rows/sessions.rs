@@ -9,6 +9,8 @@ use windlass_core::{
     time::Timestamp,
 };
 
+use crate::{Result, StoreError};
+
 /// A session as somebody creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
@@ -18,6 +20,25 @@ pub struct NewSession {
     /// What its runs have in common unless they say otherwise, stored as a blob beforehand.
     pub spec: Option<Digest>,
     pub metadata: Labels,
+}
+
+impl NewSession {
+    /// A session that comes into being with its first run.
+    pub(crate) fn unnamed(workspace: &WorkspaceId, session: &SessionId) -> Self {
+        let (workspace, id) = (workspace.clone(), session.clone());
+        Self { workspace, id, name: None, spec: None, metadata: Labels::new() }
+    }
+
+    /// The session that stands under this id, if it could be the outcome of an earlier attempt.
+    pub(crate) fn same_as(&self, row: SessionRow) -> Result<SessionRow> {
+        let field = match () {
+            () if row.name != self.name => "name",
+            () if row.spec != self.spec => "spec",
+            () if row.metadata != self.metadata => "metadata",
+            () => return Ok(row),
+        };
+        Err(StoreError::SessionExists { workspace: row.workspace, session: row.id, field })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

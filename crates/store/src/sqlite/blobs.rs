@@ -1,42 +1,18 @@
 //! Bodies addressed by the digest of their canonical bytes.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use serde::{Serialize, de::DeserializeOwned};
-use windlass_core::{
-    canonical::{self, Digest},
-    envelope::BlobRef,
-    time::Timestamp,
-};
+use serde::de::DeserializeOwned;
+use windlass_core::{canonical::Digest, time::Timestamp};
 
 use super::{
     access::Tx,
     columns::{Hex, Uint},
 };
-use crate::{Result, StoreError, sweeping::PUT_GRAIN};
-
-/// A body on its way into the store. Made by the caller, so that the writer thread need not hash.
-pub(super) struct Body {
-    pub(super) digest: Digest,
-    bytes: Vec<u8>,
-}
-
-impl Body {
-    pub(super) fn of<T: Serialize>(value: &T) -> Result<Self> {
-        let bytes = canonical::bytes_of(value).map_err(|error| StoreError::InvalidArgument {
-            argument: "a body",
-            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
-        })?;
-        Ok(Self { digest: Digest::of_bytes(&bytes), bytes })
-    }
-
-    pub(super) fn all_of<T: Serialize>(values: &[T]) -> Result<Vec<Self>> {
-        values.iter().map(Self::of).collect()
-    }
-
-    pub(super) fn reference(&self) -> BlobRef {
-        BlobRef { digest: self.digest, bytes: self.bytes.len() as u64 }
-    }
-}
+use crate::{
+    Result, StoreError,
+    body::{Body, decode},
+    sweeping::PUT_GRAIN,
+};
 
 pub(super) fn put(sql: &Connection, body: &Body) -> Result<()> {
     sql.prepare_cached("INSERT INTO blobs (digest, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
@@ -75,12 +51,10 @@ pub(super) fn from_row<T: DeserializeOwned>(row: &Row<'_>) -> Result<(Digest, T)
     Ok((digest, decode(digest, bytes)?))
 }
 
-/// Reads a body back and makes sure that it is the one that was written.
-fn decode<T: DeserializeOwned>(digest: Digest, bytes: &[u8]) -> Result<T> {
-    if Digest::of_bytes(bytes) != digest {
-        return Err(StoreError::Corrupt { detail: format!("the body of blob {digest} has another digest") });
+/// A body that is to be referred to.
+pub(super) fn require(sql: &Connection, argument: &'static str, digest: Option<Digest>) -> Result<()> {
+    match digest {
+        Some(digest) if !exists(sql, digest)? => Err(StoreError::missing_body(argument)),
+        _ => Ok(()),
     }
-    serde_json::from_slice(bytes).map_err(|error| StoreError::Corrupt {
-        detail: format!("blob {digest} is not what its reader expects: {error}"),
-    })
 }

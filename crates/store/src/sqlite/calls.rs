@@ -6,30 +6,40 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     canonical::Digest,
-    envelope::ToolOutput,
+    envelope::{BlobRef, ToolOutput},
     ids::{CallId, RunId},
 };
 
 use super::{
     access::Tx,
-    blobs::{self, Body},
-    columns::{Hex, Json},
-    events::{self, Entry},
-    runs,
+    blobs,
+    columns::{Hex, Json, Text},
+    events, runs,
 };
-use crate::{CallClaim, CallSettlement, Result, StoreError};
+use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError, body::Body, entry::Entry};
 
 /// A finished call on its way into the journal.
 pub(super) struct Outcome {
     pub(super) run: RunId,
     pub(super) call: CallId,
     pub(super) dispatch: u32,
-    pub(super) output: ToolOutput,
+    pub(super) output: Text,
+    pub(super) result_ref: Option<BlobRef>,
     pub(super) body: Option<Body>,
     pub(super) event: Entry,
 }
 
-pub(super) fn claim(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
+pub(super) fn claim(tx: &mut Tx<'_>, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
+    let decided = decide(tx, claim)?;
+    if matches!(decided, CallClaim::Execute { .. }) {
+        events::append(tx, &claim.run, &[event])?;
+    }
+    Ok(decided)
+}
+
+fn decide(tx: &Tx<'_>, claim: &NewClaim) -> Result<CallClaim> {
+    let NewClaim { run, call, dispatch, idempotent, .. } = claim;
+    let (dispatch, idempotent) = (*dispatch, *idempotent);
     let Some(row) = find(tx.sql, run, call)? else {
         insert(tx.sql, run, call, dispatch, "started")?;
         return Ok(CallClaim::Execute { again: false });
@@ -79,7 +89,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
     match row.state {
         State::Finished { output: first, result: first_result } => {
             // Compared as what is stored, because 1.0 comes back as 1.
-            let same = Body::of(&first)?.digest == Body::of(output)?.digest && first_result == result;
+            let same = Text::of(&first)? == *output && first_result == result;
             same.then_some(()).ok_or_else(|| StoreError::CallConflict { run: run.clone(), call: call.clone() })
         }
         State::Released => Err(unclaimed()),
@@ -89,7 +99,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
                     "UPDATE tool_calls SET state = 'finished', output = ?3, result = ?4
                      WHERE run_id = ?1 AND call_id = ?2",
                 )?
-                .execute(params![run.as_str(), call.as_str(), Json(output), result.map(Hex)])?;
+                .execute(params![run.as_str(), call.as_str(), output, result.map(Hex)])?;
             events::append(tx, run, std::slice::from_ref(&outcome.event))?;
             Ok(())
         }
@@ -100,7 +110,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
                 .prepare_cached(
                     "UPDATE tool_calls SET late_output = coalesce(late_output, ?3) WHERE run_id = ?1 AND call_id = ?2",
                 )?
-                .execute(params![run.as_str(), call.as_str(), Json(output)])?;
+                .execute(params![run.as_str(), call.as_str(), output])?;
             Ok(())
         }
     }
@@ -109,7 +119,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
 /// Makes sure that the body an outcome refers to is in the store.
 fn store_body(sql: &Connection, outcome: &Outcome) -> Result<Option<Digest>> {
     let invalid = |problem: &str| StoreError::InvalidArgument { argument: "resultRef", problem: problem.to_owned() };
-    match (&outcome.body, outcome.output.result_ref) {
+    match (&outcome.body, outcome.result_ref) {
         (Some(body), Some(reference)) if body.reference() != reference => {
             Err(invalid("it does not refer to the body that came with it; build it from that body"))
         }

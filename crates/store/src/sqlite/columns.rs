@@ -11,6 +11,8 @@ use windlass_core::{
     time::Timestamp,
 };
 
+use crate::{Result, StoreError};
+
 /// SQLite has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Uint(pub(super) u64);
@@ -63,14 +65,33 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> ToSql for Json<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let value = serde_json::to_value(&self.0).map_err(unwritable)?;
-        Ok(canonical_text(&value).into())
+        Ok(canonical::text_of(&self.0).map_err(unwritable)?.into())
     }
 }
 
 impl<T: DeserializeOwned> FromSql for Json<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         serde_json::from_str(value.as_str()?).map(Self).map_err(FromSqlError::other)
+    }
+}
+
+/// Canonical JSON, written by the caller, so that the writer thread need not.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Text(String);
+
+impl Text {
+    pub(super) fn of<T: Serialize>(value: &T) -> Result<Self> {
+        let text = canonical::text_of(value).map_err(|error| StoreError::InvalidArgument {
+            argument: "a value",
+            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
+        })?;
+        Ok(Self(text))
+    }
+}
+
+impl ToSql for Text {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.as_str().into())
     }
 }
 
@@ -91,11 +112,6 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         serde_json::from_value(Value::String(value.as_str()?.to_owned())).map(Self).map_err(FromSqlError::other)
     }
-}
-
-pub(super) fn canonical_text(value: &Value) -> String {
-    // Canonical JSON is UTF-8 by construction, so nothing is ever replaced here.
-    String::from_utf8_lossy(&canonical::to_bytes(value)).into_owned()
 }
 
 fn unwritable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

@@ -2,48 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
-use windlass_core::{
-    event::{Event, EventBody, NewEvent},
-    ids::RunId,
-    run::{Phase, RunStatus},
-    time::Timestamp,
-};
+use windlass_core::{event::Event, ids::RunId, time::Timestamp};
 
 use super::{
     access::Tx,
-    columns::{Json, Uint, Word, canonical_text},
+    columns::{Json, Uint, Word},
 };
-use crate::{Ending, Result, StoreError, ending};
-
-/// An event as the log stores it.
-pub(super) struct Entry {
-    key: String,
-    kind: &'static str,
-    data: String,
-    /// What the run's row keeps of it, if it is a terminal one.
-    ending: Option<Ending>,
-    /// What the run's row shows from now on.
-    shows: Option<(RunStatus, Phase)>,
-}
-
-impl Entry {
-    pub(super) fn of(event: &NewEvent) -> Result<Self> {
-        let (kind, data) = event.body.split().map_err(|error| StoreError::InvalidArgument {
-            argument: "an event",
-            problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
-        })?;
-        let shows = match event.body {
-            EventBody::Status { status, phase } => Some((status, phase)),
-            _ => None,
-        };
-        let ending = event.body.is_terminal().then(|| Ending::of(&data));
-        Ok(Self { key: event.key.clone(), kind, data: canonical_text(&data), ending, shows })
-    }
-
-    pub(super) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {
-        events.iter().map(Self::of).collect()
-    }
-}
+use crate::{Result, StoreError, ending, entry::Entry};
 
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -56,16 +21,18 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
     let (before, mut closed_at) = state(tx.sql, run)?;
     let mut last_seq = before;
     for entry in entries {
-        if stands(tx.sql, run, entry)? {
-            continue;
-        }
         if closed_at.is_some() {
+            if stands(tx.sql, run, entry)? {
+                continue;
+            }
             return Err(StoreError::RunClosed { run: run.clone(), key: entry.key.clone() });
         }
+        // Most keys are new, so they are looked for only where that turns out not to be so.
+        if !insert(tx, run, last_seq + 1, entry)? {
+            stands(tx.sql, run, entry)?;
+            continue;
+        }
         last_seq += 1;
-        tx.sql
-            .prepare_cached("INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute(params![run.as_str(), Uint(last_seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
         if let Some((status, phase)) = entry.shows {
             tx.sql.prepare_cached("UPDATE runs SET status = ?2, phase = ?3 WHERE id = ?1")?.execute(params![
                 run.as_str(),
@@ -126,6 +93,18 @@ fn state(sql: &Connection, run: &RunId) -> Result<(u64, Option<Timestamp>)> {
         })
         .optional()?
         .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
+}
+
+/// Says whether the entry's key was new.
+fn insert(tx: &Tx<'_>, run: &RunId, seq: u64, entry: &Entry) -> Result<bool> {
+    let inserted = tx
+        .sql
+        .prepare_cached(
+            "INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (run_id, key) DO NOTHING",
+        )?
+        .execute(params![run.as_str(), Uint(seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
+    Ok(inserted > 0)
 }
 
 /// Whether exactly this entry is already in the log.

@@ -8,7 +8,9 @@ impl From<DatabaseError> for StoreError {
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::Corrupt { detail } => Self::Corrupt { detail },
-            DatabaseError::NewerSchema { path, found, supported } => Self::NewerSchema { path, found, supported },
+            DatabaseError::NewerSchema { path, found, supported } => {
+                Self::NewerSchema { database: path.display().to_string(), found, supported }
+            }
             DatabaseError::UnsuitablePath { problem } => {
                 Self::InvalidArgument { argument: "the database path", problem }
             }

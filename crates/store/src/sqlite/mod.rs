@@ -35,26 +35,18 @@ mod transcript;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use tokio::sync::Semaphore;
-use windlass_core::time::Timestamp;
 pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
 use self::poll::Poller;
+pub use crate::clock::{Clock, system_clock};
 use crate::{Result, StoreError, watch::Watchers};
 
 /// A released migration is never edited; a change of the schema is a new file at the end of the list.
 const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_front_door.sql")];
-
-/// Where the store's times come from.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Options {
@@ -78,16 +70,6 @@ impl fmt::Debug for Options {
             .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
-}
-
-/// The system's clock.
-pub fn system_clock() -> Clock {
-    Arc::new(system_time)
-}
-
-fn system_time() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A [`Store`](crate::Store) in a SQLite file.

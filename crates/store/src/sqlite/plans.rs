@@ -6,14 +6,17 @@ use windlass_core::{
     ids::RunId,
 };
 
-use super::{
-    access::Tx,
-    blobs::Body,
-    columns::Json,
-    events::{self, Entry},
-    transcript,
-};
-use crate::{JournalledPlan, Result, StoreError};
+use super::{access::Tx, columns::Json, events, runs, transcript};
+use crate::{JournalledPlan, PlanBeginning, Result, StoreError, body::Body, entry::Entry};
+
+/// A turn on its way to the model.
+pub(super) struct Beginning {
+    pub(super) run: RunId,
+    pub(super) turn: u32,
+    pub(super) head: TranscriptHead,
+    pub(super) messages: Vec<Body>,
+    pub(super) events: Vec<Entry>,
+}
 
 /// A response on its way into the journal.
 pub(super) struct Response {
@@ -44,11 +47,16 @@ fn entered(sql: &Connection, run: &RunId, turn: u32) -> Result<Entered> {
     })
 }
 
-pub(super) fn find(sql: &Connection, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-    match entered(sql, run, turn)? {
-        Entered::Response(plan) => Ok(Some(*plan)),
-        Entered::Nothing | Entered::GivenUp => Ok(None),
+pub(super) fn begin(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
+    let Beginning { run, turn, head, messages, events } = beginning;
+    match entered(tx.sql, run, *turn)? {
+        Entered::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
+        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
+        Entered::Nothing => {}
     }
+    let head = transcript::append(tx, run, *head, messages)?.head;
+    events::append(tx, run, events)?;
+    Ok(PlanBeginning::Ask(head))
 }
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
@@ -56,6 +64,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<Journ
     if let Entered::Response(plan) = entered(tx.sql, run, turn)? {
         return Ok(Some(*plan));
     }
+    runs::require(tx.sql, run)?;
     tx.sql
         .prepare_cached("INSERT INTO plans (run_id, turn) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
         .execute(params![run.as_str(), turn])?;

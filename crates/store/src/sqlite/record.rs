@@ -9,13 +9,10 @@ use windlass_core::{
 
 use super::{
     access::Tx,
-    blobs::Body,
     columns::{Uint, Word},
-    conversation,
-    events::{self, Entry},
-    transcript,
+    conversation, events, transcript,
 };
-use crate::Result;
+use crate::{Result, body::Body, entry::Entry};
 
 /// A batch on its way into the store.
 pub(super) struct Batch {

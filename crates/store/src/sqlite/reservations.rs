@@ -9,6 +9,7 @@ use windlass_core::{
 
 use super::{
     access::Tx,
+    blobs,
     columns::{Hex, Json, Uint, Word},
     runs, sessions,
 };
@@ -16,14 +17,9 @@ use crate::{ReservedRun, Result, RunRow, StoreError, page};
 
 pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
     if let Some(row) = runs::get(tx.sql, &new.id)? {
-        let conflict = |field| Err(StoreError::RunExists { run: new.id.clone(), field });
-        return match () {
-            () if row.workspace != new.workspace => conflict("workspace"),
-            () if row.session != new.session => conflict("session"),
-            () if row.spec != new.spec => conflict("spec"),
-            () => Ok(row),
-        };
+        return new.same_as(row);
     }
+    blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
         sessions::begun(tx, &new.workspace, session, &input_preview)?;

@@ -4,50 +4,22 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
     envelope::TranscriptHead,
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
-    message::{Message, Role},
     run::{Phase, RunStatus},
     time::Timestamp,
 };
 
 use super::{
     access::Tx,
-    blobs::Body,
     columns::{Hex, Json, Uint, Word},
-    events::{self, Entry},
+    events,
     filter::Filter,
     sessions, transcript,
 };
 use crate::{
     NewRun, Result, RunFilter, RunPage, RunRow, StoreError,
+    opening::Opening,
     page::{self, Cursor},
 };
-
-/// A run on its way into the store.
-pub(super) struct Opening {
-    run: NewRun,
-    messages: Vec<Body>,
-    started: Entry,
-    input_preview: String,
-}
-
-impl Opening {
-    pub(super) fn of(run: NewRun) -> Result<Self> {
-        let Some(known) = run.messages.len().checked_sub(run.new_messages) else {
-            return Err(StoreError::InvalidArgument {
-                argument: "new_messages",
-                problem: format!("{} of {} messages cannot be new", run.new_messages, run.messages.len()),
-            });
-        };
-        let first_question = run.messages[known..].iter().find(|message| message.role == Role::User);
-        let input = first_question.map(Message::plain_text).unwrap_or_default();
-        Ok(Self {
-            messages: Body::all_of(&run.messages)?,
-            started: Entry::of(&run.started)?,
-            input_preview: page::preview(&input),
-            run,
-        })
-    }
-}
 
 pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;

@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
-    envelope::Labels,
     ids::{SessionId, WorkspaceId},
     time::Timestamp,
 };
 
 use super::{
     access::Tx,
+    blobs,
     columns::{Hex, Json, Uint},
     filter::Filter,
 };
@@ -18,32 +18,14 @@ use crate::{
 };
 
 pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
+    blobs::require(tx.sql, "spec", new.spec)?;
     insert(tx, new)?;
-    let row = require(tx.sql, &new.workspace, &new.id)?;
-    let differs =
-        |field| Err(StoreError::SessionExists { workspace: new.workspace.clone(), session: new.id.clone(), field });
-    if row.name != new.name {
-        return differs("name");
-    }
-    if row.spec != new.spec {
-        return differs("spec");
-    }
-    if row.metadata != new.metadata {
-        return differs("metadata");
-    }
-    Ok(row)
+    new.same_as(require(tx.sql, &new.workspace, &new.id)?)
 }
 
 /// The session, made if need be. It must not have ended.
 pub(super) fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
-    let new = NewSession {
-        workspace: workspace.clone(),
-        id: session.clone(),
-        name: None,
-        spec: None,
-        metadata: Labels::new(),
-    };
-    insert(tx, &new)?;
+    insert(tx, &NewSession::unnamed(workspace, session))?;
     let row = require(tx.sql, workspace, session)?;
     match row.status() {
         SessionStatus::Active => Ok(row),

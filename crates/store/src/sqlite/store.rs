@@ -13,26 +13,25 @@ use windlass_core::{
 use super::{
     SqliteStore,
     access::Tx,
-    blobs::{self, Body},
+    blobs,
     calls::{self, Outcome},
-    conversation,
-    events::{self, Entry},
-    keys, notes,
-    plans::{self, Response},
+    columns::Text,
+    conversation, events, keys, notes,
+    plans::{self, Beginning, Response},
     record::{self, Batch},
-    reservations,
-    runs::{self, Opening},
-    sessions, sweep, transcript,
+    reservations, runs, sessions, sweep, transcript,
 };
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
-    NewRun, NewSession, NoteRow, PlanCommit, RecordBatch, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow,
-    SessionFilter, SessionPage, SessionRow, Store, Swept,
+    NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
+    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body,
+    entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
+        plain::session(&session)?;
         self.parts.write(move |tx| sessions::create(tx, &session)).await
     }
 
@@ -72,6 +71,7 @@ impl Store for SqliteStore {
     }
 
     async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow> {
+        plain::run(&run)?;
         self.parts.ride(move |tx| reservations::reserve(tx, &run)).await
     }
 
@@ -104,19 +104,15 @@ impl Store for SqliteStore {
         self.parts.read(move |sql| transcript::load(sql, &run, head)).await
     }
 
-    async fn append_messages(
-        &self,
-        run: &RunId,
-        head: TranscriptHead,
-        messages: Vec<Message>,
-    ) -> Result<TranscriptHead> {
-        let (run, messages) = (run.clone(), Body::all_of(&messages)?);
-        self.parts.ride(move |tx| Ok(transcript::append(tx, &run, head, &messages)?.head)).await
-    }
-
-    async fn journalled_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-        let run = run.clone();
-        self.parts.read(move |sql| plans::find(sql, &run, turn)).await
+    async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {
+        let beginning = Beginning {
+            messages: Body::all_of(&begin.messages)?,
+            events: Entry::all_of(&begin.events)?,
+            run: begin.run,
+            turn: begin.turn,
+            head: begin.head,
+        };
+        self.parts.ride(move |tx| plans::begin(tx, &beginning)).await
     }
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
@@ -136,21 +132,23 @@ impl Store for SqliteStore {
         self.parts.ride(move |tx| plans::commit(tx, response)).await
     }
 
-    async fn claim_call(&self, run: &RunId, call: &CallId, dispatch: u32, idempotent: bool) -> Result<CallClaim> {
-        let (run, call) = (run.clone(), call.clone());
-        let claim = move |tx: &mut Tx<'_>| calls::claim(tx, &run, &call, dispatch, idempotent);
+    async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
+        let event = Entry::of(&claim.event)?;
+        let idempotent = claim.idempotent;
+        let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        if idempotent { self.parts.ride(claim).await } else { self.parts.write(claim).await }
+        if idempotent { self.parts.ride(work).await } else { self.parts.write(work).await }
     }
 
-    async fn finish_call(&self, call: FinishedCall) -> Result<()> {
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
         let outcome = Outcome {
             body: call.body.as_ref().map(Body::of).transpose()?,
             event: Entry::of(&call.event)?,
-            run: call.run,
-            call: call.call,
+            run: call.run.clone(),
+            call: call.call.clone(),
             dispatch: call.dispatch,
-            output: call.output,
+            output: Text::of(&call.output)?,
+            result_ref: call.output.result_ref,
         };
         self.parts.ride(move |tx| calls::finish(tx, &outcome)).await
     }
@@ -203,6 +201,7 @@ impl Store for SqliteStore {
     }
 
     async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
+        plain::key(&key)?;
         self.parts.write(move |tx| keys::create(tx, key)).await
     }
 
@@ -239,6 +238,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+        plain::note(key, text)?;
         let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
         self.parts.write(move |tx| notes::put(tx, &workspace, key, text)).await
     }

@@ -8,7 +8,7 @@ use windlass_core::{
 };
 
 use super::{Bench, cancelled, code, note, run_id};
-use crate::{CallClaim, CallSettlement, FinishedCall, Result};
+use crate::{CallClaim, CallSettlement, FinishedCall, NewClaim, Result};
 
 const ONCE: bool = false;
 const IDEMPOTENT: bool = true;
@@ -29,7 +29,7 @@ impl Script {
     }
 
     async fn claim(&self, call: &str, dispatch: u32, idempotent: bool) -> CallClaim {
-        self.bench.store.claim_call(&self.run, &CallId::new(call), dispatch, idempotent).await.unwrap()
+        self.bench.store.claim_call(new_claim(&self.run, call, dispatch, idempotent)).await.unwrap()
     }
 
     async fn settle(&self, call: &str, dispatch: u32) -> CallSettlement {
@@ -37,7 +37,7 @@ impl Script {
     }
 
     async fn finish(&self, call: &str, dispatch: u32, output: &ToolOutput) -> Result<()> {
-        self.bench.store.finish_call(self.finished(call, dispatch, output)).await
+        self.bench.store.finish_call(&self.finished(call, dispatch, output)).await
     }
 
     fn finished(&self, call: &str, dispatch: u32, output: &ToolOutput) -> FinishedCall {
@@ -55,6 +55,11 @@ impl Script {
         let keys = self.bench.keys(&self.run).await;
         keys.iter().filter(|(_, key)| *key == format!("result/{call}")).count()
     }
+}
+
+pub(crate) fn new_claim(run: &RunId, call: &str, dispatch: u32, idempotent: bool) -> NewClaim {
+    let event = note(&format!("begin/{call}"), "it begins");
+    NewClaim { run: run.clone(), call: CallId::new(call), dispatch, idempotent, event }
 }
 
 fn result_event(call: &str, output: &ToolOutput) -> NewEvent {
@@ -132,11 +137,12 @@ pub(crate) async fn finishing_stores_the_output_its_body_and_its_event(bench: Be
     let reference = BlobRef { digest: windlass_core::canonical::Digest::of_json(&body), bytes: text.len() as u64 };
     let output = ToolOutput::new(CallStatus::Ok).with_result(body.clone(), reference, 0);
     let finished = FinishedCall { body: Some(body), ..script.finished("c", 1, &output) };
-    store.finish_call(finished.clone()).await.unwrap();
+    store.finish_call(&finished).await.unwrap();
     assert_eq!(store.blob(&reference.digest).await.unwrap().unwrap().to_string(), text);
     assert_eq!((script.claim("c", 1, ONCE).await, script.settle("c", 1).await), done(&output));
     let log = script.bench.log(&script.run).await;
-    assert_eq!((log.len(), log[1].body().unwrap()), (2, finished.event.body));
+    let keys: Vec<&str> = log.iter().map(|event| event.key.as_str()).collect();
+    assert_eq!((keys, log[2].body().unwrap()), (vec!["started", "begin/c", "result/c"], finished.event.body));
 }
 
 pub(crate) async fn finishing_twice_is_finishing_once(bench: Bench) {
@@ -168,7 +174,7 @@ pub(crate) async fn a_body_must_match_its_reference(bench: Bench) {
     let missing = BlobRef { digest: windlass_core::canonical::Digest::ZERO, bytes: 1 };
     let with_ref = |reference| ToolOutput { result_ref: Some(reference), ..ToolOutput::new(CallStatus::Ok) };
     let another_body = FinishedCall { body: Some(json!("other")), ..script.finished("c", 1, &with_ref(stored)) };
-    assert_eq!(code(store.finish_call(another_body).await), "STO0011");
+    assert_eq!(code(store.finish_call(&another_body).await), "STO0011");
     assert_eq!(code(script.finish("c", 1, &with_ref(missing)).await), "STO0011");
     assert_eq!(script.events_of("c").await, 0);
     script.finish("c", 1, &with_ref(stored)).await.unwrap();
@@ -185,7 +191,7 @@ pub(crate) async fn a_call_needs_a_claim_and_a_run(bench: Bench) {
     assert_eq!(code(script.finish("c", 3, &output(json!(1))).await), "STO0012");
 
     let nobody = RunId::new("nobody");
-    assert_eq!(code(store.claim_call(&nobody, &call, 1, ONCE).await), "STO0001");
+    assert_eq!(code(store.claim_call(new_claim(&nobody, "c", 1, ONCE)).await), "STO0001");
     assert_eq!(code(store.settle_call(&nobody, &call, 1).await), "STO0001");
 
     store.append_events(&script.run, vec![cancelled("end")]).await.unwrap();

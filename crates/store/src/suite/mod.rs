@@ -23,6 +23,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use futures_util::future::BoxFuture;
 use windlass_core::{
     canonical::Digest,
     envelope::{Extra, Labels, TokenUsage, TranscriptHead},
@@ -33,13 +34,13 @@ use windlass_core::{
     time::{Millis, Timestamp},
 };
 
-use crate::{NewRun, RecordBatch, Result, Store, StoreError};
+use crate::{NewRun, PlanBegin, PlanBeginning, RecordBatch, Result, Store, StoreError};
 
 /// An empty store with a clock that stands still until a test moves it.
 pub(crate) struct Bench {
     pub(crate) store: Arc<dyn Store>,
     /// Opens the same database once more, as another process would.
-    pub(crate) another: Box<dyn Fn() -> Arc<dyn Store> + Send + Sync>,
+    pub(crate) another: Box<dyn Fn() -> BoxFuture<'static, Arc<dyn Store>> + Send + Sync>,
     pub(crate) clock: Arc<AtomicU64>,
 }
 
@@ -52,6 +53,20 @@ impl Bench {
     /// Opens a run that asks "hello".
     pub(crate) async fn open(&self, run: &RunId) -> TranscriptHead {
         self.store.open_run(new_run(run, &["hello"])).await.unwrap()
+    }
+
+    /// Appends messages as the beginning of some turn does.
+    pub(crate) async fn append(
+        &self,
+        run: &RunId,
+        head: TranscriptHead,
+        messages: Vec<Message>,
+    ) -> Result<TranscriptHead> {
+        let begin = PlanBegin { run: run.clone(), turn: u32::MAX, head, messages, events: Vec::new() };
+        match self.store.begin_plan(begin).await? {
+            PlanBeginning::Ask(head) => Ok(head),
+            PlanBeginning::Journalled(plan) => panic!("nobody answered that turn: {plan:?}"),
+        }
     }
 
     pub(crate) async fn log(&self, run: &RunId) -> Vec<Event> {
@@ -120,8 +135,6 @@ pub(crate) fn cancelled(key: &str) -> NewEvent {
         tool_calls: 0,
         active_ms: Millis(5),
         usage: TokenUsage::default(),
-        model: None,
-        structured_output: None,
     };
     NewEvent::new(key, body)
 }
@@ -179,7 +192,8 @@ macro_rules! store_suite {
                 a_use_is_noted_once_a_minute;
             notes: a_note_is_replaced_by_its_key,
                 a_search_wants_every_word;
-            plans: a_response_is_journalled_with_its_message_and_events,
+            plans: a_turn_begins_with_what_happened_since_the_last_one,
+                a_response_is_journalled_with_its_message_and_events,
                 a_repeat_returns_the_first_response,
                 a_turn_that_was_given_up_takes_no_late_response,
                 a_turn_that_has_its_response_is_settled_with_it,
@@ -243,7 +257,7 @@ macro_rules! store_suite {
                 $(
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $case() {
-                        $crate::suite::$concern::$case($bench()).await;
+                        $crate::suite::$concern::$case($bench().await).await;
                     }
                 )+
             }

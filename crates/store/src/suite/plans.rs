@@ -7,7 +7,7 @@ use windlass_core::{
 };
 
 use super::{Bench, code, head_of, note, run_id, started};
-use crate::{JournalledPlan, PlanCommit};
+use crate::{JournalledPlan, PlanBegin, PlanBeginning, PlanCommit};
 
 pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCommit {
     let notes = vec![PlannerNote { text: text.to_owned(), labels: Default::default() }];
@@ -29,18 +29,49 @@ pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCom
     }
 }
 
+/// What the journal holds for a turn that somebody wants to begin.
+async fn in_journal(bench: &Bench, run: &RunId, turn: u32) -> Option<JournalledPlan> {
+    let head = bench.store.run(run).await.unwrap().unwrap().head;
+    let begin = PlanBegin { run: run.clone(), turn, head, messages: Vec::new(), events: Vec::new() };
+    match bench.store.begin_plan(begin).await.unwrap() {
+        PlanBeginning::Journalled(plan) => Some(*plan),
+        PlanBeginning::Ask(_) => None,
+    }
+}
+
+pub(crate) async fn a_turn_begins_with_what_happened_since_the_last_one(bench: Bench) {
+    let run = run_id();
+    let head = bench.open(&run).await;
+    let begin = PlanBegin {
+        run: run.clone(),
+        turn: 1,
+        head,
+        messages: vec![Message::user("and?")],
+        events: vec![note("news", "x")],
+    };
+    let asked = PlanBeginning::Ask(head_of(&[Message::user("hello"), Message::user("and?")]));
+    assert_eq!(bench.store.begin_plan(begin.clone()).await.unwrap(), asked);
+    assert_eq!(bench.store.begin_plan(begin.clone()).await.unwrap(), asked, "a repeat writes nothing");
+    assert_eq!(bench.keys(&run).await, [(1, "started".into()), (2, "news".into())]);
+
+    let other = PlanBegin { events: vec![note("news", "y")], ..begin.clone() };
+    assert_eq!(code(bench.store.begin_plan(other).await), "STO0004");
+    bench.store.settle_plan(&run, 1).await.unwrap();
+    assert_eq!(code(bench.store.begin_plan(begin).await), "STO0014", "nobody waits for the answer");
+}
+
 pub(crate) async fn a_response_is_journalled_with_its_message_and_events(bench: Bench) {
     let run = run_id();
     let opened = bench.open(&run).await;
-    assert_eq!(bench.store.journalled_plan(&run, 1).await.unwrap(), None);
+    assert_eq!(in_journal(&bench, &run, 1).await, None);
     let commit = response(&run, opened, "hi");
     let journalled = bench.store.commit_plan(commit.clone()).await.unwrap();
 
     let messages = [Message::user("hello"), Message::assistant("hi")];
     let output = PlanActivityOutput { head: head_of(&messages), ..commit.output };
     assert_eq!(journalled, JournalledPlan { output });
-    assert_eq!(bench.store.journalled_plan(&run, 1).await.unwrap(), Some(journalled.clone()));
-    assert_eq!(bench.store.journalled_plan(&run, 2).await.unwrap(), None);
+    assert_eq!(in_journal(&bench, &run, 1).await, Some(journalled.clone()));
+    assert_eq!(in_journal(&bench, &run, 2).await, None);
     assert_eq!(bench.store.transcript(&run, journalled.output.head).await.unwrap(), messages);
     assert_eq!(bench.keys(&run).await, [(1, "started".into()), (2, "plan/1".into())]);
 }
@@ -68,7 +99,7 @@ pub(crate) async fn a_refused_response_leaves_nothing_behind(bench: Bench) {
     assert_eq!(code(bench.store.commit_plan(taken_key).await), "STO0004");
     assert_eq!(code(bench.store.commit_plan(response(&RunId::new("nobody"), opened, "hi")).await), "STO0001");
 
-    assert_eq!(bench.store.journalled_plan(&run, 1).await.unwrap(), None);
+    assert_eq!(in_journal(&bench, &run, 1).await, None);
     let row = bench.store.run(&run).await.unwrap().unwrap();
     assert_eq!((row.head, row.last_seq), (opened, 1));
 }
@@ -79,8 +110,8 @@ pub(crate) async fn a_turn_that_was_given_up_takes_no_late_response(bench: Bench
     assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), None);
     assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), None);
     assert_eq!(code(bench.store.commit_plan(response(&run, opened, "too late")).await), "STO0014");
-    assert_eq!(bench.store.journalled_plan(&run, 1).await.unwrap(), None);
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().head, opened, "nothing was written");
+    assert_eq!(code(bench.store.settle_plan(&RunId::new("nobody"), 1).await), "STO0001");
 }
 
 pub(crate) async fn a_turn_that_has_its_response_is_settled_with_it(bench: Bench) {

@@ -122,6 +122,15 @@ pub(crate) async fn reserving_again_changes_nothing(bench: Bench) {
     for other in others {
         assert_eq!(code(bench.store.reserve_run(other).await), "STO0002");
     }
+    let nonsense = [
+        ReservedRun { spec: Some(Digest::ZERO), ..reserved("run-2", "q") },
+        ReservedRun { name: Some("\0".to_owned()), ..reserved("run-2", "q") },
+    ];
+    for nonsense in nonsense {
+        assert_eq!(code(bench.store.reserve_run(nonsense).await), "STO0011");
+    }
+    let odd = bench.store.reserve_run(reserved("run-2", "a\0b")).await.unwrap();
+    assert_eq!(odd.input_preview, "a\u{FFFD}b");
 }
 
 pub(crate) async fn a_reservation_must_fit_its_run(bench: Bench) {

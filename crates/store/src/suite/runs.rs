@@ -53,7 +53,7 @@ pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: B
 pub(crate) async fn opening_again_returns_the_first_head(bench: Bench) {
     let run = run_id();
     let opened = bench.open(&run).await;
-    let grown = bench.store.append_messages(&run, opened, vec![Message::assistant("hi")]).await.unwrap();
+    let grown = bench.append(&run, opened, vec![Message::assistant("hi")]).await.unwrap();
     bench.at(99);
     // The conversation the second attempt starts from may have grown; the first attempt's stands.
     assert_eq!(bench.store.open_run(new_run(&run, &["something else"])).await.unwrap(), opened);

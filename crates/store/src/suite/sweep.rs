@@ -11,8 +11,8 @@ use windlass_core::{
 };
 
 use super::{
-    Bench, batch, endings::result, new_run, note, plans, reservations::reserved, session, session_rows::new_session,
-    workspace,
+    Bench, batch, calls::new_claim, endings::result, new_run, note, plans, reservations::reserved, session,
+    session_rows::new_session, workspace,
 };
 use crate::{CallClaim, FinishedCall, NewRun, NewSession, RecordBatch, ReservedRun, Retention, Swept};
 
@@ -29,7 +29,7 @@ async fn finished_run(bench: &Bench, new: NewRun, answer: &str) -> RunId {
     let mut plan = plans::response(&run, head, answer);
     plan.events = vec![note("plan", answer)];
     let head = store.commit_plan(plan).await.unwrap().output.head;
-    assert_eq!(store.claim_call(&run, &call, 1, true).await.unwrap(), CallClaim::Execute { again: false });
+    assert_eq!(store.claim_call(new_claim(&run, "c", 1, true)).await.unwrap(), CallClaim::Execute { again: false });
     let finished = FinishedCall {
         run: run.clone(),
         call,
@@ -38,7 +38,7 @@ async fn finished_run(bench: &Bench, new: NewRun, answer: &str) -> RunId {
         body: Some(tool_result(&run)),
         event: note("tool", "x"),
     };
-    store.finish_call(finished).await.unwrap();
+    store.finish_call(&finished).await.unwrap();
     let last = RecordBatch {
         events: vec![result(answer)],
         status: RunStatus::Completed,
@@ -73,12 +73,11 @@ pub(crate) async fn old_runs_go_with_everything_they_had(bench: Bench) {
     bench.at(9 * DAY);
     assert_eq!(sweep(&bench, DAY).await, Swept::default(), "closed at that time is not closed before it");
     // Question, answer, tool result and spec.
-    assert_eq!(sweep(&bench, 2 * DAY).await, Swept { runs: 1, events: 4, sessions: 0, blobs: 4, more: false });
+    assert_eq!(sweep(&bench, 2 * DAY).await, Swept { runs: 1, events: 5, sessions: 0, blobs: 4, more: false });
     assert_eq!(sweep(&bench, 2 * DAY).await, Swept::default());
 
     assert_eq!(store.run(&old).await.unwrap(), None);
     assert_eq!(bench.log(&old).await, []);
-    assert_eq!(store.journalled_plan(&old, 1).await.unwrap(), None);
     assert_eq!(store.final_text(&old).await.unwrap(), None);
     for body in [json!("spec"), tool_result(&old), json!(Message::user("old question"))] {
         assert!(!stored(&bench, &body).await, "{body}");
@@ -101,7 +100,7 @@ pub(crate) async fn what_is_still_referred_to_stays(bench: Bench) {
     bench.store.create_session(NewSession { spec: Some(spec), ..new_session("chat") }).await.unwrap();
     let open = RunId::new("open");
     let head = bench.store.open_run(new_run(&open, &["a common question"])).await.unwrap();
-    let head = bench.store.append_messages(&open, head, vec![Message::assistant("a common answer")]).await.unwrap();
+    let head = bench.append(&open, head, vec![Message::assistant("a common answer")]).await.unwrap();
     bench.at(9 * DAY);
     let swept = sweep(&bench, 8 * DAY).await;
     assert_eq!((swept.runs, swept.blobs), (1, 1), "only the tool's result was nobody else's");

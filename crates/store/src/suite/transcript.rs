@@ -11,7 +11,7 @@ fn messages(texts: &[&str]) -> Vec<Message> {
 pub(crate) async fn messages_are_appended_after_the_head(bench: Bench) {
     let run = run_id();
     let head = bench.open(&run).await;
-    let head = bench.store.append_messages(&run, head, messages(&["b", "c"])).await.unwrap();
+    let head = bench.append(&run, head, messages(&["b", "c"])).await.unwrap();
     let all = messages(&["hello", "b", "c"]);
     assert_eq!(head, head_of(&all));
     assert_eq!(bench.store.transcript(&run, head).await.unwrap(), all);
@@ -21,28 +21,28 @@ pub(crate) async fn messages_are_appended_after_the_head(bench: Bench) {
 pub(crate) async fn a_repeat_at_an_older_head_is_harmless(bench: Bench) {
     let run = run_id();
     let opened = bench.open(&run).await;
-    let after_b = bench.store.append_messages(&run, opened, messages(&["b"])).await.unwrap();
-    let after_c = bench.store.append_messages(&run, after_b, messages(&["c"])).await.unwrap();
-    assert_eq!(bench.store.append_messages(&run, opened, messages(&["b"])).await.unwrap(), after_b);
-    assert_eq!(bench.store.append_messages(&run, opened, messages(&["b", "c"])).await.unwrap(), after_c);
-    assert_eq!(bench.store.append_messages(&run, after_b, Vec::new()).await.unwrap(), after_b);
+    let after_b = bench.append(&run, opened, messages(&["b"])).await.unwrap();
+    let after_c = bench.append(&run, after_b, messages(&["c"])).await.unwrap();
+    assert_eq!(bench.append(&run, opened, messages(&["b"])).await.unwrap(), after_b);
+    assert_eq!(bench.append(&run, opened, messages(&["b", "c"])).await.unwrap(), after_c);
+    assert_eq!(bench.append(&run, after_b, Vec::new()).await.unwrap(), after_b);
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().head, after_c);
 }
 
 pub(crate) async fn a_longer_repeat_adds_what_is_missing(bench: Bench) {
     let run = run_id();
     let opened = bench.open(&run).await;
-    bench.store.append_messages(&run, opened, messages(&["b"])).await.unwrap();
-    let head = bench.store.append_messages(&run, opened, messages(&["b", "c"])).await.unwrap();
+    bench.append(&run, opened, messages(&["b"])).await.unwrap();
+    let head = bench.append(&run, opened, messages(&["b", "c"])).await.unwrap();
     assert_eq!(bench.store.transcript(&run, head).await.unwrap(), messages(&["hello", "b", "c"]));
 }
 
 pub(crate) async fn another_message_in_the_same_place_is_refused(bench: Bench) {
     let run = run_id();
     let opened = bench.open(&run).await;
-    let head = bench.store.append_messages(&run, opened, messages(&["b", "c"])).await.unwrap();
+    let head = bench.append(&run, opened, messages(&["b", "c"])).await.unwrap();
     for other in [messages(&["x"]), messages(&["b", "x", "d"])] {
-        assert_eq!(code(bench.store.append_messages(&run, opened, other).await), "STO0003");
+        assert_eq!(code(bench.append(&run, opened, other).await), "STO0003");
     }
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().head, head);
 }
@@ -56,19 +56,19 @@ pub(crate) async fn a_head_that_is_not_the_transcripts_is_refused(bench: Bench) 
         head_of(&messages(&["hello", "b"])),
     ];
     for stranger in strangers {
-        assert_eq!(code(bench.store.append_messages(&run, stranger, messages(&["x"])).await), "STO0003");
-        assert_eq!(code(bench.store.append_messages(&run, stranger, Vec::new()).await), "STO0003");
+        assert_eq!(code(bench.append(&run, stranger, messages(&["x"])).await), "STO0003");
+        assert_eq!(code(bench.append(&run, stranger, Vec::new()).await), "STO0003");
         assert_eq!(code(bench.store.transcript(&run, stranger).await), "STO0003");
     }
     let nobody = RunId::new("nobody");
-    assert_eq!(code(bench.store.append_messages(&nobody, TranscriptHead::default(), Vec::new()).await), "STO0001");
+    assert_eq!(code(bench.append(&nobody, TranscriptHead::default(), Vec::new()).await), "STO0001");
     assert_eq!(code(bench.store.transcript(&nobody, TranscriptHead::default()).await), "STO0001");
 }
 
 pub(crate) async fn an_older_head_reads_the_older_transcript(bench: Bench) {
     let run = run_id();
     let opened = bench.open(&run).await;
-    bench.store.append_messages(&run, opened, messages(&["b"])).await.unwrap();
+    bench.append(&run, opened, messages(&["b"])).await.unwrap();
     assert_eq!(bench.store.transcript(&run, opened).await.unwrap(), messages(&["hello"]));
     assert_eq!(bench.store.transcript(&run, TranscriptHead::default()).await.unwrap(), []);
 }

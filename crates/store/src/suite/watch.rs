@@ -46,7 +46,7 @@ pub(crate) async fn other_writes_of_a_run_wake_too(bench: Bench) {
 
 pub(crate) async fn writes_of_another_process_wake_too(bench: Bench) {
     let run = run_id();
-    let other = (bench.another)();
+    let other = (bench.another)().await;
     let mut watch = other.watch(&run);
     bench.open(&run).await;
     woken(other.as_ref(), &run, &mut watch, 1).await;

@@ -79,7 +79,7 @@ pub(super) fn invalid_input(_: Sdk) -> Value {
     let facts = json!({
         "called": [],
         "outcome": [{"name": "add", "ok": false}],
-        "told": {"kind": "tool_input_invalid", "constraints": ["required", "type"]},
+        "told": {"kind": "tool_input_invalid", "missing": ["b"], "wrong": ["/a", "/b"]},
     });
     with(facts, log(&types))
 }

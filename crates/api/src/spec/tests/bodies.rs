@@ -110,7 +110,7 @@ fn guards_and_settings_have_ranges() {
         (
             "outputSchema",
             json!({"schema": {"x": "y".repeat(33_000)}}),
-            Some("outputSchema: is 33021 bytes of JSON; send at most 32768"),
+            Some("outputSchema: is 33019 bytes of JSON; send at most 32768"),
         ),
         ("supervisor", json!(false), None),
         ("supervisor", json!(true), Some("supervisor: is not available on this server; leave it out or send false")),
@@ -139,7 +139,7 @@ fn metadata_is_small_and_flat() {
         (json!({"a b": "x"}), Some("metadata.a b: a key has 1 to 64 characters of A-Z a-z 0-9 . _ -")),
         (json!("x"), Some("metadata: must be an object")),
         (many, Some("metadata: has 17 entries; send at most 16")),
-        (heavy, Some("metadata: is 12471 bytes of JSON; send at most 4096")),
+        (heavy, Some("metadata: is 12423 bytes of JSON; send at most 4096")),
     ];
     for (value, expected) in cases {
         assert_eq!(complaint(&with("metadata", value.clone())).as_deref(), expected, "{value}");

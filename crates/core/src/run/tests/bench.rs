@@ -234,6 +234,9 @@ pub(super) fn words(event: &EventBody) -> String {
         EventBody::LoopDetected { consecutive_count, hard_cutoff, .. } => {
             format!("loop of {consecutive_count}{}", if *hard_cutoff { ", cut off" } else { "" })
         }
+        EventBody::ToolBudgetExceeded { tool, max_calls, call_index } => {
+            format!("{tool} budget {max_calls}, attempt {call_index}")
+        }
         EventBody::AwaitOpened { item } => format!("{} opened", item.id),
         EventBody::AwaitClosed { await_id, outcome, .. } => format!("{await_id} {}", word(outcome)),
         EventBody::LocalToolCall { tool_use_id, .. } => format!("{tool_use_id} handed out"),

@@ -61,6 +61,40 @@ fn the_nudge_can_be_told_from_what_people_say() {
     assert_eq!(*message, nudge);
 }
 
+#[test]
+fn a_call_above_its_budget_gets_a_result_first_and_then_an_event() {
+    let budgets = |budgets: serde_json::Value| json!({"guards": {"toolBudgets": budgets}});
+    let recalls = |agent: serde_json::Value| {
+        let mut bench = bench(json!({}), agent);
+        bench.turn(&[("read", json!(1)), ("read", json!(2)), ("read", json!(3))]);
+        bench.log()
+    };
+    assert_eq!(
+        recalls(budgets(json!({"read": {"maxCalls": 1}}))),
+        [
+            "call-0-1 not admitted: tool_budget_exceeded",
+            "call-0-1 refused tool_budget_exceeded",
+            "read budget 1, attempt 2",
+            "call-0-2 not admitted: tool_budget_exceeded",
+            "call-0-2 refused tool_budget_exceeded",
+            "read budget 1, attempt 3",
+        ]
+    );
+    assert!(recalls(budgets(json!({}))).is_empty());
+}
+
+#[test]
+fn without_the_loop_guard_the_turns_with_tools_still_end() {
+    let mut bench = bench(json!({"maxToolTurns": 8}), json!({"guards": {"loopDetection": false}}));
+    for turn in 0..8 {
+        bench.turn(&[("read", json!({"page": 1}))]);
+        bench.dispatch();
+        bench.ok(&format!("call-{turn}-0"));
+    }
+    let last = bench.begin().input;
+    assert_eq!(last.finalize.map(|end| end.reason), Some(FinalizeReason::ToolTurns));
+}
+
 /// What becomes of the calls of one batch, by call order.
 #[derive(Clone, Copy)]
 enum End {

@@ -14,6 +14,7 @@ use std::{
     },
 };
 
+use futures_util::{FutureExt as _, future::ready};
 use tempfile::TempDir;
 use windlass_core::time::Timestamp;
 
@@ -33,11 +34,11 @@ mod suite_when_riding {
     store_suite!(crate::sqlite::tests::riding_bench);
 }
 
-fn bench() -> Bench {
+async fn bench() -> Bench {
     bench_of(|path, clock| SqliteStore::open(Options { clock, ..Options::new(path) }).unwrap())
 }
 
-fn riding_bench() -> Bench {
+async fn riding_bench() -> Bench {
     bench_of(|path, clock| {
         let database = Database::open(windlass_sqlite::Options::new(path)).unwrap();
         SqliteStore::on(database, clock, Ack::Written).unwrap()
@@ -54,7 +55,12 @@ fn bench_of(open: impl Fn(PathBuf, Clock) -> SqliteStore + Send + Sync + 'static
             Arc::new(open(file(&directory), Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)))))
         }
     };
-    Bench { store: open(), another: Box::new(open), clock }
+    let store = open();
+    let another = move || {
+        let store = open();
+        ready(store).boxed()
+    };
+    Bench { store, another: Box::new(another), clock }
 }
 
 fn file(directory: &TempDir) -> PathBuf {

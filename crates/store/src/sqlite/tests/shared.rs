@@ -19,10 +19,11 @@ use windlass_sqlite::{Database, Faults};
 
 use super::{super::Ack, file};
 use crate::{
-    FinishedCall, Result, Store,
+    FinishedCall, PlanBegin, Result, Store,
     sqlite::SqliteStore,
     suite::{
-        batch, code, keys::new_key, new_run, note, plans::response, reservations::reserved, run_id, session, workspace,
+        batch, calls::new_claim, code, keys::new_key, new_run, note, plans::response, reservations::reserved, run_id,
+        session, workspace,
     },
 };
 
@@ -106,16 +107,18 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         body: None,
         event: note("result", "x"),
     };
+    let messages = vec![Message::assistant("hi")];
+    let begin = PlanBegin { run: run.clone(), turn: 1, head, messages, events: Vec::new() };
     let rode = [
         ("open_run", opening),
-        ("append_messages", shared.write(store.append_messages(&run, head, vec![Message::assistant("hi")])).await.1),
+        ("begin_plan", shared.write(store.begin_plan(begin)).await.1),
         ("append_events", shared.write(store.append_events(&run, vec![note("a", "x")])).await.1),
         ("record", shared.write(store.record(batch(&run, head))).await.1),
         ("commit_plan", shared.write(store.commit_plan(response(&run, head, "hi"))).await.1),
         ("settle_plan", shared.write(store.settle_plan(&run, 2)).await.1),
-        ("claim of a repeatable call", shared.write(store.claim_call(&run, &CallId::new("any"), 1, true)).await.1),
-        ("claim of a call that runs once", shared.write(store.claim_call(&run, &call, 1, false)).await.1),
-        ("finish_call", shared.write(store.finish_call(finished)).await.1),
+        ("claim of a repeatable call", shared.write(store.claim_call(new_claim(&run, "any", 1, true))).await.1),
+        ("claim of a call that runs once", shared.write(store.claim_call(new_claim(&run, "once", 1, false))).await.1),
+        ("finish_call", shared.write(store.finish_call(&finished)).await.1),
         ("settle_call", shared.write(store.settle_call(&run, &CallId::new("any"), 1)).await.1),
         ("reserve_run", shared.write(store.reserve_run(reserved("run-2", "hello"))).await.1),
         ("put_blob", shared.write(store.put_blob(json!("body"))).await.1),

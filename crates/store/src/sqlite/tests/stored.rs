@@ -13,7 +13,7 @@ use windlass_core::{
 use super::{file, open};
 use crate::{
     ErrorKind, FinishedCall, Store, StoreError,
-    suite::{code, new_run, note, run_id, workspace},
+    suite::{calls::new_claim, code, new_run, note, run_id, workspace},
 };
 
 /// A shell on the store's database.
@@ -42,7 +42,7 @@ async fn a_late_outcome_is_kept_for_people() {
     let store = open(&file(&directory));
     store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
     let call = CallId::new("c");
-    store.claim_call(&run_id(), &call, 1, false).await.unwrap();
+    store.claim_call(new_claim(&run_id(), "c", 1, false)).await.unwrap();
     store.settle_call(&run_id(), &call, 1).await.unwrap();
     for outcome in [CallStatus::Ok, CallStatus::Failed] {
         let late = FinishedCall {
@@ -53,7 +53,7 @@ async fn a_late_outcome_is_kept_for_people() {
             body: None,
             event: note("result/c", "late"),
         };
-        store.finish_call(late).await.unwrap();
+        store.finish_call(&late).await.unwrap();
     }
     let row: (String, Option<String>, String) = shell(&directory)
         .query_row("SELECT state, output, late_output FROM tool_calls", [], |row| {

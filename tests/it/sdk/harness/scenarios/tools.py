@@ -93,7 +93,8 @@ def invalid_input(world):
     result = world.client().run_agent(**agent("misfit", tools=[adder(called.append)]), prompt="?")
     outcome = payloads(result.events, "tool_result", "name", "ok")
     told = json.loads(result.text.removeprefix("ERROR: "))
-    told = {"kind": told["kind"], "constraints": sorted(issue["constraint"] for issue in told["hint"]["issues"])}
+    hint = told["hint"]
+    told = {"kind": told["kind"], "missing": hint["missingFields"], "wrong": sorted(issue["field"] for issue in hint["issues"])}
     return {"called": called, "outcome": outcome, "told": told, **log(result.events)}
 
 

@@ -4,83 +4,49 @@
 //! an IEEE double holds exactly; an integer beyond that range is written with all its digits instead of being rounded,
 //! because two different amounts must never share a digest.
 
+mod key;
+mod serializer;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use self::serializer::Canonical;
+
 /// The canonical bytes of a JSON value.
 pub fn to_bytes(value: &Value) -> Vec<u8> {
-    let mut out = String::new();
-    write_value(&mut out, value);
-    out.into_bytes()
+    // Keys are strings and numbers are finite, so nothing in it can be refused.
+    bytes_of(value).unwrap_or_default()
 }
 
 /// The canonical bytes of anything that serialises to JSON.
 pub fn bytes_of<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
-    Ok(to_bytes(&serde_json::to_value(value)?))
+    text_of(value).map(String::into_bytes)
 }
 
-fn write_value(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => write_number(out, number),
-        Value::String(text) => write_string(out, text),
-        Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_value(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(fields) => {
-            let mut keys: Vec<&String> = fields.keys().collect();
-            keys.sort_unstable_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
-            out.push('{');
-            for (index, key) in keys.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_string(out, key);
-                out.push(':');
-                write_value(out, &fields[key]);
-            }
-            out.push('}');
-        }
-    }
+/// As [`bytes_of`], as text.
+pub fn text_of<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
+    let mut out = String::with_capacity(256);
+    value.serialize(Canonical::new(&mut out))?;
+    Ok(out)
 }
 
-fn write_number(out: &mut String, number: &serde_json::Number) {
-    if number.is_i64() || number.is_u64() {
-        out.push_str(&number.to_string());
-    } else {
-        // serde_json holds only finite doubles besides integers.
-        out.push_str(ryu_js::Buffer::new().format_finite(number.as_f64().unwrap_or_default()));
-    }
+/// As [`text_of`], for something that serialises to an object, without one of its keys.
+pub fn text_without<T: Serialize + ?Sized>(key: &'static str, value: &T) -> Result<String, serde_json::Error> {
+    let mut out = String::with_capacity(256);
+    value.serialize(Canonical::without(key, &mut out))?;
+    Ok(out)
 }
 
-fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            c if c < '\u{20}' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+/// The canonical form of JSON text.
+pub fn rewrite(json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = String::with_capacity(json.len());
+    let mut text = serde_json::Deserializer::from_slice(json);
+    serde_transcode::transcode(&mut text, Canonical::new(&mut out))?;
+    text.end()?;
+    Ok(out.into_bytes())
 }
 
 /// A SHA-256 digest, written as 64 lower-case hex digits.
@@ -209,7 +175,80 @@ mod tests {
         })
     }
 
+    /// As an envelope has it: fields out of order, and keys of a newer build among them.
+    #[derive(Serialize)]
+    struct Mixed<'a> {
+        zeta: &'a Value,
+        alpha: Option<&'a str>,
+        #[serde(flatten)]
+        extra: &'a Value,
+        beta: (u8, f64, char),
+        variants: [Variant<'a>; 4],
+        by_number: std::collections::BTreeMap<i32, bool>,
+    }
+
+    #[derive(Serialize)]
+    enum Variant<'a> {
+        Unit,
+        Newtype(&'a Value),
+        Tuple(i8, &'a str),
+        Struct { second: u64, first: &'a str },
+    }
+
+    #[test]
+    fn a_key_that_comes_twice_has_its_last_value_as_a_map_would() {
+        #[derive(Serialize)]
+        struct Twice {
+            known: u8,
+            #[serde(flatten)]
+            extra: Value,
+        }
+        let twice = Twice { known: 1, extra: json!({"known": 2, "a": 0}) };
+        assert_eq!(text_of(&twice).unwrap(), r#"{"a":0,"known":2}"#);
+        assert_eq!(rewrite(br#"{"known":1,"a":0,"known":2}"#).unwrap(), br#"{"a":0,"known":2}"#);
+    }
+
+    #[test]
+    fn a_key_can_be_left_out_of_the_outermost_object() {
+        let value = json!({"type": "a", "inner": {"type": "b"}, "z": 1});
+        assert_eq!(text_without("type", &value).unwrap(), r#"{"inner":{"type":"b"},"z":1}"#);
+        assert_eq!(text_without("type", &json!({"type": 1})).unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        let odd = std::collections::BTreeMap::from([((1, 2), 3)]);
+        assert!(bytes_of(&odd).is_err());
+        for text in ["", "{", "1 2", "{\"a\":1,}", "nul"] {
+            assert!(rewrite(text.as_bytes()).is_err(), "{text}");
+        }
+        assert_eq!(text_of(&f64::NAN).unwrap(), "null");
+    }
+
     proptest! {
+        #[test]
+        fn types_are_written_as_their_values_are(value in any_json(), text in ".*", extra in any_json()) {
+            let extra = if extra.is_object() { extra } else { json!({ "extra": extra }) };
+            let variants = [
+                Variant::Unit,
+                Variant::Newtype(&value),
+                Variant::Tuple(-3, &text),
+                Variant::Struct { second: u64::MAX, first: &text },
+            ];
+            let by_number = [(-1, true), (10, false), (2, true)].into();
+            let mixed = Mixed {
+                zeta: &value,
+                alpha: Some(&text),
+                extra: &extra,
+                beta: (7, 0.1, '\u{1f600}'),
+                variants,
+                by_number,
+            };
+            let written = bytes_of(&mixed).unwrap();
+            prop_assert_eq!(&written, &to_bytes(&serde_json::to_value(&mixed).unwrap()));
+            prop_assert_eq!(&written, &rewrite(&serde_json::to_vec(&mixed).unwrap()).unwrap());
+        }
+
         #[test]
         fn agrees_with_an_independent_implementation(value in any_json()) {
             prop_assert_eq!(to_bytes(&value), serde_json_canonicalizer::to_vec(&value).unwrap());

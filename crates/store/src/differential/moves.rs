@@ -1,0 +1,316 @@
+//! Calls with arguments from small worlds, so that they meet.
+
+use serde_json::{Value, json};
+use windlass_core::{
+    canonical::Digest,
+    envelope::{CallStatus, Labels, ToolOutput, TranscriptHead},
+    event::{EventBody, NewEvent},
+    ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
+    message::Message,
+    run::{Phase, RunStatus},
+    time::{Millis, Timestamp},
+};
+
+use super::chance::Chance;
+use crate::{
+    FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, PlanBegin, PlanCommit, RecordBatch, ReservedRun, Result,
+    Retention, RunFilter, SessionFilter, SessionStatus, Store,
+    suite::{calls::new_claim, cancelled, endings::result, new_run, note, plans::response},
+};
+
+const TEXTS: [&str; 6] = ["hello", "and?", "é\u{1F600}", "a\0b", "", "100% _of_ \"it\""];
+
+pub(super) fn runs() -> Vec<RunId> {
+    ["a", "b", "B", "a-1", "a.1"].map(RunId::new).to_vec()
+}
+
+pub(super) fn workspaces() -> Vec<WorkspaceId> {
+    ["acme", "rival"].map(WorkspaceId::new).to_vec()
+}
+
+pub(super) fn sessions() -> Vec<SessionId> {
+    ["chat", "chat-2", "Chat"].map(SessionId::new).to_vec()
+}
+
+/// Of everything that may be stored as a body.
+pub(super) fn digests() -> Vec<Digest> {
+    let messages =
+        TEXTS.iter().flat_map(|text| [Digest::of(&Message::user(*text)), Digest::of(&Message::assistant(*text))]);
+    let bodies = bodies().into_iter().map(|body| Digest::of(&body));
+    messages.chain(bodies).map(|digest| digest.unwrap()).collect()
+}
+
+fn bodies() -> Vec<Value> {
+    vec![json!({"a": 1}), json!("two"), json!([1.5, null, "\u{0}"])]
+}
+
+/// One call.
+#[derive(Debug)]
+pub(super) enum Move {
+    CreateSession(NewSession),
+    EnsureSession(WorkspaceId, SessionId),
+    EndSession(WorkspaceId, SessionId),
+    Sessions(SessionFilter),
+    Page(WorkspaceId, SessionId, Option<u64>, Option<u32>),
+    Reserve(ReservedRun),
+    Withdraw(RunId),
+    Open(Box<NewRun>),
+    Runs(RunFilter),
+    Begin(PlanBegin),
+    Commit(Box<PlanCommit>),
+    SettlePlan(RunId, u32),
+    Claim(RunId, &'static str, u32, bool),
+    Finish(Box<FinishedCall>),
+    SettleCall(RunId, CallId, u32),
+    Record(RecordBatch),
+    Append(RunId, Vec<NewEvent>),
+    Events(RunId, u64, u32),
+    PutBlob(Value),
+    PutNote(WorkspaceId, &'static str, &'static str),
+    Notes(WorkspaceId, &'static str, u32),
+    CreateKey(NewApiKey),
+    RevokeKey(WorkspaceId, &'static str),
+    TouchKey(&'static str),
+    Sweep(Retention),
+}
+
+impl Move {
+    pub(super) async fn draw(chance: &mut Chance, store: &dyn Store, now: Timestamp) -> Self {
+        let run = chance.pick(&runs());
+        let (workspace, session) = (some_workspace(chance), chance.pick(&sessions()));
+        let head = some_head(chance, store, &run).await;
+        let (turn, dispatch) = (u32::try_from(chance.below(3)).unwrap(), u32::try_from(1 + chance.below(3)).unwrap());
+        let (call, key) = (chance.pick(&["c1", "c2"]), chance.pick(&["k1", "k2"]));
+        match chance.below(34) {
+            0 => Self::CreateSession(NewSession {
+                workspace,
+                id: session,
+                name: chance.pick(&[None, Some("name".to_owned())]),
+                spec: some_body(chance),
+                metadata: some_labels(chance),
+            }),
+            1 => Self::EnsureSession(workspace, session),
+            2 => Self::EndSession(workspace, session),
+            3 => Self::Sessions(SessionFilter {
+                status: chance.pick(&[None, Some(SessionStatus::Active), Some(SessionStatus::Ended)]),
+                metadata: some_labels(chance),
+                cursor: chance.pick(&[None, Some(format!("{}.chat", now.0)), Some("chat".to_owned())]),
+                offset: u32::try_from(chance.below(3)).unwrap(),
+                limit: u32::try_from(chance.below(3)).unwrap(),
+                total: chance.one_in(2),
+                ..SessionFilter::of(workspace)
+            }),
+            4 => Self::Page(
+                workspace,
+                session,
+                chance.pick(&[None, Some(0), Some(2), Some(9)]),
+                chance.pick(&[None, Some(1)]),
+            ),
+            5 | 6 => Self::Reserve(ReservedRun {
+                id: run,
+                workspace,
+                session: chance.pick(&[None, Some(session)]),
+                agent_id: AgentId::new("asked-for"),
+                model_id: chance.pick(&["m1", "m2"]).to_owned(),
+                name: chance.pick(&[None, Some("name".to_owned()), Some("na\0me".to_owned())]),
+                spec: some_body(chance),
+                metadata: some_labels(chance),
+                input: chance.pick(&TEXTS).to_owned(),
+            }),
+            7 => Self::Withdraw(run),
+            8..=11 => {
+                let known = store.run(&run).await.unwrap();
+                // Mostly as it was reserved or opened before.
+                let (workspace, joins) = match known {
+                    Some(row) if !chance.one_in(8) => (row.workspace, row.session),
+                    _ => (workspace, chance.pick(&[None, Some(session)])),
+                };
+                let texts: Vec<&str> = (0..chance.below(3)).map(|_| chance.pick(&TEXTS)).collect();
+                Self::Open(Box::new(NewRun {
+                    workspace,
+                    session: joins,
+                    metadata: some_labels(chance).into_iter().map(|(key, value)| (key, json!(value))).collect(),
+                    parent: chance.pick(&[None, None, Some(RunId::new("a"))]),
+                    ..new_run(&run, &texts)
+                }))
+            }
+            12 => Self::Runs(RunFilter {
+                workspace: chance.pick(&[None, Some(workspace)]),
+                session: chance.pick(&[None, None, Some(session)]),
+                model_id: chance.pick(&[None, None, Some("m1".to_owned())]),
+                statuses: chance.pick(&[
+                    vec![],
+                    vec![RunStatus::Queued, RunStatus::Running],
+                    vec![RunStatus::Completed],
+                ]),
+                metadata: some_labels(chance),
+                cursor: chance.pick(&[None, Some(format!("{}.a-1", now.0)), Some("x".to_owned())]),
+                limit: u32::try_from(chance.below(3)).unwrap(),
+                total: chance.one_in(2),
+                ..RunFilter::default()
+            }),
+            13..=15 => {
+                Self::Begin(PlanBegin { run, turn, head, messages: some_messages(chance), events: some_events(chance) })
+            }
+            16 | 17 => {
+                let events = some_events(chance);
+                Self::Commit(Box::new(PlanCommit { turn, events, ..response(&run, head, chance.pick(&TEXTS)) }))
+            }
+            18 => Self::SettlePlan(run, turn),
+            19..=21 => Self::Claim(run, call, dispatch, chance.one_in(2)),
+            22 | 23 => Self::Finish(Box::new(FinishedCall {
+                run,
+                call: CallId::new(call),
+                dispatch,
+                output: ToolOutput {
+                    payload: chance.pick(&[None, Some(json!(1.0)), Some(json!("x"))]),
+                    ..ToolOutput::new(CallStatus::Ok)
+                },
+                body: chance.pick(&[None, Some(bodies()[0].clone()), Some(bodies()[2].clone())]),
+                event: note(&format!("result/{call}"), "done"),
+            })),
+            24 => Self::SettleCall(run, CallId::new(call), dispatch),
+            25 | 26 => Self::Record(RecordBatch {
+                run,
+                head,
+                messages: some_messages(chance),
+                events: some_events(chance),
+                status: chance.pick(&[RunStatus::Running, RunStatus::Waiting, RunStatus::Completed]),
+                phase: chance.pick(&[Phase::Planning, Phase::Done]),
+                closes_session_turn: chance.one_in(2),
+            }),
+            27 | 28 => Self::Append(run, some_events(chance)),
+            29 => Self::Events(run, chance.below(5), u32::try_from(chance.below(4)).unwrap()),
+            30 => Self::PutBlob(chance.pick(&bodies())),
+            31 => match chance.one_in(2) {
+                true => Self::PutNote(workspace, chance.pick(&["key", "Öl", "KEY"]), chance.pick(&TEXTS)),
+                false => Self::Notes(workspace, chance.pick(&["", "É", "key of", "100% _OF_", "\0"]), 2),
+            },
+            32 => match chance.below(4) {
+                0 | 1 => Self::CreateKey(NewApiKey {
+                    id: key.to_owned(),
+                    workspace,
+                    name: "laptop".to_owned(),
+                    prefix: "wl_".to_owned(),
+                    hash: KeyHash(vec![0, 255]),
+                    scopes: vec!["runs:read".to_owned()],
+                    agents: chance.pick(&[None, Some(vec![]), Some(vec![AgentId::new("clerk")])]),
+                }),
+                2 => Self::RevokeKey(workspace, key),
+                _ => Self::TouchKey(key),
+            },
+            _ => {
+                let age = chance.pick(&[0, 1, 100_000, 200_000_000]);
+                Self::Sweep(Retention { before: Timestamp(now.0.saturating_sub(age)), limit: chance.pick(&[1, 2, 10]) })
+            }
+        }
+    }
+
+    /// What the store answers, as text; of a refusal, its code.
+    pub(super) async fn make(&self, store: &dyn Store) -> String {
+        match self {
+            Self::CreateSession(new) => said(store.create_session(new.clone()).await),
+            Self::EnsureSession(workspace, session) => said(store.ensure_session(workspace, session).await),
+            Self::EndSession(workspace, session) => said(store.end_session(workspace, session).await),
+            Self::Sessions(filter) => said(store.sessions(filter.clone()).await),
+            Self::Page(workspace, session, before, last) => {
+                said(store.session_page(workspace, session, *before, *last).await)
+            }
+            Self::Reserve(new) => said(store.reserve_run(new.clone()).await),
+            Self::Withdraw(run) => said(store.withdraw_run(run).await),
+            Self::Open(new) => said(store.open_run((**new).clone()).await),
+            Self::Runs(filter) => said(store.runs(filter.clone()).await),
+            Self::Begin(begin) => said(store.begin_plan(begin.clone()).await),
+            Self::Commit(commit) => said(store.commit_plan((**commit).clone()).await),
+            Self::SettlePlan(run, turn) => said(store.settle_plan(run, *turn).await),
+            Self::Claim(run, call, dispatch, idempotent) => {
+                said(store.claim_call(new_claim(run, call, *dispatch, *idempotent)).await)
+            }
+            Self::Finish(finished) => said(store.finish_call(finished).await),
+            Self::SettleCall(run, call, dispatch) => said(store.settle_call(run, call, *dispatch).await),
+            Self::Record(batch) => said(store.record(batch.clone()).await),
+            Self::Append(run, events) => said(store.append_events(run, events.clone()).await),
+            Self::Events(run, after, limit) => said(store.events(run, *after, *limit).await),
+            Self::PutBlob(body) => said(store.put_blob(body.clone()).await),
+            Self::PutNote(workspace, key, text) => said(store.put_note(workspace, key, text).await),
+            Self::Notes(workspace, query, limit) => said(store.notes(workspace, query, *limit).await),
+            Self::CreateKey(new) => said(store.create_key(new.clone()).await),
+            Self::RevokeKey(workspace, id) => said(store.revoke_key(workspace, id).await),
+            Self::TouchKey(id) => said(store.touch_key(id).await),
+            Self::Sweep(retention) => said(store.sweep(*retention).await),
+        }
+    }
+}
+
+fn said<T: std::fmt::Debug>(answer: Result<T>) -> String {
+    format!("{:?}", answer.map_err(|error| (error.code(), error.to_string())))
+}
+
+fn some_workspace(chance: &mut Chance) -> WorkspaceId {
+    WorkspaceId::new(if chance.one_in(5) { "rival" } else { "acme" })
+}
+
+/// Mostly where the transcript stands, sometimes where it stood or never will.
+async fn some_head(chance: &mut Chance, store: &dyn Store, run: &RunId) -> TranscriptHead {
+    let end = store.run(run).await.unwrap().map_or_else(TranscriptHead::default, |row| row.head);
+    match chance.below(12) {
+        0 => TranscriptHead::default(),
+        1 => TranscriptHead { len: end.len + 1, ..end },
+        2 => TranscriptHead { len: end.len.saturating_sub(1), ..end },
+        _ => end,
+    }
+}
+
+fn some_body(chance: &mut Chance) -> Option<Digest> {
+    let digest = Digest::of(&chance.pick(&bodies())).unwrap();
+    chance.pick(&[None, None, Some(digest)])
+}
+
+fn some_labels(chance: &mut Chance) -> Labels {
+    let pairs = [("team", "ops"), ("team", "Ops"), ("a.b", "ops"), ("a", "b\"c")];
+    let count = chance.pick(&[0, 0, 1, 2]);
+    (0..count).map(|_| chance.pick(&pairs)).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn some_messages(chance: &mut Chance) -> Vec<Message> {
+    let count = chance.pick(&[0, 0, 1, 2]);
+    let message = |chance: &mut Chance| match chance.one_in(2) {
+        true => Message::user(chance.pick(&TEXTS)),
+        false => Message::assistant(chance.pick(&TEXTS)),
+    };
+    (0..count).map(|_| message(chance)).collect()
+}
+
+fn some_events(chance: &mut Chance) -> Vec<NewEvent> {
+    let count = chance.pick(&[0, 1, 1, 2, 3]);
+    (0..count).map(|_| some_event(chance)).collect()
+}
+
+fn some_event(chance: &mut Chance) -> NewEvent {
+    let key = format!("e{}", chance.below(40));
+    match chance.below(40) {
+        0 => cancelled("end"),
+        1 => result(chance.pick(&TEXTS)),
+        2 => {
+            let body = EventBody::Error {
+                code: "RUN0001".to_owned(),
+                error: chance.pick(&TEXTS).to_owned(),
+                error_class: Some("overloaded".to_owned()),
+                retryable: true,
+                turns: 1,
+                tool_calls: 0,
+                active_ms: Millis(5),
+                usage: Default::default(),
+            };
+            NewEvent::new("end", body)
+        }
+        3..=6 => {
+            let (status, phase) =
+                chance.pick(&[(RunStatus::Waiting, Phase::Waiting), (RunStatus::Running, Phase::Planning)]);
+            NewEvent::new(format!("s{}", chance.below(10)), EventBody::Status { status, phase })
+        }
+        // Nearly always the same text under the same key.
+        7 => note(&key, chance.pick(&TEXTS)),
+        _ => note(&key, TEXTS[0]),
+    }
+}

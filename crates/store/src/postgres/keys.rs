@@ -1,0 +1,83 @@
+//! Keys of the API.
+
+use tokio_postgres::Row;
+use windlass_core::ids::WorkspaceId;
+
+use super::{
+    access::Sql,
+    columns::{Columns as _, json_text, millis},
+};
+use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
+
+pub(super) async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
+    let agents = new.agents.as_ref().map(json_text).transpose()?;
+    let now = millis(sql.now);
+    let row = sql
+        .query_opt(
+            &format!(
+                "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING {COLUMNS}"
+            ),
+            &[
+                &new.id,
+                &new.workspace.as_str(),
+                &new.name,
+                &new.prefix,
+                &new.hash.0,
+                &json_text(&new.scopes)?,
+                &agents,
+                &now,
+            ],
+        )
+        .await?;
+    from_row(&row.ok_or(StoreError::KeyExists { id: new.id })?)
+}
+
+pub(super) async fn get(sql: &mut Sql, id: &str) -> Result<Option<ApiKeyRow>> {
+    let row = sql.query_opt(&format!("SELECT {COLUMNS} FROM api_keys WHERE id = $1"), &[&id]).await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+pub(super) async fn list(sql: &mut Sql, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+    let statement = format!("SELECT {COLUMNS} FROM api_keys WHERE workspace = $1 ORDER BY created_at DESC, id DESC");
+    sql.query(&statement, &[&workspace.as_str()]).await?.iter().map(from_row).collect()
+}
+
+pub(super) async fn revoke(sql: &mut Sql, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+    let now = millis(sql.now);
+    let row = sql
+        .query_opt(
+            &format!(
+                "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE id = $1 AND workspace = $2
+                 RETURNING {COLUMNS}"
+            ),
+            &[&id, &workspace.as_str(), &now],
+        )
+        .await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+pub(super) async fn touch(sql: &mut Sql, id: &str) -> Result<()> {
+    let now = sql.now;
+    if get(sql, id).await?.is_some_and(|key| key.use_is_worth_noting(now)) {
+        sql.execute("UPDATE api_keys SET last_used_at = $2 WHERE id = $1", &[&id, &millis(now)]).await?;
+    }
+    Ok(())
+}
+
+const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at";
+
+fn from_row(row: &Row) -> Result<ApiKeyRow> {
+    Ok(ApiKeyRow {
+        id: row.text("id")?,
+        workspace: WorkspaceId::new(row.text("workspace")?),
+        name: row.text("name")?,
+        prefix: row.text("prefix")?,
+        hash: KeyHash(row.bytes("hash")?.to_vec()),
+        scopes: row.json("scopes")?,
+        agents: row.json_opt("agents")?,
+        created_at: row.time("created_at")?,
+        last_used_at: row.time_opt("last_used_at")?,
+        revoked_at: row.time_opt("revoked_at")?,
+    })
+}

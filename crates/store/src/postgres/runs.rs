@@ -1,0 +1,209 @@
+//! The rows of runs: opening, reading and listing them.
+
+use tokio_postgres::Row;
+use windlass_core::{
+    envelope::TranscriptHead,
+    ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
+    run::{Phase, RunStatus},
+};
+
+use super::{
+    access::Sql,
+    columns::{Columns as _, hex, int, json_text, millis, tags},
+    events,
+    filter::Filter,
+    sessions, transcript,
+};
+use crate::{
+    NewRun, Result, RunFilter, RunPage, RunRow, StoreError,
+    opening::Opening,
+    page::{self, Cursor},
+};
+
+pub(super) async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
+    let run = &opening.run;
+    match known(sql, run).await? {
+        Known::Opened { opening_len } => {
+            let head = transcript::head_of(sql, &run.id, opening_len).await?;
+            return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
+        }
+        Known::Reserved => complete(sql, run).await?,
+        Known::No => {
+            if let Some(session) = &run.session {
+                sessions::begun(sql, &run.workspace, session, &opening.input_preview).await?;
+            }
+            insert(sql, opening).await?;
+        }
+    }
+    let head = transcript::append(sql, &run.id, TranscriptHead::default(), &opening.messages).await?.head;
+    events::append(sql, &run.id, std::slice::from_ref(&opening.started)).await?;
+    Ok(head)
+}
+
+/// Keeps other writers of the run waiting until this transaction ends.
+pub(super) async fn lock(sql: &mut Sql, run: &RunId) -> Result<()> {
+    let row = sql.query_opt("SELECT 1 FROM runs WHERE id = $1 FOR NO KEY UPDATE", &[&run.as_str()]).await?;
+    row.map(drop).ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
+}
+
+pub(super) async fn require(sql: &mut Sql, run: &RunId) -> Result<()> {
+    let row = sql.query_opt("SELECT 1 FROM runs WHERE id = $1", &[&run.as_str()]).await?;
+    row.map(drop).ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
+}
+
+pub(super) async fn get(sql: &mut Sql, run: &RunId) -> Result<Option<RunRow>> {
+    let row = sql.query_opt(&format!("SELECT {COLUMNS} FROM runs WHERE id = $1"), &[&run.as_str()]).await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+pub(super) async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
+    let mut filter = Filter::new();
+    filter.is("workspace", wanted.workspace.as_ref().map(WorkspaceId::as_str));
+    filter.is("session", wanted.session.as_ref().map(SessionId::as_str));
+    filter.is("agent_id", wanted.agent_id.as_ref().map(AgentId::as_str));
+    filter.is("model_id", wanted.model_id.as_deref());
+    filter.is("parent", wanted.parent.as_ref().map(RunId::as_str));
+    filter.is_any("status", &wanted.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>());
+    filter.has(&wanted.metadata)?;
+    let total = if wanted.total { Some(filter.count(sql, "runs").await?) } else { None };
+    if let Some(cursor) = &wanted.cursor {
+        filter.comes_after("created_at", &Cursor::parse(cursor)?);
+    }
+    let size = page::size(wanted.limit);
+    // One more than wanted tells whether there is a next page.
+    let statement = format!(
+        "SELECT {COLUMNS} FROM runs WHERE {} ORDER BY created_at DESC, id DESC LIMIT {}",
+        filter.conditions(),
+        size + 1
+    );
+    let rows = sql.query(&statement, &filter.values()).await?;
+    let mut runs = rows.iter().map(from_row).collect::<Result<Vec<_>>>()?;
+    let next = page::cut(&mut runs, size, |row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
+    Ok(RunPage { runs, next, total })
+}
+
+/// What the store knows of a run that is to be opened.
+enum Known {
+    No,
+    Reserved,
+    Opened { opening_len: u64 },
+}
+
+async fn known(sql: &mut Sql, run: &NewRun) -> Result<Known> {
+    let stored = sql
+        .query_opt(
+            "SELECT workspace, session, agent_id, opening_len, execution FROM runs WHERE id = $1 FOR NO KEY UPDATE",
+            &[&run.id.as_str()],
+        )
+        .await?;
+    let Some(stored) = stored else { return Ok(Known::No) };
+    let conflict = |field| Err(StoreError::RunExists { run: run.id.clone(), field });
+    if stored.text("workspace")? != run.workspace.as_str() {
+        return conflict("workspace");
+    }
+    if stored.text_opt("session")?.as_deref() != run.session.as_ref().map(SessionId::as_str) {
+        return conflict("session");
+    }
+    let Some(execution) = stored.text_opt("execution")? else { return Ok(Known::Reserved) };
+    if stored.text("agent_id")? != run.agent_id.as_str() {
+        return conflict("agent");
+    }
+    if execution != run.execution {
+        return conflict("workflow execution");
+    }
+    Ok(Known::Opened { opening_len: stored.uint("opening_len")? })
+}
+
+async fn insert(sql: &mut Sql, opening: &Opening) -> Result<()> {
+    let run = &opening.run;
+    let now = millis(sql.now);
+    sql.execute(
+        "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, parent, parent_call, labels,
+             metadata, tags, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
+             head_digest, last_seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, 0, $19, 0)",
+        &[
+            &run.id.as_str(),
+            &run.workspace.as_str(),
+            &run.session.as_ref().map(SessionId::as_str),
+            &run.execution,
+            &run.agent_id.as_str(),
+            &hex(run.agent_digest),
+            &run.model_id,
+            &run.parent.as_ref().map(RunId::as_str),
+            &run.parent_call.as_ref().map(CallId::as_str),
+            &json_text(&run.labels)?,
+            &json_text(&run.metadata)?,
+            &tags(&run.metadata)?,
+            &RunStatus::Running.as_str(),
+            &Phase::Planning.as_str(),
+            &opening.input_preview,
+            &now,
+            &int(run.messages.len() as u64),
+            &int(run.new_messages as u64),
+            &hex(TranscriptHead::default().digest),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// A reserved run begins.
+async fn complete(sql: &mut Sql, run: &NewRun) -> Result<()> {
+    let now = millis(sql.now);
+    sql.execute(
+        "UPDATE runs SET execution = $2, agent_id = $3, agent_digest = $4, model_id = $5, parent = $6, parent_call = $7,
+             labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12
+         WHERE id = $1",
+        &[
+            &run.id.as_str(),
+            &run.execution,
+            &run.agent_id.as_str(),
+            &hex(run.agent_digest),
+            &run.model_id,
+            &run.parent.as_ref().map(RunId::as_str),
+            &run.parent_call.as_ref().map(CallId::as_str),
+            &json_text(&run.labels)?,
+            &RunStatus::Running.as_str(),
+            &now,
+            &int(run.messages.len() as u64),
+            &int(run.new_messages as u64),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+const COLUMNS: &str = "id, workspace, session, agent_id, agent_digest, model_id, name, spec, parent, parent_call, labels, \
+                       metadata, status, phase, input_preview, created_at, updated_at, closed_at, head_len, \
+                       head_digest, last_seq, ending, \
+                       ARRAY(SELECT child.id FROM runs AS child WHERE child.parent = runs.id \
+                             ORDER BY child.created_at, child.id) AS children";
+
+fn from_row(row: &Row) -> Result<RunRow> {
+    let children: Vec<String> = row.try_get("children").map_err(super::failure::damaged)?;
+    Ok(RunRow {
+        id: RunId::new(row.text("id")?),
+        workspace: WorkspaceId::new(row.text("workspace")?),
+        session: row.text_opt("session")?.map(SessionId::new),
+        agent_id: AgentId::new(row.text("agent_id")?),
+        agent_digest: row.digest_opt("agent_digest")?,
+        model_id: row.text("model_id")?,
+        name: row.text_opt("name")?,
+        spec: row.digest_opt("spec")?,
+        parent: row.text_opt("parent")?.map(RunId::new),
+        parent_call: row.text_opt("parent_call")?.map(CallId::new),
+        children: children.into_iter().map(RunId::new).collect(),
+        labels: row.json("labels")?,
+        metadata: row.json("metadata")?,
+        status: row.word("status")?,
+        phase: row.word("phase")?,
+        input_preview: row.text("input_preview")?,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
+        closed_at: row.time_opt("closed_at")?,
+        head: TranscriptHead { len: row.uint("head_len")?, digest: row.digest("head_digest")? },
+        last_seq: row.uint("last_seq")?,
+        ending: row.json_opt("ending")?,
+    })
+}

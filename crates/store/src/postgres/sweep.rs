@@ -1,0 +1,109 @@
+//! Deletes what is over for long enough. The room it leaves is autovacuum's to use again.
+
+use windlass_core::time::Timestamp;
+
+use super::{
+    access::Sql,
+    columns::{Columns as _, millis},
+};
+use crate::{
+    Result, Retention, Swept,
+    sweeping::{self, PUT_BODIES},
+};
+
+/// The advisory lock of whoever sweeps: two would wait for each other's bodies. "sweeping" as a number.
+const LOCK: i64 = 0x7377_6565_7069_6e67;
+
+pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> {
+    sql.query("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+    let (before, limit) = (millis(retention.before), i64::from(retention.limit));
+    let runs = texts(
+        sql,
+        "SELECT id AS text FROM runs
+         WHERE closed_at < $1 OR closed_at IS NULL AND created_at < $1 AND execution IS NULL
+         ORDER BY coalesce(closed_at, created_at), id LIMIT $2 FOR UPDATE SKIP LOCKED",
+        &[&before, &limit],
+    )
+    .await?;
+    let mut freed = texts(
+        sql,
+        "SELECT digest AS text FROM transcript WHERE run_id = ANY($1)
+         UNION SELECT result FROM tool_calls WHERE run_id = ANY($1) AND result IS NOT NULL
+         UNION SELECT spec FROM runs WHERE id = ANY($1) AND spec IS NOT NULL
+         UNION SELECT agent_digest FROM runs WHERE id = ANY($1) AND agent_digest IS NOT NULL",
+        &[&runs],
+    )
+    .await?;
+    let events = sql.execute("DELETE FROM events WHERE run_id = ANY($1)", &[&runs]).await?;
+    for table in ["transcript", "plans", "tool_calls"] {
+        sql.execute(&format!("DELETE FROM {table} WHERE run_id = ANY($1)"), &[&runs]).await?;
+    }
+    sql.execute("DELETE FROM runs WHERE id = ANY($1)", &[&runs]).await?;
+
+    let sessions = delete_sessions(sql, before, limit, &mut freed).await?;
+    let horizon = millis(sweeping::horizon(retention.before, oldest_open_run(sql).await?));
+    let mut blobs = delete_bodies(sql, &freed, horizon).await?;
+    let put = texts(
+        sql,
+        "SELECT digest AS text FROM blobs WHERE put_at < $1 ORDER BY put_at, digest LIMIT $2",
+        &[&horizon, &i64::from(PUT_BODIES)],
+    )
+    .await?;
+    blobs += delete_bodies(sql, &put, horizon).await?;
+    // Rows keep those that are left. Whoever deletes the last of them looks at them again.
+    sql.execute("UPDATE blobs SET put_at = NULL WHERE digest = ANY($1) AND put_at < $2", &[&put, &horizon]).await?;
+    let more = [runs.len(), sessions].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
+    Ok(Swept { runs: runs.len() as u64, events, sessions: sessions as u64, blobs, more })
+}
+
+/// Deletes sessions that ended and have no runs left, adds the bodies they referred to and returns how many they were.
+async fn delete_sessions(sql: &mut Sql, before: i64, limit: i64, freed: &mut Vec<String>) -> Result<usize> {
+    let rows = sql
+        .query(
+            "SELECT workspace, id FROM sessions
+             WHERE ended_at < $1
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.id AND runs.workspace = sessions.workspace)
+             ORDER BY ended_at, workspace, id LIMIT $2 FOR UPDATE SKIP LOCKED",
+            &[&before, &limit],
+        )
+        .await?;
+    for row in &rows {
+        let (workspace, session) = (row.text("workspace")?, row.text("id")?);
+        freed.extend(
+            texts(
+                sql,
+                "SELECT digest AS text FROM session_messages WHERE workspace = $1 AND session = $2
+                 UNION SELECT spec FROM sessions WHERE workspace = $1 AND id = $2 AND spec IS NOT NULL",
+                &[&workspace, &session],
+            )
+            .await?,
+        );
+        sql.execute("DELETE FROM session_messages WHERE workspace = $1 AND session = $2", &[&workspace, &session])
+            .await?;
+        sql.execute("DELETE FROM sessions WHERE workspace = $1 AND id = $2", &[&workspace, &session]).await?;
+    }
+    Ok(rows.len())
+}
+
+async fn oldest_open_run(sql: &mut Sql) -> Result<Option<Timestamp>> {
+    sql.query_one("SELECT min(created_at) AS oldest FROM runs WHERE closed_at IS NULL", &[]).await?.time_opt("oldest")
+}
+
+/// Deletes these bodies unless something keeps them; returns how many it deleted.
+async fn delete_bodies(sql: &mut Sql, digests: &[String], horizon: i64) -> Result<u64> {
+    sql.execute(
+        "DELETE FROM blobs WHERE digest = ANY($1) AND (put_at IS NULL OR put_at < $2)
+             AND NOT EXISTS (SELECT 1 FROM transcript WHERE transcript.digest = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM session_messages WHERE session_messages.digest = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE tool_calls.result = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.spec = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.agent_digest = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.spec = blobs.digest)",
+        &[&digests, &horizon],
+    )
+    .await
+}
+
+async fn texts(sql: &mut Sql, statement: &str, params: super::access::Params<'_>) -> Result<Vec<String>> {
+    sql.query(statement, params).await?.iter().map(|row| row.text("text")).collect()
+}
