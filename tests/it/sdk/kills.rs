@@ -1,4 +1,5 @@
-//! The end of the server while every version is in the middle of something: `kill -9`, and a stop as a deployment does it.
+//! The end of the server while every version is in the middle of something: `kill -9`, and a stop as a deployment does
+//! it.
 
 use super::{
     Outcomes,

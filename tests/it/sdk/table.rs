@@ -60,7 +60,9 @@ fn compare(path: &str, expected: &Value, got: &Value, found: &mut Vec<String>) {
                 match (ours.get(key), theirs.get(key)) {
                     (Some(ours), Some(theirs)) => compare(&path, ours, theirs, found),
                     (Some(ours), None) => found.push(format!("  {path}\n    expected {ours}\n    got      nothing")),
-                    (None, Some(theirs)) => found.push(format!("  {path}\n    expected nothing\n    got      {theirs}")),
+                    (None, Some(theirs)) => {
+                        found.push(format!("  {path}\n    expected nothing\n    got      {theirs}"))
+                    }
                     (None, None) => {}
                 }
             }

@@ -49,9 +49,7 @@ pub(super) fn model_recovers(_: Sdk) -> Value {
 }
 
 pub(super) fn access(_: Sdk) -> Value {
-    let refused = |class: &str, message: &str, code: &str, status: u16, hinted: bool| {
-        json!({"class": class, "message": message, "code": code, "status": status, "hinted": hinted})
-    };
+    let refused = |class: &str, message: &str, code: &str, status: u16, hinted: bool| json!({"class": class, "message": message, "code": code, "status": status, "hinted": hinted});
     let stranger = refused(
         "MantyxAuthError",
         "send a valid API key as Authorization: Bearer KEY; `windlass keys create` makes one",
@@ -59,7 +57,9 @@ pub(super) fn access(_: Sdk) -> Value {
         401,
         false,
     );
-    let missing = |what: &str| refused("MantyxError", &format!("there is no such {what} in this workspace"), "not_found", 404, false);
+    let missing = |what: &str| {
+        refused("MantyxError", &format!("there is no such {what} in this workspace"), "not_found", 404, false)
+    };
     json!({
         "run": stranger,
         "models": stranger,

@@ -42,7 +42,8 @@ fn facts_of_a_run(sdk: Sdk, facts: Value) -> Value {
 
 pub(super) fn in_turn(_: Sdk) -> Value {
     let types =
-        [&["started", "assistant_message"][..], &CALL, &CALL, &["assistant_delta", "assistant_message", "result"]].concat();
+        [&["started", "assistant_message"][..], &CALL, &CALL, &["assistant_delta", "assistant_message", "result"]]
+            .concat();
     with(json!({"story": ["a begins", "a ends", "b begins", "b ends"], "text": "<a>|<b>"}), log(&types))
 }
 
@@ -102,6 +103,7 @@ pub(super) fn files(_: Sdk) -> Value {
 }
 
 pub(super) fn timeout(sdk: Sdk) -> Value {
-    let raised = run_error(sdk, "error_local_tool_timeout", "Timed out waiting for local tool result: add", json!({"turns": 1}));
+    let raised =
+        run_error(sdk, "error_local_tool_timeout", "Timed out waiting for local tool result: add", json!({"turns": 1}));
     with(json!({"raised": raised}), log(&["started", "assistant_message", "local_tool_call", "tool_result", "result"]))
 }

@@ -1,5 +1,6 @@
-"""An A2A peer made with `a2a-sdk`: it shouts back what it is told. Prints the address of its card, ends with its standard
-input."""
+"""An A2A peer made with `a2a-sdk`: it shouts back what it is told.
+
+Prints the address of its card, ends with its standard input."""
 
 import asyncio
 import socket

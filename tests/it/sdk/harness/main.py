@@ -2,8 +2,8 @@
 
     main.py SCENARIO        with WINDLASS_URL, WINDLASS_KEY, WINDLASS_WORKSPACE in the environment
 
-The last line is {"facts": …} or {"broken": …}; a scenario may say {"at": …} before and wait for a line of its standard
-input. What the facts should be is not decided here."""
+The last line is {"facts": …} or {"broken": …}; before it, a scenario may say {"at": …} and wait for a line of its
+standard input. What the facts should be is not decided here."""
 
 import json
 import os

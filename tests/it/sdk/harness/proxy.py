@@ -12,8 +12,8 @@ RESET = struct.pack("ii", 1, 0)
 class Proxy:
     """Each cut belongs to one opening of a stream, in order: after how many deltas, and how.
 
-    `reset` aborts the connection within a frame, `close` ends it within the body but between two frames, `refuse` ends it
-    before there is any answer. Openings without a cut are left alone."""
+    `reset` aborts the connection within a frame, `close` ends it within the body but between two frames, `refuse` ends
+    it before there is any answer. Openings without a cut are left alone."""
 
     def __init__(self, url, cuts=()):
         parts = urlsplit(url)

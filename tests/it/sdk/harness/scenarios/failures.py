@@ -44,7 +44,8 @@ def model_recovers(world):
 
 
 def access(world):
-    stranger, elsewhere, client = world.client(api_key="wrong"), world.client(workspace_slug="elsewhere"), world.client()
+    client = world.client()
+    stranger, elsewhere = world.client(api_key="wrong"), world.client(workspace_slug="elsewhere")
     start = lambda client: lambda: client.run_agent(**agent("hello"), prompt="?")
     return {
         "run": refusal(start(stranger)),
@@ -59,7 +60,8 @@ def access(world):
 def invalid_spec(world):
     client = world.client()
     start = lambda **spec: refusal(lambda: client.run_agent(**{"prompt": "?", **agent("hello"), **spec}))
-    tool = define_local_tool(name="t", parameters={"type": "object", "properties": {"a": {"type": "nonsense"}}}, execute=lambda _: "")
+    nonsense = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
+    tool = define_local_tool(name="t", parameters=nonsense, execute=lambda _: "")
     twice = define_local_tool(name="t", execute=lambda _: "")
     brief = lambda said: {"code": said["code"], "status": said["status"], "field": said["message"].split(":")[0]}
     return {

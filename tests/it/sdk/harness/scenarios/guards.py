@@ -34,7 +34,8 @@ def loop_off(world):
 
 def tool_budget(world):
     result, calls = probing(world, "probes", tool_budgets={"probe": {"maxCalls": 2}})
-    told = [text if text.startswith("seen") else json.loads(text.removeprefix("ERROR: "))["kind"] for text in result.text.split("|")]
+    *seen, refused = result.text.split("|")
+    told = [*seen, json.loads(refused.removeprefix("ERROR: "))["kind"]]
     return {"calls": calls, "exceeded": payloads(result.events, *BUDGET), "told": told, **log(result.events)}
 
 

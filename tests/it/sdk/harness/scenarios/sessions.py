@@ -5,6 +5,8 @@ import uuid
 from mantyx import define_local_tool
 from world import PAGES, agent, log, payloads, refusal, run_async
 
+BUDGET = ("tool_budget_exceeded", "tool", "maxCalls", "callIndex")
+
 
 def info_of(session):
     info = session.info()
@@ -86,11 +88,11 @@ def overrides(world):
     session = world.client().create_session(**agent("probe_once", tools=[probe], metadata={"a": "1", "b": "1"}))
     before = info_of(session)
     changed = session.send("x", tool_budgets={"probe": {"maxCalls": 0}}, metadata={"b": "2"}, reasoning_level="high")
-    between = (len(called), info_of(session) | {"messages": []} == before)
+    calls, unchanged = len(called), info_of(session) | {"messages": []} == before
     plain = session.send("x")
     return {
-        "changed": {"events": payloads(changed.events, "tool_budget_exceeded", "tool", "maxCalls", "callIndex"), "calls": between[0]},
-        "sessionUnchanged": between[1],
+        "changed": {"events": payloads(changed.events, *BUDGET), "calls": calls},
+        "sessionUnchanged": unchanged,
         "plain": {"text": plain.text, "calls": len(called)},
     }
 
@@ -133,12 +135,17 @@ def session_events(world):
     for prompt in ("one", "two"):
         session.send(prompt)
     flat = lambda events: [[event.seq, event.type, event.data.get("text")] for event in events]
-    facts = {"all": flat(session.events()), "full": flat(session.events(full=True)), "last": flat(session.events(last_messages=1))}
+    facts = {
+        "all": flat(session.events()),
+        "full": flat(session.events(full=True)),
+        "last": flat(session.events(last_messages=1)),
+    }
     if PAGES:
         page = session.events_page(last_messages=3)
         older = session.events_page(last_messages=3, before_seq=page.next_before_seq)
+        seqs = lambda one: [event.seq for event in one.events]
         facts["pages"] = [
-            {"seqs": [event.seq for event in one.events], "total": one.total, "next": one.next_before_seq, "truncated": one.truncated}
+            {"seqs": seqs(one), "total": one.total, "next": one.next_before_seq, "truncated": one.truncated}
             for one in (page, older)
         ]
     return facts

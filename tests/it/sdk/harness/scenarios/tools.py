@@ -77,7 +77,8 @@ def tool_error(world):
         raise ValueError("boom")
 
     result = world.client().run_agent(**agent("add", tools=[adder(boom)]), prompt="?")
-    return {"results": payloads(result.events, "local_tool_result_in", *RESULT), "text": result.text, **log(result.events)}
+    results = payloads(result.events, "local_tool_result_in", *RESULT)
+    return {"results": results, "text": result.text, **log(result.events)}
 
 
 def unknown_handler(world):
@@ -94,7 +95,8 @@ def invalid_input(world):
     outcome = payloads(result.events, "tool_result", "name", "ok")
     told = json.loads(result.text.removeprefix("ERROR: "))
     hint = told["hint"]
-    told = {"kind": told["kind"], "missing": hint["missingFields"], "wrong": sorted(issue["field"] for issue in hint["issues"])}
+    wrong = sorted(issue["field"] for issue in hint["issues"])
+    told = {"kind": told["kind"], "missing": hint["missingFields"], "wrong": wrong}
     return {"called": called, "outcome": outcome, "told": told, **log(result.events)}
 
 
@@ -142,6 +144,6 @@ def tool_timeout(world):
 
 
 SCENARIOS = [
-    local_tool, local_tool_async, tools_in_turn, tools_at_once, tool_error, unknown_handler, invalid_input, long_running,
-    large_result, empty_result, files, tool_timeout,
+    local_tool, local_tool_async, tools_in_turn, tools_at_once, tool_error, unknown_handler, invalid_input,
+    long_running, large_result, empty_result, files, tool_timeout,
 ]  # fmt: skip
