@@ -9,5 +9,6 @@ pub mod dev;
 pub mod embedded;
 mod front;
 pub mod render;
+mod stores;
 pub mod temporal;
 pub mod worker;

@@ -63,7 +63,6 @@ impl Event {
 }
 
 /// What happened.
-#[expect(clippy::large_enum_variant, reason = "short-lived; boxing would only make building one noisier")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum EventBody {

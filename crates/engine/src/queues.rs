@@ -102,6 +102,16 @@ impl Queues {
         queue.spilled |= queue.take_in(task, self.limit).is_err();
     }
 
+    /// As [`offer`](Self::offer), for a task that is nowhere but here: there is always room for it. There are no more of
+    /// them than callers who wait.
+    pub(crate) fn offer_unkept(&self, key: &QueueKey, task: Task) {
+        let mut queues = self.lock();
+        let queue = queues.entry(key.clone()).or_default();
+        if let Err(task) = queue.give(task) {
+            queue.tasks.push_back(task);
+        }
+    }
+
     /// Puts back what a worker did not wait for.
     fn put_back(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
@@ -229,6 +239,15 @@ mod tests {
         assert!(!queues.take_spilled(&key()), "there is enough to do without the disk");
         assert_eq!(drain(&queues), [3, 4]);
         assert_eq!([(); 2].map(|()| queues.take_spilled(&key())), [true, false]);
+    }
+
+    #[test]
+    fn what_is_not_on_disk_is_kept_however_full_the_queue_is() {
+        let queues = Queues::new(1);
+        queues.offer(&key(), task(1)).unwrap();
+        queues.offer_unkept(&key(), task(2));
+        assert_eq!(drain(&queues), [1, 2]);
+        assert!(!queues.take_spilled(&key()));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
 use clap::{Args, ValueHint};
 use secrecy::SecretString;
 use windlass_core::ids::WorkspaceId;
+use windlass_store::postgres;
 
 use super::{Failure, usage, values};
 use crate::{
@@ -16,6 +17,9 @@ use crate::{
 };
 
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7233";
+/// The variable of the Postgres store's URL, which holds a password.
+const POSTGRES: &str = "WINDLASS_POSTGRES_URL";
+
 const DEFAULT_NAMESPACE: &str = "default";
 const DEFAULT_TASK_QUEUE: &str = "windlass";
 const DEFAULT_DATA_DIR: &str = ".windlass";
@@ -45,6 +49,15 @@ pub struct Global {
     /// Directory of the store; worker and client must use the same
     #[arg(long, global = true, env = "WINDLASS_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = SERVER)]
     pub data_dir: PathBuf,
+
+    /// File that holds the URL of a Postgres store, which replaces the one in the data directory; or set
+    /// WINDLASS_POSTGRES_URL
+    #[arg(long, global = true, env = "WINDLASS_POSTGRES_URL_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = SERVER)]
+    pub postgres_url_file: Option<PathBuf>,
+
+    /// PEM file of the authority that signed the Postgres server's certificate, if the system does not trust it
+    #[arg(long, global = true, env = "WINDLASS_POSTGRES_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
+    pub postgres_ca: Option<PathBuf>,
 
     /// Workspace of the runs
     #[arg(long, global = true, env = "WINDLASS_WORKSPACE", default_value = DEFAULT_WORKSPACE, value_name = "NAME", value_parser = values::workspace, help_heading = SERVER)]
@@ -121,16 +134,15 @@ impl Global {
     }
 
     fn api_key(&self) -> Result<Option<SecretString>, Failure> {
-        if let Some(path) = &self.temporal_api_key_file {
-            let text = fs::read_to_string(path)
-                .map_err(|error| usage(format!("the API key file {} cannot be read: {error}", path.display())))?;
-            let key = text.trim();
-            if key.is_empty() {
-                return Err(usage(format!("the API key file {} is empty", path.display())));
-            }
-            return Ok(Some(SecretString::from(key)));
-        }
-        Ok(std::env::var(API_KEY).ok().filter(|key| !key.is_empty()).map(SecretString::from))
+        secret("API key file", self.temporal_api_key_file.as_deref(), API_KEY)
+    }
+
+    /// Where the Postgres store is, if there is one.
+    pub(crate) fn postgres(&self) -> Result<Option<postgres::Options>, Failure> {
+        let url = secret("file of the Postgres URL", self.postgres_url_file.as_deref(), POSTGRES)?;
+        let with_ca =
+            |url| postgres::Options { root_certificates: self.postgres_ca.clone(), ..postgres::Options::new(url) };
+        Ok(url.map(with_ca))
     }
 
     /// Commands that reach what this one reaches. What comes from the environment is in the next command's, too.
@@ -148,6 +160,19 @@ impl Global {
         });
         let program = std::env::args().next().unwrap_or_else(|| "windlass".to_owned());
         Hint::new(&program, given.map(|(option, value, _, _)| (option, value)))
+    }
+}
+
+/// What a file holds, or else a variable.
+fn secret(what: &str, file: Option<&Path>, variable: &str) -> Result<Option<SecretString>, Failure> {
+    let Some(path) = file else {
+        return Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty()).map(SecretString::from));
+    };
+    let text = fs::read_to_string(path)
+        .map_err(|error| usage(format!("the {what} {} cannot be read: {error}", path.display())))?;
+    match text.trim() {
+        "" => Err(usage(format!("the {what} {} is empty", path.display()))),
+        secret => Ok(Some(SecretString::from(secret))),
     }
 }
 

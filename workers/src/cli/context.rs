@@ -15,11 +15,12 @@ use windlass_core::{
 use windlass_ops::{OpsError, RunOps};
 use windlass_store::{
     RunRow, Store,
+    postgres::PostgresStore,
     sqlite::{Options, SqliteStore},
 };
 
 use super::{Failure, Global, Output, failed};
-use crate::{render::Hint, temporal::connect};
+use crate::{render::Hint, stores::AnyStore, temporal::connect};
 
 /// How long a worker may take to answer a question about a run.
 const WORKER_PATIENCE: Duration = Duration::from_secs(2);
@@ -40,8 +41,11 @@ pub(crate) enum Missing {
     Refuse,
 }
 
-/// Opens the store of the data directory.
-pub(crate) fn open_store(global: &Global, missing: Missing) -> Result<Arc<SqliteStore>, Failure> {
+/// Opens the Postgres store if there is one, else that of the data directory.
+pub(crate) async fn open_store(global: &Global, missing: Missing) -> Result<AnyStore, Failure> {
+    if let Some(options) = global.postgres()? {
+        return Ok(AnyStore::Postgres(Arc::new(PostgresStore::connect(options).await?)));
+    }
     let path = global.store_path();
     if missing == Missing::Refuse && !path.exists() {
         return Err(failed(format!(
@@ -49,7 +53,7 @@ pub(crate) fn open_store(global: &Global, missing: Missing) -> Result<Arc<Sqlite
             path.display()
         )));
     }
-    Ok(Arc::new(SqliteStore::open(Options::new(path))?))
+    Ok(AnyStore::Sqlite(Arc::new(SqliteStore::open(Options::new(path))?)))
 }
 
 pub(crate) fn now() -> Timestamp {
@@ -59,7 +63,7 @@ pub(crate) fn now() -> Timestamp {
 
 impl Context {
     pub(crate) async fn open(global: &Global, missing: Missing) -> Result<Self, Failure> {
-        let store = open_store(global, missing)?;
+        let store = open_store(global, missing).await?.port();
         let client = connect(&global.connect("cli")?).await?;
         let ops = RunOps::new(client, store, global.task_queue.clone(), global.workspace.clone());
         Ok(Self { ops, out: Output::new(global.json), hint: global.hint() })

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     render::{Paint, Table, one_line},
+    stores::AnyStore,
     temporal::{connect, missing_search_attributes, pollers},
 };
 
@@ -44,7 +45,7 @@ pub(super) async fn run(global: &Global) -> Result<ExitCode, Failure> {
             checks.push(Check::new("workers", workers(&client, &global.task_queue).await));
         }
     }
-    checks.push(Check::new("store", store(global)));
+    checks.push(Check::new("store", store(global).await));
     out.print(&checks, || table(&checks, out.paint(), out.table_width()))?;
     let well = checks.iter().all(|check| check.ok);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
@@ -98,9 +99,12 @@ async fn workers(client: &Client, task_queue: &str) -> Result<String, String> {
     Ok(format!("task queue {task_queue}: {}", found.workflows.join(", ")))
 }
 
-fn store(global: &Global) -> Result<String, String> {
-    let store = open_store(global, Missing::Refuse);
-    store.map(|_| global.store_path().display().to_string()).map_err(|failure| failure.to_string())
+async fn store(global: &Global) -> Result<String, String> {
+    match open_store(global, Missing::Refuse).await {
+        Ok(AnyStore::Sqlite(_)) => Ok(global.store_path().display().to_string()),
+        Ok(AnyStore::Postgres(_)) => Ok("Postgres".to_owned()),
+        Err(failure) => Err(failure.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -50,8 +50,8 @@ pub struct CreateArgs {
 
 pub(super) async fn run(global: &Global, command: KeysCommand) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
-    let store = open_store(global, Missing::Create)?;
-    let done = execute(global, command, store.clone(), out).await;
+    let store = open_store(global, Missing::Create).await?;
+    let done = execute(global, command, store.port(), out).await;
     store.close().await?;
     done
 }

@@ -4,17 +4,24 @@ use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use super::Cli;
+use super::{Cli, Command};
 use crate::render::Paint;
 
 /// For commands that serve: our own news, and only trouble from the SDK underneath.
 const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
+/// On a developer's terminal, every request would be noise.
+const SERVING_ONE: &str =
+    "info,windlass_api::access=warn,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
 /// For commands that answer and end.
 const ANSWERING: &str = "warn";
 
 /// Installs the process's subscriber. The error says what is wrong with `--log`.
 pub fn install(cli: &Cli) -> Result<(), String> {
-    let default = if cli.command.serves() { SERVING } else { ANSWERING };
+    let default = match &cli.command {
+        Command::Dev(_) => SERVING_ONE,
+        command if command.serves() => SERVING,
+        _ => ANSWERING,
+    };
     let filter = cli.global.log.as_deref().unwrap_or(default);
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         format!("--log {filter:?} is not a filter ({error}); write for example `info` or `warn,windlass=debug`")

@@ -35,7 +35,7 @@ pub(super) async fn run(global: &Global, command: ServeCommand) -> Result<ExitCo
     let agents = agents::load(&command.worker.agents)?;
     let listener = command.front.bind().await?;
     let options = RunWorkerOptions { task_queue: global.task_queue.clone(), ..RunWorkerOptions::default() };
-    let service = Service::prepare(global, "api", &command.worker, agents, options)?;
+    let service = Service::prepare(global, "api", &command.worker, agents, options).await?;
     if let Some(client) = service.reach(&shutdown).await? {
         let rates = (!command.no_rate_limits).then(Rates::default);
         let (api, handle) = command.front.service(listener, client, (global, &command.worker), &service, rates)?;

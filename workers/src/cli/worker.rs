@@ -12,7 +12,7 @@ use windlass_models::{
     ModelRegistry,
     script::{SCHEME, ScriptModel},
 };
-use windlass_store::{Store, sqlite::SqliteStore};
+use windlass_store::Store;
 use windlass_tools::{HttpGetOptions, ToolRegistry};
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     embedded::EmbeddedHandle,
+    stores::AnyStore,
     temporal::{AttributesError, Connect, ConnectError, connect, ensure_search_attributes, pollers},
     worker::{Deployment, Ports, RunWorkerOptions, WorkerService},
 };
@@ -99,7 +100,7 @@ impl WorkerArgs {
     /// The same models, as callers of the API choose among them.
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
         let models: Vec<ModelInfo> = self.scripts()?.names().map(|name| ModelInfo::of(SCHEME, name)).collect();
-        let demo = models.iter().find(|model| model.vendor_model_id == "demo").or(models.first());
+        let demo = models.iter().find(|model| model.vendor_model_id == "demo").or_else(|| models.first());
         Ok(Catalogue { default_model_id: demo.map(|model| model.id.clone()), models })
     }
 
@@ -120,7 +121,7 @@ pub(super) async fn run(global: &Global, command: WorkerCommand) -> Result<ExitC
         grace: command.grace,
         deployment: deployment.map(|(name, build_id)| Deployment { name, build_id }),
     };
-    let service = Service::prepare(global, "worker", &command.worker, agents, options)?;
+    let service = Service::prepare(global, "worker", &command.worker, agents, options).await?;
     if let Some(client) = service.reach(&shutdown).await? {
         service.serve(client, &shutdown, || {}).await?;
     }
@@ -142,14 +143,14 @@ enum ServerAt {
 /// A worker with everything but a connection.
 pub(crate) struct Service {
     server: ServerAt,
-    store: Arc<SqliteStore>,
+    store: AnyStore,
     ports: Ports,
     options: RunWorkerOptions,
 }
 
 impl Service {
     /// Opens the store and checks everything that can be wrong before a server is needed.
-    pub(crate) fn prepare(
+    pub(crate) async fn prepare(
         global: &Global,
         role: &str,
         args: &WorkerArgs,
@@ -157,8 +158,8 @@ impl Service {
         options: RunWorkerOptions,
     ) -> Result<Self, Failure> {
         let connect = global.connect(role)?;
-        let store = open_store(global, Missing::Create)?;
-        let ports = args.ports(store.clone(), agents)?;
+        let store = open_store(global, Missing::Create).await?;
+        let ports = args.ports(store.port(), agents)?;
         Ok(Self { server: ServerAt::Address(connect), store, ports, options })
     }
 
@@ -171,8 +172,8 @@ impl Service {
         options: RunWorkerOptions,
     ) -> Result<Self, Failure> {
         let identity = global.connect("worker")?.identity;
-        let store = Arc::clone(engine.store());
-        let ports = args.ports(store.clone(), agents)?;
+        let store = AnyStore::Sqlite(Arc::clone(engine.store()));
+        let ports = args.ports(store.port(), agents)?;
         Ok(Self { server: ServerAt::Here { engine, identity }, store, ports, options })
     }
 

@@ -189,7 +189,9 @@ async fn work(
     let first = agents.first().map_or_else(|| "FILE".to_owned(), |agent| agent.id.to_string());
     let service = match history {
         History::Engine(engine) => Service::beside(engine.handle.clone(), global, &args.worker, agents, options)?,
-        History::Server(_) | History::Elsewhere => Service::prepare(global, "worker", &args.worker, agents, options)?,
+        History::Server(_) | History::Elsewhere => {
+            Service::prepare(global, "worker", &args.worker, agents, options).await?
+        }
     };
     let key = key::ensure(&*service.ports().store, &global.workspace, args.api_key.as_ref(), home.directory()).await?;
     let supervised = async {

@@ -72,7 +72,8 @@ impl ApiKey {
             id: self.id(),
             workspace,
             name: name.to_owned(),
-            prefix: self.reveal().chars().take(SHOWN).collect(),
+            // Of a short one, which somebody chose, hardly anything.
+            prefix: self.reveal().chars().take(SHOWN.min(self.reveal().len() / 4)).collect(),
             hash: self.hash(),
             scopes,
             agents,
@@ -117,6 +118,15 @@ mod tests {
         let debug = format!("{made:?}");
         assert!(!debug.contains(made.key.reveal()) && !debug.contains(&hex::encode(&made.row.hash.0)), "{debug}");
         assert_eq!((made.key.reveal().len(), made.row.prefix.len()), (67, 7));
+    }
+
+    #[test]
+    fn a_list_of_keys_gives_none_of_them_away() {
+        let shown = |key: &str| ApiKey::new(key).row("acme".into(), "dev", Vec::new(), None).prefix;
+        assert_eq!(
+            (shown("k"), shown("secret-1"), shown("mantyx_test_key")),
+            (String::new(), "se".into(), "man".into())
+        );
     }
 
     #[test]

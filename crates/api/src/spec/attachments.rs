@@ -165,7 +165,7 @@ fn decoded_len(text: &str) -> Option<usize> {
         return None;
     }
     // Padding is all or nothing: either the text is a multiple of four, or nobody padded it.
-    (padding == 0 || text.len() % 4 == 0).then_some(body.len() / 4 * 3 + (body.len() % 4).saturating_sub(1))
+    (padding == 0 || text.len().is_multiple_of(4)).then_some(body.len() / 4 * 3 + (body.len() % 4).saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod calls;
 mod children;
 mod control;
 mod finish;
+mod last_answer;
 mod outgoing;
 mod outside;
 mod planning;

@@ -1,15 +1,13 @@
 //! Asking the model, and what follows from its answer.
 
-use super::{CallSlot, CallState, Outcome, Run};
+use super::{CallSlot, CallState, Run};
 use crate::{
     admission::{self, Circumstances, Verdict},
-    agent::Enforcement,
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
     canonical::Digest,
     envelope::{
-        AnswerFlaw, AwaitRequest, CallStatus, Extra, FinalFacts, FinalizeReason, Outbox, OutboxMessage,
-        PlanActivityInput, PlanActivityOutput, PlanResult, RunContext, SchemaFit, Termination, ToolCallOutput,
-        ToolError, ToolErrorKind, ToolRequest, VERSION,
+        AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
+        PlanResult, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind, ToolRequest, VERSION,
     },
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
@@ -141,16 +139,6 @@ impl Run {
             self.open_planned_await(request, now);
         }
         self.settle_if_done(now);
-    }
-
-    /// The model's last message: the run's answer, unless something speaks against it.
-    fn take_answer(&mut self, answer: Option<FinalFacts>, finalized: Option<FinalizeReason>) {
-        let failure = answer.as_ref().and_then(|answer| objection(answer, self.state.enforcement));
-        self.state.last_answer = answer;
-        self.state.outcome = Some(match failure {
-            Some(failure) => Outcome::Failed { failure },
-            None => Outcome::Completed { finalized },
-        });
     }
 
     /// The model did not answer, for good.
@@ -367,39 +355,6 @@ fn farewell(reason: FinalizeReason) -> String {
         FinalizeReason::ToolTurns => "The number of turns with tool calls for this task is used up.",
     };
     format!("{why} Give your best final answer now, from what you know. No tool can be called any more.")
-}
-
-/// Why a last message is no answer.
-fn objection(answer: &FinalFacts, enforcement: Option<Enforcement>) -> Option<RunFailure> {
-    let strict = enforcement == Some(Enforcement::Strict);
-    Some(match (answer.flaw, &answer.schema_fit) {
-        (Some(AnswerFlaw::Truncated), _) => RunFailure::new(
-            RunFailureKind::AnswerTruncated,
-            "Model output was truncated (stop_reason=max_tokens). Ask for a shorter answer, or allow more output.",
-        )
-        .of_class("truncation"),
-        (Some(AnswerFlaw::Refused), _) => {
-            RunFailure::new(RunFailureKind::AnswerRefused, "The model refused to answer (stop_reason=refusal).")
-                .of_class("unknown")
-        }
-        (Some(AnswerFlaw::MalformedCall), _) => RunFailure {
-            retryable: true,
-            ..RunFailure::new(
-                RunFailureKind::AnswerRefused,
-                "The model wrote a tool call that cannot be read (stop_reason=malformed_function_call).",
-            )
-            .of_class("unknown")
-        },
-        (None, Some(SchemaFit::Misfit { problem })) if strict => {
-            let message = format!("The answer does not fit the output schema: {problem}");
-            RunFailure::new(RunFailureKind::OutputMisfit, message).of_class("structured_output_not_enforced")
-        }
-        (None, Some(SchemaFit::Unusable { problem })) if strict => {
-            let message = format!("The output schema cannot be used: {problem}");
-            RunFailure::new(RunFailureKind::OutputMisfit, message).of_class("structured_output_schema_rejected")
-        }
-        _ => return None,
-    })
 }
 
 pub(super) fn awaited(request: &ToolRequest) -> AwaitedCall {

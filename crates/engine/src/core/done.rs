@@ -59,6 +59,13 @@ impl<T> Done<T> {
     }
 }
 
+impl<T> Done<Result<T, Refusal>> {
+    /// For an operation that refused without anything in memory being forgotten.
+    pub(crate) fn transpose(self) -> Result<Done<T>, Refusal> {
+        self.value.map(|value| Done { value, kept: self.kept })
+    }
+}
+
 pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
     Refusal::Unavailable(format!("the engine's database refused: {error}"))
 }

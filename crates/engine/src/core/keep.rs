@@ -98,7 +98,9 @@ impl Core {
         let mut left_to_disk = Vec::new();
         for dispatch in std::mem::take(&mut changes.dispatches) {
             let Some((queue, task)) = self.addressed(run, &key, dispatch) else { continue };
-            if let Err(task) = self.queues.offer(&queue, task) {
+            if run.speculates() && matches!(task, Task::Workflow { .. }) {
+                self.queues.offer_unkept(&queue, task);
+            } else if let Err(task) = self.queues.offer(&queue, task) {
                 left_to_disk.push((queue, task));
             }
         }

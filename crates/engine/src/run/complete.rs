@@ -81,6 +81,11 @@ impl Run {
         task.cloned().ok_or_else(task_not_found)
     }
 
+    /// Refuses the answer to a task that is not there any more, or not with a worker.
+    pub(crate) fn must_have_lent(&self, token: (i64, i64, i32)) -> Result<(), Refusal> {
+        self.held_task(token.0, token.1, token.2).map(|_| ())
+    }
+
     pub(crate) fn complete_task(
         &mut self,
         env: &Env<'_>,
@@ -202,22 +207,20 @@ impl Run {
         self.state = before.state;
         self.memory.scheduled = before.scheduled;
         self.memory.updates = before.updates;
-        self.memory.sticky = before.sticky;
+        self.memory.sticky = self.memory.unstuck.take().or(before.sticky);
         self.settle_in_memory();
-        let message = match rejected {
-            Rejected::Request(refusal) => return Err(refusal.clone()),
-            Rejected::Task { .. } => rejected.message(),
-        };
+        self.forget_queries();
         let (cause, terminate) = match rejected {
             Rejected::Task { cause, terminate, .. } => (*cause, *terminate),
-            Rejected::Request(_) => (WorkflowTaskFailedCause::Unspecified, false),
+            Rejected::Request(refusal) => return Ok(self.forget_updates_were_sent(env, &task, refusal.clone())),
         };
+        let message = rejected.message();
         let refused = Refusal::InvalidArgument(message.clone());
         self.abort_updates(AbortReason::TaskFailed);
         if task.attempt > 1 && cause != WorkflowTaskFailedCause::UnhandledCommand {
             // It keeps failing: let it time out, so that it is not repeated in a tight loop.
             self.abort_hopeless_updates();
-            return Err(refused);
+            return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
         self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
@@ -229,6 +232,20 @@ impl Run {
             self.abort_hopeless_updates();
         }
         Ok(Completion { refused: Some(refused), ..Completion::default() })
+    }
+
+    /// An answer that cannot be read changes nothing but this: its updates count as unseen, and a task that was for them
+    /// alone is to be taken again, by any worker.
+    fn forget_updates_were_sent(&mut self, env: &Env<'_>, task: &WorkflowTask, refusal: Refusal) -> Completion {
+        self.memory.updates.forget();
+        if task.speculative {
+            self.memory.sticky = None;
+            self.state.task = None;
+            if self.has_unsent_updates() {
+                self.schedule_speculative_task(env, Delivery::Queue);
+            }
+        }
+        Completion { refused: Some(refusal), ..Completion::default() }
     }
 
     fn schedule_next(

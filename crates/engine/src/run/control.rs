@@ -129,6 +129,8 @@ impl Run {
         self.write(env, close);
         self.state.status = status as i32;
         self.state.close_time = env.now;
+        // Whoever asks a closed run may be answered by any worker.
+        self.memory.sticky = None;
         self.changes.listing = true;
         self.announce_end();
     }

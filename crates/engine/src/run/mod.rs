@@ -80,6 +80,9 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) sticky: Option<Sticky>,
+    /// The worker that has dropped the run from its cache, until something is written. The real server keeps which worker
+    /// has a run, but not that it dropped it, and is reminded of it by a refused answer.
+    pub(crate) unstuck: Option<Sticky>,
     /// Who has the started workflow task.
     pub(crate) task_identity: String,
     /// The last worker wanted to end the run, but there was news.
@@ -151,6 +154,7 @@ impl Run {
         if self.changes.dirty {
             self.state.state_transitions += 1;
             self.memory.unwritten_heartbeats = false;
+            self.memory.unstuck = None;
         }
         std::mem::take(&mut self.changes)
     }

@@ -29,8 +29,10 @@ pub(crate) enum QueryAnswer {
         message: String,
         failure: Option<Box<Failure>>,
     },
-    /// No workflow task will bring it to the worker: it goes there on its own.
+    /// No workflow task of its run will bring it to the worker: it goes there on its own.
     AskDirectly,
+    /// It was forgotten, and has to be asked anew.
+    AskAgain,
 }
 
 impl PendingQuery {
@@ -76,6 +78,13 @@ impl Run {
             }
         }
         self.memory.queries = left;
+    }
+
+    /// What came with a refused answer does not count, and a worker that answers later answers another question.
+    pub(super) fn forget_queries(&mut self) {
+        for query in std::mem::take(&mut self.memory.queries) {
+            query.answer(QueryAnswer::AskAgain);
+        }
     }
 
     /// Nobody will decide anything any more.

@@ -36,6 +36,11 @@ impl Run {
         self.state.task.as_ref().is_some_and(|task| task.started_id != 0)
     }
 
+    /// Whether the pending task is one that is not kept on disk.
+    pub(crate) fn speculates(&self) -> bool {
+        self.state.task.as_ref().is_some_and(|task| task.speculative)
+    }
+
     /// Makes sure that a worker will look at what has happened.
     pub(super) fn ensure_task(&mut self, env: &Env<'_>) {
         if self.state.is_running() && self.state.task.is_none() && self.state.first_task_due == 0 {

@@ -47,6 +47,8 @@ pub(crate) struct UpdateNews {
 pub(crate) struct Registry {
     open: BTreeMap<String, Open>,
     admitted: u64,
+    /// What ended unanswered with the run; whoever sends it again is told the same.
+    aborted: BTreeMap<String, Refusal>,
 }
 
 #[derive(Debug, Clone)]
@@ -69,6 +71,17 @@ pub(super) struct BadMessage(pub(super) String);
 impl Registry {
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Whoever has something refused, has the real server forget what is only in its memory, and its callers ask anew:
+    /// what a worker has seen counts as unseen, and what ended as never heard of.
+    pub(crate) fn forget(&mut self) {
+        self.open.values_mut().for_each(|open| open.sent = false);
+        self.forget_aborted();
+    }
+
+    pub(crate) fn forget_aborted(&mut self) {
+        self.aborted.clear();
     }
 
     fn has_unsent(&self) -> bool {
@@ -126,6 +139,9 @@ impl Run {
     pub(crate) fn update_progress(&self, id: &str) -> Option<Progress> {
         if self.memory.updates.open.contains_key(id) {
             return Some(Progress::Admitted);
+        }
+        if let Some(refusal) = self.memory.updates.aborted.get(id) {
+            return Some(Progress::Aborted(refusal.clone()));
         }
         let record = self.state.updates.get(id)?;
         Some(match record {
@@ -280,7 +296,9 @@ impl Run {
         }
         for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
             let goes_on = reason == AbortReason::Continuing;
-            self.abort_update(&id, if goes_on { Refusal::closing() } else { aborted_by_closing() });
+            let refusal = if goes_on { Refusal::closing() } else { aborted_by_closing() };
+            self.memory.updates.aborted.insert(id.clone(), refusal.clone());
+            self.abort_update(&id, refusal);
         }
     }
 
@@ -305,7 +323,9 @@ impl Run {
         self.tell(id, Progress::Aborted(refusal));
     }
 
+    /// Whoever waits hears only how far an update came in one step, not of the stages on the way.
     fn tell(&mut self, id: &str, progress: Progress) {
+        self.changes.updates.retain(|news| news.update_id != id);
         self.changes.updates.push(UpdateNews { update_id: id.to_owned(), progress });
     }
 }

@@ -231,6 +231,7 @@ impl Core {
     ) -> Result<Done<T>, Refusal> {
         match named {
             Named::Token(token) => self.with_run_acked(&token.target(), Ack::Written, |run, env| {
+                run.must_run()?;
                 let held = run.state.activities.get(&token.scheduled_id);
                 if held.is_some_and(|activity| activity.started_time != token.started_time) {
                     return Err(activity_not_found());

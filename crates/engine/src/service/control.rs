@@ -49,11 +49,8 @@ impl Core {
             request_id: request_id.clone(),
             sender: None,
         };
-        let done = self.with_run(&target, |run, env| {
-            run.signal(env, signal)?;
-            Ok(run.state.run_id.clone())
-        })?;
-        let run_id = done.kept().await?;
+        let done = self.with_run(&target, |run, env| Ok(run.signal(env, signal).map(|()| run.state.run_id.clone())))?;
+        let run_id = done.transpose()?.kept().await?;
         let reference = link::workflow_event::Reference::RequestIdRef(link::workflow_event::RequestIdReference {
             request_id,
             event_type: EventType::WorkflowExecutionSignaled as i32,

@@ -171,9 +171,10 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
 
 fn pending_activity(activity: &Activity) -> PendingActivityInfo {
     let state = match (activity.is_started(), activity.cancel_requested) {
-        (true, true) => PendingActivityState::CancelRequested,
+        // Also of one that a reset hands out again.
+        (_, true) => PendingActivityState::CancelRequested,
         (true, false) => PendingActivityState::Started,
-        (false, _) => PendingActivityState::Scheduled,
+        (false, false) => PendingActivityState::Scheduled,
     };
     let policy = activity.retry_policy.clone().unwrap_or_default();
     PendingActivityInfo {

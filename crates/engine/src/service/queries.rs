@@ -30,13 +30,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the worker that has the run cached may take before others are asked.
 const STICKY_PATIENCE: Duration = Duration::from_secs(10);
 const STICKY_SEEN: Nanos = 10 * SECOND;
+/// Whoever waited in vain is told if nobody has polled for this long.
+const WORKER_SEEN: Nanos = 20 * SECOND;
+/// Left for that answer to get back.
+const TAIL_ROOM: Duration = Duration::from_secs(1);
 /// A workflow task that failed this often will not bring any question to the worker.
 const HOPELESS_ATTEMPT: i32 = 3;
 
 /// How a question gets to the worker.
 enum Way {
     Rejected(WorkflowExecutionStatus),
-    WithTask(oneshot::Receiver<QueryAnswer>),
+    WithTask { run_id: String, answer: oneshot::Receiver<QueryAnswer> },
     Directly { run_id: String, sticky: Option<String>, queue: String },
 }
 
@@ -53,30 +57,29 @@ impl Core {
         if query.query_type.is_empty() {
             return Err(Refusal::invalid("QueryType is not set on request."));
         }
-        match self.choose_way(&target, condition, &query)? {
-            Way::Rejected(status) => Ok(QueryWorkflowResponse {
-                query_rejected: Some(QueryRejected { status: status as i32 }),
-                ..QueryWorkflowResponse::default()
-            }),
-            Way::WithTask(answer) => match tokio::time::timeout_at(deadline, answer).await {
-                Ok(Ok(QueryAnswer::AskDirectly)) | Ok(Err(_)) => {
-                    match self.choose_way(&target, QueryRejectCondition::None, &query)? {
-                        Way::Directly { run_id, sticky, queue } => {
-                            self.ask_directly(&target, &run_id, sticky, queue, query, deadline).await
-                        }
-                        Way::WithTask(answer) => tokio::time::timeout_at(deadline, answer)
-                            .await
-                            .map_err(|_| late())?
-                            .map_err(|_| late())
-                            .and_then(respond),
-                        Way::Rejected(_) => Err(late()),
-                    }
+        let (mut target, mut condition) = (target, condition);
+        loop {
+            let (run_id, answer) = match self.choose_way(&target, condition, &query)? {
+                Way::Rejected(status) => {
+                    return Ok(QueryWorkflowResponse {
+                        query_rejected: Some(QueryRejected { status: status as i32 }),
+                        ..QueryWorkflowResponse::default()
+                    });
                 }
-                Ok(Ok(answer)) => respond(answer),
-                Err(_) => Err(late()),
-            },
-            Way::Directly { run_id, sticky, queue } => {
-                self.ask_directly(&target, &run_id, sticky, queue, query, deadline).await
+                Way::Directly { run_id, sticky, queue } => {
+                    return self.ask_directly(&target, &run_id, sticky, queue, query, deadline).await;
+                }
+                Way::WithTask { run_id, answer } => (run_id, answer),
+            };
+            match tokio::time::timeout_at(deadline, answer).await {
+                Err(_) => return Err(late()),
+                // Whatever run has followed since: the question was for this one.
+                Ok(Ok(QueryAnswer::AskDirectly)) | Ok(Err(_)) => {
+                    target.run_id = run_id;
+                    condition = QueryRejectCondition::None;
+                }
+                Ok(Ok(QueryAnswer::AskAgain)) => {}
+                Ok(Ok(answer)) => return respond(answer),
             }
         }
     }
@@ -130,7 +133,7 @@ impl Core {
         let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), key, query.clone());
         run.memory.queries.retain(|query| query.is_wanted());
         run.memory.queries.push(Arc::new(pending));
-        Ok(Way::WithTask(answer))
+        Ok(Way::WithTask { run_id: run.state.run_id.clone(), answer })
     }
 
     /// Brings the question to the worker that has the run cached or, failing that, to any other.
@@ -154,7 +157,17 @@ impl Core {
             }
         }
         let key = QueueKey { namespace: target.namespace.as_str().into(), name: queue, kind: Kind::Workflow };
-        self.ask(&target, &key, query, deadline).await.map_or_else(|| Err(late()), respond)
+        let quiet = deadline.checked_sub(TAIL_ROOM).unwrap_or(deadline);
+        let mut asked = std::pin::pin!(self.ask(&target, &key, query, deadline));
+        let answer = match tokio::time::timeout_at(quiet, &mut asked).await {
+            Ok(answer) => answer,
+            Err(_) if !self.queues.is_polled(&key, self.now() - WORKER_SEEN) => {
+                let message = "no poller seen for task queue recently, worker may be down";
+                return Err(Refusal::FailedPrecondition(message.to_owned()));
+            }
+            Err(_) => asked.await,
+        };
+        answer.map_or_else(|| Err(late()), respond)
     }
 
     async fn ask(
@@ -203,7 +216,7 @@ fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, Refusal> {
             Ok(QueryWorkflowResponse { query_result, ..QueryWorkflowResponse::default() })
         }
         QueryAnswer::Failed { message, failure } => Err(Refusal::QueryFailed { message, failure }),
-        QueryAnswer::AskDirectly => Err(late()),
+        QueryAnswer::AskDirectly | QueryAnswer::AskAgain => Err(late()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
-    common::v1::{Link, link},
+    common::v1::{Link, RetryPolicy, link},
     enums::v1::{EventType, WorkflowExecutionStatus, WorkflowIdConflictPolicy, WorkflowIdReusePolicy},
     workflowservice::v1::{
         PollWorkflowTaskQueueResponse, SignalWithStartWorkflowExecutionRequest,
@@ -92,9 +92,8 @@ impl Core {
         self: &Arc<Self>,
         request: SignalWithStartWorkflowExecutionRequest,
     ) -> Result<SignalWithStartWorkflowExecutionResponse, Refusal> {
-        if request.signal_name.is_empty() {
-            return Err(Refusal::invalid("signal not set"));
-        }
+        let mut request = request;
+        let policies = self.check_signal_with_start(&mut request)?;
         let signal = Signal {
             name: request.signal_name.clone(),
             input: request.signal_input.clone(),
@@ -103,25 +102,11 @@ impl Core {
             ..Signal::default()
         };
         checks::blob(signal.input.as_ref(), &self.limits)?;
-        let mut policies =
-            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
-        let replaces = policies.reuse == WorkflowIdReusePolicy::TerminateIfRunning;
-        if policies.conflict == WorkflowIdConflictPolicy::Fail && !replaces {
-            return Err(Refusal::invalid(
-                "Invalid WorkflowIDConflictPolicy: WORKFLOW_ID_CONFLICT_POLICY_FAIL is not supported for this operation.",
-            ));
-        }
-        if policies.conflict == WorkflowIdConflictPolicy::Unspecified && !replaces {
-            policies.conflict = WorkflowIdConflictPolicy::UseExisting;
-        }
-        if request.workflow_type.as_ref().is_none_or(|kind| kind.name.is_empty()) {
-            return Err(Refusal::invalid("workflow type not set"));
-        }
         let spec = self.spec(start_part(request))?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let request_id = spec.request_id.clone();
         let signal = Signal { request_id: request_id.clone(), ..signal };
-        let started = self.start_new(spec, policies.checked(false)?, &Then::Signal(signal))?.kept().await?;
+        let started = self.start_new(spec, policies, &Then::Signal(signal))?.kept().await?;
         let signal_link = event_link(
             &namespace,
             &workflow_id,
@@ -268,19 +253,45 @@ impl Core {
     }
 
     /// Checks a request and fills in what it leaves open.
+    /// What can be wrong with a start that brings a signal is looked at in another order than with a plain one.
+    fn check_signal_with_start(
+        &self,
+        request: &mut SignalWithStartWorkflowExecutionRequest,
+    ) -> Result<Policies, Refusal> {
+        self.read_namespaces().named(&request.namespace)?;
+        checks::workflow_id(&request.workflow_id, &self.limits)?;
+        if request.signal_name.is_empty() {
+            return Err(Refusal::invalid("signal not set"));
+        }
+        if request.workflow_type.as_ref().is_none_or(|kind| kind.name.is_empty()) {
+            return Err(Refusal::invalid("workflow type not set"));
+        }
+        checks::queue(request.task_queue.as_ref(), &self.limits)?;
+        check_timeouts([
+            &mut request.workflow_execution_timeout,
+            &mut request.workflow_run_timeout,
+            &mut request.workflow_task_timeout,
+        ])?;
+        check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
+        let policies =
+            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
+        let policies = policies.checked(false)?;
+        match policies.conflict {
+            WorkflowIdConflictPolicy::Fail => Err(Refusal::invalid(
+                "Invalid WorkflowIDConflictPolicy: WORKFLOW_ID_CONFLICT_POLICY_FAIL is not supported for this operation.",
+            )),
+            WorkflowIdConflictPolicy::Unspecified => {
+                Ok(Policies { conflict: WorkflowIdConflictPolicy::UseExisting, ..policies })
+            }
+            _ => Ok(policies),
+        }
+    }
+
     fn spec(&self, mut request: StartWorkflowExecutionRequest) -> Result<StartSpec, Refusal> {
         let limits = &self.limits;
         self.read_namespaces().named(&request.namespace)?;
         checks::workflow_id(&request.workflow_id, limits)?;
-        if let Some(policy) = &mut request.retry_policy {
-            retry::complete(policy);
-            retry::check(policy)?;
-        }
-        if let Err(problem) = check_span(&mut request.workflow_start_delay) {
-            return Err(Refusal::invalid(format!(
-                "An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}"
-            )));
-        }
+        check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
         if !request.cron_schedule.is_empty() {
             return Err(Refusal::Unimplemented("cron schedules".to_owned()));
         }
@@ -295,16 +306,11 @@ impl Core {
             return Err(Refusal::invalid("WorkflowType length exceeds limit."));
         }
         let queue = checks::queue(request.task_queue.as_ref(), limits)?;
-        let spans = [
-            ("WorkflowExecutionTimeoutSeconds", &mut request.workflow_execution_timeout),
-            ("WorkflowRunTimeoutSeconds", &mut request.workflow_run_timeout),
-            ("WorkflowTaskTimeoutSeconds", &mut request.workflow_task_timeout),
-        ];
-        for (name, timeout) in spans {
-            if let Err(problem) = check_span(timeout) {
-                return Err(Refusal::invalid(format!("An invalid {name} is set on request. cause: {problem}")));
-            }
-        }
+        check_timeouts([
+            &mut request.workflow_execution_timeout,
+            &mut request.workflow_run_timeout,
+            &mut request.workflow_task_timeout,
+        ])?;
         if let Some(attributes) = &mut request.search_attributes {
             self.read_namespaces().check(&request.namespace, attributes)?;
         }
@@ -445,6 +451,29 @@ impl Policies {
             (reuse, conflict) => Ok(Self { reuse, conflict }),
         }
     }
+}
+
+/// Those of the execution, of a run and of a workflow task.
+fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 3]) -> Result<(), Refusal> {
+    let names = ["WorkflowExecutionTimeoutSeconds", "WorkflowRunTimeoutSeconds", "WorkflowTaskTimeoutSeconds"];
+    for (name, timeout) in names.into_iter().zip(timeouts) {
+        check_span(timeout)
+            .map_err(|problem| Refusal::invalid(format!("An invalid {name} is set on request. cause: {problem}")))?;
+    }
+    Ok(())
+}
+
+fn check_retry_and_delay(
+    policy: Option<&mut RetryPolicy>,
+    delay: &mut Option<prost_wkt_types::Duration>,
+) -> Result<(), Refusal> {
+    if let Some(policy) = policy {
+        retry::complete(policy);
+        retry::check(policy)?;
+    }
+    check_span(delay).map_err(|problem| {
+        Refusal::invalid(format!("An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}"))
+    })
 }
 
 pub(super) fn started_link(namespace: &str, workflow_id: &str, run_id: &str) -> Link {

@@ -215,8 +215,11 @@ impl Core {
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
         let done = self.with_run(&target, |run, env| {
-            must_be_this_start(run, &token)?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
+            if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
+                // A task that is gone is the one thing that is refused without anything being forgotten.
+                return Ok((Some(refusal), None, Vec::new(), 0));
+            }
             // The worker takes what it gets with the answer to where it had the task.
             let lent_to = run.state.task.as_ref().map_or(0, |task| task.incarnation);
             let number = run.number;

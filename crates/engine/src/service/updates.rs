@@ -104,13 +104,12 @@ impl Core {
         let target = checks::target(&self.read_namespaces(), &request.namespace, reference.workflow_execution)?;
         let stage = request.wait_policy.map_or(Stage::Unspecified, |policy| policy.lifecycle_stage());
         let id = reference.update_id;
-        let followed = self.with_run(&target, |run, _| {
+        let found = self.with_run(&target, |run, _| {
             let news = self.news.update(&run.state.run_id, &id);
-            match run.update_progress(&id) {
-                Some(progress) => Ok(followed(run, &id, progress, news)),
-                None => Err(Refusal::not_found(format!("update \"{id}\" not found"))),
-            }
+            let progress = run.update_progress(&id).map(|progress| followed(run, &id, progress, news));
+            Ok(progress.ok_or_else(|| Refusal::not_found(format!("update \"{id}\" not found"))))
         })?;
+        let followed = found.transpose()?;
         let wait_until = if stage == Stage::Unspecified { Instant::now() } else { deadline(timeout) };
         let (run_id, reached, outcome) = self.follow(followed, &id, stage, wait_until).await?;
         let response = response(&target.workflow_id, run_id, &id, reached, outcome);

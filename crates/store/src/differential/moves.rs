@@ -296,11 +296,17 @@ fn some_event(chance: &mut Chance) -> NewEvent {
                 code: "RUN0001".to_owned(),
                 error: chance.pick(&TEXTS).to_owned(),
                 error_class: Some("overloaded".to_owned()),
+                failure: None,
                 retryable: true,
+                api_status: None,
+                finish_reason: None,
+                partial_text: chance.pick(&[None, Some("So far".to_owned())]),
                 turns: 1,
                 tool_calls: 0,
                 active_ms: Millis(5),
                 usage: Default::default(),
+                model: None,
+                structured_output: None,
             };
             NewEvent::new("end", body)
         }

@@ -18,12 +18,15 @@ pub(crate) fn result(text: &str) -> NewEvent {
     let body = EventBody::Result {
         text: text.to_owned(),
         subtype: "success".to_owned(),
+        error: None,
         finish_reason: Some("stop".to_owned()),
         finalized: None,
         turns: 3,
         tool_calls: 2,
         active_ms: Millis(5),
         usage: usage(),
+        model: None,
+        structured_output: None,
     };
     NewEvent::new("end", body)
 }
@@ -60,14 +63,22 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         code: "RUN0001".to_owned(),
         error: "the model did not answer".to_owned(),
         error_class: Some("overloaded".to_owned()),
+        failure: Some("RUN0001".to_owned()),
         retryable: true,
+        api_status: Some(529),
+        finish_reason: Some("error".to_owned()),
+        partial_text: Some("I think".to_owned()),
         turns: 1,
         tool_calls: 0,
         active_ms: Millis(5),
         usage: usage(),
+        model: None,
+        structured_output: None,
     };
     bench.store.append_events(&run, vec![NewEvent::new("end", body)]).await.unwrap();
     let expected = Ending {
+        output_preview: Some("I think".to_owned()),
+        finish_reason: Some("error".to_owned()),
         error: Some("the model did not answer".to_owned()),
         error_class: Some("overloaded".to_owned()),
         usage: Some(usage()),
@@ -76,7 +87,7 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         ..Ending::default()
     };
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().ending, Some(expected));
-    assert_eq!(bench.store.final_text(&run).await.unwrap(), None);
+    assert_eq!(bench.store.final_text(&run).await.unwrap(), Some("I think".to_owned()));
 }
 
 pub(crate) async fn a_run_that_goes_on_has_no_ending(bench: Bench) {

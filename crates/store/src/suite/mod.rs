@@ -135,6 +135,8 @@ pub(crate) fn cancelled(key: &str) -> NewEvent {
         tool_calls: 0,
         active_ms: Millis(5),
         usage: TokenUsage::default(),
+        model: None,
+        structured_output: None,
     };
     NewEvent::new(key, body)
 }

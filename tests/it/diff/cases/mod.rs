@@ -4,6 +4,7 @@ mod activities;
 mod buffering;
 mod chains;
 mod children;
+mod forgotten;
 mod messages;
 mod reads;
 mod refusals;
@@ -33,6 +34,7 @@ pub(super) fn all() -> Vec<Case> {
         messages::cases(),
         activities::cases(),
         children::cases(),
+        forgotten::cases(),
         starts::cases(),
         chains::cases(),
         reads::cases(),

@@ -13,6 +13,15 @@ fn starts_what_was_just_cancelled(command: &Do, before: &[Do]) -> bool {
     matches!(command, Do::StartTimer { timer, .. } if before.contains(&Do::CancelTimer(*timer)))
 }
 
+/// Done by the server in its own time, also when the run has closed meanwhile; nothing shows that it is still to come.
+fn outlives_its_run(command: &Do) -> bool {
+    match command {
+        Do::SignalExternal { .. } | Do::CancelExternal { .. } => true,
+        Do::StartChild { policy, .. } => *policy == ParentClosePolicy::Abandon,
+        _ => false,
+    }
+}
+
 impl Generator {
     pub(super) fn complete(&mut self, who: Who) -> Action {
         let mut commands: Vec<Do> = Vec::new();
@@ -24,7 +33,10 @@ impl Generator {
             }
         }
         if self.chance.percent(22) {
-            commands.push(self.closing());
+            let closing = self.closing();
+            if !commands.iter().any(outlives_its_run) {
+                commands.push(closing);
+            }
         }
         // The outcome of an external command is invisible while a task is held.
         let external =

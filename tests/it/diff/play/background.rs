@@ -53,9 +53,6 @@ pub(super) struct PendingQuery {
 /// How long a call may wait for its worker.
 const LONG_CALL: Duration = Duration::from_secs(60);
 
-/// Nothing shows that a query has arrived while a workflow task is pending, so it gets a head start.
-const QUERY_HEAD_START: Duration = Duration::from_millis(300);
-
 /// Each poll for a query task; the empty answer comes one second earlier.
 const QUERY_POLL: Duration = Duration::from_secs(3);
 
@@ -217,10 +214,15 @@ impl Player {
             self.saw("query", result);
             return;
         }
-        if self.memory.task_state(who).is_some() {
-            tokio::time::sleep(QUERY_HEAD_START).await;
-        }
         self.memory.queries.insert(who, PendingQuery { answer, call });
+    }
+
+    /// To be called before a task is taken that is to carry the query, whether it was just asked or has to find its way
+    /// again after a server forgot it.
+    pub(super) async fn let_query_arrive(&self, who: Who) {
+        if self.memory.queries.contains_key(&who) {
+            tokio::time::sleep(self.head_start).await;
+        }
     }
 
     /// Writes down the answer that a completed workflow task carried.

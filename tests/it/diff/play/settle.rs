@@ -61,6 +61,9 @@ impl Player {
                     self.memory.states.insert(who, state);
                     let run = self.memory.current_run(who).unwrap_or_default().to_owned();
                     self.memory.see_run(who, &run);
+                    if self.memory.status(who) != Some(Status::Running) {
+                        self.memory.sticky.remove(&who);
+                    }
                 }
                 Err(_) => drop(self.memory.states.remove(&who)),
             }

@@ -21,6 +21,8 @@ pub(super) struct Task {
     pub(super) token: Vec<u8>,
     pub(super) messages: Vec<Message>,
     pub(super) queries: Vec<String>,
+    /// A refusal made the server forget the queries; they are asked anew, and answers to the old ones are nobody's.
+    pub(super) queries_forgotten: bool,
 }
 
 #[derive(Default)]
@@ -41,6 +43,8 @@ pub(super) struct Memory {
     pub(super) shown: BTreeMap<Who, String>,
     /// Runs whose first task is known to have been scheduled.
     pub(super) begun: BTreeSet<String>,
+    /// Workflows whose worker was refused, so that what the server held in memory only is gone.
+    pub(super) forgotten: BTreeSet<Who>,
     /// Workflows whose next task goes to their sticky queue, and when that queue was last polled.
     pub(super) sticky: BTreeMap<Who, Instant>,
     /// Whether any completion so far asked for a sticky queue.

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::diff::{
     peer::{NAMESPACE, Peer},
-    script::{Completion, QueryAnswer, Queue, Token, Who},
+    script::{Completion, Do, QueryAnswer, Queue, Token, Who},
 };
 
 /// The shortest deadline a poll may have is two seconds; the empty answer comes one second before it.
@@ -41,6 +41,7 @@ impl Player {
             Some(PendingWorkflowTaskState::Scheduled) => {}
             state => return self.note("poll", format!("left out: the pending task is {state:?}")),
         }
+        self.let_query_arrive(who).await;
         let queue = self.queue_of_next_task(who).await;
         let mut answer = self.poll(queue.clone(), PATIENCE).await;
         // Under load the real server can take longer than a poll to queue a task. The engine has no such excuse.
@@ -48,6 +49,13 @@ impl Player {
             if self.peer == Peer::Real && matches!(&answer, Ok(answer) if answer.get_ref().task_token.is_empty()) {
                 answer = self.poll(queue.clone(), PATIENCE).await;
             }
+        }
+        if self.memory.forgotten.contains(&who) {
+            // Updates that the real server forgot come back from their callers, each after a while of its own.
+            answer = answer.map(|mut answer| {
+                answer.get_mut().messages.sort_by(|one, other| one.id.cmp(&other.id));
+                answer
+            });
         }
         if let Some(task) = self.saw("poll", answer)
             && !task.task_token.is_empty()
@@ -150,11 +158,19 @@ impl Player {
             // The real server sends it to the next run, or refuses it, depending on which of two threads is faster.
             return self.note("complete", "left out: an update waits for another run");
         }
+        let carries = !task.queries.is_empty() && !task.queries_forgotten;
+        if self.memory.queries.contains_key(&who) && !carries && with.commands.iter().any(Do::has_an_echo) {
+            // The query goes to the queue on its own when the task is complete, and so does the task that comes of the
+            // echo. Which of them a poll takes is chance.
+            return self.note("complete", "left out: a query waits beside the task");
+        }
+        let was_sticky = self.memory.sticky.contains_key(&who);
         let polled = self.memory.sticky.get(&who).is_some_and(|polled| polled.elapsed() < STICKY_POLL_AGE);
         if with.sticky && !polled {
             self.memory.ever_sticky = true;
             self.poll_sticky_queue(who).await;
         }
+        self.let_query_arrive(who).await;
         let (commands, messages) = self.commands(who, &task, with);
         let sticky = with.sticky.then(|| StickyExecutionAttributes {
             worker_task_queue: Some(self.sticky_queue(who)),
@@ -179,13 +195,18 @@ impl Player {
         let answer = self.client.respond_workflow_task_completed(prompt(request)).await;
         let refused = answer.as_ref().err().map(Status::code);
         let answer = self.saw("complete", answer);
+        if refused == Some(Code::InvalidArgument) {
+            self.memory.forgotten.insert(who);
+            self.memory.tasks.entry(who).or_default().iter_mut().for_each(|task| task.queries_forgotten = true);
+        }
         if with.sticky && refused.is_none() {
             self.memory.sticky.entry(who).or_insert_with(Instant::now);
-        } else if refused != Some(Code::NotFound) {
+        } else if refused != Some(Code::NotFound) || !was_sticky {
+            // Polled for a completion that did not come about.
             self.memory.sticky.remove(&who);
         }
         let Some(answer) = answer else { return };
-        if !task.queries.is_empty() {
+        if carries {
             self.collect_query(who).await;
         }
         self.expect_echoes(who, run.unwrap_or_default(), &with.commands);

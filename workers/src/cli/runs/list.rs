@@ -7,7 +7,7 @@ use windlass_core::{
     ids::{AgentId, SessionId},
     run::RunStatus,
 };
-use windlass_store::{RunFilter, RunPage, Store as _};
+use windlass_store::{RunFilter, RunPage};
 
 use crate::{
     cli::{
@@ -72,7 +72,7 @@ impl From<Status> for RunStatus {
 
 pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
-    let store = open_store(global, Missing::Refuse)?;
+    let store = open_store(global, Missing::Refuse).await?.port();
     let mut filter = RunFilter {
         workspace: (!args.all_workspaces).then(|| global.workspace.clone()),
         session: args.session,

@@ -54,7 +54,7 @@ fn a_local_tool() {
 fn a_local_peer_is_described_by_its_card() {
     let skills: Vec<Value> = (0..14).map(|index| json!({"id": format!("s{index}"), "name": format!("Skill {index}"), "description": format!("Does {index}")})).collect();
     let card = json!({"name": "Acme HR", "description": "Answers HR questions.", "url": "http://peer/rpc", "skills": skills, "x": 1});
-    let [tool] = &tools(json!([{"kind": "a2a_local", "name": "hr", "agentCard": card.clone()}]))[..] else { panic!() };
+    let [tool] = &tools(json!([{"kind": "a2a_local", "name": "hr", "agentCard": card}]))[..] else { panic!() };
     assert!(
         tool.description
             .starts_with("Delegate a task to Acme HR: Answers HR questions.\n\nSkills:\n- Skill 0: Does 0\n")

@@ -19,7 +19,7 @@ fn caller(tool: Value) -> Bench {
         tool
     };
     let tools = json!([
-        own("a", tool.clone()), own("b", tool.clone()), own("sign", json!({"confirmation": {}})),
+        own("a", tool.clone()), own("b", tool), own("sign", json!({"confirmation": {}})),
         own("look", json!({"readOnly": true})), own("peek", json!({"readOnly": true})),
         {"name": "read"}, {"name": "form", "kind": "external"},
     ]);
@@ -40,8 +40,9 @@ fn out(bench: &mut Bench) -> String {
 
 #[test]
 fn calls_are_handed_out_in_call_order_and_those_that_change_nothing_together() {
-    // What is out at first, and after each result.
-    let cases: [(&[&str], &[(&str, &str)], &str); 8] = [
+    /// The tools called, what is out after each result, and what is out at first.
+    type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], &'static str);
+    let cases: [Case; 8] = [
         (&["a"], &[("0", "")], "0"),
         (&["a", "b", "a"], &[("0", "1"), ("1", "2"), ("2", "")], "0"),
         (&["look", "peek", "look"], &[("1", "02"), ("2", "0"), ("0", "")], "012"),

@@ -28,21 +28,22 @@ use crate::{
     time::{check_span, duration, span},
 };
 
-impl Run {
-    fn may_end(&self, batch: &Batch<'_>) -> Result<(), Rejected> {
-        if batch.news {
-            return Err(Rejected::Task { cause: Cause::UnhandledCommand, detail: None, terminate: false });
-        }
-        Ok(())
+/// Before anything else about a closing command is looked at.
+pub(super) fn may_end(batch: &Batch<'_>) -> Result<(), Rejected> {
+    if batch.news {
+        return Err(Rejected::Task { cause: Cause::UnhandledCommand, detail: None, terminate: false });
     }
+    Ok(())
+}
 
+impl Run {
     pub(super) fn complete_run(
         &mut self,
         env: &Env<'_>,
         batch: &mut Batch<'_>,
         command: CompleteWorkflowExecutionCommandAttributes,
     ) -> Result<(), Rejected> {
-        self.may_end(batch)?;
+        may_end(batch)?;
         if command.result.as_ref().is_some_and(|result| result.encoded_len() > env.limits.blob_bytes) {
             let detail = "CompleteWorkflowExecutionCommandAttributes.Result exceeds size limit.";
             return Err(Rejected::fatal(Cause::BadScheduleActivityAttributes, detail));
@@ -64,7 +65,7 @@ impl Run {
         beginning: Beginning<'_>,
     ) -> Result<(), Rejected> {
         const CAUSE: Cause = Cause::BadFailWorkflowExecutionAttributes;
-        self.may_end(batch)?;
+        may_end(batch)?;
         let Some(failure) = command.failure else {
             return Err(Rejected::task(CAUSE, "Failure is not set on FailWorkflowExecutionCommand."));
         };
@@ -106,7 +107,7 @@ impl Run {
         batch: &mut Batch<'_>,
         command: CancelWorkflowExecutionCommandAttributes,
     ) -> Result<(), Rejected> {
-        self.may_end(batch)?;
+        may_end(batch)?;
         let attributes = WorkflowExecutionCanceledEventAttributes {
             workflow_task_completed_event_id: batch.completed_id,
             details: command.details,
@@ -122,7 +123,7 @@ impl Run {
         mut command: ContinueAsNewWorkflowExecutionCommandAttributes,
     ) -> Result<(), Rejected> {
         const CAUSE: Cause = Cause::BadContinueAsNewAttributes;
-        self.may_end(batch)?;
+        may_end(batch)?;
         self.complete_continuation(env, &mut command)?;
         if command.input.as_ref().is_some_and(|input| input.encoded_len() > env.limits.blob_bytes) {
             let detail = "ContinueAsNewWorkflowExecutionCommandAttributes. Input exceeds size limit.";

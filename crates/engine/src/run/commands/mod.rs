@@ -17,6 +17,7 @@ use temporalio_protos::temporal::api::{
     protocol::v1::Message,
 };
 
+use self::ending::may_end;
 pub(crate) use self::facts::{memo_without_nothings, without_nothings};
 pub(super) use self::facts::{merge_attributes, merge_memo};
 pub(crate) use self::work::text;
@@ -114,6 +115,9 @@ impl Run {
             let (metadata, markers) = (command.user_metadata, command.event_group_markers);
             let Some(decision) = command.attributes else {
                 let kind = CommandType::try_from(command.command_type).unwrap_or_default();
+                if closes(kind) {
+                    may_end(&batch)?;
+                }
                 return Err(missing_attributes(kind));
             };
             self.decide(env, &mut batch, decision, metadata.clone(), &mut *beginning)?;
@@ -190,6 +194,16 @@ impl Run {
     }
 }
 
+fn closes(kind: CommandType) -> bool {
+    matches!(
+        kind,
+        CommandType::ContinueAsNewWorkflowExecution
+            | CommandType::CompleteWorkflowExecution
+            | CommandType::FailWorkflowExecution
+            | CommandType::CancelWorkflowExecution
+    )
+}
+
 /// A command that ends the run must be the last.
 fn check_sequence(commands: &[Command]) -> Result<(), Rejected> {
     let refuse = |message: String| Err(Rejected::Request(Refusal::InvalidArgument(message)));
@@ -208,12 +222,7 @@ fn check_sequence(commands: &[Command]) -> Result<(), Rejected> {
             ));
         }
         match CommandType::try_from(command.command_type) {
-            Ok(
-                CommandType::ContinueAsNewWorkflowExecution
-                | CommandType::CompleteWorkflowExecution
-                | CommandType::FailWorkflowExecution
-                | CommandType::CancelWorkflowExecution,
-            ) => ending = Some(command),
+            Ok(kind) if closes(kind) => ending = Some(command),
             Ok(CommandType::Unspecified) | Err(_) => return refuse(format!("unknown command type: {}", name(command))),
             Ok(_) => {}
         }

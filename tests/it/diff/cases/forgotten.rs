@@ -1,0 +1,165 @@
+//! What a server keeps in memory only, and forgets when it refuses something: updates and queries under way, and those
+//! that ended with their run.
+
+use super::{
+    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy,
+    case, complete, complete_with, poll, query, report, reset, schedule, signal, start, start_with, take, terminate,
+    update,
+};
+use crate::diff::script::Action;
+
+const W: Who = Who::W0;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case(
+            "an update in an unreadable answer counts as unseen",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                unreadable(),
+                signal(W, 1),
+                complete(W, [Do::Complete]),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "a speculative task is taken again after an unreadable answer",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                poll(W),
+                unreadable(),
+                complete(W, []),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "a query in an unreadable answer is asked anew",
+            [start(W), poll(W), complete(W, []), signal(W, 1), query(W), poll(W), unreadable(), complete(W, [])],
+        ),
+        case(
+            "a query in a refused answer is asked anew",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                signal(W, 1),
+                query(W),
+                poll(W),
+                complete(W, [Do::Marker { named: false }]),
+                poll(W),
+                complete(W, [Do::Marker { named: false }]),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "an update that ended with its run is known until something is refused",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                terminate(W),
+                update(W, 0),
+                complete(W, []),
+                update(W, 0),
+                signal(W, 1),
+                Action::PollUpdate { who: W, update: 0, wait: Stage::Completed },
+                terminate(W),
+                update(W, 0),
+            ],
+        ),
+        case(
+            "news comes before what else is wrong with the end",
+            [start(W), poll(W), signal(W, 1), complete(W, [Do::Hollow]), poll(W), complete(W, [])],
+        ),
+        case(
+            "an attempt that is over in a run that is over",
+            [
+                start(W),
+                poll(W),
+                complete(W, [schedule(0, &[ActivityExtra::RetryUnlessFatal])]),
+                take(W, 0),
+                report(W, 0, Report::Failed("Passing")),
+                terminate(W),
+                report(W, 0, Report::Completed),
+            ],
+        ),
+        case(
+            "a start with a signal that is wrong in two ways",
+            [
+                signal_with(&[StartExtra::NegativeTimeout]),
+                signal_with(&[StartExtra::InvalidRetry]),
+                signal_with(&[StartExtra::UnknownAttribute]),
+                signal_with(&[StartExtra::NegativeTimeout, StartExtra::InvalidRetry]),
+            ],
+        ),
+        case(
+            "a worker that dropped the run is remembered by a refused answer",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { sticky: true, ..Default::default() }),
+                Action::ResetSticky(W),
+                update(W, 0),
+                poll(W),
+                complete(W, [Do::Marker { named: false }]),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "an activity that was asked to stop before a reset",
+            [
+                start(W),
+                poll(W),
+                complete(W, [schedule(0, &[ActivityExtra::RetryUnlessFatal])]),
+                take(W, 0),
+                signal(W, 1),
+                poll(W),
+                complete_with(
+                    W,
+                    Completion { commands: vec![Do::CancelActivity(0)], force: true, ..Default::default() },
+                ),
+                poll(W),
+                complete(W, []),
+                reset(W, ResetTo::LastTask),
+                take(W, 0),
+                report(W, 0, Report::Heartbeat),
+                report(W, 0, Report::Failed("Passing")),
+            ],
+        ),
+        case(
+            "a closed run has no worker of its own",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { commands: vec![Do::Complete], sticky: true, ..Default::default() }),
+                query(W),
+            ],
+        ),
+        case(
+            "a query of a run whose worker has never polled",
+            [start_with(W, &[StartExtra::Eager]), complete(W, []), query(W)],
+        ),
+    ]
+}
+
+/// Refused before anything of it is carried out: the end is not last.
+fn unreadable() -> Action {
+    complete(W, [Do::Complete, Do::Marker { named: true }])
+}
+
+fn signal_with(extras: &[StartExtra]) -> Action {
+    Action::SignalWithStart(Start {
+        conflict: WorkflowIdConflictPolicy::Fail,
+        extras: extras.to_vec(),
+        ..Start::new(W)
+    })
+}
