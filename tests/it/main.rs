@@ -11,5 +11,6 @@ mod peers;
 mod proofs;
 mod replay;
 mod runs;
+mod sdk;
 mod stock_cli;
 mod support;

@@ -53,7 +53,7 @@ fn help() -> String {
         ("test".to_owned(), "everything a change must pass"),
         (bench::USAGE.to_owned(), "the embedded engine and the dev server, measured side by side"),
         ("tidy".to_owned(), "the rules that no compiler checks"),
-        ("tools".to_owned(), "install what the tests run against: the Temporal CLI, its Python SDK, Postgres"),
+        ("tools".to_owned(), "install what the tests run against: the Temporal CLI, Python SDKs, Postgres"),
         ("deny [--advisories]".to_owned(), "licences, sources and bans of dependencies; advisories need the network"),
     ];
     let proofs = proofs::ALL.iter().map(|proof| (proof.usage(), proof.description));

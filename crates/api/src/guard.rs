@@ -113,7 +113,8 @@ async fn admit(
     let caller = Caller::of(headers, app.store()).await?;
     if slug != caller.workspace.as_str() {
         let hint = format!("this key belongs to workspace {}", caller.workspace);
-        return Err(ApiError::not_found("workspace").with("hint", hint));
+        let message = "this key does not open a workspace of this name";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message).with("hint", hint));
     }
     let Some(demand) = demanded else {
         return Err(ApiError::new(

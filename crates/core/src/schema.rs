@@ -4,6 +4,7 @@
 //! Models write `"5"` for 5 and `"yes"` for true. A top-level value is coerced only where the schema wants another type
 //! and the conversion loses nothing; whatever is then still wrong becomes a hint the model can act on.
 
+use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Number, Value};
 
 use crate::envelope::{FieldIssue, RetryHint, RetryReason, SchemaFit};
@@ -54,11 +55,12 @@ impl ArgumentCheck {
 }
 
 fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
-    FieldIssue {
-        field: error.instance_path().to_string(),
-        constraint: error.kind().keyword().to_owned(),
-        message: shorten(error.to_string()),
+    let mut field = error.instance_path().to_string();
+    // What is missing has no place in the arguments yet; it is named by where it belongs.
+    if let ValidationErrorKind::Required { property: Value::String(name) } = error.kind() {
+        field = format!("{field}/{name}");
     }
+    FieldIssue { field, constraint: error.kind().keyword().to_owned(), message: shorten(error.to_string()) }
 }
 
 /// Whether a text is a JSON document that the schema accepts.
@@ -78,8 +80,8 @@ pub fn fit(schema: &Value, text: &str) -> SchemaFit {
 }
 
 fn invalid(issues: Vec<FieldIssue>) -> RetryHint {
-    let missing = issues.iter().filter(|issue| issue.constraint == "required").map(|issue| issue.message.clone());
-    let missing_fields: Vec<String> = missing.collect();
+    let missing = issues.iter().filter(|issue| issue.constraint == "required");
+    let missing_fields: Vec<String> = missing.map(|issue| issue.field.trim_start_matches('/').to_owned()).collect();
     let reason = if missing_fields.is_empty() { RetryReason::InvalidArguments } else { RetryReason::MissingFields };
     RetryHint { missing_fields, issues, ..RetryHint::new(reason) }
 }
@@ -169,8 +171,22 @@ mod tests {
         let mut constraints: Vec<&str> = hint.issues.iter().map(|issue| issue.constraint.as_str()).collect();
         constraints.sort_unstable();
         assert_eq!(constraints, ["additionalProperties", "minimum", "required"]);
+        assert_eq!(hint.missing_fields, ["name"]);
         let hint = coerce_and_validate(&schema(), json!({"name": "x", "deep": "perhaps"})).unwrap_err();
         assert_eq!((hint.reason, hint.issues[0].field.as_str()), (RetryReason::InvalidArguments, "/deep"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_by_where_it_belongs() {
+        let place = json!({"type": "object", "required": ["city"]});
+        let nested = json!({"type": "object", "properties": {"to": place}, "required": ["to"]});
+        let missing = |args: Value| {
+            let hint = coerce_and_validate(&nested, args).unwrap_err();
+            let fields: Vec<String> = hint.issues.iter().map(|issue| issue.field.clone()).collect();
+            (hint.missing_fields.clone(), fields)
+        };
+        assert_eq!(missing(json!({})), (vec!["to".to_owned()], vec!["/to".to_owned()]));
+        assert_eq!(missing(json!({"to": {}})), (vec!["to/city".to_owned()], vec!["/to/city".to_owned()]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Processes that can be killed: any that prints lines, and workers with the ledger they leave behind.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
@@ -57,6 +57,18 @@ impl Process {
         for _ in 0..count {
             self.line(|line| line.starts_with(what));
         }
+    }
+
+    /// Writes a line to its standard input, which the command must have had piped.
+    pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
+        let input = self.child.stdin.as_mut().expect("its standard input is piped");
+        writeln!(input, "{line}")
+    }
+
+    /// Asks it to end and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        self.child.wait().unwrap();
     }
 
     pub(crate) fn resident_bytes(&self) -> u64 {

@@ -1,0 +1,64 @@
+//! `windlass dev` as the SDKs meet it: a process of its own, with a key and scripted models.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{process::Process, server::free_port};
+
+pub(super) const KEY: &str = "wl_sdk_tests_0123456789abcdef";
+pub(super) const WORKSPACE: &str = "sdk-tests";
+
+pub(super) struct Dev {
+    pub(super) url: String,
+    dir: TempDir,
+    listen: String,
+    local_tool_timeout: &'static str,
+    process: Option<Process>,
+}
+
+impl Dev {
+    pub(super) fn start(local_tool_timeout: &'static str) -> Self {
+        let dir = TempDir::new().unwrap();
+        // A port of its own choice could not be had again after a kill.
+        let listen = format!("127.0.0.1:{}", free_port());
+        let mut dev = Self { url: format!("http://{listen}"), dir, listen, local_tool_timeout, process: None };
+        dev.start_again();
+        dev
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Asks it to end, as a deployment would, and waits until it has.
+    pub(super) fn stop(&mut self) {
+        self.process.take().unwrap().terminate();
+    }
+
+    /// On the same data, at the same address.
+    pub(super) fn start_again(&mut self) {
+        let mut command = Command::new(binary());
+        command.args(["dev", "--json", "--port", "0", "--listen", &self.listen]).arg("--data-dir").arg(self.dir.path());
+        command.args(["--api-key", KEY, "--workspace", WORKSPACE, "--local-tool-timeout", self.local_tool_timeout]);
+        command.arg("--scripts").arg(here("scripts.json")).arg("--agents").arg(here("agents"));
+        let process = Process::spawn(command);
+        let banner: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
+        assert_eq!(banner["api"], self.url.as_str());
+        self.process = Some(process);
+    }
+}
+
+fn binary() -> PathBuf {
+    let path = std::env::var_os("WINDLASS_BIN");
+    PathBuf::from(path.expect("WINDLASS_BIN names the built binary; `cargo xtask test` builds it and sets it"))
+}
+
+/// A file beside this one.
+pub(super) fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/sdk").join(name)
+}
