@@ -1,14 +1,16 @@
 //! `windlass dev` as the SDKs meet it: a process of its own, with a key and scripted models.
 
 use std::{
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{process::Process, server::free_port};
+use crate::support::process::Process;
 
 pub(super) const KEY: &str = "wl_sdk_tests_0123456789abcdef";
 pub(super) const WORKSPACE: &str = "sdk-tests";
@@ -24,8 +26,7 @@ pub(super) struct Dev {
 impl Dev {
     pub(super) fn start(local_tool_timeout: &'static str) -> Self {
         let dir = TempDir::new().unwrap();
-        // A port of its own choice could not be had again after a kill.
-        let listen = format!("127.0.0.1:{}", free_port());
+        let listen = format!("127.0.0.1:{}", lasting_port());
         let mut dev = Self { url: format!("http://{listen}"), dir, listen, local_tool_timeout, process: None };
         dev.start_again();
         dev
@@ -50,6 +51,19 @@ impl Dev {
         let banner: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
         assert_eq!(banner["api"], self.url.as_str());
         self.process = Some(process);
+    }
+}
+
+/// A free port that stays free while its server is away: not of the range from which the system gives ports to clients,
+/// of which many try to connect in the meantime.
+fn lasting_port() -> u16 {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = std::process::id().wrapping_mul(64).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(20_000 + step % 12_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

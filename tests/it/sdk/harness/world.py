@@ -1,13 +1,13 @@
 """What every scenario starts from, and how it reports what the SDK gave it."""
 
 import asyncio
-import json
 import os
 import sys
 from dataclasses import asdict, dataclass
 
 import httpx
 import mantyx
+import watchdog
 
 # The protocol's own events; a server may send others beside them.
 PROTOCOL = {
@@ -116,7 +116,7 @@ def refusal(work):
 
 def tell(word):
     """Says how far the scenario is; whoever started it may act on that."""
-    print(json.dumps({"at": word}), flush=True)
+    watchdog.step({"at": word})
 
 
 def await_word(word):
