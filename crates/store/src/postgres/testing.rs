@@ -3,7 +3,10 @@
 use std::{
     env, fs,
     io::{BufRead as _, BufReader},
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -110,6 +113,8 @@ impl TestServer {
         keeper.args(["-c", KEEPER, "sh"]).arg(&home).arg(server.get_program()).args(server.get_args());
         let mut keeper = keeper
             .current_dir(&home)
+            // A signal to everything that was started together must not keep it from cleaning up.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
