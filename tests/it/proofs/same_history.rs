@@ -19,8 +19,9 @@ use crate::{
     },
 };
 
-/// Shapes whose calls run side by side: which ends first is chance, on either server.
-const RACING: [&str; 4] = ["tools", "awaits", "paused", "lost_call"];
+/// Shapes whose calls run side by side, or are answered the moment the log shows them, while the activity that wrote the
+/// log is about to end: which comes first is chance, on either server.
+const RACING: [&str; 6] = ["tools", "awaits", "paused", "lost_call", "client_tools", "local_timeout"];
 
 /// Where the server may say what it likes.
 const IGNORED: [&str; 13] = [
