@@ -6,6 +6,7 @@
 //! nothing else.
 
 mod body;
+mod call_row;
 mod clock;
 mod ending;
 mod entry;

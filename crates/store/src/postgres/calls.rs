@@ -18,7 +18,12 @@ use super::{
     failure::damaged,
     runs,
 };
-use crate::{CallClaim, CallSettlement, FinishedCall, NewClaim, Result, StoreError, body::Body, entry::Entry};
+use crate::{
+    CallClaim, CallSettlement, FinishedCall, NewClaim, Result, StoreError,
+    body::Body,
+    call_row::{CallRow, State},
+    entry::Entry,
+};
 
 pub(super) async fn claim(sql: &mut Sql, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
     let decided = decide(sql, claim).await?;
@@ -36,17 +41,11 @@ async fn decide(sql: &mut Sql, claim: &NewClaim) -> Result<CallClaim> {
         insert(sql, run, call, dispatch, "started").await?;
         return Ok(CallClaim::Execute { again: false });
     };
-    let begun = match row.state {
-        State::Finished { output, .. } => return Ok(CallClaim::Finished(output)),
-        State::Unknown => return Ok(CallClaim::Fenced),
-        State::Started | State::Released if row.dispatch > dispatch => return Ok(CallClaim::Fenced),
-        State::Released if row.dispatch == dispatch => return Ok(CallClaim::Fenced),
-        State::Started if !idempotent => return Ok(CallClaim::Unknown),
-        State::Started => true,
-        State::Released => false,
-    };
-    update(sql, run, call, dispatch, "started").await?;
-    Ok(CallClaim::Execute { again: begun })
+    let claim = row.claim(dispatch, idempotent);
+    if matches!(claim, CallClaim::Execute { .. }) {
+        update(sql, run, call, dispatch, "started").await?;
+    }
+    Ok(claim)
 }
 
 pub(super) async fn settle(sql: &mut Sql, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
@@ -128,24 +127,6 @@ async fn store_body(sql: &mut Sql, output: &ToolOutput, body: Option<&Body>) -> 
         (None, Some(_)) => Err(invalid("no such body is stored; send the body along")),
         (None, None) => Ok(None),
     }
-}
-
-struct CallRow {
-    dispatch: u32,
-    state: State,
-}
-
-enum State {
-    /// An executor has it.
-    Started,
-    Finished {
-        output: Box<ToolOutput>,
-        result: Option<Digest>,
-    },
-    /// It was given back before anybody began; a later dispatch may take it.
-    Released,
-    /// It began and nobody knows how it ended.
-    Unknown,
 }
 
 async fn find(sql: &mut Sql, run: &RunId, call: &CallId) -> Result<Option<CallRow>> {

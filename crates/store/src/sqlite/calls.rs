@@ -6,7 +6,7 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     canonical::Digest,
-    envelope::{BlobRef, ToolOutput},
+    envelope::BlobRef,
     ids::{CallId, RunId},
 };
 
@@ -16,7 +16,12 @@ use super::{
     columns::{Hex, Json, Text},
     events, runs,
 };
-use crate::{CallClaim, CallSettlement, NewClaim, Result, StoreError, body::Body, entry::Entry};
+use crate::{
+    CallClaim, CallSettlement, NewClaim, Result, StoreError,
+    body::Body,
+    call_row::{CallRow, State},
+    entry::Entry,
+};
 
 /// A finished call on its way into the journal.
 pub(super) struct Outcome {
@@ -44,17 +49,11 @@ fn decide(tx: &Tx<'_>, claim: &NewClaim) -> Result<CallClaim> {
         insert(tx.sql, run, call, dispatch, "started")?;
         return Ok(CallClaim::Execute { again: false });
     };
-    let begun = match row.state {
-        State::Finished { output, .. } => return Ok(CallClaim::Finished(output)),
-        State::Unknown => return Ok(CallClaim::Fenced),
-        State::Started | State::Released if row.dispatch > dispatch => return Ok(CallClaim::Fenced),
-        State::Released if row.dispatch == dispatch => return Ok(CallClaim::Fenced),
-        State::Started if !idempotent => return Ok(CallClaim::Unknown),
-        State::Started => true,
-        State::Released => false,
-    };
-    update(tx.sql, run, call, dispatch, "started")?;
-    Ok(CallClaim::Execute { again: begun })
+    let claim = row.claim(dispatch, idempotent);
+    if matches!(claim, CallClaim::Execute { .. }) {
+        update(tx.sql, run, call, dispatch, "started")?;
+    }
+    Ok(claim)
 }
 
 pub(super) fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
@@ -131,24 +130,6 @@ fn store_body(sql: &Connection, outcome: &Outcome) -> Result<Option<Digest>> {
         (None, Some(_)) => Err(invalid("no such body is stored; send the body along")),
         (None, None) => Ok(None),
     }
-}
-
-struct CallRow {
-    dispatch: u32,
-    state: State,
-}
-
-enum State {
-    /// An executor has it.
-    Started,
-    Finished {
-        output: Box<ToolOutput>,
-        result: Option<Digest>,
-    },
-    /// It was given back before anybody began; a later dispatch may take it.
-    Released,
-    /// It began and nobody knows how it ended.
-    Unknown,
 }
 
 fn find(sql: &Connection, run: &RunId, call: &CallId) -> Result<Option<CallRow>> {
