@@ -134,6 +134,7 @@ impl Core {
                 persist::save_namespace(tx, record)?;
             }
             kept.iter().try_for_each(|(attribute, kind)| persist::save_attribute(tx, &namespace, attribute, *kind))?;
+            let written = written.clone();
             tx.after_sync(move || written.send(()).unwrap_or_default());
             Ok(())
         });

@@ -123,7 +123,7 @@ impl Database {
         let path = path.clone();
         self.enqueue(Box::new(Deciding {
             ack: Ack::Durable,
-            work: Some(move |tx: &Tx<'_>| migrate::migrate(tx, &path, component, migrations)),
+            work: move |tx: &Tx<'_>| migrate::migrate(tx, &path, component, migrations),
             progress: JobProgress::Waiting,
             reply: move |outcome| _ = reply.send(outcome),
         }));
@@ -131,29 +131,30 @@ impl Database {
     }
 
     /// Queues a write that decides for itself: if it fails, or panics, what it did is undone, and nothing else of its
-    /// batch. Writes are carried out in the order in which they are submitted. Never blocks.
+    /// batch. It may be run twice, the first time in vain. Writes are carried out in the order in which they are
+    /// submitted. Never blocks.
     pub fn submit<T, E, F>(&self, ack: Ack, work: F) -> Ticket<T, E>
     where
         T: Send + 'static,
         E: From<DatabaseError> + Send + 'static,
-        F: FnOnce(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
+        F: Fn(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
     {
         let (reply, ticket) = Ticket::new();
         // A caller that went away does not need the answer.
         let reply = move |outcome| _ = reply.send(outcome);
-        self.enqueue(Box::new(Deciding { ack, work: Some(work), progress: JobProgress::Waiting, reply }));
+        self.enqueue(Box::new(Deciding { ack, work, progress: JobProgress::Waiting, reply }));
         ticket
     }
 
     /// Queues a write of what was already decided, in one order with [`submit`](Self::submit). It is cheaper, because
-    /// it cannot be undone alone: an error of SQLite fails its whole batch. Never blocks.
+    /// it cannot be undone alone: an error of SQLite fails its whole batch. It may be run twice. Never blocks.
     pub fn apply<T, F>(&self, ack: Ack, work: F) -> Ticket<T, DatabaseError>
     where
         T: Send + 'static,
-        F: FnOnce(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
+        F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let (reply, ticket) = Ticket::new();
-        self.enqueue(Box::new(Decided { ack, work: Some(work), value: None, reply }));
+        self.enqueue(Box::new(Decided { ack, work, value: None, reply }));
         ticket
     }
 

@@ -93,6 +93,7 @@ pub(crate) trait Job: Send {
     /// Whether it may ask for its own changes to be undone, and nobody else's.
     fn may_undo(&self) -> bool;
 
+    /// Runs a second time if another job of the batch had to be undone.
     fn run(&mut self, tx: &Tx<'_>) -> Verdict;
 
     /// Tells the caller, now that the fate of the whole batch is known.
@@ -102,7 +103,7 @@ pub(crate) trait Job: Send {
 /// A job that decides for itself: its error undoes what it did.
 pub(crate) struct Deciding<T, E, F, R> {
     pub(crate) ack: Ack,
-    pub(crate) work: Option<F>,
+    pub(crate) work: F,
     pub(crate) progress: Progress<T, E>,
     pub(crate) reply: R,
 }
@@ -120,7 +121,7 @@ impl<T, E, F, R> Job for Deciding<T, E, F, R>
 where
     T: Send,
     E: From<DatabaseError> + Send,
-    F: FnOnce(&Tx<'_>) -> Result<T, E> + Send,
+    F: Fn(&Tx<'_>) -> Result<T, E> + Send,
     R: FnOnce(Result<T, E>) + Send,
 {
     fn ack(&self) -> Ack {
@@ -132,8 +133,7 @@ where
     }
 
     fn run(&mut self, tx: &Tx<'_>) -> Verdict {
-        let work = self.work.take();
-        let outcome = catch_unwind(AssertUnwindSafe(|| work.map(|work| work(tx)))).ok().flatten();
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx))).ok();
         let (progress, verdict) = match outcome {
             Some(Err(error)) if tx.is_autocommit() => {
                 (Progress::Broke(error), Verdict::Fail(DatabaseError::given_up()))
@@ -163,7 +163,7 @@ where
 /// A job that writes what was decided elsewhere: only the database can refuse it, and then the batch is lost.
 pub(crate) struct Decided<T, F> {
     pub(crate) ack: Ack,
-    pub(crate) work: Option<F>,
+    pub(crate) work: F,
     pub(crate) value: Option<T>,
     pub(crate) reply: oneshot::Sender<Result<T, DatabaseError>>,
 }
@@ -171,7 +171,7 @@ pub(crate) struct Decided<T, F> {
 impl<T, F> Job for Decided<T, F>
 where
     T: Send,
-    F: FnOnce(&Tx<'_>) -> rusqlite::Result<T> + Send,
+    F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send,
 {
     fn ack(&self) -> Ack {
         self.ack
@@ -182,8 +182,7 @@ where
     }
 
     fn run(&mut self, tx: &Tx<'_>) -> Verdict {
-        let work = self.work.take();
-        match catch_unwind(AssertUnwindSafe(|| work.map(|work| work(tx)))).ok().flatten() {
+        match catch_unwind(AssertUnwindSafe(|| (self.work)(tx))).ok() {
             Some(Ok(value)) => {
                 self.value = Some(value);
                 Verdict::Keep

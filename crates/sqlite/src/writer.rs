@@ -60,6 +60,21 @@ pub(crate) struct Writer {
     pub(crate) settled: bool,
 }
 
+/// Whether each job of a batch can be undone alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guards {
+    None,
+    Savepoints,
+}
+
+/// What became of a batch.
+enum Attempt {
+    /// What its jobs want done once it is safe.
+    Committed(Vec<AfterSync>),
+    /// Nothing was kept, because one job could not be undone alone.
+    Undone,
+}
+
 /// How far the commits have got.
 pub(crate) struct Progress {
     /// Number of the last commit, counted before anybody can see it.
@@ -173,16 +188,27 @@ impl Writer {
 
     /// Runs the jobs in one transaction; returns what they want done once it is safe, or nothing if nothing was kept.
     fn run(&self, batch: &mut [Box<dyn Job>]) -> Result<Option<Vec<AfterSync>>> {
-        let step = |sql| execute(&self.sql, sql);
         if let Some(faults) = &self.faults {
             faults.before_batch(&self.sql).map_err(|error| DatabaseError::of_batch(&error))?;
         }
+        // A savepoint for every job costs more than all the batches that have to be run again, since hardly any job fails.
+        match self.attempt(batch, Guards::None)? {
+            Attempt::Committed(after_sync) => Ok(Some(after_sync)),
+            // Nobody needs protection from a job that is alone.
+            Attempt::Undone if batch.len() == 1 => Ok(None),
+            Attempt::Undone => match self.attempt(batch, Guards::Savepoints)? {
+                Attempt::Committed(after_sync) => Ok(Some(after_sync)),
+                Attempt::Undone => Ok(None),
+            },
+        }
+    }
+
+    fn attempt(&self, batch: &mut [Box<dyn Job>], guards: Guards) -> Result<Attempt> {
+        let step = |sql| execute(&self.sql, sql);
         step("BEGIN IMMEDIATE")?;
-        // Nobody needs protection from a job that is alone.
-        let alone = batch.len() == 1;
         let mut after_sync = Vec::new();
         for job in batch.iter_mut() {
-            let guarded = job.may_undo() && !alone;
+            let guarded = job.may_undo() && guards == Guards::Savepoints;
             if guarded {
                 step("SAVEPOINT job")?;
             }
@@ -201,7 +227,7 @@ impl Writer {
                 }
                 Verdict::Undo => {
                     step("ROLLBACK")?;
-                    return Ok(None);
+                    return Ok(Attempt::Undone);
                 }
                 Verdict::Fail(error) => return Err(error),
             }
@@ -214,7 +240,7 @@ impl Writer {
         }
         self.progress.written.fetch_add(1, Ordering::Release);
         step("COMMIT")?;
-        Ok(Some(after_sync))
+        Ok(Attempt::Committed(after_sync))
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {

@@ -145,20 +145,21 @@ impl Core {
     fn write(self: &Arc<Self>, steps: Vec<Step>, epoch: u64, ack: Ack) -> Option<Ticket<bool, DatabaseError>> {
         if steps.iter().all(|step| step.write.is_none()) {
             // Nothing to keep: what there is to say can be said now.
-            steps.into_iter().for_each(|step| step.tell(self));
+            steps.iter().for_each(|step| step.tell(self));
             return None;
         }
-        let core = Arc::clone(self);
+        let (core, steps) = (Arc::clone(self), Arc::new(steps));
         Some(self.database.apply(ack, move |tx| {
             if core.registry.epoch() != epoch {
                 return Ok(false);
             }
-            for step in &steps {
+            for step in steps.iter() {
                 if let Some(write) = &step.write {
                     write.apply(tx)?;
                 }
             }
-            tx.after_sync(move || steps.into_iter().for_each(|step| step.tell(&core)));
+            let (core, steps) = (Arc::clone(&core), Arc::clone(&steps));
+            tx.after_sync(move || steps.iter().for_each(|step| step.tell(&core)));
             Ok(true)
         }))
     }
@@ -212,20 +213,20 @@ struct Step {
 
 impl Step {
     /// Tells those who wait, now that it is kept.
-    fn tell(self, core: &Core) {
+    fn tell(&self, core: &Core) {
         if self.write.is_some() {
             self.unsynced.fetch_sub(1, Ordering::AcqRel);
             core.news.history_reached(&self.key.run_id, self.position);
         }
-        for news in self.updates {
-            core.news.update_reached(&self.key.run_id, &news.update_id, news.progress);
+        for news in &self.updates {
+            core.news.update_reached(&self.key.run_id, &news.update_id, news.progress.clone());
         }
-        for (queue, task) in self.left_to_disk {
-            core.queues.offer_kept(&queue, task);
+        for (queue, task) in &self.left_to_disk {
+            core.queues.offer_kept(queue, task.clone());
         }
         if self.letters {
             // Without anybody to send them, they are sent after the next start.
-            core.post.send(self.key).ok();
+            core.post.send(self.key.clone()).ok();
         }
     }
 }

@@ -15,7 +15,8 @@ pub(crate) use self::{
 };
 
 const COMPONENT: &str = "engine";
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_history_in_order.sql")];
 
 pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {
     database.migrate(COMPONENT, MIGRATIONS)

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use tempfile::TempDir;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::{Gate, apply, file, insert, open, submit, words};
 use crate::{Ack, Database, DatabaseError, ErrorKind, Options, Ticket, Tx, writer::BATCH};
@@ -43,7 +44,13 @@ async fn a_write_that_fails_leaves_no_trace_and_does_not_hurt_its_neighbours() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     let gate = Gate::shut(&database).await;
-    let before = submit(&database, Ack::Durable, "before");
+    let (kept, told) = unbounded_channel();
+    let before = database.submit(Ack::Durable, move |tx| {
+        insert(tx, "before")?;
+        let kept = kept.clone();
+        tx.after_sync(move || kept.send("before").unwrap());
+        Ok::<_, DatabaseError>(())
+    });
     let failing: Ticket<(), _> = database.submit(Ack::Durable, |tx| {
         insert(tx, "failing")?;
         tx.after_sync(|| panic!("what is not kept has nothing to do afterwards"));
@@ -61,6 +68,8 @@ async fn a_write_that_fails_leaves_no_trace_and_does_not_hurt_its_neighbours() {
     assert_eq!(panicking.await, Err(DatabaseError::unavailable("write", "the write panicked")));
     after.await.unwrap();
     assert_eq!(words(&database), ["before", "after"]);
+    // However often it was run.
+    assert_eq!(told.len(), 1);
 }
 
 #[tokio::test]
@@ -176,7 +185,8 @@ async fn a_write_may_own_the_last_clone() {
     let gate = Gate::shut(&database).await;
     let ticket = database.submit(Ack::Durable, move |tx| {
         insert(tx, "kept")?;
-        drop(clone);
+        // It is dropped along with the write.
+        let Database { .. } = &clone;
         Ok::<_, DatabaseError>(())
     });
     drop(database);

@@ -71,13 +71,13 @@ struct Gate {
 impl Gate {
     async fn shut(database: &Database) -> Self {
         let (release, released) = mpsc::channel();
-        let (entered, inside) = tokio::sync::oneshot::channel();
+        let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
         let job = database.submit(Ack::Written, move |_: &Tx<'_>| {
             entered.send(()).unwrap();
             released.recv().unwrap();
             Ok(())
         });
-        inside.await.unwrap();
+        inside.recv().await.unwrap();
         Self { release, job }
     }
 

@@ -73,6 +73,7 @@ async fn a_sync_covers_everything_committed_before_it() {
     let (tell, told) = unbounded_channel();
     let written = slow.database.submit(Ack::Written, move |tx| {
         insert(tx, "written")?;
+        let tell = tell.clone();
         tx.after_sync(move || tell.send("safe").unwrap());
         Ok::<_, DatabaseError>(())
     });
@@ -134,6 +135,7 @@ async fn a_relaxed_database_syncs_nothing() {
     let (tell, told) = unbounded_channel();
     let write = database.submit(Ack::Durable, move |tx| {
         insert(tx, "relaxed")?;
+        let tell = tell.clone();
         tx.after_sync(move || tell.send(()).unwrap());
         Ok::<_, DatabaseError>(())
     });

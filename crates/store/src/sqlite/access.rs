@@ -31,7 +31,7 @@ impl Parts {
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         self.write_until(Ack::Durable, work).await
     }
@@ -41,7 +41,7 @@ impl Parts {
     pub(super) async fn ride<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         self.write_until(self.riding, work).await
     }
@@ -62,7 +62,7 @@ impl Parts {
     async fn write_until<T, F>(&self, ack: Ack, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         let _turn = self.turns.acquire().await.map_err(|_| DatabaseError::Closed)?;
         let (clock, watchers) = (Arc::clone(&self.clock), Arc::clone(&self.watchers));
@@ -71,6 +71,7 @@ impl Parts {
             let outcome = work(&mut tx)?;
             let reached = tx.reached;
             if !reached.is_empty() {
+                let watchers = Arc::clone(&watchers);
                 database.after_sync(move || reached.iter().for_each(|(run, seq)| watchers.reached(run, *seq)));
             }
             Ok(outcome)

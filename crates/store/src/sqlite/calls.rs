@@ -34,10 +34,10 @@ pub(super) struct Outcome {
     pub(super) event: Entry,
 }
 
-pub(super) fn claim(tx: &mut Tx<'_>, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
+pub(super) fn claim(tx: &mut Tx<'_>, claim: &NewClaim, event: &Entry) -> Result<CallClaim> {
     let decided = decide(tx, claim)?;
     if matches!(decided, CallClaim::Execute { .. }) {
-        events::append(tx, &claim.run, &[event])?;
+        events::append(tx, &claim.run, std::slice::from_ref(event))?;
     }
     Ok(decided)
 }

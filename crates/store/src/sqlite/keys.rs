@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
 
-pub(super) fn create(tx: &Tx<'_>, new: NewApiKey) -> Result<ApiKeyRow> {
+pub(super) fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
     let inserted = tx
         .sql
         .prepare_cached(
@@ -28,7 +28,7 @@ pub(super) fn create(tx: &Tx<'_>, new: NewApiKey) -> Result<ApiKeyRow> {
         ])?;
     match get(tx.sql, &new.id)? {
         Some(row) if inserted == 1 => Ok(row),
-        _ => Err(StoreError::KeyExists { id: new.id }),
+        _ => Err(StoreError::KeyExists { id: new.id.clone() }),
     }
 }
 

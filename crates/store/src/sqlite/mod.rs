@@ -45,8 +45,11 @@ pub use crate::clock::{Clock, system_clock};
 use crate::{Result, StoreError, watch::Watchers};
 
 /// A released migration is never edited; a change of the schema is a new file at the end of the list.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_front_door.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_front_door.sql"),
+    include_str!("migrations/0003_in_order.sql"),
+];
 
 #[derive(Clone)]
 pub struct Options {

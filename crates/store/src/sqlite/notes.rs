@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{NoteRow, Result};
 
-pub(super) fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: String, text: String) -> Result<NoteRow> {
+pub(super) fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
     let folded = format!("{key}\n{text}").to_lowercase();
     tx.sql
         .prepare_cached(
@@ -18,7 +18,7 @@ pub(super) fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: String, text: Strin
              DO UPDATE SET text = excluded.text, folded = excluded.folded, updated_at = excluded.updated_at",
         )?
         .execute(params![workspace.as_str(), key, text, folded, Uint::from(tx.now)])?;
-    Ok(NoteRow { key, text, updated_at: tx.now })
+    Ok(NoteRow { key: key.to_owned(), text: text.to_owned(), updated_at: tx.now })
 }
 
 /// The notes that contain every word of the query in their key or text, the newest first.

@@ -71,15 +71,16 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<Journ
     Ok(None)
 }
 
-pub(super) fn commit(tx: &mut Tx<'_>, response: Response) -> Result<JournalledPlan> {
-    let Response { run, turn, head, message, mut output, events } = response;
-    match entered(tx.sql, &run, turn)? {
+pub(super) fn commit(tx: &mut Tx<'_>, response: &Response) -> Result<JournalledPlan> {
+    let Response { run, turn, head, message, output, events } = response;
+    match entered(tx.sql, run, *turn)? {
         Entered::Response(first) => return Ok(*first),
-        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run, turn }),
+        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
         Entered::Nothing => {}
     }
-    output.head = transcript::append(tx, &run, head, &[message])?.head;
-    events::append(tx, &run, &events)?;
+    let head = transcript::append(tx, run, *head, std::slice::from_ref(message))?.head;
+    events::append(tx, run, events)?;
+    let output = PlanActivityOutput { head, ..output.clone() };
     tx.sql.prepare_cached("INSERT INTO plans (run_id, turn, output) VALUES (?1, ?2, ?3)")?.execute(params![
         run.as_str(),
         turn,

@@ -129,13 +129,13 @@ impl Store for SqliteStore {
             head: commit.head,
             output: commit.output,
         };
-        self.parts.ride(move |tx| plans::commit(tx, response)).await
+        self.parts.ride(move |tx| plans::commit(tx, &response)).await
     }
 
     async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
         let event = Entry::of(&claim.event)?;
         let idempotent = claim.idempotent;
-        let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, event);
+        let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, &event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
         if idempotent { self.parts.ride(work).await } else { self.parts.write(work).await }
     }
@@ -202,7 +202,7 @@ impl Store for SqliteStore {
 
     async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
         plain::key(&key)?;
-        self.parts.write(move |tx| keys::create(tx, key)).await
+        self.parts.write(move |tx| keys::create(tx, &key)).await
     }
 
     async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>> {
@@ -240,7 +240,7 @@ impl Store for SqliteStore {
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
         plain::note(key, text)?;
         let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
-        self.parts.write(move |tx| notes::put(tx, &workspace, key, text)).await
+        self.parts.write(move |tx| notes::put(tx, &workspace, &key, &text)).await
     }
 
     async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {

@@ -44,7 +44,9 @@ fn attributes() -> Attributes {
 
 fn database() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(include_str!("../../persist/migrations/0001_initial.sql")).unwrap();
+    for migration in crate::persist::MIGRATIONS {
+        connection.execute_batch(migration).unwrap();
+    }
     connection
 }
 

@@ -24,13 +24,13 @@ struct Gate {
 impl Gate {
     async fn shut(store: &Arc<SqliteStore>) -> Self {
         let (release, released) = mpsc::channel();
-        let (entered, inside) = tokio::sync::oneshot::channel();
+        let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
         let job = submit(store, move |_| {
             entered.send(()).unwrap();
             released.recv().unwrap();
             Ok(())
         });
-        inside.await.unwrap();
+        inside.recv().await.unwrap();
         Self { release, job }
     }
 
@@ -43,7 +43,7 @@ impl Gate {
 fn submit<T, F>(store: &Arc<SqliteStore>, work: F) -> JoinHandle<Result<T>>
 where
     T: Send + 'static,
-    F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
 {
     let store = Arc::clone(store);
     tokio::spawn(async move { store.parts.write(work).await })
