@@ -4,18 +4,40 @@
 //! head and is read from the store. Nothing here is the truth, and all of it may be forgotten.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use serde_json::Value;
 use windlass_core::{
     envelope::TranscriptHead,
     ids::RunId,
     message::{Message, Part},
 };
 
-/// About as much text is kept.
+/// About as much memory is used.
 const MOST_BYTES: usize = 32 << 20;
+
+/// Messages in order, and about how much memory they take.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Conversation {
+    messages: Arc<Vec<Message>>,
+    bytes: usize,
+}
+
+impl Conversation {
+    /// Shared, but only for as long as nothing is added.
+    pub(crate) fn messages(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
+    }
+}
+
+impl Extend<Message> for Conversation {
+    fn extend<I: IntoIterator<Item = Message>>(&mut self, messages: I) {
+        let bytes = &mut self.bytes;
+        Arc::make_mut(&mut self.messages).extend(messages.into_iter().inspect(|message| *bytes += size(message)));
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
@@ -24,44 +46,39 @@ pub(crate) struct Conversations {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_run: HashMap<RunId, Conversation>,
+    by_run: HashMap<RunId, Entry>,
+    /// Runs by when they were last used.
+    by_use: BTreeMap<u64, RunId>,
     bytes: usize,
     turn: u64,
 }
 
 #[derive(Debug)]
-struct Conversation {
+struct Entry {
     head: TranscriptHead,
-    messages: Arc<Vec<Message>>,
-    bytes: usize,
+    conversation: Conversation,
     used: u64,
 }
 
 impl Conversations {
     /// Takes a conversation out, if it is kept and stands exactly there.
-    pub(crate) fn take(&self, run: &RunId, head: TranscriptHead) -> Option<Arc<Vec<Message>>> {
-        let mut kept = self.lock();
-        let found = kept.by_run.remove(run)?;
-        kept.bytes -= found.bytes;
-        (found.head == head).then_some(found.messages)
+    pub(crate) fn take(&self, run: &RunId, head: TranscriptHead) -> Option<Conversation> {
+        let found = self.lock().remove(run)?;
+        (found.head == head).then_some(found.conversation)
     }
 
     /// Keeps a conversation for the run's next turn. Those that were used longest ago make room.
-    pub(crate) fn keep(&self, run: RunId, head: TranscriptHead, messages: Arc<Vec<Message>>) {
-        let bytes = messages.iter().map(size).sum();
+    pub(crate) fn keep(&self, run: RunId, head: TranscriptHead, conversation: Conversation) {
         let mut kept = self.lock();
+        kept.remove(&run);
         kept.turn += 1;
+        kept.bytes += conversation.bytes;
         let used = kept.turn;
-        kept.bytes += bytes;
-        if let Some(replaced) = kept.by_run.insert(run, Conversation { head, messages, bytes, used }) {
-            kept.bytes -= replaced.bytes;
-        }
+        kept.by_use.insert(used, run.clone());
+        kept.by_run.insert(run, Entry { head, conversation, used });
         while kept.bytes > MOST_BYTES {
-            let oldest = kept.by_run.iter().min_by_key(|(_, conversation)| conversation.used);
-            let Some(run) = oldest.map(|(run, _)| run.clone()) else { break };
-            if let Some(gone) = kept.by_run.remove(&run) {
-                kept.bytes -= gone.bytes;
-            }
+            let Some((_, run)) = kept.by_use.pop_first() else { break };
+            kept.remove(&run);
         }
     }
 
@@ -70,16 +87,35 @@ impl Conversations {
     }
 }
 
-/// Roughly what a message takes; values are counted by a part of what they hold.
+impl Kept {
+    fn remove(&mut self, run: &RunId) -> Option<Entry> {
+        let entry = self.by_run.remove(run)?;
+        self.by_use.remove(&entry.used);
+        self.bytes -= entry.conversation.bytes;
+        Some(entry)
+    }
+}
+
+/// What a part, a value or a field takes beside its text.
+const EACH: usize = 100;
+
 fn size(message: &Message) -> usize {
-    const EACH: usize = 200;
-    const VALUE: usize = 2000;
     let part = |part: &Part| match part {
-        Part::Text { text } | Part::Thinking { text, .. } | Part::Citations { text, .. } => EACH + text.len(),
-        Part::ToolUse { .. } | Part::ToolResult { .. } => EACH + VALUE,
-        Part::Image { .. } | Part::Document { .. } | Part::CacheCheckpoint => EACH,
+        Part::Text { text } | Part::Thinking { text, .. } | Part::Citations { text, .. } => text.len(),
+        Part::ToolUse { input, .. } => size_of_value(input),
+        Part::ToolResult { content, .. } => size_of_value(content),
+        Part::Image { .. } | Part::Document { .. } | Part::CacheCheckpoint => 0,
     };
-    EACH + message.parts.iter().map(part).sum::<usize>()
+    EACH + message.parts.iter().map(|it| 2 * EACH + part(it)).sum::<usize>()
+}
+
+fn size_of_value(value: &Value) -> usize {
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size_of_value).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size_of_value(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
 }
 
 #[cfg(test)]
@@ -92,8 +128,10 @@ mod tests {
         TranscriptHead { len, digest: Digest::of_bytes(&len.to_be_bytes()) }
     }
 
-    fn conversation(text: &str) -> Arc<Vec<Message>> {
-        Arc::new(vec![Message::user(text)])
+    fn conversation(text: &str) -> Conversation {
+        let mut conversation = Conversation::default();
+        conversation.extend([Message::user(text)]);
+        conversation
     }
 
     #[test]

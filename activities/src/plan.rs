@@ -1,7 +1,5 @@
 //! `windlass.plan`: one turn of the model. A response that was journalled is never asked for again.
 
-use std::sync::Arc;
-
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
@@ -19,7 +17,10 @@ use windlass_core::{
 use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice};
 use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
 
-use crate::{RunActivities, definitions::Prepared, deltas::DeltaLog, failures, heartbeat::with_heartbeat};
+use crate::{
+    RunActivities, conversations::Conversation, definitions::Prepared, deltas::DeltaLog, failures,
+    heartbeat::with_heartbeat,
+};
 
 impl RunActivities {
     pub(crate) async fn plan_turn(
@@ -45,16 +46,14 @@ impl RunActivities {
             PlanBeginning::Journalled(plan) => return Ok(plan.output),
             PlanBeginning::Ask(head) => head,
         };
-        let messages = match (known, news) {
-            (Some(mut messages), Some(news)) => {
-                Arc::make_mut(&mut messages).extend(news);
-                messages
-            }
+        let (mut conversation, news) = match (known, news) {
+            (Some(known), Some(news)) => (known, news),
             _ => {
                 let read = self.store.transcript(&input.run_id, head).await;
-                Arc::new(read.map_err(|error| failures::store(&error))?)
+                (Conversation::default(), read.map_err(|error| failures::store(&error))?)
             }
         };
+        conversation.extend(news);
         let model_id = input.run_context.model_id.clone().unwrap_or_else(|| prepared.definition.model.clone());
         let (model, name) =
             self.models.resolve(&model_id).map_err(|error| failures::permanent("model_unknown", error.to_string()))?;
@@ -64,7 +63,7 @@ impl RunActivities {
             attempt,
             model: name,
             system: system_text(&prepared.definition, &input),
-            messages: Arc::clone(&messages),
+            messages: conversation.messages(),
             tools: prepared.offered(input.offered_tools.as_deref()),
             reasoning_level: prepared.definition.reasoning_level,
             output_schema: prepared.definition.output_schema.clone(),
@@ -76,7 +75,7 @@ impl RunActivities {
         let (said, logged) = deltas.finish().await;
         let response = answered.map_err(|error| failures::model(&error, said))?;
         logged.map_err(|error| failures::store(&error))?;
-        self.commit(&prepared, &input, (head, messages), &model_id, response).await
+        self.commit(&prepared, &input, (head, conversation), &model_id, response).await
     }
 
     pub(crate) async fn settle_turn(&self, input: SettlePlanInput) -> Result<SettlePlanOutput, ActivityError> {
@@ -106,7 +105,7 @@ impl RunActivities {
         &self,
         prepared: &Prepared,
         input: &PlanActivityInput,
-        (head, mut messages): (TranscriptHead, Arc<Vec<Message>>),
+        (head, mut conversation): (TranscriptHead, Conversation),
         model_id: &str,
         response: ModelResponse,
     ) -> Result<PlanActivityOutput, ActivityError> {
@@ -166,11 +165,17 @@ impl RunActivities {
             finish_reason: Some(response.stop),
             extra: Extra::new(),
         };
-        Arc::make_mut(&mut messages).push(message.clone());
+        // Nobody needs the conversation of a run that ends, and waiting for people takes long.
+        let goes_on = !is_final && output.result.awaits.is_empty();
+        if goes_on {
+            conversation.extend([message.clone()]);
+        }
         let commit = PlanCommit { run: input.run_id.clone(), turn, head, message, output, events };
         let journalled = self.store.commit_plan(commit).await.map_err(|error| failures::store(&error))?;
-        // If another attempt's answer was journalled first, its head is another one and this is never found.
-        self.conversations.keep(input.run_id.clone(), journalled.output.head, messages);
+        if goes_on {
+            // If another attempt's answer was journalled first, its head is another one and this is never found.
+            self.conversations.keep(input.run_id.clone(), journalled.output.head, conversation);
+        }
         Ok(journalled.output)
     }
 
