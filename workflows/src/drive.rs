@@ -1,4 +1,8 @@
 //! The run loop. It asks the core what to do next, does it, and reports back; nothing is decided here.
+//!
+//! No operation is begun with the workflow's own cancellation token. A token keeps the operations that are dropped before
+//! they end, as a timer is when somebody answers and everything is when a worker lets go of the run, and an operation keeps
+//! its workflow: with the workflow's own token none of them would ever be freed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,6 +29,7 @@ type Context = WorkflowContext<RunWorkflow>;
 pub(crate) async fn drive(ctx: &mut Context) -> WorkflowResult<RunOutput> {
     open(ctx).await?;
     let mut calls = InFlight::default();
+    let planning = ctx.cancellation_token().child_token();
     let mut shown = RunStatus::Running;
     loop {
         notice_cancellation(ctx);
@@ -35,7 +40,7 @@ pub(crate) async fn drive(ctx: &mut Context) -> WorkflowResult<RunOutput> {
         });
         show_status(ctx, &mut shown);
         match step {
-            Step::Plan => plan(ctx).await,
+            Step::Plan => plan(ctx, &planning).await,
             Step::Dispatch => dispatch(ctx, &mut calls),
             Step::Wait => wait(ctx, &mut calls).await,
             Step::ContinueAsNew => continue_as_new(ctx).await?,
@@ -72,9 +77,9 @@ async fn open(ctx: &Context) -> Result<(), WorkflowTermination> {
     Ok(())
 }
 
-async fn plan(ctx: &Context) {
+async fn plan(ctx: &Context, token: &WorkflowCancellationToken) {
     let order = with_run(ctx, |run, now| run.begin_plan(now));
-    let planned = execute::plan(ctx, order).await;
+    let planned = execute::plan(ctx, order, token.clone()).await;
     notice_cancellation(ctx);
     with_run(ctx, |run, now| match planned {
         Ok(output) => run.plan_succeeded(output, now),
@@ -117,11 +122,13 @@ async fn wait(ctx: &Context, calls: &mut InFlight) {
         return;
     };
     let left = deadline.since(timestamp(ctx.workflow_time()));
-    let mut timer = ctx.timer(TimerOptions::builder(left.as_duration()).summary("await expires".to_owned()).build());
+    let own = WorkflowCancellationToken::new();
+    let expiry = TimerOptions::builder(left.as_duration()).cancellation_token(own).summary("await expires".to_owned());
+    let mut timer = ctx.timer(expiry.build());
     select! {
         end = call => { timer.cancel(); report(ctx, end) }
         _ = spoken => timer.cancel(),
-        _ = cancelled => {}
+        _ = cancelled => timer.cancel(),
         _ = timer => {}
     }
 }

@@ -65,7 +65,11 @@ pub(crate) async fn record(ctx: &Context, input: RecordInput) -> Result<(), RunF
     Ok(())
 }
 
-pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivityOutput, PlanFailure> {
+pub(crate) async fn plan(
+    ctx: &Context,
+    order: PlanOrder,
+    token: WorkflowCancellationToken,
+) -> Result<PlanActivityOutput, PlanFailure> {
     let (attempts, interval, heartbeat) =
         tuning(ctx, |tuning| (tuning.plan_max_attempts(), tuning.plan_retry_interval(), tuning.heartbeat_timeout()));
     let retry = RetryPolicy::builder()
@@ -76,6 +80,7 @@ pub(crate) async fn plan(ctx: &Context, order: PlanOrder) -> Result<PlanActivity
         .build();
     let options = ActivityOptions::with_close_timeouts(close_timeouts(order.timeout, order.deadline))
         .heartbeat_timeout(heartbeat.as_duration())
+        .cancellation_token(token)
         .retry_policy(retry)
         .summary(order.summary)
         .build();
