@@ -11,6 +11,7 @@ mod engine_time;
 mod peers;
 mod proofs;
 mod replay;
+mod retention;
 mod runs;
 mod sdk;
 mod stock_cli;
