@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod api;
+mod bench;
 mod cli;
 mod diff;
 mod engine;
@@ -10,6 +11,7 @@ mod engine_time;
 mod peers;
 mod proofs;
 mod replay;
+mod retention;
 mod runs;
 mod sdk;
 mod stock_cli;

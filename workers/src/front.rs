@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use temporalio_client::Client;
 use tokio::net::TcpListener;
 use windlass_api::{Handle, Limits, Options, Rates};
@@ -13,6 +14,9 @@ use crate::{
     cli::{Failure, Global, Service, WorkerArgs, values},
     embedded::EmbeddedError,
 };
+
+/// What has a file descriptor beside connections: the store, the engine, Temporal.
+const OTHER_FILES: u64 = 256;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FrontArgs {
@@ -43,14 +47,44 @@ impl FrontArgs {
         let ports = service.ports();
         let ops = RunOps::new(client, ports.store.clone(), global.task_queue.clone(), global.workspace.clone());
         let timeout = u64::try_from(self.local_tool_timeout.as_millis()).unwrap_or(u64::MAX);
+        let limits = Limits::default();
         let options = Options {
             ops,
             models: worker.catalogue()?,
             agents: ports.agents.iter().map(|agent| (**agent).clone()).collect(),
             builtins: ports.tools.names().filter_map(|name| ports.tools.get(name)).map(|tool| tool.spec()).collect(),
             rates,
-            limits: Limits { local_tool_timeout: Millis(timeout), ..Limits::default() },
+            limits: Limits { local_tool_timeout: Millis(timeout), connections: room_for(limits.connections), ..limits },
         };
         Ok(windlass_api::Service::new(listener, options)?)
+    }
+}
+
+/// How many of so many connections the system lets this process have. The process raises its own limit of open files as
+/// far as it may; connections beyond it wait instead of failing.
+fn room_for(connections: usize) -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+    let Some(files) = getrlimit(Resource::Nofile).current else { return connections };
+    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
+    if room < connections {
+        tracing::info!(files, connections = room, "the hard limit of open files (`ulimit -Hn`) bounds the connections");
+    }
+    connections.min(room).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_takes_the_files_it_may_have_and_no_more_connections() {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        assert_eq!(room_for(10), 10);
+        assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+        let most = maximum.map_or(usize::MAX, |files| usize::try_from(files - OTHER_FILES).unwrap());
+        assert_eq!(room_for(usize::MAX), most);
     }
 }

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::{
-    cargo::{cargo, release, run as run_command, target},
+    cargo::{Profile, cargo, program, run as run_command, target},
     tools,
 };
 
@@ -34,8 +34,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut rows = Vec::new();
     for metric in wanted.metrics {
         let bench = || {
-            let mut command = Command::new(release());
+            let mut command = Command::new(program(Profile::Release, "windlass"));
             command.args(["bench", metric, "--json"]).args(sizes(metric, wanted.quick));
+            if ["latency", "throughput", "signal"].contains(&metric) {
+                command.arg("--through-api");
+            }
             command
         };
         let embedded = readings(bench())?;
@@ -126,7 +129,7 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
     Ok(listener.local_addr()?.port())
 }
@@ -199,6 +202,7 @@ fn side_by_side(embedded: &[Value], server: &[Value]) -> Vec<Row> {
         let of = match metric {
             "parked" => format!("{} parked", embedded["runs"]),
             "growth" => format!("turn {}", embedded["turn"]),
+            _ if embedded["through_api"] == true => format!("{metric} through the API"),
             _ => metric.to_owned(),
         };
         rows.extend(figures(metric).iter().map(|(field, unit)| Row {

@@ -21,14 +21,19 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// The binary that `cargo build -p windlass` makes.
-pub(crate) fn windlass() -> PathBuf {
-    target().join("debug").join(format!("windlass{}", env::consts::EXE_SUFFIX))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Debug,
+    Release,
 }
 
-/// The binary that `cargo build --release -p windlass` makes.
-pub(crate) fn release() -> PathBuf {
-    target().join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX))
+/// A binary of the workspace, as `cargo build` makes it.
+pub(crate) fn program(profile: Profile, name: &str) -> PathBuf {
+    let folder = match profile {
+        Profile::Debug => "debug",
+        Profile::Release => "release",
+    };
+    target().join(folder).join(format!("{name}{}", env::consts::EXE_SUFFIX))
 }
 
 /// `cargo` with these arguments, in the workspace.

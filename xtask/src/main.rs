@@ -3,8 +3,11 @@
 mod bench;
 mod cargo;
 mod deny;
+mod fuzz;
+mod load;
 mod postgres;
 mod proofs;
+mod schemathesis;
 mod steps;
 mod test;
 mod tidy;
@@ -36,6 +39,9 @@ fn run(arguments: &[String]) -> Result<()> {
             Ok(())
         }
         ("bench", rest) => bench::run(rest),
+        ("fuzz", rest) => fuzz::run(rest),
+        ("load", rest) => load::run(rest),
+        ("schemathesis", rest) => schemathesis::run(rest),
         ("test", []) => test::run(),
         ("tidy", []) => tidy::run(),
         ("tools", []) => tools::run(),
@@ -52,6 +58,9 @@ fn help() -> String {
     let fixed = [
         ("test".to_owned(), "everything a change must pass"),
         (bench::USAGE.to_owned(), "the embedded engine and the dev server, measured side by side"),
+        (fuzz::USAGE.to_owned(), "the API's parser under libFuzzer, from recorded requests on"),
+        (load::USAGE.to_owned(), "thousands of streams on one server while their runs talk"),
+        (schemathesis::USAGE.to_owned(), "requests nobody would send, made from the OpenAPI document"),
         ("tidy".to_owned(), "the rules that no compiler checks"),
         ("tools".to_owned(), "install what the tests run against: the Temporal CLI, Python SDKs, Postgres"),
         ("deny [--advisories]".to_owned(), "licences, sources and bans of dependencies; advisories need the network"),

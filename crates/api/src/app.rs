@@ -17,6 +17,7 @@ use crate::{
     rate::{Allowance, Bucket, Limiter, Rates},
     service::Limits,
     spec::{Surroundings, Toolbox},
+    tails::Tails,
 };
 
 pub(crate) struct App {
@@ -29,6 +30,7 @@ pub(crate) struct App {
     pub(crate) room: Arc<Semaphore>,
     /// Fires when this process is about to end: live streams are cut off so that their readers go elsewhere.
     pub(crate) draining: CancellationToken,
+    pub(crate) tails: Arc<Tails>,
     pub(crate) rates: Option<Rates>,
     pub(crate) limiter: Mutex<Limiter>,
     pub(crate) began: Instant,

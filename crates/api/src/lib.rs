@@ -12,6 +12,7 @@ mod connections;
 mod error;
 pub mod frames;
 mod guard;
+mod log;
 pub mod models;
 mod openapi;
 mod query;
@@ -19,6 +20,7 @@ mod rate;
 mod routes;
 mod service;
 pub mod spec;
+mod tails;
 
 pub use self::{
     openapi::document_json,

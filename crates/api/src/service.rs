@@ -94,6 +94,7 @@ impl Service {
             room: Arc::new(Semaphore::new(limits.requests)),
             limits,
             draining: CancellationToken::new(),
+            tails: Arc::default(),
             rates,
             limiter: Mutex::new(Limiter::default()),
             began: Instant::now(),

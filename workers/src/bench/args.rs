@@ -13,6 +13,7 @@ Examples:
   windlass bench latency                                  the embedded engine, in a temporary directory
   windlass bench all --json > figures.jsonl
   windlass bench throughput --runs 50,200,800 --turns 10
+  windlass bench latency --through-api                    straight over Temporal, and through the API beside it
   windlass bench parked --temporal 127.0.0.1:7233 --server-pid $(pgrep -n temporal)
 
 One run is --turns turns, each a plan of the scripted model and --calls parallel tool calls of about 1 KB, on the real
@@ -47,6 +48,10 @@ pub struct BenchArgs {
     /// Use a tool that forbids a repeat, instead of one whose repeat is harmless
     #[arg(long)]
     once: bool,
+
+    /// Measure latency, throughput and signal once more with clients that come through the API, over HTTP
+    #[arg(long)]
+    through_api: bool,
 
     /// What an acknowledged write survives
     #[arg(long, value_name = "LEVEL", default_value = "full")]
@@ -101,6 +106,7 @@ pub(super) struct Task {
     pub(super) metric: Metric,
     pub(super) runs: u32,
     pub(super) work: Work,
+    pub(super) through_api: bool,
 }
 
 impl BenchArgs {
@@ -133,6 +139,7 @@ impl BenchArgs {
             (!self.runs.is_empty(), has_runs, "--runs"),
             (self.turns.is_some(), has_turns, "--turns"),
             (self.calls.is_some(), has_turns, "--calls"),
+            (self.through_api, self.metric.has_clients(), "--through-api"),
         ] {
             if given && !has {
                 let metric = self.metric.name();
@@ -159,7 +166,18 @@ impl BenchArgs {
             once: self.once,
             seed: self.seed,
         };
-        runs.iter().map(|runs| Task { metric, runs: *runs, work }).collect()
+        let doors: &[bool] = if self.through_api && metric.has_clients() { &[false, true] } else { &[false] };
+        let by_each_door =
+            |runs| doors.iter().map(move |through_api| Task { metric, runs, work, through_api: *through_api });
+        runs.iter().copied().flat_map(by_each_door).collect()
+    }
+}
+
+impl Task {
+    /// Different for all tasks of a round.
+    pub(super) fn name(&self) -> String {
+        let door = if self.through_api { "-api" } else { "" };
+        format!("{}-{}{door}", self.metric.name(), self.runs)
     }
 }
 
@@ -167,6 +185,11 @@ impl Metric {
     /// Whether its runs have turns with calls.
     fn works(self) -> bool {
         !matches!(self, Self::Signal | Self::Parked)
+    }
+
+    /// Whether it is about what clients see, who may come through the API.
+    fn has_clients(self) -> bool {
+        matches!(self, Self::Latency | Self::Throughput | Self::Signal)
     }
 
     pub(super) fn name(self) -> &'static str {

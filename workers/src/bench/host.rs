@@ -52,6 +52,7 @@ pub(super) async fn serve(backend: Backend, args: &BenchArgs) -> Result<(), Fail
         max_cached_runs: args.max_cached_runs,
         data_dir: brief.data_dir,
         task_queue: brief.task_queue,
+        through_api: false,
         interrupted: CancellationToken::new(),
     };
     let probe = Probe { beats: None, ledger };

@@ -6,7 +6,7 @@ use super::{
     probe::{Beats, Probe, gaps},
     progress::Progress,
     reading::{Latency, Reading},
-    rig::{Rig, complete},
+    rig::Rig,
     site::Site,
     stats::{median, percentile, rounded},
     work::Work,
@@ -24,7 +24,7 @@ pub(super) async fn measure(site: &Site, runs: u32, work: Work, progress: &Progr
         let (mut steps, mut whole) = (Vec::new(), Vec::new());
         for run in 0..WARM_UP + runs {
             let begun = Instant::now();
-            complete(&rig.ops, rig.next_run()).await?;
+            rig.door.complete(rig.next_run()).await?;
             let took = begun.elapsed();
             let gaps = gaps(&beats.take());
             if run >= WARM_UP {
@@ -38,6 +38,7 @@ pub(super) async fn measure(site: &Site, runs: u32, work: Work, progress: &Progr
     .await?;
     let known = |value: Option<f64>| rounded(value.unwrap_or_default());
     Ok(vec![Reading::Latency(Latency {
+        through_api: site.through_api,
         runs,
         turns: work.turns,
         calls: work.calls,

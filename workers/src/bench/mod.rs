@@ -5,8 +5,10 @@
 //! One module per metric; `work` says what a run does, `rig` what it runs on, `host` is the process that is stopped and
 //! killed. How to read the figures is in `docs/guides/bench.md`.
 
+mod api;
 mod args;
 mod backend;
+mod door;
 mod facts;
 mod growth;
 mod host;
@@ -71,8 +73,9 @@ pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Fa
                     backend: backend.clone(),
                     durability: args.durability(),
                     max_cached_runs: args.max_cached_runs,
-                    data_dir: ground.path().join(format!("{}-{}-{round}", task.metric.name(), task.runs)),
+                    data_dir: ground.path().join(format!("{}-{round}", task.name())),
                     task_queue: format!("bench-{}", uuid::Uuid::now_v7().simple()),
+                    through_api: task.through_api,
                     interrupted: interrupted.clone(),
                 };
                 let measured = bench.measure(&site, *task).await?;
@@ -97,7 +100,7 @@ struct Bench {
 
 impl Bench {
     async fn measure(&self, site: &Site, task: Task) -> Result<Vec<Reading>, Failure> {
-        let Task { metric, runs, work } = task;
+        let Task { metric, runs, work, .. } = task;
         let progress = Progress::new();
         match metric {
             Metric::Latency => Box::pin(latency::measure(site, runs, work, &progress)).await,

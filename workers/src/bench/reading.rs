@@ -17,6 +17,8 @@ pub(super) enum Reading {
 /// How long one step after another takes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Latency {
+    /// Whether clients came through the API instead of straight to Temporal.
+    pub(super) through_api: bool,
     pub(super) runs: u32,
     pub(super) turns: u32,
     pub(super) calls: u32,
@@ -31,6 +33,8 @@ pub(super) struct Latency {
 /// How much is done when many runs are under way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Throughput {
+    /// Whether clients came through the API instead of straight to Temporal.
+    pub(super) through_api: bool,
     pub(super) runs: u32,
     pub(super) turns: u32,
     pub(super) calls: u32,
@@ -48,6 +52,8 @@ pub(super) struct Throughput {
 /// From a person's answer to the end of the run that waited for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Signal {
+    /// Whether clients came through the API instead of straight to Temporal.
+    pub(super) through_api: bool,
     pub(super) runs: u32,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,

@@ -25,7 +25,9 @@ use windlass_ops::{RunOps, StartRun};
 use windlass_tools::ToolRegistry;
 
 use super::{
+    api,
     backend::{Backend, Opened, open},
+    door::Door,
     probe::{Lookup, Probe, ProbedModel},
     site::Site,
     work::{self, Work},
@@ -44,6 +46,7 @@ const FIRST_EVENTS: u32 = 100;
 
 pub(super) struct Rig {
     pub(super) ops: RunOps,
+    pub(super) door: Door,
     pub(super) opened: Opened,
     site: Site,
     begun: AtomicU32,
@@ -61,10 +64,15 @@ impl Rig {
         let opened = open(&site.backend, &site.data_dir, site.durability).await?;
         let service = worker(&opened, site, work, probe)?;
         let stop = CancellationToken::new();
-        let mut worker = tokio::spawn(service.run(stop.clone()));
         let workspace = WorkspaceId::new("bench");
         let ops = RunOps::new(opened.client.clone(), opened.store.clone(), site.task_queue.clone(), workspace);
-        let rig = Self { ops, opened, site: site.clone(), begun: AtomicU32::new(0), abandoned: AtomicU32::new(0) };
+        let door = match site.through_api {
+            true => Door::Api(api::serve(&ops, work, stop.clone()).await?),
+            false => Door::Temporal(ops.clone()),
+        };
+        let mut worker = tokio::spawn(service.run(stop.clone()));
+        let rig =
+            Self { ops, door, opened, site: site.clone(), begun: AtomicU32::new(0), abandoned: AtomicU32::new(0) };
         let measured = tokio::select! {
             measured = measure(&rig) => measured,
             ended = &mut worker => Err(match ended {
@@ -100,15 +108,17 @@ impl Rig {
     /// Leaves nothing on somebody's server that waits there for weeks. Runs that have ended, or never began, need nothing,
     /// and what is embedded goes with its directory.
     async fn clear(&self) {
-        let runs = match self.site.backend {
-            Backend::Embedded => 0,
-            Backend::Address(_) => self.abandoned.load(Ordering::Relaxed),
+        let abandoned = self.abandoned.load(Ordering::Relaxed);
+        let runs = match (&self.site.backend, &self.door) {
+            (Backend::Embedded, _) => Vec::new(),
+            (Backend::Address(_), Door::Temporal(_)) => (0..abandoned).map(|number| self.site.run(number)).collect(),
+            (Backend::Address(_), Door::Api(client)) => client.first_started(abandoned),
         };
-        let terminate = async |number| {
-            let handle = self.ops.client().get_workflow_handle::<UntypedWorkflow>(self.site.run(number).to_string());
+        let terminate = async |run: RunId| {
+            let handle = self.ops.client().get_workflow_handle::<UntypedWorkflow>(run.to_string());
             let _ = handle.terminate(Default::default()).await;
         };
-        stream::iter(0..runs).map(terminate).buffer_unordered(AT_ONCE).for_each(|()| std::future::ready(())).await;
+        stream::iter(runs).map(terminate).buffer_unordered(AT_ONCE).for_each(|()| std::future::ready(())).await;
     }
 }
 

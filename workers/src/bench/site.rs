@@ -53,6 +53,8 @@ pub(super) struct Site {
     pub(super) max_cached_runs: usize,
     pub(super) data_dir: PathBuf,
     pub(super) task_queue: String,
+    /// Whether clients come through the API instead of straight to Temporal.
+    pub(super) through_api: bool,
     /// Fires when the user has seen enough.
     pub(super) interrupted: CancellationToken,
 }

@@ -49,7 +49,9 @@ fn cells(reading: &Reading) -> Vec<String> {
     match reading {
         Reading::Latency(of) => latency(of),
         Reading::Throughput(of) => throughput(of),
-        Reading::Signal(Signal { runs, p50_ms, p99_ms }) => vec![counted(*runs, "run"), ms(*p50_ms), ms(*p99_ms)],
+        Reading::Signal(Signal { through_api, runs, p50_ms, p99_ms }) => {
+            vec![by_door(counted(*runs, "run"), *through_api), ms(*p50_ms), ms(*p99_ms)]
+        }
         Reading::Parked(of) => parked(of),
         Reading::Growth(Growth { turn, turns, ms_per_turn, history_bytes_per_turn, .. }) => {
             vec![format!("turn {turn} of {turns}"), ms(*ms_per_turn), whole(*history_bytes_per_turn)]
@@ -60,7 +62,7 @@ fn cells(reading: &Reading) -> Vec<String> {
 
 fn latency(of: &Latency) -> Vec<String> {
     vec![
-        shape(of.runs, of.turns, of.calls),
+        by_door(shape(of.runs, of.turns, of.calls), of.through_api),
         of.steps.to_string(),
         ms(of.ms_per_step_p50),
         ms(of.ms_per_step_p99),
@@ -71,7 +73,7 @@ fn latency(of: &Latency) -> Vec<String> {
 
 fn throughput(of: &Throughput) -> Vec<String> {
     vec![
-        shape(of.runs, of.turns, of.calls),
+        by_door(shape(of.runs, of.turns, of.calls), of.through_api),
         of.steps.to_string(),
         whole(of.steps_per_s),
         format!("{:.1}", of.runs_per_s),
@@ -105,6 +107,10 @@ fn recovery(of: &Recovery) -> Vec<String> {
 
 fn shape(runs: u32, turns: u32, calls: u32) -> String {
     format!("{} of {turns} × (1 + {calls})", counted(runs, "run"))
+}
+
+fn by_door(runs: String, through_api: bool) -> String {
+    if through_api { format!("{runs}, through the API") } else { runs }
 }
 
 fn counted(count: u32, thing: &str) -> String {
@@ -149,21 +155,24 @@ PARKED      RSS MB  RSS B/RUN  RSS MB RESTARTED  SERVER RSS MB  DISK B/RUN  REST
     }
 
     #[test]
-    fn a_run_is_shown_with_its_shape() {
-        let latency = Latency {
+    fn a_run_is_shown_with_its_shape_and_the_door_its_client_took() {
+        let latency = |through_api, ms_per_step_p50| Latency {
+            through_api,
             runs: 1,
             turns: 20,
             calls: 1,
             steps: 40,
-            ms_per_step_p50: 0.912,
+            ms_per_step_p50,
             ms_per_step_p99: 2.5,
             ms_per_step_mean: 1.0,
             run_ms_p50: 40.0,
         };
         let expected = "\
-LATENCY                STEPS  STEP P50 ms  STEP P99 ms  STEP MEAN ms  RUN P50 ms
-1 run of 20 × (1 + 1)  40     0.91         2.50         1.00          40.00";
-        assert_eq!(render(&[Reading::Latency(latency)], None), expected);
+LATENCY                                 STEPS  STEP P50 ms  STEP P99 ms  STEP MEAN ms  RUN P50 ms
+1 run of 20 × (1 + 1)                   40     0.91         2.50         1.00          40.00
+1 run of 20 × (1 + 1), through the API  40     1.00         2.50         1.00          40.00";
+        let both = [latency(false, 0.912), latency(true, 1.0)].map(Reading::Latency);
+        assert_eq!(render(&both, None), expected);
     }
 
     #[test]

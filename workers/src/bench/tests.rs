@@ -62,12 +62,31 @@ fn sizes_can_be_chosen() {
 }
 
 #[test]
+fn through_the_api_is_measured_beside_the_direct_way() {
+    let typed = Typed::try_parse_from(["bench", "all", "--through-api", "--runs", "3"]).unwrap();
+    let named: Vec<_> = typed.bench.tasks().unwrap().iter().map(Task::name).collect();
+    let expected = [
+        "latency-3",
+        "latency-3-api",
+        "throughput-3",
+        "throughput-3-api",
+        "signal-3",
+        "signal-3-api",
+        "parked-3",
+        "growth-1",
+        "recovery-3",
+    ];
+    assert_eq!(named, expected);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let cases = [
         ("speed", "possible values: latency, throughput"),
         ("growth --runs 2", "`bench growth` has no use for --runs; leave it out"),
         ("signal --turns 2", "`bench signal` has no use for --turns; leave it out"),
         ("parked --calls 2", "`bench parked` has no use for --calls; leave it out"),
+        ("parked --through-api", "`bench parked` has no use for --through-api; leave it out"),
         ("latency --runs 0", "0 is not in 1.."),
         ("latency --durability some", "possible values: full, relaxed"),
         ("throughput --server-pid 1", "give its address with --temporal"),
@@ -89,12 +108,12 @@ fn a_line_carries_its_metric_its_figures_and_what_they_are_true_of() {
         max_cached_runs: 1000,
         seed: 1,
     };
-    let reading = Reading::Signal(Signal { runs: 200, p50_ms: 2.5, p99_ms: 4.0 });
+    let reading = Reading::Signal(Signal { through_api: false, runs: 200, p50_ms: 2.5, p99_ms: 4.0 });
     let line: Value = serde_json::to_value(Line { reading: &reading, round: 1, facts: &facts }).unwrap();
     assert_eq!(
         line,
         json!({
-            "metric": "signal", "runs": 200, "p50_ms": 2.5, "p99_ms": 4.0, "round": 1, "backend": "embedded",
+            "metric": "signal", "through_api": false, "runs": 200, "p50_ms": 2.5, "p99_ms": 4.0, "round": 1, "backend": "embedded",
             "durability": "full", "machine": {"cores": 2, "os": "linux", "arch": "x86_64", "file_system": null},
             "version": "0.1.0", "build": "release",
             "max_cached_runs": 1000, "seed": 1,

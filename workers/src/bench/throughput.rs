@@ -9,7 +9,7 @@ use super::{
     probe::Probe,
     progress::{Bar, Progress},
     reading::{Reading, Throughput},
-    rig::{Rig, complete},
+    rig::Rig,
     server::ServerSide,
     site::Site,
     stats::{each, rounded},
@@ -42,6 +42,7 @@ pub(super) async fn measure(
         Some(rounded(after?.saturating_sub(before?).as_secs_f64() * 1000.0 / steps as f64))
     };
     Ok(vec![Reading::Throughput(Throughput {
+        through_api: site.through_api,
         runs,
         turns: work.turns,
         calls: work.calls,
@@ -61,8 +62,8 @@ pub(super) async fn measure(
 async fn all(rig: &Rig, runs: u32, bar: &Bar) -> Result<(), Failure> {
     let mut under_way = JoinSet::new();
     for _ in 0..runs {
-        let (ops, run) = (rig.ops.clone(), rig.next_run());
-        under_way.spawn(async move { complete(&ops, run).await });
+        let (door, run) = (rig.door.clone(), rig.next_run());
+        under_way.spawn(async move { door.complete(run).await });
     }
     while let Some(ended) = under_way.join_next().await {
         ended.map_err(|error| failed(format!("a client of a run ended badly: {error}")))??;

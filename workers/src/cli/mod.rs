@@ -17,6 +17,7 @@ mod runs;
 mod serve;
 mod start;
 mod stop;
+mod store;
 pub(crate) mod values;
 mod worker;
 
@@ -71,6 +72,11 @@ pub enum Command {
         #[command(subcommand)]
         command: keys::KeysCommand,
     },
+    /// Forget what is over: delete old runs, give their room back.
+    Store {
+        #[command(subcommand)]
+        command: store::StoreCommand,
+    },
     /// Start a run and follow it.
     Run(start::RunArgs),
     /// List, watch, answer and control runs.
@@ -119,6 +125,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
         Command::Serve(command) => Box::pin(serve::run(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
+        Command::Store { command } => Box::pin(store::run(&global, command)).await,
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
         Command::Bench(args) => Box::pin(crate::bench::run(&global, args)).await,

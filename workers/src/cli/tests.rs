@@ -34,6 +34,8 @@ fn what_makes_no_sense_is_refused() {
         ("runs answer run-1 await-1", "required arguments were not provided:\n  <TEXT>"),
         ("runs answer run-1 await-1 yes --result c=1", "cannot be used with"),
         ("runs approve run-1 await-1 --digest 12", "a digest is 64 hex digits"),
+        ("store sweep", "--older-than <AGE>"),
+        ("store sweep --older-than month", "write an age such as 30d, 4w or 12h"),
         ("worker --deployment d", "--build-id <ID>"),
         ("worker --grace soon", "write a span such as 10s, 5m or 1h"),
     ];

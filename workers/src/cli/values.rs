@@ -86,6 +86,14 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|_| "a span cannot be negative".to_owned())
 }
 
+/// How long ago, in days of 24 hours and whatever is shorter or a week: `30d`, `4w`, `12h`.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    let problem = || "write an age such as 30d, 4w or 12h".to_owned();
+    let span: jiff::Span = text.parse().map_err(|_| problem())?;
+    let age = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| problem())?;
+    Duration::try_from(age).map_err(|_| "an age cannot be negative".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -124,5 +132,13 @@ mod tests {
         assert!(label("=a").is_err() && label("team").is_err());
         assert_eq!(span("1m 30s"), Ok(Duration::from_secs(90)));
         assert!(span("soon").is_err() && span("-5s").is_err());
+    }
+
+    #[test]
+    fn ages_have_days_and_weeks_but_no_months() {
+        let hours = |hours: u64| Ok(Duration::from_secs(hours * 3600));
+        assert_eq!([age("30d"), age("4w"), age("1d 12h"), age("0s")], [hours(720), hours(672), hours(36), hours(0)]);
+        assert_eq!(age("1mo").unwrap_err(), "write an age such as 30d, 4w or 12h");
+        assert!(age("old").is_err() && age("-1d").is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! A run's events as they come: the log from where the reader stands, then whatever is appended to it.
 //!
-//! The log is the truth. A watch only says when to read on, so nothing is lost or repeated however often a reader comes
-//! back and whichever process it comes to. A live stream never ends cleanly before its terminal event: clients would
+//! The log is the truth. A reader first reads it, then takes what follows from the run's tail, and reads the log again
+//! whenever the two do not join, so nothing is lost or repeated however often a reader comes back and whichever process
+//! it comes to. A live stream never ends cleanly before its terminal event: clients would
 //! reopen it at once, without a pause. What cannot go on is cut off instead.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Extension,
@@ -16,20 +17,31 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use tokio::time::timeout;
-use windlass_core::{agent::AgentDefinition, event::Event, ids::RunId};
-use windlass_store::EventWatch;
+use utoipa::ToSchema;
+use windlass_store::StoreError;
 
 use super::runs::find;
 use crate::{
     app::App,
     auth::Caller,
     error::Result,
-    frames::{self, RunFacts},
+    frames,
+    log::{Log, Page},
     query::{Query, invalid},
+    tails::{Following, Heard},
 };
 
-/// How many events are in memory for one reader.
-const PAGE: u32 = 64;
+/// One event of a stream.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "written as text by `crate::frames`")]
+pub(crate) struct StreamEvent {
+    /// The event's `seq`, to resume after.
+    id: String,
+    /// Its type.
+    event: String,
+    /// JSON: `seq`, `type` and what an event of this type says.
+    data: String,
+}
 
 /// Follows a run. Resume with `lastSeq` or `Last-Event-ID`; only later events are sent.
 #[utoipa::path(
@@ -38,7 +50,7 @@ const PAGE: u32 = 64;
         ("lastSeq" = Option<u64>, Query, description = "the last event that was seen"),
         ("Last-Event-ID" = Option<u64>, Header, description = "the same"),
     ),
-    responses((status = 200, description = "server-sent events until the run's terminal event", content_type = "text/event-stream", body = String))
+    responses((status = 200, description = "server-sent events until the run's terminal event", content_type = "text/event-stream", body = StreamEvent))
 )]
 pub(crate) async fn open(
     State(app): State<Arc<App>>,
@@ -50,9 +62,11 @@ pub(crate) async fn open(
     let row = find(&app, &caller, &id).await?;
     let after = position(&uri, &headers)?;
     let ended = row.closed_at.is_some() && after >= row.last_seq;
-    // Watch first, then read: nothing falls in between.
-    let watch = app.ops.store().watch(&row.id);
-    let reader = Reader { app, run: row.id, after, watch, facts: None, ended };
+    let log = Arc::new(Log::new(Arc::clone(app.ops.store()), row.id));
+    let mut reader = Reader { app, log, tail: None, after, live: false, ended };
+    if row.closed_at.is_none() {
+        reader.follow(row.last_seq);
+    }
     let frames = stream::unfold(reader, Reader::next);
     let mut response = Response::new(Body::from_stream(frames));
     let fixed = [
@@ -80,10 +94,12 @@ fn position(uri: &Uri, headers: &HeaderMap) -> Result<u64> {
 /// Where one reader stands.
 struct Reader {
     app: Arc<App>,
-    run: RunId,
+    log: Arc<Log>,
+    /// A run that has ended is read without.
+    tail: Option<Following>,
     after: u64,
-    watch: EventWatch,
-    facts: Option<RunFacts>,
+    /// Whether all that the log had was read since the run is followed, so that the rest comes from the tail.
+    live: bool,
     ended: bool,
 }
 
@@ -93,8 +109,8 @@ struct Reader {
 struct CutOff;
 
 impl Reader {
-    /// The next frames, or a sign of life. Nothing is read from the log before the last frames are on their way, so a
-    /// slow reader costs one page of memory.
+    /// The next frames, or a sign of life. Nothing is fetched before the last frames are on their way, so a slow reader
+    /// costs one page of memory.
     async fn next(mut self) -> Option<(std::result::Result<Bytes, CutOff>, Self)> {
         if self.ended {
             return None;
@@ -103,7 +119,7 @@ impl Reader {
         let chunk = match draining.run_until_cancelled(self.read_or_wait()).await {
             Some(Ok(chunk)) => Ok(chunk),
             Some(Err(error)) => {
-                tracing::warn!(run = %self.run, %error, "a stream is cut off");
+                tracing::warn!(run = %self.log.run, %error, "a stream is cut off");
                 Err(CutOff)
             }
             None => Err(CutOff),
@@ -112,43 +128,39 @@ impl Reader {
         Some((chunk, self))
     }
 
-    async fn read_or_wait(&mut self) -> std::result::Result<Bytes, windlass_store::StoreError> {
-        let keep_alive: Duration = self.app.limits.keep_alive;
+    async fn read_or_wait(&mut self) -> std::result::Result<Bytes, StoreError> {
         loop {
-            let store = Arc::clone(self.app.ops.store());
-            let events = store.events(&self.run, self.after, PAGE).await?;
-            if !events.is_empty() {
-                return self.frames(events).await;
+            if !self.live {
+                let page = self.log.after(self.after).await?;
+                self.live = page.as_ref().is_none_or(|page| !page.full);
+                if let Some(page) = page {
+                    return Ok(self.take(page));
+                }
             }
-            if timeout(keep_alive, self.watch.changed()).await.is_err() {
-                return Ok(Bytes::from_static(frames::keep_alive().as_bytes()));
+            let Some(tail) = &mut self.tail else {
+                self.follow(self.after);
+                continue;
+            };
+            match timeout(self.app.limits.keep_alive, tail.next()).await {
+                Err(_) => return Ok(Bytes::from_static(frames::keep_alive().as_bytes())),
+                Ok(Heard::Page(page)) if page.last <= self.after => {}
+                Ok(Heard::Page(page)) if page.first == self.after + 1 => return Ok(self.take(page)),
+                Ok(Heard::Page(_) | Heard::Missed) => self.live = false,
+                Ok(Heard::Ended) => self.follow(self.after),
             }
         }
     }
 
-    async fn frames(&mut self, events: Vec<Event>) -> std::result::Result<Bytes, windlass_store::StoreError> {
-        let mut text = String::new();
-        for event in events {
-            if frames::needs_facts(&event) && self.facts.is_none() {
-                self.facts = Some(self.load_facts().await?);
-            }
-            let none = RunFacts::default();
-            text.push_str(&frames::frame(&event, self.facts.as_ref().unwrap_or(&none)).sse());
-            self.after = event.seq;
-            self.ended |= event.is_terminal();
-        }
-        Ok(Bytes::from(text))
+    /// Follows the run, whose log reaches at least to `known`; then the log has to be read once more.
+    fn follow(&mut self, known: u64) {
+        let following = self.app.tails.follow(&self.log.store, &self.log.run, known);
+        self.log = Arc::clone(&following.log);
+        (self.tail, self.live) = (Some(following), false);
     }
 
-    /// What the run executes. A definition that cannot be read costs its details, not the stream.
-    async fn load_facts(&self) -> std::result::Result<RunFacts, windlass_store::StoreError> {
-        let store = self.app.store();
-        let digest = store.run(&self.run).await?.and_then(|row| row.agent_digest);
-        let body = match digest {
-            Some(digest) => store.blob(&digest).await?,
-            None => None,
-        };
-        let definition = body.and_then(|body| serde_json::from_value::<AgentDefinition>(body).ok());
-        Ok(definition.as_ref().map(RunFacts::of).unwrap_or_default())
+    fn take(&mut self, page: Page) -> Bytes {
+        self.after = page.last;
+        self.ended |= page.terminal;
+        page.frames
     }
 }

@@ -1,0 +1,265 @@
+//! One reader of the log for all who follow a live run.
+//!
+//! A run that somebody follows has a tail: one task that reads new events once, makes their frames once and hands the
+//! same bytes to everybody, so a thousand readers cost the store what one does. The tail is a short cut and not the
+//! truth: whoever comes late, falls behind or finds a gap reads the log. It ends with its last reader.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::broadcast::{self, error::RecvError};
+use windlass_core::ids::RunId;
+use windlass_store::{EventWatch, Store};
+
+use crate::log::{Log, Page};
+
+/// How many pages of a run are kept for readers that are slower than the others. Those that are slower still read the
+/// log themselves.
+const KEPT: usize = 32;
+
+/// The runs that are followed in this process.
+#[derive(Default)]
+pub(crate) struct Tails(Mutex<HashMap<RunId, Tail>>);
+
+struct Tail {
+    log: Arc<Log>,
+    pages: broadcast::WeakSender<Page>,
+}
+
+/// A reader's hold on its run's tail.
+pub(crate) struct Following {
+    pub(crate) log: Arc<Log>,
+    pages: broadcast::Receiver<Page>,
+}
+
+/// What a follower hears.
+pub(crate) enum Heard {
+    Page(Page),
+    /// Pages were missed, the log has them.
+    Missed,
+    /// The tail has ended. Unless the run has, another one can be followed.
+    Ended,
+}
+
+impl Following {
+    pub(crate) async fn next(&mut self) -> Heard {
+        match self.pages.recv().await {
+            Ok(page) => Heard::Page(page),
+            Err(RecvError::Lagged(_)) => Heard::Missed,
+            Err(RecvError::Closed) => Heard::Ended,
+        }
+    }
+}
+
+impl Tails {
+    /// Follows a run whose log reaches at least to `known`. Follow first, then read the log: nothing falls in between.
+    pub(crate) fn follow(self: &Arc<Self>, store: &Arc<dyn Store>, run: &RunId, known: u64) -> Following {
+        let mut tails = self.lock();
+        if let Some(tail) = tails.get(run)
+            && let Some(pages) = tail.pages.upgrade()
+        {
+            return Following { log: Arc::clone(&tail.log), pages: pages.subscribe() };
+        }
+        let (pages, received) = broadcast::channel(KEPT);
+        let log = Arc::new(Log::new(Arc::clone(store), run.clone()));
+        tails.insert(run.clone(), Tail { log: Arc::clone(&log), pages: pages.downgrade() });
+        drop(tails);
+        let watch = store.watch(run);
+        tokio::spawn(Arc::clone(self).read(Arc::clone(&log), watch, pages, known));
+        Following { log, pages: received }
+    }
+
+    /// Reads on until the run ends or nobody follows it any more.
+    async fn read(
+        self: Arc<Self>,
+        log: Arc<Log>,
+        mut watch: EventWatch,
+        pages: broadcast::Sender<Page>,
+        mut after: u64,
+    ) {
+        loop {
+            match log.after(after).await {
+                Ok(Some(page)) => {
+                    let (full, terminal) = (page.full, page.terminal);
+                    after = page.last;
+                    // Nobody may be there just now.
+                    let _ = pages.send(page);
+                    if terminal {
+                        break;
+                    }
+                    if full {
+                        continue;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(run = %log.run, %error, "the log cannot be read");
+                    break;
+                }
+            }
+            tokio::select! {
+                () = watch.changed() => {}
+                () = pages.closed() => {}
+            }
+            if self.left(&log.run, &pages) {
+                return;
+            }
+        }
+        self.lock().remove(&log.run);
+    }
+
+    /// Forgets the tail if it has no reader. Nobody can begin to follow it meanwhile.
+    fn left(&self, run: &RunId, pages: &broadcast::Sender<Page>) -> bool {
+        let mut tails = self.lock();
+        let left = pages.receiver_count() == 0;
+        if left {
+            tails.remove(run);
+        }
+        left
+    }
+
+    /// A panic elsewhere leaves the map whole: every change to it is a single step.
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Tail>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+    use windlass_core::{
+        envelope::{Labels, TokenUsage},
+        event::{EventBody, NewEvent},
+        time::Millis,
+    };
+    use windlass_store::{
+        ReservedRun,
+        sqlite::{Options, SqliteStore},
+    };
+
+    use super::*;
+
+    /// Only a bug makes a test wait this long.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    struct World {
+        store: Arc<dyn Store>,
+        tails: Arc<Tails>,
+        run: RunId,
+        _home: TempDir,
+    }
+
+    impl World {
+        async fn new() -> Self {
+            let home = tempfile::tempdir().unwrap();
+            let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
+            let run = RunId::new("run-1");
+            let reserved = ReservedRun {
+                id: run.clone(),
+                workspace: "acme".into(),
+                session: None,
+                agent_id: "clerk".into(),
+                model_id: "script:demo".to_owned(),
+                name: None,
+                spec: None,
+                metadata: Labels::new(),
+                input: "hello".to_owned(),
+            };
+            store.reserve_run(reserved).await.unwrap();
+            Self { store: Arc::new(store), tails: Arc::default(), run, _home: home }
+        }
+
+        fn follow(&self) -> Following {
+            self.tails.follow(&self.store, &self.run, 0)
+        }
+
+        async fn say(&self, text: &str) {
+            let said = NewEvent::new(text, EventBody::PlannerNote { text: text.to_owned() });
+            self.store.append_events(&self.run, vec![said]).await.unwrap();
+        }
+
+        async fn cancel(&self) {
+            let body = EventBody::Cancelled {
+                reason: "enough".to_owned(),
+                turns: 1,
+                tool_calls: 0,
+                active_ms: Millis(5),
+                usage: TokenUsage::default(),
+                model: None,
+                structured_output: None,
+            };
+            self.store.append_events(&self.run, vec![NewEvent::new("end", body)]).await.unwrap();
+        }
+
+        async fn until_nothing_is_followed(&self) {
+            let gone = async {
+                while !self.tails.lock().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, gone).await.expect("the tail stays");
+        }
+    }
+
+    async fn heard(following: &mut Following) -> Heard {
+        tokio::time::timeout(PATIENCE, following.next()).await.expect("nothing is heard")
+    }
+
+    async fn page(following: &mut Following) -> Page {
+        match heard(following).await {
+            Heard::Page(page) => page,
+            Heard::Missed => panic!("pages were missed"),
+            Heard::Ended => panic!("the tail has ended"),
+        }
+    }
+
+    #[tokio::test]
+    async fn readers_of_a_run_get_the_same_bytes() {
+        let world = World::new().await;
+        let (mut one, mut other) = (world.follow(), world.follow());
+        for seq in 1..=3 {
+            world.say(&format!("word {seq}")).await;
+            let (one, other) = (page(&mut one).await, page(&mut other).await);
+            assert_eq!((one.first, one.last, one.full, one.terminal), (seq, seq, false, false));
+            assert!(one.frames.starts_with(format!("id: {seq}\n").as_bytes()), "{:?}", one.frames);
+            assert_eq!(one.frames.as_ptr(), other.frames.as_ptr(), "read and written once for both");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_falls_behind_is_told_so() {
+        let world = World::new().await;
+        let (mut slow, mut quick) = (world.follow(), world.follow());
+        for word in 0..=KEPT {
+            world.say(&word.to_string()).await;
+            page(&mut quick).await;
+        }
+        assert!(matches!(heard(&mut slow).await, Heard::Missed));
+        assert_eq!(page(&mut slow).await.first, 2, "what is kept comes after it");
+    }
+
+    #[tokio::test]
+    async fn a_tail_goes_with_its_last_reader_and_another_comes_with_the_next() {
+        let world = World::new().await;
+        let (one, other) = (world.follow(), world.follow());
+        drop((one, other));
+        world.until_nothing_is_followed().await;
+        let mut next = world.follow();
+        world.say("word").await;
+        assert_eq!(page(&mut next).await.last, 1);
+    }
+
+    #[tokio::test]
+    async fn the_terminal_event_is_the_last_that_is_heard() {
+        let world = World::new().await;
+        let mut following = world.follow();
+        world.cancel().await;
+        assert!(page(&mut following).await.terminal);
+        assert!(matches!(heard(&mut following).await, Heard::Ended));
+        world.until_nothing_is_followed().await;
+    }
+}

@@ -1,0 +1,77 @@
+//! The two ways to a run: straight over Temporal, as operators go, or through the API, as applications do.
+
+use tokio::task::JoinHandle;
+use windlass_core::{envelope::RunOutput, ids::RunId};
+use windlass_ops::RunOps;
+
+use super::{
+    api::{ApiClient, Following},
+    rig::{answer, complete, finish, park},
+    work,
+};
+use crate::cli::{Failure, failed};
+
+#[derive(Clone)]
+pub(super) enum Door {
+    Temporal(RunOps),
+    Api(ApiClient),
+}
+
+/// A run that waits for an answer, and a client that waits for its end.
+pub(super) enum Waiting {
+    Temporal { ops: RunOps, run: RunId, result: JoinHandle<Result<RunOutput, Failure>> },
+    Api { client: ApiClient, following: Following },
+}
+
+impl Door {
+    /// A whole run. Through the API it gets an id of its own.
+    pub(super) async fn complete(&self, run: RunId) -> Result<(), Failure> {
+        match self {
+            Self::Temporal(ops) => complete(ops, run).await.map(drop),
+            Self::Api(client) => client.start(work::working()).await?.finish().await,
+        }
+    }
+
+    /// Starts a run that asks a person, and returns once it waits.
+    pub(super) async fn park(&self, run: RunId) -> Result<Waiting, Failure> {
+        match self {
+            Self::Temporal(ops) => {
+                let (ops, run) = (ops.clone(), park(ops, run).await?);
+                let result = tokio::spawn({
+                    let (ops, run) = (ops.clone(), run.clone());
+                    async move { finish(&ops, &run).await }
+                });
+                Ok(Waiting::Temporal { ops, run, result })
+            }
+            Self::Api(client) => {
+                let mut following = client.start(work::asking()).await?;
+                following.until_it_waits().await?;
+                Ok(Waiting::Api { client: client.clone(), following })
+            }
+        }
+    }
+}
+
+impl Waiting {
+    pub(super) fn run(&self) -> &RunId {
+        match self {
+            Self::Temporal { run, .. } => run,
+            Self::Api { following, .. } => &following.run,
+        }
+    }
+
+    /// Sends the answer and returns when the client knows that the run has ended.
+    pub(super) async fn answer(self) -> Result<(), Failure> {
+        match self {
+            Self::Temporal { ops, run, result } => {
+                answer(&ops, &run).await?;
+                result.await.map_err(|error| failed(format!("the waiting client ended badly: {error}")))??;
+            }
+            Self::Api { client, mut following } => {
+                let run = following.run.clone();
+                tokio::try_join!(client.answer(&run), following.finish())?;
+            }
+        }
+        Ok(())
+    }
+}
