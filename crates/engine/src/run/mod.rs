@@ -83,6 +83,8 @@ pub(crate) struct Memory {
     /// The worker that has dropped the run from its cache, until something is written. The real server keeps which worker
     /// has a run, but not that it dropped it, and is reminded of it by a refused answer.
     pub(crate) unstuck: Option<Sticky>,
+    /// When the workflow task is given up that waits for a worker; zero if it may wait for ever.
+    pub(crate) task_waits_until: Nanos,
     /// Who has the started workflow task.
     pub(crate) task_identity: String,
     /// The last worker wanted to end the run, but there was news.

@@ -360,7 +360,7 @@ fn task_failed(why: &str) -> Refusal {
     Refusal::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
 }
 
-fn aborted_by_closing() -> Refusal {
+pub(crate) fn aborted_by_closing() -> Refusal {
     Refusal::not_found("workflow update was aborted by closing workflow")
 }
 

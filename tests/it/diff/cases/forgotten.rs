@@ -2,7 +2,7 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, UpdateAnswer, Who,
+    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Sticky, UpdateAnswer, Who,
     WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query, report, reset,
     schedule, signal, start, start_with, take, terminate, update,
 };
@@ -131,7 +131,7 @@ pub(super) fn cases() -> Vec<Case> {
             [
                 start(W),
                 poll(W),
-                complete_with(W, Completion { sticky: true, ..Default::default() }),
+                complete_with(W, Completion { sticky: Some(Sticky::Long), ..Default::default() }),
                 Action::ResetSticky(W),
                 update(W, 0),
                 poll(W),
@@ -166,7 +166,10 @@ pub(super) fn cases() -> Vec<Case> {
             [
                 start(W),
                 poll(W),
-                complete_with(W, Completion { commands: vec![Do::Complete], sticky: true, ..Default::default() }),
+                complete_with(
+                    W,
+                    Completion { commands: vec![Do::Complete], sticky: Some(Sticky::Long), ..Default::default() },
+                ),
                 query(W),
             ],
         ),

@@ -210,6 +210,36 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
+            "an update with a start that was done before",
+            vec![start(W), poll(W), complete(W, [Do::Complete]), update_with_start(0, WorkflowIdConflictPolicy::Fail)],
+        ),
+        case(
+            "an update with a start goes to another run when the first one ends without it",
+            vec![
+                start(W),
+                update_with_start(1, WorkflowIdConflictPolicy::UseExisting),
+                terminate(W),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "an update with a start when the run ends without it and no other may follow",
+            vec![
+                start(W),
+                Action::UpdateWithStart(
+                    Start {
+                        request: 1,
+                        reuse: WorkflowIdReusePolicy::RejectDuplicate,
+                        conflict: WorkflowIdConflictPolicy::UseExisting,
+                        ..Start::new(W)
+                    },
+                    waiting_for(0, Stage::Completed),
+                ),
+                terminate(W),
+            ],
+        ),
+        case(
             "an update with a start that is refused",
             vec![
                 bad_update_with_start(StartExtra::NoType),

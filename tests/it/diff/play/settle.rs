@@ -69,6 +69,7 @@ impl Player {
                     self.memory.see_run(who, &run);
                     if self.memory.status(who) != Some(Status::Running) {
                         self.memory.sticky.remove(&who);
+                        self.memory.lost.remove(&who);
                     }
                 }
                 Err(_) => drop(self.memory.states.remove(&who)),
@@ -143,7 +144,8 @@ impl Player {
             let child = Who::ALL.into_iter().find(|who| self.id(*who) == pending.workflow_id)?;
             let info = self.memory.states.get(&child)?.workflow_execution_info.as_ref()?;
             let ended = !matches!(info.status(), Status::Running | Status::ContinuedAsNew);
-            if ended && info.first_run_id == pending.run_id {
+            let untold = |run: &str| self.memory.untold.contains(&(run.to_owned(), pending.run_id.clone()));
+            if ended && info.first_run_id == pending.run_id && !self.memory.current_run(parent).is_some_and(untold) {
                 return Some(format!("{parent:?} does not know that {child:?} ended"));
             }
         }
