@@ -145,6 +145,16 @@ impl Run {
         Self { number, state, memory: Memory::default(), changes: Changes::default() }
     }
 
+    /// The real server reads a run anew after it has refused something, and does not know any more which updates ended
+    /// with it, that a worker wanted to end it, or that a worker dropped it from its cache.
+    pub(crate) fn forget_passing_facts(&mut self) {
+        self.memory.updates.forget_aborted();
+        self.memory.close_attempted = false;
+        if let Some(sticky) = self.memory.unstuck.take() {
+            self.memory.sticky = Some(sticky);
+        }
+    }
+
     /// Ends an operation: what happened is put in order, and a workflow task is scheduled if there is news.
     pub(crate) fn settle(&mut self, env: &Env<'_>) -> Changes {
         self.write_speculative_task(env);

@@ -106,7 +106,10 @@ impl Run {
             return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
         }
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
-            return Err(task_failed("Workflow Task in failed state."));
+            // The real server loses the updates that wait when it refuses one; their senders try again, and are refused.
+            self.forget_passing_facts();
+            self.abort_hopeless_updates();
+            return Ok(Progress::Aborted(task_failed("Workflow Task in failed state.")));
         }
         self.must_not_be_closing()?;
         if let Some(progress) = known {

@@ -91,7 +91,9 @@ impl Core {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         self.with_run(&target, |run, _| {
             run.must_run()?;
-            run.memory.unstuck = run.memory.sticky.take();
+            if let Some(sticky) = run.memory.sticky.take() {
+                run.memory.unstuck = Some(sticky);
+            }
             Ok(())
         })?
         .value();

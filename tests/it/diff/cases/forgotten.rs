@@ -2,7 +2,7 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Sticky, UpdateAnswer, Who,
+    ActivityExtra, By, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Sticky, UpdateAnswer, Who,
     WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query, report, reset,
     schedule, signal, start, start_with, take, terminate, update,
 };
@@ -12,6 +12,37 @@ const W: Who = Who::W0;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
+        case(
+            "that a worker wants to end the run",
+            [
+                start(W),
+                poll(W),
+                signal(W, 1),
+                complete(W, [Do::Complete]),
+                poll(W),
+                signal(W, 2),
+                signal(W, 3),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "that a worker has dropped the run from its cache",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { sticky: Some(Sticky::Long), ..Default::default() }),
+                Action::ResetSticky(W),
+                Action::ResetSticky(W),
+                Action::ReportActivity { who: W, activity: 0, by: By::Id, report: Report::Completed },
+                signal(W, 1),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "updates that wait, when a task has failed too often for another",
+            [start(W), poll(W), fail(W), update(W, 0), poll(W), fail(W), update(W, 1)],
+        ),
         case(
             "an update in an unreadable answer counts as unseen",
             [

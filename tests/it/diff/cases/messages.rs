@@ -3,7 +3,7 @@
 use super::{
     Case, Completion, Do, QueryAnswer, QueryRejectCondition, ResetTo, Run, Stage, Start, StartExtra, TimerLength,
     Update, UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, answer_updates, case, complete,
-    complete_with, fail, poll, query, reset, signal, start, terminate, timer, update, waiting_for,
+    complete_with, fail, poll, query, reset, signal, start, start_again, terminate, timer, update, waiting_for,
 };
 use crate::diff::script::Action;
 
@@ -171,6 +171,22 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "an update is answered in the task that closes the run",
             [idle(), vec![update(W, 0), poll(W), complete(W, [Do::Complete])]].concat(),
+        ),
+        case(
+            "the same message twice in one answer",
+            [
+                idle(),
+                vec![
+                    Action::Update(W, waiting_for(0, Stage::Accepted)),
+                    poll(W),
+                    answer_updates(W, UpdateAnswer::Accept),
+                    start_again(W, 1, WorkflowIdReusePolicy::Unspecified, WorkflowIdConflictPolicy::TerminateExisting),
+                    update(W, 0),
+                    poll(W),
+                    complete_with(W, Completion { finish_updates: true, ..Default::default() }),
+                ],
+            ]
+            .concat(),
         ),
         case(
             "an update and a continuation",

@@ -196,10 +196,9 @@ impl Player {
         let answer = self.client.reset_workflow_execution(prompt(request)).await;
         if let Some(answer) = self.saw("reset", answer) {
             self.memory.reset.extend(self.memory.current_run(who).map(str::to_owned));
-            for child in Who::CHILDREN {
-                let ended = self.memory.ended_chain(child);
-                self.memory.untold.extend(ended.map(|ended| (answer.run_id.clone(), ended)));
-            }
+            let ended_children = Who::CHILDREN.map(|child| self.memory.ended_chain(child));
+            let ended = ended_children.into_iter().chain([self.memory.ended_parent(who)]).flatten();
+            self.memory.untold.extend(ended.map(|ended| (answer.run_id.clone(), ended)));
             self.memory.see_run(who, &answer.run_id);
         }
     }

@@ -159,11 +159,9 @@ impl Player {
         if info.status() != Status::Running {
             return None;
         }
-        let parent_run = &info.parent_execution.as_ref()?.run_id;
-        let parent_is_open = Who::ALL.into_iter().any(|who| {
-            self.memory.current_run(who) == Some(parent_run) && self.memory.status(who) == Some(Status::Running)
-        });
-        if parent_is_open || self.memory.reset.contains(parent_run) {
+        let parent = self.memory.ended_parent(child)?;
+        let run = self.memory.current_run(child)?;
+        if self.memory.reset.contains(&parent) || self.memory.untold.contains(&(run.to_owned(), parent)) {
             return None;
         }
         let cancelled = state.workflow_extended_info.as_ref().is_some_and(|info| info.cancel_requested);
