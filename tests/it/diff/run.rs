@@ -40,6 +40,8 @@ pub(super) struct Summary {
     /// The engine did what the real server does not.
     divergent: Vec<String>,
     actions: usize,
+    /// Actions that found nothing to act on, or whose outcome would have been a matter of moments.
+    left_out: usize,
     histories: usize,
     events: usize,
     restless: Vec<String>,
@@ -53,11 +55,11 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { equal, chance, divergent, actions, histories, events, restless } = self;
+        let Self { equal, chance, divergent, actions, left_out, histories, events, restless } = self;
         write!(
             f,
-            "equal: {equal}, decided by chance: {}, divergent: {}; actions: {actions}, histories compared: {histories}, \
-             events compared: {events}",
+            "equal: {equal}, decided by chance: {}, divergent: {}; actions: {actions}, {left_out} of them left out, \
+             histories compared: {histories}, events compared: {events}",
             chance.len(),
             divergent.len(),
         )?;
@@ -109,6 +111,7 @@ pub(super) async fn run(scripts: Vec<Named>) -> Summary {
     let mut played = played.buffer_unordered(AT_A_TIME);
     while let Some((Compared { real, engine, divergence }, named)) = played.next().await {
         summary.actions += named.script.len();
+        summary.left_out += real.observations.iter().filter(|seen| seen.seen.starts_with("left out")).count();
         summary.histories += real.histories;
         summary.events += real.events;
         if real.restless {

@@ -105,13 +105,13 @@ impl Run {
         if !self.state.is_running() {
             return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
         }
+        // The real server loses the updates that wait when it refuses one, and takes them anew from their senders.
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
-            // The real server loses the updates that wait when it refuses one; their senders try again, and are refused.
             self.forget_passing_facts();
             self.abort_hopeless_updates();
-            return Ok(Progress::Aborted(task_failed("Workflow Task in failed state.")));
+            return Ok(Progress::Aborted(hopeless()));
         }
-        self.must_not_be_closing()?;
+        self.must_not_be_closing().inspect_err(|_| self.memory.updates.forget())?;
         if let Some(progress) = known {
             return Ok(progress);
         }
@@ -326,7 +326,7 @@ impl Run {
     pub(super) fn abort_hopeless_updates(&mut self) {
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
             for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
-                self.abort_update(&id, task_failed("Workflow Task in failed state."));
+                self.abort_update(&id, hopeless());
             }
         }
     }
@@ -361,6 +361,11 @@ fn unknown(id: &str) -> BadMessage {
 
 fn task_failed(why: &str) -> Refusal {
     Refusal::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
+}
+
+/// No worker gets anywhere with the run's task.
+pub(crate) fn hopeless() -> Refusal {
+    task_failed("Workflow Task in failed state.")
 }
 
 pub(crate) fn aborted_by_closing() -> Refusal {

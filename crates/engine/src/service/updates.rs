@@ -24,7 +24,7 @@ use crate::{
     refusal::Refusal,
     run::{
         Run, StartSpec,
-        updates::{Progress, aborted_by_closing, run_ended_first},
+        updates::{Progress, aborted_by_closing, hopeless, run_ended_first},
     },
 };
 
@@ -209,7 +209,8 @@ impl Core {
                 (start::response(&namespace, &workflow_id, started), false)
             }
         };
-        let failed = |refusal| both(used.then_some(Refusal::Aborted), Some(refusal));
+        // An update that waits in vain was tried again by then, and found the run it had started.
+        let failed = |refusal| both((used || refusal == hopeless()).then_some(Refusal::Aborted), Some(refusal));
         let target = Target::new(&namespace, &workflow_id, &started.run_id);
         let followed = self.admit(&target, &update.request, "").map_err(failed)?;
         let (run_id, reached, outcome) = self.follow(followed, &id, update.stage, deadline).await.map_err(failed)?;

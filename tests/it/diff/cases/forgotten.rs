@@ -2,9 +2,9 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, By, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, Sticky, UpdateAnswer, Who,
-    WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query, report, reset,
-    schedule, signal, start, start_with, take, terminate, update,
+    ActivityExtra, By, Case, Completion, Do, Report, ResetReapplyType, ResetTo, Stage, Start, StartExtra, Sticky,
+    UpdateAnswer, Who, WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query,
+    report, reset, schedule, signal, start, start_with, take, terminate, update, waiting_for,
 };
 use crate::diff::script::Action;
 
@@ -22,7 +22,12 @@ pub(super) fn cases() -> Vec<Case> {
                 poll(W),
                 signal(W, 2),
                 signal(W, 3),
+                update(W, 0),
+                signal(W, 4),
                 complete(W, [Do::Complete]),
+                poll(W),
+                Action::Reset { who: W, to: ResetTo::Event(99), request: 1, reapply: ResetReapplyType::Signal },
+                signal(W, 5),
             ],
         ),
         case(
@@ -40,8 +45,35 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
+            "that a worker has seen an update, when another is refused",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                signal(W, 1),
+                update(W, 1),
+                complete(W, [Do::Complete]),
+                poll(W),
+                update(W, 2),
+                complete(W, [Do::CancelActivity(0)]),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
             "updates that wait, when a task has failed too often for another",
             [start(W), poll(W), fail(W), update(W, 0), poll(W), fail(W), update(W, 1)],
+        ),
+        case(
+            "that an update has started its run, when a task has failed too often for another",
+            [
+                Action::UpdateWithStart(Start::new(W), waiting_for(0, Stage::Completed)),
+                poll(W),
+                fail(W),
+                poll(W),
+                fail(W),
+                update(W, 1),
+            ],
         ),
         case(
             "an update in an unreadable answer counts as unseen",
