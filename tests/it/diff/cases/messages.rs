@@ -225,6 +225,11 @@ pub(super) fn cases() -> Vec<Case> {
                 answer_updates(W, UpdateAnswer::Reject),
             ],
         ),
+        case("a query of a run that ended before it began", [start(W), terminate(W), query(W)]),
+        case(
+            "a query of a run whose task failed until its end",
+            [idle(), vec![signal(W, 1), poll(W), fail(W), poll(W), terminate(W), query(W)]].concat(),
+        ),
         case(
             "an update with a start that was done before",
             vec![start(W), poll(W), complete(W, [Do::Complete]), update_with_start(0, WorkflowIdConflictPolicy::Fail)],

@@ -215,7 +215,10 @@ impl Player {
             event.event_type() == EventType::WorkflowTaskCompleted
         };
         let known = self.memory.states.contains_key(&who);
-        if known && !self.history(who, "").await.iter().any(completed) {
+        let status = self.memory.status(who).unwrap_or_default();
+        let open = status == WorkflowExecutionStatus::Running;
+        let decided_once = known && self.history(who, "").await.iter().any(completed);
+        if open && !decided_once {
             // It would wait for the first task to be completed, or fail, depending on when that happens.
             return self.note("query", "left out: no task was completed yet");
         }
@@ -231,14 +234,12 @@ impl Player {
         };
         let mut client = self.client.clone();
         let call = tokio::spawn(async move { client.query_workflow(timed(request, LONG_CALL)).await });
-        let status = self.memory.status(who).unwrap_or_default();
-        let open = status == WorkflowExecutionStatus::Running;
         let rejected = match reject {
             QueryRejectCondition::NotOpen => !open,
             QueryRejectCondition::NotCompletedCleanly => !open && status != WorkflowExecutionStatus::Completed,
             _ => false,
         };
-        if !known || rejected {
+        if !decided_once || rejected {
             let result = call.await.unwrap();
             self.saw("query", result);
             return;
