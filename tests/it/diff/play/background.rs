@@ -54,6 +54,9 @@ pub(super) struct PendingQuery {
 /// How long a call may wait for its worker.
 const LONG_CALL: Duration = Duration::from_secs(60);
 
+/// An answer that took longer came because a server does not wait for ever.
+const LONG_POLL: Duration = Duration::from_secs(19);
+
 /// Each poll for a query task; the empty answer comes one second earlier.
 const QUERY_POLL: Duration = Duration::from_secs(3);
 
@@ -315,22 +318,29 @@ async fn wait_for_update(
     request: UpdateWorkflowExecutionRequest,
 ) -> Result<Response<UpdateWorkflowExecutionResponse>, Status> {
     loop {
+        let asked = Instant::now();
         let answer = client.update_workflow_execution(timed(request.clone(), LONG_CALL)).await?;
-        if answer.get_ref().stage() >= Stage::Accepted {
+        let enough = if asked.elapsed() < LONG_POLL { Stage::Accepted } else { wanted(&request) };
+        if answer.get_ref().stage() >= enough {
             return Ok(answer);
         }
     }
+}
+
+fn wanted(request: &UpdateWorkflowExecutionRequest) -> Stage {
+    request.wait_policy.map_or(Stage::Accepted, |policy| policy.lifecycle_stage())
 }
 
 async fn wait_for_update_with_start(
     mut client: Client,
     request: ExecuteMultiOperationRequest,
 ) -> Result<Response<ExecuteMultiOperationResponse>, Status> {
+    let asked = Instant::now();
     let mut answer = client.execute_multi_operation(timed(request.clone(), LONG_CALL)).await?;
     for (operation, response) in request.operations.into_iter().zip(&mut answer.get_mut().responses) {
         if let Some(operation::Operation::UpdateWorkflow(request)) = operation.operation
             && let Some(response::Response::UpdateWorkflow(update)) = &mut response.response
-            && update.stage() < Stage::Accepted
+            && update.stage() < if asked.elapsed() < LONG_POLL { Stage::Accepted } else { wanted(&request) }
         {
             *update = wait_for_update(client.clone(), request).await?.into_inner();
         }
