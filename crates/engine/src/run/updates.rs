@@ -307,10 +307,12 @@ impl Run {
         }
     }
 
-    /// Those that the failed worker has seen are not tried again. The others wait for a better one.
+    /// Those that the failed worker has seen are not tried again, though what a reset brought along stays in history. The
+    /// others wait for a better worker.
     fn abort_seen_updates(&mut self) {
-        let seen = self.memory.updates.open.extract_if(.., |_, open| open.sent);
-        for id in seen.map(|(id, _)| id).collect::<Vec<_>>() {
+        let brought: Vec<String> = self.state.updates.keys().filter(|id| self.was_brought_along(id)).cloned().collect();
+        let sent = self.memory.updates.open.extract_if(.., |_, open| open.sent);
+        for id in sent.map(|(id, _)| id).chain(brought).collect::<Vec<_>>() {
             self.abort_update(&id, task_failed("unexpected workflow task failure."));
         }
     }

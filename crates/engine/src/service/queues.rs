@@ -91,9 +91,7 @@ impl Core {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         self.with_run(&target, |run, _| {
             run.must_run()?;
-            if let Some(sticky) = run.memory.sticky.take() {
-                run.memory.unstuck = Some(sticky);
-            }
+            run.memory.sticky = None;
             Ok(())
         })?
         .value();

@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
                 poll(W),
                 signal(W, 1),
                 complete(W, [Do::Complete]),
+                fail(W),
                 poll(W),
                 signal(W, 2),
                 signal(W, 3),
@@ -42,6 +43,40 @@ pub(super) fn cases() -> Vec<Case> {
                 signal(W, 1),
                 poll(W),
                 complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "that a worker has the run in its cache, when nothing came of its task",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                poll(W),
+                complete_with(
+                    W,
+                    Completion { updates: UpdateAnswer::Reject, sticky: Some(Sticky::Long), ..Default::default() },
+                ),
+                complete(W, []),
+                signal(W, 1),
+                poll(W),
+            ],
+        ),
+        case(
+            "that a worker has the run in its cache, when another update follows",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                poll(W),
+                complete_with(
+                    W,
+                    Completion { updates: UpdateAnswer::Reject, sticky: Some(Sticky::Long), ..Default::default() },
+                ),
+                update(W, 0),
+                complete(W, []),
+                poll(W),
             ],
         ),
         case(

@@ -1,9 +1,10 @@
 //! Updates and queries.
 
 use super::{
-    Case, Completion, Do, QueryAnswer, QueryRejectCondition, ResetTo, Run, Stage, Start, StartExtra, TimerLength,
-    Update, UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, answer_updates, case, complete,
-    complete_with, fail, poll, query, reset, signal, start, start_again, terminate, timer, update, waiting_for,
+    Case, Completion, Do, QueryAnswer, QueryRejectCondition, ResetReapplyType, ResetTo, Run, Stage, Start, StartExtra,
+    TimerLength, Update, UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, answer_updates, case,
+    complete, complete_with, fail, poll, query, reset, signal, start, start_again, terminate, timer, update,
+    waiting_for,
 };
 use crate::diff::script::Action;
 
@@ -207,6 +208,24 @@ pub(super) fn cases() -> Vec<Case> {
             "a completed update survives a reset",
             [idle(), vec![update(W, 0), poll(W), complete(W, []), reset(W, ResetTo::FirstTask), update(W, 0), poll(W)]]
                 .concat(),
+        ),
+        case(
+            "a worker fails over an update that a reset brought along",
+            [
+                idle(),
+                vec![
+                    update(W, 0),
+                    poll(W),
+                    complete(W, []),
+                    Action::Reset { who: W, to: ResetTo::LastTask, request: 1, reapply: ResetReapplyType::Unspecified },
+                    update(W, 0),
+                    poll(W),
+                    complete(W, [Do::CancelActivity(0)]),
+                    poll(W),
+                    complete(W, []),
+                ],
+            ]
+            .concat(),
         ),
         case(
             "an update with a start",
