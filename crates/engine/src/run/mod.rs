@@ -188,6 +188,7 @@ impl Run {
     /// Nothing is lost if the run is read from disk when it is needed again.
     pub(crate) fn is_idle(&self) -> bool {
         !self.has_started_task()
+            && !self.task_comes_back()
             && self.memory.updates.is_empty()
             && self.memory.queries.is_empty()
             && !self.memory.unwritten_heartbeats

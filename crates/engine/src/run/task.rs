@@ -44,6 +44,11 @@ impl Run {
         self.state.task.as_ref().is_some_and(|task| task.speculative)
     }
 
+    /// Whether the task that waits for a worker is handed out again if none takes it in time.
+    pub(crate) fn task_comes_back(&self) -> bool {
+        self.memory.task_waits_until != 0 && self.state.task.as_ref().is_some_and(|task| task.started_id == 0)
+    }
+
     /// Makes sure that a worker will look at what has happened.
     pub(super) fn ensure_task(&mut self, env: &Env<'_>) {
         if self.state.is_running() && self.state.task.is_none() && self.state.first_task_due == 0 {

@@ -128,14 +128,14 @@ impl Core {
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
         let target = Target::of(run);
         let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
-            if sticky && run.memory.sticky.is_none() {
-                // Its worker was said to have dropped the run. The task is lost, and comes back when its wait is over.
+            if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
+                // Its worker was said to have dropped the run: the task is lost until then.
                 return Ok(None);
             }
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
             run.lend_task(self.lent_to(local));
             let messages = run.update_messages(task.task.started_id, true);
-            Ok(Some(taken(run, task, messages, sticky)))
+            Ok(Some(taken(run, task, messages, sticky && run.memory.sticky.is_some())))
         });
         let done = match taken {
             Ok(done) => done,
