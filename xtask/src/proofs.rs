@@ -24,6 +24,8 @@ pub(crate) struct Proof {
     size: Size,
     /// Where a sequence of cases, or of chances, starts, for those that have one.
     first: Option<First>,
+    /// An option without a number, and the variable that is set for it.
+    switch: Option<(&'static str, &'static str)>,
     /// Unit tests with the same purpose, run first with `PROPTEST_CASES`.
     unit_filter: Option<&'static str>,
 }
@@ -61,6 +63,7 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_PROP_CASES",
         size: Size::Option("--cases", 1000),
         first: None,
+        switch: None,
         unit_filter: Some("invariants"),
     },
     Proof {
@@ -71,6 +74,7 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_CHAOS_RUNS",
         size: Size::Option("--runs", 100),
         first: None,
+        switch: None,
         unit_filter: None,
     },
     Proof {
@@ -81,6 +85,7 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_FLAT_TURNS",
         size: Size::Option("--turns", 1000),
         first: None,
+        switch: None,
         unit_filter: None,
     },
     Proof {
@@ -91,16 +96,18 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_PARKED_RUNS",
         size: Size::Option("--runs", 1000),
         first: None,
+        switch: None,
         unit_filter: None,
     },
     Proof {
         command: "diff",
-        description: "the engine answers like the real server, whatever the script",
+        description: "the engine answers like the real server, whatever the script; --control: the server like itself",
         tests: Tests::Integration,
         filter: "diff::",
         variable: "WINDLASS_DIFF_SEEDS",
         size: Size::Option("--seeds", 200),
         first: Some(First { option: "--seed", variable: "WINDLASS_DIFF_SEED", alone: 1 }),
+        switch: Some(("--control", "WINDLASS_DIFF_CONTROL")),
         unit_filter: None,
     },
     Proof {
@@ -111,6 +118,7 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_STORE_SEEDS",
         size: Size::Option("--seeds", 200),
         first: Some(First { option: "--seed", variable: "WINDLASS_STORE_SEED", alone: 1 }),
+        switch: None,
         unit_filter: None,
     },
     Proof {
@@ -121,6 +129,7 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_KILLS",
         size: Size::Option("--times", 200),
         first: Some(First { option: "--seed", variable: "WINDLASS_KILL_SEED", alone: 200 }),
+        switch: None,
         unit_filter: None,
     },
     Proof {
@@ -131,6 +140,7 @@ pub(crate) const ALL: &[Proof] = &[
         variable: "WINDLASS_RECORD_HISTORIES",
         size: Size::Fixed(1),
         first: None,
+        switch: None,
         unit_filter: None,
     },
 ];
@@ -145,14 +155,13 @@ impl Proof {
             Size::Option(option, _) => format!("{} [{option} N]", self.command),
             Size::Fixed(_) => self.command.to_owned(),
         };
-        match &self.first {
-            Some(first) => format!("{size} [{} N]", first.option),
-            None => size,
-        }
+        let first = self.first.as_ref().map_or_else(String::new, |first| format!(" [{} N]", first.option));
+        let switch = self.switch.map_or_else(String::new, |(option, _)| format!(" [{option}]"));
+        size + &first + &switch
     }
 
     pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
-        let Sizes { size, first } = self.parse(arguments)?;
+        let Sizes { size, first, switched } = self.parse(arguments)?;
         let size = size.to_string();
         if let Some(filter) = self.unit_filter {
             let mut unit = cargo(&["test", "-p", "windlass-core", "--lib", "--", filter, "--nocapture"]);
@@ -163,14 +172,20 @@ impl Proof {
         if let (Some(First { variable, .. }), Some(first)) = (&self.first, first) {
             proof.env(variable, first.to_string());
         }
+        if let (Some((_, variable)), true) = (self.switch, switched) {
+            proof.env(variable, "1");
+        }
         run(proof.env(self.variable, &size))
     }
 
     fn parse(&self, arguments: &[String]) -> Result<Sizes> {
         let (mut size, mut first) = (None, None);
-        for option in arguments.chunks(2) {
+        let is_switch = |given: &&String| self.switch.is_some_and(|(option, _)| option == *given);
+        let switched = arguments.iter().any(|given| is_switch(&given));
+        let numbers: Vec<&String> = arguments.iter().filter(|given| !is_switch(given)).collect();
+        for option in numbers.chunks(2) {
             match (option, &self.size, &self.first) {
-                ([given, number], Size::Option(option, _), _) if given == option => {
+                ([given, number], Size::Option(option, _), _) if *given == option => {
                     size = Some(
                         number
                             .parse()
@@ -179,7 +194,7 @@ impl Proof {
                             .with_context(|| format!("{option} {number}: write a whole number above zero"))?,
                     );
                 }
-                ([given, number], _, Some(First { option, .. })) if given == option => {
+                ([given, number], _, Some(First { option, .. })) if *given == option => {
                     first =
                         Some(number.parse().ok().with_context(|| format!("{option} {number}: write a whole number"))?);
                 }
@@ -191,7 +206,7 @@ impl Proof {
             Some(First { alone, .. }) if first.is_some() => *alone,
             _ => default,
         };
-        Ok(Sizes { size: size.unwrap_or(default), first })
+        Ok(Sizes { size: size.unwrap_or(default), first, switched })
     }
 }
 
@@ -215,6 +230,7 @@ impl Tests {
 struct Sizes {
     size: u64,
     first: Option<u64>,
+    switched: bool,
 }
 
 #[cfg(test)]
@@ -223,9 +239,9 @@ mod tests {
 
     #[test]
     fn sizes_come_from_the_option_or_the_table() {
-        let size = |size| Sizes { size, first: None };
-        let from = |size, first| Sizes { size, first: Some(first) };
-        let cases: [(&str, &[&str], Result<Sizes, &str>); 16] = [
+        let size = |size| Sizes { size, first: None, switched: false };
+        let from = |size, first| Sizes { size, first: Some(first), switched: false };
+        let cases: [(&str, &[&str], Result<Sizes, &str>); 18] = [
             ("props", &[], Ok(size(1000))),
             ("props", &["--cases", "20"], Ok(size(20))),
             ("record-histories", &[], Ok(size(1))),
@@ -237,11 +253,13 @@ mod tests {
             ("diff", &[], Ok(size(200))),
             ("diff", &["--seed", "0"], Ok(from(1, 0))),
             ("diff", &["--seed", "7", "--seeds", "3"], Ok(from(3, 7))),
+            ("diff", &["--control", "--seeds", "3"], Ok(Sizes { switched: true, ..size(3) })),
+            ("stores", &["--control"], Err("usage: cargo xtask stores [--seeds N] [--seed N]")),
             ("stores", &["--seeds", "5"], Ok(size(5))),
             ("kill", &["--seed", "7"], Ok(from(200, 7))),
             ("kill", &["--times", "20", "--seed", "7"], Ok(from(20, 7))),
             ("diff", &["--seed", "x"], Err("--seed x: write a whole number")),
-            ("diff", &["--seed"], Err("usage: cargo xtask diff [--seeds N] [--seed N]")),
+            ("diff", &["--seed"], Err("usage: cargo xtask diff [--seeds N] [--seed N] [--control]")),
         ];
         for (command, arguments, expected) in cases {
             let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();

@@ -173,8 +173,7 @@ impl Core {
         }
     }
 
-    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was; what the run only
-    /// remembers of updates that ended with it is forgotten then, as the real server does.
+    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was.
     pub(crate) fn with_run<T>(
         self: &Arc<Self>,
         target: &Target,
@@ -193,7 +192,7 @@ impl Core {
         self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
             let run = self.run_in(workflow, target)?;
             let acted = self.in_env(&target.namespace, |env| act(run, env));
-            let value = acted.inspect_err(|_| run.memory.updates.forget_aborted())?;
+            let value = acted.inspect_err(|_| run.forget_passing_facts())?;
             let run_id = run.state.run_id.clone();
             let kept = self.keep(workflow, &run_id, epoch, ack);
             Ok(Done::new(value, kept))

@@ -261,21 +261,19 @@ impl Core {
         } else {
             let delivered = self.with_run(&receiver, |run, env| {
                 if signal.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
-                    return Err(Refusal::not_found("workflow execution not found"));
+                    return Ok(Err(Refusal::not_found("workflow execution not found")));
                 }
-                run.signal(
-                    env,
-                    Signal {
-                        name: signal.signal_name.clone(),
-                        input: signal.input.clone(),
-                        header: signal.header.clone(),
-                        identity: "history-service".to_owned(),
-                        request_id: letter.request_id.clone(),
-                        sender: Some(execution_of(sender)),
-                    },
-                )
+                let signal = Signal {
+                    name: signal.signal_name.clone(),
+                    input: signal.input.clone(),
+                    header: signal.header.clone(),
+                    identity: "history-service".to_owned(),
+                    request_id: letter.request_id.clone(),
+                    sender: Some(execution_of(sender)),
+                };
+                Ok(run.signal(env, signal))
             });
-            match delivered {
+            match delivered.and_then(Done::transpose) {
                 Ok(done) => {
                     done.kept().await?;
                     None
@@ -302,12 +300,12 @@ impl Core {
             Some(CancelFailed::ExternalWorkflowExecutionNotFound)
         } else {
             let delivered = self.with_run(&receiver, |run, env| {
-                if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
-                    return Err(Refusal::not_found("workflow execution not found"));
-                }
                 if run.state.cancel_request_id == letter.request_id || !run.state.is_running() {
                     // It has heard, or does what is asked of it already.
                     return Ok(());
+                }
+                if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
+                    return Err(Refusal::not_found("workflow execution not found"));
                 }
                 let asked_by = Some((execution_of(sender), letter.initiated_id));
                 run.request_cancel(env, &letter.request_id, &cancel.reason, "history-service", asked_by)

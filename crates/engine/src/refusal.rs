@@ -49,6 +49,9 @@ pub enum Refusal {
     /// An operation that was not tried because another one failed.
     #[error("Operation was aborted.")]
     Aborted,
+    /// It was overtaken by something else, and may be tried again.
+    #[error("{0}")]
+    Overtaken(String),
     #[error("{0}")]
     PermissionDenied(String),
     #[error("{0}")]
@@ -89,7 +92,7 @@ impl Refusal {
             Self::FailedPrecondition(_) | Self::WorkflowNotReady(_) => Code::FailedPrecondition,
             Self::Exhausted { .. } => Code::ResourceExhausted,
             Self::MultiOperation { code, .. } => Code::from_i32(*code),
-            Self::Aborted => Code::Aborted,
+            Self::Aborted | Self::Overtaken(_) => Code::Aborted,
             Self::PermissionDenied(_) => Code::PermissionDenied,
             Self::DeadlineExceeded(_) => Code::DeadlineExceeded,
             Self::Unavailable(_) => Code::Unavailable,

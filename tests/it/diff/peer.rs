@@ -36,13 +36,14 @@ impl Peer {
         static ENGINE: OnceLock<String> = OnceLock::new();
         match self {
             Self::Real => REAL.get_or_init(real_server),
-            // An engine that listens already, or a second real server, which shows that the scripts are steady.
-            Self::Engine => ENGINE.get_or_init(|| match std::env::var("WINDLASS_DIFF_ENGINE") {
-                Ok(second) if second == "real" => real_server(),
-                Ok(address) => address,
-                Err(_) => server::embedded().address.clone(),
-            }),
+            Self::Engine if Self::is_control() => ENGINE.get_or_init(real_server),
+            Self::Engine => ENGINE.get_or_init(|| server::embedded().address.clone()),
         }
+    }
+
+    /// Whether a second real server takes the place of the engine, to show how much the server differs from itself.
+    pub(super) fn is_control() -> bool {
+        std::env::var_os("WINDLASS_DIFF_CONTROL").is_some()
     }
 
     /// Waits until the server answers.

@@ -1,13 +1,17 @@
 //! Plays many scripts on both servers, some at a time, and counts.
+//!
+//! What the real server decides by chance, it decides differently when it is asked again. So where the engine differs,
+//! the real server plays the script some more times: if one of these plays is the engine's to the last word, the server
+//! differs from itself, and the engine does what it does. Otherwise the engine is wrong.
 
 use std::{fmt, fmt::Write as _};
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, future::join_all, stream};
 
 use super::{
     compare::{Divergence, first_divergence},
     peer::Peer,
-    play::{Observation, play},
+    play::{Observation, Played, play},
     script::{self, Action},
     shrink::shrink,
 };
@@ -20,29 +24,50 @@ pub(super) struct Named {
 /// Scripts under way at a time, each on both servers.
 const AT_A_TIME: usize = 16;
 
+/// How often the real server plays a script again on which the engine differs from it. Where it decides by chance, it
+/// will have done once what the engine did.
+const REPLAYS: usize = 8;
+
 /// Shrinking takes a while; what comes after the first few is most likely the same again.
 const SHRUNK: usize = 2;
 
+/// Each script is in one of the first three.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
+    equal: usize,
+    /// The real server differs from itself, and was seen to do what the engine did.
+    chance: Vec<String>,
+    /// The engine did what the real server does not.
+    divergent: Vec<String>,
     actions: usize,
+    /// Actions that found nothing to act on, or whose outcome would have been a matter of moments.
+    left_out: usize,
     histories: usize,
     events: usize,
-    pub(super) divergences: usize,
-    unsteady: Vec<String>,
     restless: Vec<String>,
+}
+
+impl Summary {
+    pub(super) fn divergences(&self) -> usize {
+        self.divergent.len()
+    }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { actions, histories, events, divergences, unsteady, restless } = self;
+        let Self { equal, chance, divergent, actions, left_out, histories, events, restless } = self;
         write!(
             f,
-            "actions: {actions}, histories compared: {histories}, events compared: {events}, divergences: {divergences}"
+            "equal: {equal}, decided by chance: {}, divergent: {}; actions: {actions}, {left_out} of them left out, \
+             histories compared: {histories}, events compared: {events}",
+            chance.len(),
+            divergent.len(),
         )?;
-        for (names, what) in
-            [(unsteady, "differed once and not again"), (restless, "did not come to rest on the real server")]
-        {
+        for (names, what) in [
+            (chance, "decided by chance"),
+            (divergent, "divergent"),
+            (restless, "did not come to rest on the real server"),
+        ] {
             if !names.is_empty() {
                 write!(f, "\n{what}: {}", names.join(", "))?;
             }
@@ -51,12 +76,11 @@ impl fmt::Display for Summary {
     }
 }
 
-/// What one script showed.
+/// A script on both servers.
 struct Compared {
-    histories: usize,
-    events: usize,
+    real: Played,
+    engine: Played,
     divergence: Option<Divergence>,
-    restless: bool,
 }
 
 /// With `WINDLASS_DIFF_SHOW` it prints all that the real server answered.
@@ -67,12 +91,14 @@ async fn compare(script: &[Action]) -> Compared {
             println!("## {what}\n{seen}");
         }
     }
-    Compared {
-        histories: real.histories,
-        events: real.events,
-        divergence: first_divergence(&real.observations, &engine.observations),
-        restless: real.restless,
-    }
+    let divergence = first_divergence(&real.observations, &engine.observations);
+    Compared { real, engine, divergence }
+}
+
+/// How many of several plays on the real server went all the way as this one on the engine did.
+async fn seen_on_the_real_server(script: &[Action], engine: &Played) -> usize {
+    let replays = (0..REPLAYS).map(|_| Box::pin(play(Peer::Real, script)));
+    join_all(replays).await.iter().filter(|real| real.observations == engine.observations).count()
 }
 
 pub(super) async fn run(scripts: Vec<Named>) -> Summary {
@@ -80,35 +106,40 @@ pub(super) async fn run(scripts: Vec<Named>) -> Summary {
     Peer::Real.warm_up().await;
     Peer::Engine.warm_up().await;
     let mut summary = Summary::default();
-    let mut divergent = Vec::new();
+    let mut different = Vec::new();
     let played = stream::iter(scripts).map(|named| async move { (compare(&named.script).await, named) });
     let mut played = played.buffer_unordered(AT_A_TIME);
-    while let Some((compared, named)) = played.next().await {
+    while let Some((Compared { real, engine, divergence }, named)) = played.next().await {
         summary.actions += named.script.len();
-        summary.histories += compared.histories;
-        summary.events += compared.events;
-        if compared.restless {
+        summary.left_out += real.observations.iter().filter(|seen| seen.seen.starts_with("left out")).count();
+        summary.histories += real.histories;
+        summary.events += real.events;
+        if real.restless {
             summary.restless.push(named.name.clone());
         }
-        divergent.extend(compared.divergence.map(|divergence| (named, divergence)));
-    }
-    // A busy real server refuses a call now and then, so a difference counts when it shows again.
-    let again = stream::iter(divergent)
-        .map(|(named, first)| async move { (compare(&named.script).await.divergence, first, named) });
-    let mut again = again.buffer_unordered(AT_A_TIME);
-    let mut steady = Vec::new();
-    while let Some((second, first, named)) = again.next().await {
-        match second {
-            Some(divergence) => steady.push((named, divergence)),
-            None => {
-                println!("=== {} differed once and not again\n{}", named.name, first.report);
-                summary.unsteady.push(named.name);
-            }
+        match divergence {
+            Some(divergence) => different.push((named, engine, divergence)),
+            None => summary.equal += 1,
         }
     }
-    summary.divergences = steady.len();
-    for (index, (named, divergence)) in steady.into_iter().enumerate() {
-        println!("{}", report(&named, divergence, index < SHRUNK).await);
+    for (named, engine, divergence) in different {
+        if Peer::is_control() {
+            println!("=== {}: the real server differs from itself\n{}", named.name, divergence.report);
+            summary.chance.push(named.name);
+            continue;
+        }
+        match seen_on_the_real_server(&named.script, &engine).await {
+            0 => {
+                println!("{}", report(&named, divergence, summary.divergences() < SHRUNK).await);
+                summary.divergent.push(named.name);
+            }
+            seen => {
+                let name = &named.name;
+                println!("=== {name}: {seen} of {REPLAYS} plays on the real server went as on the engine");
+                println!("{}", divergence.report);
+                summary.chance.push(named.name);
+            }
+        }
     }
     summary
 }

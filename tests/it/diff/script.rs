@@ -74,7 +74,7 @@ pub(super) enum Action {
         token: Token,
         cause: WorkflowTaskFailedCause,
     },
-    /// Waits until the started task has timed out.
+    /// Waits until the task has timed out, whether it was taken or not.
     LetTaskTimeOut(Who),
     Query {
         who: Who,
@@ -188,7 +188,7 @@ pub(super) struct Completion {
     pub(super) force: bool,
     /// Ask for the next task in the answer.
     pub(super) inline: bool,
-    pub(super) sticky: bool,
+    pub(super) sticky: Option<Sticky>,
     pub(super) may_discard: bool,
 }
 
@@ -207,10 +207,18 @@ impl Default for Completion {
             finish_updates: false,
             force: false,
             inline: false,
-            sticky: false,
+            sticky: None,
             may_discard: true,
         }
     }
+}
+
+/// For how long the next task is kept for the worker that has the run in its cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sticky {
+    Long,
+    /// Can be awaited.
+    Short,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -65,7 +65,6 @@ struct Before {
         std::sync::Arc<temporalio_protos::temporal::api::history::v1::ActivityTaskScheduledEventAttributes>,
     >,
     updates: super::updates::Registry,
-    sticky: Option<Sticky>,
 }
 
 impl Run {
@@ -108,7 +107,6 @@ impl Run {
             state: self.state.clone(),
             scheduled: self.memory.scheduled.clone(),
             updates: self.memory.updates.clone(),
-            sticky: self.memory.sticky.clone(),
         };
         let completed_id = self.write_completion(env, &task, &request, &commands, &messages);
         self.memory.sticky = sticky(&request);
@@ -207,7 +205,7 @@ impl Run {
         self.state = before.state;
         self.memory.scheduled = before.scheduled;
         self.memory.updates = before.updates;
-        self.memory.sticky = self.memory.unstuck.take().or(before.sticky);
+        self.memory.sticky.clone_from(&self.memory.kept_sticky);
         self.settle_in_memory();
         self.forget_queries();
         self.leave_accepted_updates();
@@ -240,13 +238,32 @@ impl Run {
     fn forget_updates_were_sent(&mut self, env: &Env<'_>, task: &WorkflowTask, refusal: Refusal) -> Completion {
         self.memory.updates.forget();
         if task.speculative {
-            self.memory.sticky = None;
-            self.state.task = None;
-            if self.has_unsent_updates() {
-                self.schedule_speculative_task(env, Delivery::Queue);
-            }
+            self.lose_speculative_task(env);
         }
         Completion { refused: Some(refusal), ..Completion::default() }
+    }
+
+    /// A worker is refused an answer to a task that is not there any more. The real server then forgets nothing, unless
+    /// it must think that it has read the run too early to know of the task, or a task of the same number is for the
+    /// worker's cache and in no history that this worker could read now.
+    pub(crate) fn refuse_stale_answer(&mut self, env: &Env<'_>, scheduled_id: i64) {
+        match self.state.task.as_ref().filter(|task| task.scheduled_id == scheduled_id) {
+            None if scheduled_id >= self.state.next_event_id => self.forget_passing_facts(),
+            Some(task) if task.speculative && self.memory.sticky.is_some() => {
+                self.memory.updates.forget();
+                self.lose_speculative_task(env);
+            }
+            _ => {}
+        }
+    }
+
+    fn lose_speculative_task(&mut self, env: &Env<'_>) {
+        self.memory.sticky = None;
+        self.memory.kept_sticky = None;
+        self.state.task = None;
+        if self.has_unsent_updates() {
+            self.schedule_speculative_task(env, Delivery::Queue);
+        }
     }
 
     fn schedule_next(

@@ -22,7 +22,7 @@ use crate::time::Nanos;
 enum Due {
     RunTimeout,
     FirstTask,
-    StickyTask,
+    WaitingTask,
     StartedTask,
     Timer(String),
     ActivityRetry(i64),
@@ -56,8 +56,8 @@ impl Run {
         if let Some(task) = &self.state.task {
             if task.started_id != 0 {
                 consider(task.started_time.saturating_add(task.timeout), Due::StartedTask);
-            } else if let Some(sticky) = self.memory.sticky.as_ref().filter(|sticky| sticky.schedule_to_start > 0) {
-                consider(task.scheduled_time.saturating_add(sticky.schedule_to_start), Due::StickyTask);
+            } else if self.memory.task_waits_until != 0 {
+                consider(self.memory.task_waits_until, Due::WaitingTask);
             }
         }
         for (id, timer) in &self.state.timers {
@@ -93,9 +93,9 @@ impl Run {
                     self.time_out_started_task(env, task);
                     self.ensure_task(env);
                 }
-                Due::StickyTask => {
+                Due::WaitingTask => {
                     let Some(task) = self.state.task.clone() else { return };
-                    self.time_out_sticky_task(env, task);
+                    self.time_out_waiting_task(env, task);
                     self.ensure_task(env);
                 }
                 Due::Timer(id) => self.fire_timer(env, &id),

@@ -80,9 +80,11 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) sticky: Option<Sticky>,
-    /// The worker that has dropped the run from its cache, until something is written. The real server keeps which worker
-    /// has a run, but not that it dropped it, and is reminded of it by a refused answer.
-    pub(crate) unstuck: Option<Sticky>,
+    /// The worker that had the run in its cache when something was written last. The real server keeps that, and falls
+    /// back to it when it has refused something.
+    pub(crate) kept_sticky: Option<Sticky>,
+    /// When the workflow task is given up that waits for a worker; zero if it may wait for ever.
+    pub(crate) task_waits_until: Nanos,
     /// Who has the started workflow task.
     pub(crate) task_identity: String,
     /// The last worker wanted to end the run, but there was news.
@@ -143,6 +145,14 @@ impl Run {
         Self { number, state, memory: Memory::default(), changes: Changes::default() }
     }
 
+    /// The real server reads a run anew after it has refused something, and does not know any more which updates ended
+    /// with it, that a worker wanted to end it, or that a worker has it in its cache or has dropped it since.
+    pub(crate) fn forget_passing_facts(&mut self) {
+        self.memory.updates.forget_aborted();
+        self.memory.close_attempted = false;
+        self.memory.sticky.clone_from(&self.memory.kept_sticky);
+    }
+
     /// Ends an operation: what happened is put in order, and a workflow task is scheduled if there is news.
     pub(crate) fn settle(&mut self, env: &Env<'_>) -> Changes {
         self.write_speculative_task(env);
@@ -154,7 +164,7 @@ impl Run {
         if self.changes.dirty {
             self.state.state_transitions += 1;
             self.memory.unwritten_heartbeats = false;
-            self.memory.unstuck = None;
+            self.memory.kept_sticky.clone_from(&self.memory.sticky);
         }
         std::mem::take(&mut self.changes)
     }
@@ -178,6 +188,7 @@ impl Run {
     /// Nothing is lost if the run is read from disk when it is needed again.
     pub(crate) fn is_idle(&self) -> bool {
         !self.has_started_task()
+            && !self.task_comes_back()
             && self.memory.updates.is_empty()
             && self.memory.queries.is_empty()
             && !self.memory.unwritten_heartbeats

@@ -14,7 +14,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{Dispatch, Env, Run, events::new_event, state::WorkflowTask};
-use crate::time::{Nanos, duration, span};
+use crate::time::{Nanos, SECOND, duration, span};
 
 /// A task as a worker gets it.
 #[derive(Debug, Clone)]
@@ -23,6 +23,9 @@ pub(crate) struct StartedTask {
     /// Events that are shown to the worker though they are not in history yet.
     pub(crate) unwritten: Vec<HistoryEvent>,
 }
+
+/// How long a speculative task waits for any worker. It is in no store, so one that went astray is made up for.
+const SPECULATIVE_PATIENCE: Nanos = 5 * SECOND;
 
 /// Whether the new task goes to a queue or straight to the worker that asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,11 @@ impl Run {
     /// Whether the pending task is one that is not kept on disk.
     pub(crate) fn speculates(&self) -> bool {
         self.state.task.as_ref().is_some_and(|task| task.speculative)
+    }
+
+    /// Whether the task that waits for a worker is handed out again if none takes it in time.
+    pub(crate) fn task_comes_back(&self) -> bool {
+        self.memory.task_waits_until != 0 && self.state.task.as_ref().is_some_and(|task| task.started_id == 0)
     }
 
     /// Makes sure that a worker will look at what has happened.
@@ -89,6 +97,13 @@ impl Run {
     }
 
     fn hand_out(&mut self, task: &WorkflowTask, delivery: Delivery) {
+        self.memory.task_waits_until = match &self.memory.sticky {
+            Some(sticky) if sticky.schedule_to_start > 0 => {
+                task.scheduled_time.saturating_add(sticky.schedule_to_start)
+            }
+            None if task.speculative => task.scheduled_time.saturating_add(SPECULATIVE_PATIENCE),
+            _ => 0,
+        };
         if delivery == Delivery::Queue {
             let dispatch = self.task_dispatch(task.scheduled_id);
             self.changes.dispatches.push(dispatch);
@@ -229,8 +244,8 @@ impl Run {
         self.give_up_task(true);
     }
 
-    /// The worker that has the run in its cache does not take the task.
-    pub(super) fn time_out_sticky_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
+    /// No worker takes the task.
+    pub(super) fn time_out_waiting_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
         let task = if task.speculative { self.write_task(task, "") } else { task };
         if self.task_is_written(&task) {
             self.write(env, timed_out(&task, TimeoutType::ScheduleToStart));

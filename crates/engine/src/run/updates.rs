@@ -105,10 +105,13 @@ impl Run {
         if !self.state.is_running() {
             return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
         }
+        // The real server loses the updates that wait when it refuses one, and takes them anew from their senders.
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
-            return Err(task_failed("Workflow Task in failed state."));
+            self.forget_passing_facts();
+            self.abort_hopeless_updates();
+            return Ok(Progress::Aborted(hopeless()));
         }
-        self.must_not_be_closing()?;
+        self.must_not_be_closing().inspect_err(|_| self.memory.updates.forget())?;
         if let Some(progress) = known {
             return Ok(progress);
         }
@@ -304,10 +307,12 @@ impl Run {
         }
     }
 
-    /// Those that the failed worker has seen are not tried again. The others wait for a better one.
+    /// Those that the failed worker has seen are not tried again, though what a reset brought along stays in history. The
+    /// others wait for a better worker.
     fn abort_seen_updates(&mut self) {
-        let seen = self.memory.updates.open.extract_if(.., |_, open| open.sent);
-        for id in seen.map(|(id, _)| id).collect::<Vec<_>>() {
+        let brought: Vec<String> = self.state.updates.keys().filter(|id| self.was_brought_along(id)).cloned().collect();
+        let sent = self.memory.updates.open.extract_if(.., |_, open| open.sent);
+        for id in sent.map(|(id, _)| id).chain(brought).collect::<Vec<_>>() {
             self.abort_update(&id, task_failed("unexpected workflow task failure."));
         }
     }
@@ -323,7 +328,7 @@ impl Run {
     pub(super) fn abort_hopeless_updates(&mut self) {
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
             for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
-                self.abort_update(&id, task_failed("Workflow Task in failed state."));
+                self.abort_update(&id, hopeless());
             }
         }
     }
@@ -360,7 +365,12 @@ fn task_failed(why: &str) -> Refusal {
     Refusal::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
 }
 
-fn aborted_by_closing() -> Refusal {
+/// No worker gets anywhere with the run's task.
+pub(crate) fn hopeless() -> Refusal {
+    task_failed("Workflow Task in failed state.")
+}
+
+pub(crate) fn aborted_by_closing() -> Refusal {
     Refusal::not_found("workflow update was aborted by closing workflow")
 }
 

@@ -90,37 +90,35 @@ impl Core {
         condition: QueryRejectCondition,
         query: &WorkflowQuery,
     ) -> Result<Way, Refusal> {
-        let done = self.with_run(target, |run, _| {
-            let status = WorkflowExecutionStatus::try_from(run.state.status).unwrap_or_default();
-            if rejects(condition, status) {
-                return Ok(Way::Rejected(status));
-            }
-            if run.can_ask_directly() && run.state.previous_started_id > 0 {
-                return Ok(Way::Directly {
-                    run_id: run.state.run_id.clone(),
-                    sticky: run.memory.sticky.as_ref().map(|sticky| sticky.queue.clone()),
-                    queue: run.state.task_queue.clone(),
-                });
-            }
-            if !run.state.is_running() {
-                return Ok(Way::Directly {
-                    run_id: run.state.run_id.clone(),
-                    sticky: None,
-                    queue: run.state.task_queue.clone(),
-                });
-            }
-            self.join_task(run, query)
-        })?;
-        Ok(done.value())
+        // A question that is refused makes the run forget nothing.
+        self.with_run(target, |run, _| Ok(self.way(run, condition, query)))?.value()
+    }
+
+    fn way(&self, run: &mut Run, condition: QueryRejectCondition, query: &WorkflowQuery) -> Result<Way, Refusal> {
+        let status = WorkflowExecutionStatus::try_from(run.state.status).unwrap_or_default();
+        if rejects(condition, status) {
+            return Ok(Way::Rejected(status));
+        }
+        let not_ready = |why: &str| Err(Refusal::WorkflowNotReady(why.to_owned()));
+        let decided_once = run.state.previous_started_id > 0;
+        if !run.state.is_running() && !decided_once {
+            return not_ready("Workflow execution closed before WorkflowTaskStarted event");
+        }
+        if run.state.task_attempt >= HOPELESS_ATTEMPT {
+            return not_ready("Unable to query workflow due to Workflow Task in failed state.");
+        }
+        if run.can_ask_directly() && decided_once {
+            return Ok(Way::Directly {
+                run_id: run.state.run_id.clone(),
+                sticky: run.memory.sticky.as_ref().map(|sticky| sticky.queue.clone()),
+                queue: run.state.task_queue.clone(),
+            });
+        }
+        self.join_task(run, query)
     }
 
     /// Puts the question beside the pending workflow task.
     fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, Refusal> {
-        if run.state.task.as_ref().is_some_and(|task| task.attempt >= HOPELESS_ATTEMPT) {
-            return Err(Refusal::WorkflowNotReady(
-                "Unable to query workflow due to Workflow Task in failed state.".to_owned(),
-            ));
-        }
         if run.memory.queries.len() >= self.limits.queries_waiting {
             return Err(Refusal::Exhausted {
                 message: "consistent query buffer is full, this may be caused by too many queries and workflow not \

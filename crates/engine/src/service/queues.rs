@@ -91,7 +91,7 @@ impl Core {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         self.with_run(&target, |run, _| {
             run.must_run()?;
-            run.memory.unstuck = run.memory.sticky.take();
+            run.memory.sticky = None;
             Ok(())
         })?
         .value();

@@ -61,59 +61,74 @@ impl Core {
         request: &ResetWorkflowExecutionRequest,
         reapply: Reapply,
     ) -> Result<Option<Done<String>>, Refusal> {
+        self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
+            let reset = self.reset_in(workflow, epoch, target, request, reapply);
+            if let (Err(_), Ok(base)) = (&reset, self.run_in(workflow, target)) {
+                base.forget_passing_facts();
+            }
+            reset
+        })
+    }
+
+    fn reset_in(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
+        target: &Target,
+        request: &ResetWorkflowExecutionRequest,
+        reapply: Reapply,
+    ) -> Result<Option<Done<String>>, Refusal> {
         let (namespace, workflow_id) = (&target.namespace, &target.workflow_id);
-        self.with_workflow(namespace, workflow_id, |workflow, epoch| {
-            let base = self.run_in(workflow, target)?;
-            let finish_id = request.workflow_task_finish_event_id;
-            if finish_id <= 1 || finish_id >= base.state.next_event_id {
-                let message = "Workflow task finish ID must be > 1 && <= workflow last event ID.";
-                return Err(Refusal::invalid(message));
+        let base = self.run_in(workflow, target)?;
+        let finish_id = request.workflow_task_finish_event_id;
+        if finish_id <= 1 || finish_id >= base.state.next_event_id {
+            let message = "Workflow task finish ID must be > 1 && <= workflow last event ID.";
+            return Err(Refusal::invalid(message));
+        }
+        request.post_reset_operations.iter().try_for_each(refuse)?;
+        let (base_id, request_id) = (base.state.run_id.clone(), base.state.create_request_id.clone());
+        let Some(batches) = self.batches(base)? else { return Ok(None) };
+        let current_id = self.current_in(workflow, namespace, workflow_id)?.map(|(_, run_id)| run_id);
+        if let Some(current_id) = &current_id {
+            let current = self.run_in(workflow, &Target::new(namespace, workflow_id, current_id))?;
+            if current.state.create_request_id == request.request_id {
+                let kept = self.keep(workflow, current_id, epoch, Ack::Durable);
+                return Ok(Some(Done::new(current_id.clone(), kept)));
             }
-            request.post_reset_operations.iter().try_for_each(refuse)?;
-            let (base_id, request_id) = (base.state.run_id.clone(), base.state.create_request_id.clone());
-            let Some(batches) = self.batches(base)? else { return Ok(None) };
-            let current_id = self.current_in(workflow, namespace, workflow_id)?.map(|(_, run_id)| run_id);
-            if let Some(current_id) = &current_id {
-                let current = self.run_in(workflow, &Target::new(namespace, workflow_id, current_id))?;
-                if current.state.create_request_id == request.request_id {
-                    let kept = self.keep(workflow, current_id, epoch, Ack::Durable);
-                    return Ok(Some(Done::new(current_id.clone(), kept)));
-                }
-            }
-            let (shared, later) = part(batches, finish_id - 1)?;
-            let Some(later) = self.later(workflow, target, &base_id, later, reapply)? else { return Ok(None) };
-            let fork = Fork {
-                number: self.new_number(),
-                identity: Identity {
-                    namespace: namespace.clone(),
-                    run_id: uuid::Uuid::new_v4().to_string(),
-                    // Who starts the run again with the same request is content with this one.
-                    create_request_id: request_id,
-                },
-                base_run_id: base_id.clone(),
-                reason: request.reason.clone(),
-                shared,
-            };
-            self.in_env(namespace, |env| {
-                let mut new = Run::fork(env, fork)?;
-                let new_id = new.state.run_id.clone();
-                self.run_in(workflow, &Target::new(namespace, workflow_id, &base_id))?.reset_to(&new_id);
-                let mut changed = vec![base_id.clone()];
-                new.reapply(env, &later.events, reapply.excluded);
-                if let Some(current_id) = current_id {
-                    let current = self.run_in(workflow, &Target::new(namespace, workflow_id, &current_id))?;
-                    if current.state.is_running() {
-                        let last = current.end_for_reset(env, &request.reason)?;
-                        if later.last_run_id == current_id {
-                            new.reapply(env, &last, reapply.excluded);
-                        }
-                        changed.push(current_id);
+        }
+        let (shared, later) = part(batches, finish_id - 1)?;
+        let Some(later) = self.later(workflow, target, &base_id, later, reapply)? else { return Ok(None) };
+        let fork = Fork {
+            number: self.new_number(),
+            identity: Identity {
+                namespace: namespace.clone(),
+                run_id: uuid::Uuid::new_v4().to_string(),
+                // Who starts the run again with the same request is content with this one.
+                create_request_id: request_id,
+            },
+            base_run_id: base_id.clone(),
+            reason: request.reason.clone(),
+            shared,
+        };
+        self.in_env(namespace, |env| {
+            let mut new = Run::fork(env, fork)?;
+            let new_id = new.state.run_id.clone();
+            self.run_in(workflow, &Target::new(namespace, workflow_id, &base_id))?.reset_to(&new_id);
+            let mut changed = vec![base_id.clone()];
+            new.reapply(env, &later.events, reapply.excluded);
+            if let Some(current_id) = current_id {
+                let current = self.run_in(workflow, &Target::new(namespace, workflow_id, &current_id))?;
+                if current.state.is_running() {
+                    let last = current.end_for_reset(env, &request.reason)?;
+                    if later.last_run_id == current_id {
+                        new.reapply(env, &last, reapply.excluded);
                     }
+                    changed.push(current_id);
                 }
-                new.go_on(env);
-                changed.dedup();
-                Ok(Some(self.keep_with_new(workflow, &changed, new, epoch).map(|()| new_id)))
-            })
+            }
+            new.go_on(env);
+            changed.dedup();
+            Ok(Some(self.keep_with_new(workflow, &changed, new, epoch).map(|()| new_id)))
         })
     }
 

@@ -45,9 +45,14 @@ pub(crate) struct Started {
 
 /// What is done with the new run, or the existing one, before it is kept.
 enum Then<'a> {
-    Begin { eager: Option<Eager<'a>>, attach: Option<String> },
+    Begin {
+        eager: Option<Eager<'a>>,
+        attach: Option<String>,
+    },
     Hold,
     Signal(Signal),
+    /// An update is to follow, for which only a new run will do.
+    Update,
 }
 
 /// The worker that starts the run and takes its first task along.
@@ -70,18 +75,12 @@ impl Core {
         request: StartWorkflowExecutionRequest,
         local: bool,
     ) -> Result<StartWorkflowExecutionResponse, Refusal> {
-        let policies =
-            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         let identity = request.identity.clone();
         let eager =
             request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
         let options = request.on_conflict_options;
-        if options.is_some_and(|options| options.attach_completion_callbacks && !options.attach_request_id) {
-            return Err(Refusal::invalid("attaching request ID is required for attaching completion callbacks"));
-        }
-        let spec = self.spec(request)?;
+        let (spec, policies) = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
-        let policies = policies.checked(true)?;
         let attached = |attach| if attach { spec.request_id.clone() } else { String::new() };
         let attach = options.map(|options| attached(options.attach_request_id));
         let started = self.start_new(spec, policies, &Then::Begin { eager, attach })?.kept().await?;
@@ -102,7 +101,7 @@ impl Core {
             ..Signal::default()
         };
         checks::blob(signal.input.as_ref(), &self.limits)?;
-        let spec = self.spec(start_part(request))?;
+        let (spec, _) = self.spec(start_part(request))?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let request_id = spec.request_id.clone();
         let signal = Signal { request_id: request_id.clone(), ..signal };
@@ -135,7 +134,7 @@ impl Core {
         spec: StartSpec,
         policies: Policies,
     ) -> Result<Done<Started>, Refusal> {
-        self.start_new(spec, policies, &Then::Begin { eager: None, attach: None })
+        self.start_new(spec, policies, &Then::Update)
     }
 
     /// Checks a start that brings an update along.
@@ -143,14 +142,11 @@ impl Core {
         &self,
         request: StartWorkflowExecutionRequest,
     ) -> Result<(StartSpec, Policies), Refusal> {
-        let policies =
-            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         if !request.cron_schedule.is_empty() {
             return Err(Refusal::invalid("CronSchedule is not allowed."));
         }
         let eager = request.request_eager_execution;
-        let spec = self.spec(request)?;
-        let policies = policies.checked(true)?;
+        let (spec, policies) = self.spec(request)?;
         if eager {
             return Err(Refusal::invalid("RequestEagerExecution is not supported."));
         }
@@ -246,6 +242,10 @@ impl Core {
             Then::Begin { attach: Some(request_id), .. } if started.attaches => {
                 self.in_env(namespace, |env| run.attach_request(env, request_id));
             }
+            Then::Update => {
+                let how = if started.attaches { "StartReused" } else { "StartDeduped" };
+                return Err(Refusal::Unavailable(format!("Workflow was not started: {how}")));
+            }
             Then::Begin { .. } | Then::Hold => {}
         }
         let kept = self.keep(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
@@ -287,16 +287,13 @@ impl Core {
         }
     }
 
-    fn spec(&self, mut request: StartWorkflowExecutionRequest) -> Result<StartSpec, Refusal> {
+    fn spec(&self, mut request: StartWorkflowExecutionRequest) -> Result<(StartSpec, Policies), Refusal> {
         let limits = &self.limits;
         self.read_namespaces().named(&request.namespace)?;
         checks::workflow_id(&request.workflow_id, limits)?;
         check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
         if !request.cron_schedule.is_empty() {
             return Err(Refusal::Unimplemented("cron schedules".to_owned()));
-        }
-        if request.request_id.len() > limits.id_length {
-            return Err(Refusal::invalid("RequestId length exceeds limit."));
         }
         let kind = request.workflow_type.take().unwrap_or_default().name;
         if kind.is_empty() {
@@ -311,6 +308,16 @@ impl Core {
             &mut request.workflow_run_timeout,
             &mut request.workflow_task_timeout,
         ])?;
+        if request.request_id.len() > limits.id_length {
+            return Err(Refusal::invalid("RequestId length exceeds limit."));
+        }
+        let policies =
+            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
+        let policies = policies.checked(true)?;
+        let options = request.on_conflict_options;
+        if options.is_some_and(|options| options.attach_completion_callbacks && !options.attach_request_id) {
+            return Err(Refusal::invalid("attaching request ID is required for attaching completion callbacks"));
+        }
         if let Some(attributes) = &mut request.search_attributes {
             self.read_namespaces().check(&request.namespace, attributes)?;
         }
@@ -324,7 +331,7 @@ impl Core {
         let execution = span(request.workflow_execution_timeout.as_ref());
         let run = run_timeout(span(request.workflow_run_timeout.as_ref()), execution);
         let had_run_timeout = request.workflow_run_timeout.is_some() || execution > 0;
-        Ok(StartSpec {
+        let spec = StartSpec {
             namespace: request.namespace,
             workflow_id: request.workflow_id,
             workflow_type: kind,
@@ -349,7 +356,8 @@ impl Core {
             last_completion_result: request.last_completion_result,
             attempt: 1,
             ..StartSpec::default()
-        })
+        };
+        Ok((spec, policies))
     }
 }
 
@@ -358,7 +366,7 @@ const TERMINATED_BY_START: &str = "TerminateIfRunning WorkflowIdReusePolicy";
 fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
     match then {
         Then::Hold => Ok(None),
-        Then::Begin { eager: None, .. } => {
+        Then::Begin { eager: None, .. } | Then::Update => {
             run.begin(env);
             Ok(None)
         }

@@ -128,6 +128,10 @@ impl Core {
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
         let target = Target::of(run);
         let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
+            if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
+                // Its worker was said to have dropped the run: the task is lost until then.
+                return Ok(None);
+            }
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
             run.lend_task(self.lent_to(local));
             let messages = run.update_messages(task.task.started_id, true);
@@ -219,7 +223,7 @@ impl Core {
         let done = self.with_run(&target, |run, env| {
             let held = (token.scheduled_id, token.started_id, token.attempt);
             if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
-                // A task that is gone is the one thing that is refused without anything being forgotten.
+                run.refuse_stale_answer(env, token.scheduled_id);
                 return Ok((Some(refusal), None, Vec::new(), 0));
             }
             // The worker takes what it gets with the answer to where it had the task.
@@ -259,10 +263,14 @@ impl Core {
         let token = TaskToken::read(&request.task_token)?;
         let done = self.with_run(&token.target(), |run, env| {
             run.must_run()?;
-            must_be_this_start(run, &token)?;
-            run.task_failed(env, (token.scheduled_id, token.started_id, token.attempt), request)
+            let held = (token.scheduled_id, token.started_id, token.attempt);
+            if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
+                // A task that is gone is refused without anything being forgotten.
+                return Ok(Err(refusal));
+            }
+            run.task_failed(env, held, request).map(Ok)
         })?;
-        done.kept().await?;
+        done.kept().await??;
         Ok(RespondWorkflowTaskFailedResponse {})
     }
 }

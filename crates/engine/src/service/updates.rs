@@ -24,7 +24,7 @@ use crate::{
     refusal::Refusal,
     run::{
         Run, StartSpec,
-        updates::{Progress, run_ended_first},
+        updates::{Progress, aborted_by_closing, hopeless, run_ended_first},
     },
 };
 
@@ -170,16 +170,34 @@ impl Core {
         }
     }
 
-    /// A start and an update in one: if the run is there already and may be used, the update goes to it.
+    /// A start and an update in one. A run that ends before it takes the update is no obstacle: another may be started.
     pub(super) async fn execute_multi_operation(
         self: &Arc<Self>,
         request: ExecuteMultiOperationRequest,
         timeout: Option<Duration>,
     ) -> Result<ExecuteMultiOperationResponse, Refusal> {
         let deadline = deadline(timeout);
-        let (start, update) = self.operations(request)?;
+        let ((spec, policies), update) = self.operations(request)?;
+        let ended_first = both(Some(Refusal::Aborted), Some(aborted_by_closing()));
+        let mut result = self.start_and_update(spec.clone(), policies, &update, deadline).await;
+        if result.as_ref().is_err_and(|refusal| *refusal == ended_first) {
+            result = self.start_and_update(spec, policies, &update, deadline).await;
+        }
+        result.map_err(|refusal| match refusal == ended_first {
+            true => both(Some(Refusal::Aborted), Some(Refusal::Overtaken(aborted_by_closing().to_string()))),
+            false => refusal,
+        })
+    }
+
+    /// If the run is there already and may be used, the update goes to it.
+    async fn start_and_update(
+        self: &Arc<Self>,
+        spec: StartSpec,
+        policies: Policies,
+        update: &Update,
+        deadline: Instant,
+    ) -> Result<ExecuteMultiOperationResponse, Refusal> {
         let id = update.request.meta.clone().unwrap_or_default().update_id;
-        let (spec, policies) = start;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let used = self.usable_run(&spec, policies, &id)?;
         let (started, used) = match used {
@@ -191,7 +209,8 @@ impl Core {
                 (start::response(&namespace, &workflow_id, started), false)
             }
         };
-        let failed = |refusal| both(used.then_some(Refusal::Aborted), Some(refusal));
+        // An update that waits in vain was tried again by then, and found the run it had started.
+        let failed = |refusal| both((used || refusal == hopeless()).then_some(Refusal::Aborted), Some(refusal));
         let target = Target::new(&namespace, &workflow_id, &started.run_id);
         let followed = self.admit(&target, &update.request, "").map_err(failed)?;
         let (run_id, reached, outcome) = self.follow(followed, &id, update.stage, deadline).await.map_err(failed)?;

@@ -11,6 +11,18 @@ const C: Who = Who::C0;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
+        case(
+            "a run that has ended need not be a child to be cancelled",
+            [
+                start(Who::W1),
+                terminate(Who::W1),
+                start(W),
+                poll(W),
+                complete(W, [Do::CancelExternal { target: Who::W1, run: Run::Current, child_only: true }]),
+                poll(W),
+                complete(W, [Do::SignalExternal { target: Who::W1, run: Run::Current, child_only: true }]),
+            ],
+        ),
         with_child(
             "a child completes",
             ParentClosePolicy::Terminate,

@@ -2,9 +2,9 @@
 //! that ended with their run.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, Report, ResetTo, Stage, Start, StartExtra, UpdateAnswer, Who,
-    WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query, report, reset,
-    schedule, signal, start, start_with, take, terminate, update,
+    ActivityExtra, By, Case, Completion, Do, Report, ResetReapplyType, ResetTo, Stage, Start, StartExtra, Sticky,
+    UpdateAnswer, Who, WorkflowIdConflictPolicy, answer_updates, case, complete, complete_with, fail, poll, query,
+    report, reset, schedule, signal, start, start_with, take, terminate, update, waiting_for,
 };
 use crate::diff::script::Action;
 
@@ -12,6 +12,104 @@ const W: Who = Who::W0;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
+        case(
+            "that a worker wants to end the run",
+            [
+                start(W),
+                poll(W),
+                signal(W, 1),
+                complete(W, [Do::Complete]),
+                fail(W),
+                poll(W),
+                signal(W, 2),
+                signal(W, 3),
+                update(W, 0),
+                signal(W, 4),
+                complete(W, [Do::Complete]),
+                poll(W),
+                Action::Reset { who: W, to: ResetTo::Event(99), request: 1, reapply: ResetReapplyType::Signal },
+                signal(W, 5),
+            ],
+        ),
+        case(
+            "that a worker has dropped the run from its cache",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { sticky: Some(Sticky::Long), ..Default::default() }),
+                Action::ResetSticky(W),
+                Action::ResetSticky(W),
+                Action::ReportActivity { who: W, activity: 0, by: By::Id, report: Report::Completed },
+                signal(W, 1),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "that a worker has the run in its cache, when nothing came of its task",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                poll(W),
+                complete_with(
+                    W,
+                    Completion { updates: UpdateAnswer::Reject, sticky: Some(Sticky::Long), ..Default::default() },
+                ),
+                complete(W, []),
+                signal(W, 1),
+                poll(W),
+            ],
+        ),
+        case(
+            "that a worker has the run in its cache, when another update follows",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                poll(W),
+                complete_with(
+                    W,
+                    Completion { updates: UpdateAnswer::Reject, sticky: Some(Sticky::Long), ..Default::default() },
+                ),
+                update(W, 0),
+                complete(W, []),
+                poll(W),
+            ],
+        ),
+        case(
+            "that a worker has seen an update, when another is refused",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                signal(W, 1),
+                update(W, 1),
+                complete(W, [Do::Complete]),
+                poll(W),
+                update(W, 2),
+                complete(W, [Do::CancelActivity(0)]),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "updates that wait, when a task has failed too often for another",
+            [start(W), poll(W), fail(W), update(W, 0), poll(W), fail(W), update(W, 1)],
+        ),
+        case(
+            "that an update has started its run, when a task has failed too often for another",
+            [
+                Action::UpdateWithStart(Start::new(W), waiting_for(0, Stage::Completed)),
+                poll(W),
+                fail(W),
+                poll(W),
+                fail(W),
+                update(W, 1),
+            ],
+        ),
         case(
             "an update in an unreadable answer counts as unseen",
             [
@@ -131,7 +229,7 @@ pub(super) fn cases() -> Vec<Case> {
             [
                 start(W),
                 poll(W),
-                complete_with(W, Completion { sticky: true, ..Default::default() }),
+                complete_with(W, Completion { sticky: Some(Sticky::Long), ..Default::default() }),
                 Action::ResetSticky(W),
                 update(W, 0),
                 poll(W),
@@ -166,7 +264,10 @@ pub(super) fn cases() -> Vec<Case> {
             [
                 start(W),
                 poll(W),
-                complete_with(W, Completion { commands: vec![Do::Complete], sticky: true, ..Default::default() }),
+                complete_with(
+                    W,
+                    Completion { commands: vec![Do::Complete], sticky: Some(Sticky::Long), ..Default::default() },
+                ),
                 query(W),
             ],
         ),

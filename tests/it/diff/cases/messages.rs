@@ -1,9 +1,10 @@
 //! Updates and queries.
 
 use super::{
-    Case, Completion, Do, QueryAnswer, QueryRejectCondition, ResetTo, Run, Stage, Start, StartExtra, TimerLength,
-    Update, UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, answer_updates, case, complete,
-    complete_with, fail, poll, query, reset, signal, start, terminate, timer, update, waiting_for,
+    Case, Completion, Do, QueryAnswer, QueryRejectCondition, ResetReapplyType, ResetTo, Run, Stage, Start, StartExtra,
+    TimerLength, Update, UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, answer_updates, case,
+    complete, complete_with, fail, poll, query, reset, signal, start, start_again, terminate, timer, update,
+    waiting_for,
 };
 use crate::diff::script::Action;
 
@@ -173,6 +174,22 @@ pub(super) fn cases() -> Vec<Case> {
             [idle(), vec![update(W, 0), poll(W), complete(W, [Do::Complete])]].concat(),
         ),
         case(
+            "the same message twice in one answer",
+            [
+                idle(),
+                vec![
+                    Action::Update(W, waiting_for(0, Stage::Accepted)),
+                    poll(W),
+                    answer_updates(W, UpdateAnswer::Accept),
+                    start_again(W, 1, WorkflowIdReusePolicy::Unspecified, WorkflowIdConflictPolicy::TerminateExisting),
+                    update(W, 0),
+                    poll(W),
+                    complete_with(W, Completion { finish_updates: true, ..Default::default() }),
+                ],
+            ]
+            .concat(),
+        ),
+        case(
             "an update and a continuation",
             [
                 idle(),
@@ -193,6 +210,24 @@ pub(super) fn cases() -> Vec<Case> {
                 .concat(),
         ),
         case(
+            "a worker fails over an update that a reset brought along",
+            [
+                idle(),
+                vec![
+                    update(W, 0),
+                    poll(W),
+                    complete(W, []),
+                    Action::Reset { who: W, to: ResetTo::LastTask, request: 1, reapply: ResetReapplyType::Unspecified },
+                    update(W, 0),
+                    poll(W),
+                    complete(W, [Do::CancelActivity(0)]),
+                    poll(W),
+                    complete(W, []),
+                ],
+            ]
+            .concat(),
+        ),
+        case(
             "an update with a start",
             vec![
                 update_with_start(0, WorkflowIdConflictPolicy::UseExisting),
@@ -207,6 +242,41 @@ pub(super) fn cases() -> Vec<Case> {
                 update_with_start(3, WorkflowIdConflictPolicy::TerminateExisting),
                 poll(W),
                 answer_updates(W, UpdateAnswer::Reject),
+            ],
+        ),
+        case("a query of a run that ended before it began", [start(W), terminate(W), query(W)]),
+        case(
+            "a query of a run whose task failed until its end",
+            [idle(), vec![signal(W, 1), poll(W), fail(W), poll(W), terminate(W), query(W)]].concat(),
+        ),
+        case(
+            "an update with a start that was done before",
+            vec![start(W), poll(W), complete(W, [Do::Complete]), update_with_start(0, WorkflowIdConflictPolicy::Fail)],
+        ),
+        case(
+            "an update with a start goes to another run when the first one ends without it",
+            vec![
+                start(W),
+                update_with_start(1, WorkflowIdConflictPolicy::UseExisting),
+                terminate(W),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "an update with a start when the run ends without it and no other may follow",
+            vec![
+                start(W),
+                Action::UpdateWithStart(
+                    Start {
+                        request: 1,
+                        reuse: WorkflowIdReusePolicy::RejectDuplicate,
+                        conflict: WorkflowIdConflictPolicy::UseExisting,
+                        ..Start::new(W)
+                    },
+                    waiting_for(0, Stage::Completed),
+                ),
+                terminate(W),
             ],
         ),
         case(

@@ -17,8 +17,8 @@ use temporalio_protos::temporal::api::enums::v1::{
 };
 
 use super::script::{
-    Action, ActivityExtra, By, Completion, Do, QueryAnswer, Report, ResetTo, Run, Start, StartExtra, TimerLength,
-    Token, Update, UpdateAnswer, Who,
+    Action, ActivityExtra, By, Completion, Do, QueryAnswer, Report, ResetTo, Run, Start, StartExtra, Sticky,
+    TimerLength, Token, Update, UpdateAnswer, Who,
 };
 
 /// A script and what it shows.

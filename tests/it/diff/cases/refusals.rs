@@ -1,6 +1,9 @@
 //! Requests that are refused, with their messages and details.
 
-use super::{Case, Run, Start, StartExtra, Who, cancel, case, query, signal, start, start_with, terminate, update};
+use super::{
+    Case, Run, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, cancel, case, query,
+    signal, start, start_with, terminate, update, waiting_for,
+};
 use crate::diff::script::Action;
 
 const W: Who = Who::W0;
@@ -16,6 +19,13 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     let both =
         |extra| [start_with(W, &[extra]), Action::SignalWithStart(Start { extras: vec![extra], ..Start::new(W) })];
+    // What is looked at first shows in the answer.
+    let with_contradictory_policies = |extra| {
+        let reuse = WorkflowIdReusePolicy::RejectDuplicate;
+        let conflict = WorkflowIdConflictPolicy::TerminateExisting;
+        every_start(Start { reuse, conflict, extras: vec![extra], ..Start::new(W) })
+    };
+    let pairs = bad.into_iter().flat_map(|one| bad.into_iter().map(move |other| vec![one, other]));
     let runs = [Run::Unknown, Run::Malformed].into_iter().flat_map(|run| {
         [
             Action::Signal { who: W, request: 1, run },
@@ -27,6 +37,14 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case("starts that are refused", bad.into_iter().flat_map(both)),
         case(
+            "starts that are refused for their policies or more",
+            bad.into_iter().flat_map(with_contradictory_policies),
+        ),
+        case(
+            "starts that are refused for two reasons",
+            pairs.flat_map(|extras| every_start(Start { extras, ..Start::new(W) })),
+        ),
+        case(
             "a start without a request id",
             [start_with(W, &[StartExtra::NoRequestId]), start_with(W, &[StartExtra::NoRequestId])],
         ),
@@ -35,5 +53,13 @@ pub(super) fn cases() -> Vec<Case> {
             [signal(W, 1), cancel(W, 1), terminate(W), query(W), update(W, 0), Action::ResetSticky(W)],
         ),
         case("requests to runs that are not there", std::iter::once(start(W)).chain(runs)),
+    ]
+}
+
+fn every_start(start: Start) -> [Action; 3] {
+    [
+        Action::Start(start.clone()),
+        Action::SignalWithStart(start.clone()),
+        Action::UpdateWithStart(start, waiting_for(0, Stage::Completed)),
     ]
 }

@@ -1,7 +1,7 @@
 //! Workflow tasks: failed, timed out, forced, returned inline, sticky, stale.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, ParentClosePolicy, Report, Run, StartExtra, TimerLength, Token, Who,
+    ActivityExtra, Case, Completion, Do, ParentClosePolicy, Report, Run, StartExtra, Sticky, TimerLength, Token, Who,
     WorkflowTaskFailedCause, case, child, complete, complete_and_hold, complete_with, fail, poll, query, report,
     schedule, signal, start, start_with, take, terminate, timer, update,
 };
@@ -152,6 +152,44 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
+            "stickiness is reset while a task waits in the sticky queue: the task is lost until its wait is over",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { sticky: Some(Sticky::Short), ..Default::default() }),
+                signal(W, 1),
+                Action::ResetSticky(W),
+                poll(W),
+                Action::LetTaskTimeOut(W),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "the worker that has the run in its cache does not come",
+            [
+                start(W),
+                poll(W),
+                complete_with(W, Completion { sticky: Some(Sticky::Short), ..Default::default() }),
+                signal(W, 1),
+                Action::LetTaskTimeOut(W),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
+            "nobody comes for an update",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                update(W, 0),
+                Action::LetTaskTimeOut(W),
+                poll(W),
+                complete(W, [Do::Complete]),
+            ],
+        ),
+        case(
             "nothing to poll",
             [start(W), poll(W), Action::PollNothing(W, Queue::Normal), Action::PollNothing(W, Queue::Sticky)],
         ),
@@ -257,7 +295,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn sticky(commands: Vec<Do>) -> Action {
-    complete_with(W, Completion { commands, sticky: true, ..Default::default() })
+    complete_with(W, Completion { commands, sticky: Some(Sticky::Long), ..Default::default() })
 }
 
 fn fail_for(cause: WorkflowTaskFailedCause) -> Action {

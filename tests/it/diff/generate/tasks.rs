@@ -4,7 +4,8 @@ use temporalio_protos::temporal::api::enums::v1::{ParentClosePolicy, WorkflowIdR
 
 use super::{Generator, Phase};
 use crate::diff::script::{
-    Action, ActivityExtra, AttributeChange, Completion, Do, MemoChange, Run, StartExtra, TimerLength, UpdateAnswer, Who,
+    Action, ActivityExtra, AttributeChange, Completion, Do, MemoChange, Run, StartExtra, Sticky, TimerLength,
+    UpdateAnswer, Who,
 };
 
 /// The real server keeps such a timer in memory, but not on disk: it is lost as soon as the run is loaded again, which
@@ -53,7 +54,7 @@ impl Generator {
             finish_updates: self.chance.percent(50),
             force: self.chance.percent(15),
             inline: !external && self.chance.percent(20),
-            sticky: self.sticky && self.chance.percent(70),
+            sticky: (self.sticky && self.chance.percent(70)).then_some(Sticky::Long),
             may_discard: self.chance.percent(70),
         };
         Action::CompleteTask { who, token: self.token(), with }

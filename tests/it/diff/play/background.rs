@@ -7,6 +7,7 @@ use temporalio_protos::temporal::api::{
     enums::v1::{
         EventType, QueryRejectCondition, UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowExecutionStatus,
     },
+    history::v1::history_event::Attributes,
     query::v1::WorkflowQuery,
     update::v1::{self as api, UpdateRef, WaitPolicy},
     workflowservice::v1::{
@@ -53,6 +54,9 @@ pub(super) struct PendingQuery {
 /// How long a call may wait for its worker.
 const LONG_CALL: Duration = Duration::from_secs(60);
 
+/// An answer that took longer came because a server does not wait for ever.
+const LONG_POLL: Duration = Duration::from_secs(19);
+
 /// Each poll for a query task; the empty answer comes one second earlier.
 const QUERY_POLL: Duration = Duration::from_secs(3);
 
@@ -75,7 +79,29 @@ impl Player {
         }
     }
 
+    /// Whether a reset brought the update to the current run as an event, and the worker passed over it, as this one
+    /// does: it answers messages only. Asked for it again, the real server takes it for completed, misses its outcome, and
+    /// answers with an internal error.
+    async fn was_passed_over(&mut self, who: Who, update: u8) -> bool {
+        let id = update_id(update);
+        let mut brought = false;
+        for event in self.history(who, "").await {
+            match event.attributes {
+                Some(Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(admitted)) => {
+                    brought |=
+                        admitted.request.and_then(|request| request.meta).is_some_and(|meta| meta.update_id == id);
+                }
+                Some(Attributes::WorkflowTaskCompletedEventAttributes(_)) if brought => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
     pub(super) async fn update(&mut self, who: Who, update: Update) {
+        if self.was_passed_over(who, update.update).await {
+            return self.note("update", "left out: a worker passed over it after a reset");
+        }
         let request = self.update_request(who, update);
         let client = self.client.clone();
         let call = Call::Update(tokio::spawn(wait_for_update(client, request)));
@@ -83,6 +109,9 @@ impl Player {
     }
 
     pub(super) async fn update_with_start(&mut self, start: &Start, update: Update) {
+        if self.was_passed_over(start.who, update.update).await {
+            return self.note("update with start", "left out: a worker passed over it after a reset");
+        }
         let operations = vec![
             Operation { operation: Some(operation::Operation::StartWorkflow(self.start_request(start))) },
             Operation { operation: Some(operation::Operation::UpdateWorkflow(self.update_request(start.who, update))) },
@@ -124,6 +153,9 @@ impl Player {
     }
 
     pub(super) async fn poll_update(&mut self, who: Who, update: u8, wait: Stage) {
+        if self.was_passed_over(who, update).await {
+            return self.note("poll update", "left out: a worker passed over it after a reset");
+        }
         // Waiting for a stage that has not come would block the script.
         let wait = match self.stage(who, update).await {
             Ok(stage) if stage < wait => Stage::Unspecified,
@@ -186,7 +218,10 @@ impl Player {
             event.event_type() == EventType::WorkflowTaskCompleted
         };
         let known = self.memory.states.contains_key(&who);
-        if known && !self.history(who, "").await.iter().any(completed) {
+        let status = self.memory.status(who).unwrap_or_default();
+        let open = status == WorkflowExecutionStatus::Running;
+        let decided_once = known && self.history(who, "").await.iter().any(completed);
+        if open && !decided_once {
             // It would wait for the first task to be completed, or fail, depending on when that happens.
             return self.note("query", "left out: no task was completed yet");
         }
@@ -202,14 +237,12 @@ impl Player {
         };
         let mut client = self.client.clone();
         let call = tokio::spawn(async move { client.query_workflow(timed(request, LONG_CALL)).await });
-        let status = self.memory.status(who).unwrap_or_default();
-        let open = status == WorkflowExecutionStatus::Running;
         let rejected = match reject {
             QueryRejectCondition::NotOpen => !open,
             QueryRejectCondition::NotCompletedCleanly => !open && status != WorkflowExecutionStatus::Completed,
             _ => false,
         };
-        if !known || rejected {
+        if !decided_once || rejected {
             let result = call.await.unwrap();
             self.saw("query", result);
             return;
@@ -285,22 +318,29 @@ async fn wait_for_update(
     request: UpdateWorkflowExecutionRequest,
 ) -> Result<Response<UpdateWorkflowExecutionResponse>, Status> {
     loop {
+        let asked = Instant::now();
         let answer = client.update_workflow_execution(timed(request.clone(), LONG_CALL)).await?;
-        if answer.get_ref().stage() >= Stage::Accepted {
+        let enough = if asked.elapsed() < LONG_POLL { Stage::Accepted } else { wanted(&request) };
+        if answer.get_ref().stage() >= enough {
             return Ok(answer);
         }
     }
+}
+
+fn wanted(request: &UpdateWorkflowExecutionRequest) -> Stage {
+    request.wait_policy.map_or(Stage::Accepted, |policy| policy.lifecycle_stage())
 }
 
 async fn wait_for_update_with_start(
     mut client: Client,
     request: ExecuteMultiOperationRequest,
 ) -> Result<Response<ExecuteMultiOperationResponse>, Status> {
+    let asked = Instant::now();
     let mut answer = client.execute_multi_operation(timed(request.clone(), LONG_CALL)).await?;
     for (operation, response) in request.operations.into_iter().zip(&mut answer.get_mut().responses) {
         if let Some(operation::Operation::UpdateWorkflow(request)) = operation.operation
             && let Some(response::Response::UpdateWorkflow(update)) = &mut response.response
-            && update.stage() < Stage::Accepted
+            && update.stage() < if asked.elapsed() < LONG_POLL { Stage::Accepted } else { wanted(&request) }
         {
             *update = wait_for_update(client.clone(), request).await?.into_inner();
         }

@@ -196,6 +196,9 @@ impl Player {
         let answer = self.client.reset_workflow_execution(prompt(request)).await;
         if let Some(answer) = self.saw("reset", answer) {
             self.memory.reset.extend(self.memory.current_run(who).map(str::to_owned));
+            let ended_children = Who::CHILDREN.map(|child| self.memory.ended_chain(child));
+            let ended = ended_children.into_iter().chain([self.memory.ended_parent(who)]).flatten();
+            self.memory.untold.extend(ended.map(|ended| (answer.run_id.clone(), ended)));
             self.memory.see_run(who, &answer.run_id);
         }
     }
@@ -223,11 +226,7 @@ impl Player {
 
     pub(super) async fn reset_sticky(&mut self, who: Who) {
         let scheduled = self.memory.task_state(who) == Some(PendingWorkflowTaskState::Scheduled);
-        if scheduled && self.waits_in_sticky_queue(who).await {
-            // The real server drops that task when it is polled for, and only a timeout brings it back. The engine
-            // hands it out.
-            return self.note("reset sticky queue", "left out: a task waits in the sticky queue");
-        }
+        let waits = scheduled && self.waits_in_sticky_queue(who).await;
         let request = ResetStickyTaskQueueRequest {
             namespace: NAMESPACE.to_owned(),
             execution: Some(self.execution(who, Run::Current)),
@@ -235,6 +234,9 @@ impl Player {
         let answer = self.client.reset_sticky_task_queue(prompt(request)).await;
         if self.saw("reset sticky queue", answer).is_some() {
             self.memory.sticky.remove(&who);
+            if waits {
+                self.memory.lost.insert(who);
+            }
         }
     }
 

@@ -113,12 +113,16 @@ impl Player {
             return self.note("act", "left out: a query is under way");
         }
         let waits = |who: &Who| {
-            self.memory.updates.iter().any(|update| update.who == *who) || self.memory.queries.contains_key(who)
+            let memory = &self.memory;
+            memory.updates.iter().any(|update| update.who == *who)
+                || memory.queries.contains_key(who)
+                || memory.lost.contains(who)
         };
         if action.may_be_refused() && action.names().iter().any(waits) {
             // The real server forgets what is only in memory, speculative tasks above all, whenever it refuses something;
-            // it takes an update or a query again from its caller after a while of its own choosing.
-            return self.note("act", "left out: an update or a query is under way");
+            // it takes an update or a query again from its caller after a while of its own choosing. That stickiness was
+            // reset it forgets as well, and then a lost task is found again.
+            return self.note("act", "left out: an update or a query is under way, or a task is lost");
         }
         match action {
             Action::Start(start) => self.start(start).await,

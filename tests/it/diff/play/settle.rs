@@ -69,6 +69,7 @@ impl Player {
                     self.memory.see_run(who, &run);
                     if self.memory.status(who) != Some(Status::Running) {
                         self.memory.sticky.remove(&who);
+                        self.memory.lost.remove(&who);
                     }
                 }
                 Err(_) => drop(self.memory.states.remove(&who)),
@@ -143,7 +144,8 @@ impl Player {
             let child = Who::ALL.into_iter().find(|who| self.id(*who) == pending.workflow_id)?;
             let info = self.memory.states.get(&child)?.workflow_execution_info.as_ref()?;
             let ended = !matches!(info.status(), Status::Running | Status::ContinuedAsNew);
-            if ended && info.first_run_id == pending.run_id {
+            let untold = |run: &str| self.memory.untold.contains(&(run.to_owned(), pending.run_id.clone()));
+            if ended && info.first_run_id == pending.run_id && !self.memory.current_run(parent).is_some_and(untold) {
                 return Some(format!("{parent:?} does not know that {child:?} ended"));
             }
         }
@@ -157,11 +159,9 @@ impl Player {
         if info.status() != Status::Running {
             return None;
         }
-        let parent_run = &info.parent_execution.as_ref()?.run_id;
-        let parent_is_open = Who::ALL.into_iter().any(|who| {
-            self.memory.current_run(who) == Some(parent_run) && self.memory.status(who) == Some(Status::Running)
-        });
-        if parent_is_open || self.memory.reset.contains(parent_run) {
+        let parent = self.memory.ended_parent(child)?;
+        let run = self.memory.current_run(child)?;
+        if self.memory.reset.contains(&parent) || self.memory.untold.contains(&(run.to_owned(), parent)) {
             return None;
         }
         let cancelled = state.workflow_extended_info.as_ref().is_some_and(|info| info.cancel_requested);

@@ -47,12 +47,17 @@ pub(super) struct Memory {
     pub(super) forgotten: BTreeSet<Who>,
     /// Workflows whose next task goes to their sticky queue, and when that queue was last polled.
     pub(super) sticky: BTreeMap<Who, Instant>,
+    /// Workflows whose task waits in their sticky queue, though no longer for the worker that polls it.
+    pub(super) lost: BTreeSet<Who>,
     /// Whether any completion so far asked for a sticky queue.
     pub(super) ever_sticky: bool,
     /// What is to become of a child when its parent closes.
     pub(super) policies: BTreeMap<Who, ParentClosePolicy>,
     /// Runs that were ended by a reset; their children go on.
     pub(super) reset: BTreeSet<String>,
+    /// A run made by a reset, and the first run of a child of it, or its parent's run, that had ended before: neither
+    /// hears of the other's end any more.
+    pub(super) untold: BTreeSet<(String, String)>,
     /// Activities whose worker has one second.
     pub(super) hurried: BTreeSet<(Who, u8)>,
     /// Updates that were accepted and not yet completed.
@@ -105,6 +110,21 @@ impl Memory {
     pub(super) fn current_run(&self, who: Who) -> Option<&str> {
         let info = self.states.get(&who)?.workflow_execution_info.as_ref()?;
         Some(info.execution.as_ref()?.run_id.as_str())
+    }
+
+    /// The first run of a workflow whose last run has ended.
+    pub(super) fn ended_chain(&self, who: Who) -> Option<String> {
+        let info = self.states.get(&who)?.workflow_execution_info.as_ref()?;
+        (info.status() != Status::Running).then(|| info.first_run_id.clone())
+    }
+
+    /// The run that started a workflow's current run as its child, if that has ended.
+    pub(super) fn ended_parent(&self, child: Who) -> Option<String> {
+        let info = self.states.get(&child)?.workflow_execution_info.as_ref()?;
+        let parent = &info.parent_execution.as_ref()?.run_id;
+        let is_parent =
+            |who: &Who| self.current_run(*who) == Some(parent) && self.status(*who) == Some(Status::Running);
+        (!Who::ALL.iter().any(is_parent)).then(|| parent.clone())
     }
 
     /// Whether a workflow task waits to be taken or has been taken; none is neither. What a closed run shows is only what

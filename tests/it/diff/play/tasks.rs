@@ -26,7 +26,7 @@ use super::{
 };
 use crate::diff::{
     peer::{NAMESPACE, Peer},
-    script::{Completion, Do, QueryAnswer, Queue, Token, Who},
+    script::{Completion, Do, QueryAnswer, Queue, Sticky, Token, Who},
 };
 
 /// The shortest deadline a poll may have is two seconds; the empty answer comes one second before it.
@@ -40,6 +40,9 @@ impl Player {
         match self.memory.task_state(who) {
             Some(PendingWorkflowTaskState::Scheduled) => {}
             state => return self.note("poll", format!("left out: the pending task is {state:?}")),
+        }
+        if self.memory.lost.contains(&who) {
+            return self.poll_nothing(who, Queue::Sticky).await;
         }
         self.let_query_arrive(who).await;
         let queue = self.queue_of_next_task(who).await;
@@ -170,15 +173,18 @@ impl Player {
         }
         let was_sticky = self.memory.sticky.contains_key(&who);
         let polled = self.memory.sticky.get(&who).is_some_and(|polled| polled.elapsed() < STICKY_POLL_AGE);
-        if with.sticky && !polled {
+        if with.sticky.is_some() && !polled {
             self.memory.ever_sticky = true;
             self.poll_sticky_queue(who).await;
         }
         self.let_query_arrive(who).await;
         let (commands, messages) = self.commands(who, &task, with);
-        let sticky = with.sticky.then(|| StickyExecutionAttributes {
+        let sticky = with.sticky.map(|sticky| StickyExecutionAttributes {
             worker_task_queue: Some(self.sticky_queue(who)),
-            schedule_to_start_timeout: Some(seconds(100)),
+            schedule_to_start_timeout: Some(match sticky {
+                Sticky::Long => seconds(100),
+                Sticky::Short => seconds(4),
+            }),
         });
         let answers = self.memory.queries.get(&who).map(|query| query.answer);
         let query_results: HashMap<_, _> = task.queries.iter().map(|id| (id.clone(), query_result(answers))).collect();
@@ -203,7 +209,7 @@ impl Player {
             self.memory.forgotten.insert(who);
             self.memory.tasks.entry(who).or_default().iter_mut().for_each(|task| task.queries_forgotten = true);
         }
-        if with.sticky && refused.is_none() {
+        if with.sticky.is_some() && refused.is_none() {
             self.memory.sticky.entry(who).or_insert_with(Instant::now);
         } else if refused != Some(Code::NotFound) || !was_sticky {
             // Polled for a completion that did not come about.
@@ -252,7 +258,7 @@ impl Player {
             .as_ref()
             .and_then(|config| config.default_workflow_task_timeout)
             .unwrap_or_default();
-        if task.state() != PendingWorkflowTaskState::Started || timeout.seconds > 5 {
+        if task.state() == PendingWorkflowTaskState::Started && timeout.seconds > 5 {
             return self.note("let the task time out", "left out: no task is about to");
         }
         let deadline = Instant::now() + PATIENCE;
@@ -261,6 +267,7 @@ impl Player {
             self.look().await;
         }
         self.memory.sticky.remove(&who);
+        self.memory.lost.remove(&who);
     }
 }
 

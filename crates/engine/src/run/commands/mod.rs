@@ -86,6 +86,8 @@ struct Batch<'a> {
     /// Children that were started by the same task.
     children: BTreeSet<String>,
     messages: Vec<Message>,
+    /// The ids of messages that had their place among the commands. None has it twice.
+    said: BTreeSet<String>,
 }
 
 type Beginning<'a> = &'a mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>;
@@ -109,6 +111,7 @@ impl Run {
             eager: Vec::new(),
             children: BTreeSet::new(),
             messages,
+            said: BTreeSet::new(),
         };
         for command in commands {
             let written = self.changes.events.len();
@@ -180,11 +183,11 @@ impl Run {
             return Err(Rejected::task(CAUSE, "MessageID is not set on ProtocolMessageCommand."));
         }
         match batch.messages.iter().position(|message| message.id == id) {
-            Some(index) => {
+            Some(index) if batch.said.insert(id.to_owned()) => {
                 let message = batch.messages.remove(index);
                 self.say(env, &message)
             }
-            None => Err(Rejected::task(CAUSE, format!("ProtocolMessageCommand referenced absent message ID {id}"))),
+            _ => Err(Rejected::task(CAUSE, format!("ProtocolMessageCommand referenced absent message ID {id}"))),
         }
     }
 
