@@ -4,6 +4,7 @@
 
 mod api;
 mod cli;
+mod client;
 mod diff;
 mod engine;
 mod engine_time;

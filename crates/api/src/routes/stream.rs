@@ -16,10 +16,14 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use tokio::time::timeout;
-use windlass_core::{agent::AgentDefinition, event::Event, ids::RunId};
-use windlass_store::EventWatch;
+use windlass_core::{
+    agent::AgentDefinition,
+    event::{Event, EventBody},
+    ids::RunId,
+};
+use windlass_store::{EventWatch, StoreError};
 
-use super::runs::find;
+use super::{control, runs::find};
 use crate::{
     app::App,
     auth::Caller,
@@ -37,6 +41,7 @@ const PAGE: u32 = 64;
     params(
         ("lastSeq" = Option<u64>, Query, description = "the last event that was seen"),
         ("Last-Event-ID" = Option<u64>, Header, description = "the same"),
+        ("format" = Option<String>, Query, description = "`log` for the entries of the log as they are, with `at`, `key` and `data`; awaits come with all arguments"),
     ),
     responses((status = 200, description = "server-sent events until the run's terminal event", content_type = "text/event-stream", body = String))
 )]
@@ -49,10 +54,11 @@ pub(crate) async fn open(
 ) -> Result<Response> {
     let row = find(&app, &caller, &id).await?;
     let after = position(&uri, &headers)?;
+    let form = Form::of(&uri)?;
     let ended = row.closed_at.is_some() && after >= row.last_seq;
     // Watch first, then read: nothing falls in between.
     let watch = app.ops.store().watch(&row.id);
-    let reader = Reader { app, run: row.id, after, watch, facts: None, ended };
+    let reader = Reader { app, run: row.id, after, watch, form, ended };
     let frames = stream::unfold(reader, Reader::next);
     let mut response = Response::new(Body::from_stream(frames));
     let fixed = [
@@ -77,13 +83,31 @@ fn position(uri: &Uri, headers: &HeaderMap) -> Result<u64> {
     }
 }
 
+/// What a reader gets of an event.
+enum Form {
+    /// The protocol's frame. What it needs to know about the run is read when it is needed.
+    Frames(Option<RunFacts>),
+    /// The entry of the log, for whoever shows a run to people.
+    Log,
+}
+
+impl Form {
+    fn of(uri: &Uri) -> Result<Self> {
+        match Query::of(uri).get("format") {
+            None => Ok(Self::Frames(None)),
+            Some("log") => Ok(Self::Log),
+            Some(_) => Err(invalid("format", "must be log, or left out")),
+        }
+    }
+}
+
 /// Where one reader stands.
 struct Reader {
     app: Arc<App>,
     run: RunId,
     after: u64,
     watch: EventWatch,
-    facts: Option<RunFacts>,
+    form: Form,
     ended: bool,
 }
 
@@ -112,7 +136,7 @@ impl Reader {
         Some((chunk, self))
     }
 
-    async fn read_or_wait(&mut self) -> std::result::Result<Bytes, windlass_store::StoreError> {
+    async fn read_or_wait(&mut self) -> std::result::Result<Bytes, StoreError> {
         let keep_alive: Duration = self.app.limits.keep_alive;
         loop {
             let store = Arc::clone(self.app.ops.store());
@@ -126,22 +150,43 @@ impl Reader {
         }
     }
 
-    async fn frames(&mut self, events: Vec<Event>) -> std::result::Result<Bytes, windlass_store::StoreError> {
+    async fn frames(&mut self, events: Vec<Event>) -> std::result::Result<Bytes, StoreError> {
         let mut text = String::new();
         for event in events {
-            if frames::needs_facts(&event) && self.facts.is_none() {
-                self.facts = Some(self.load_facts().await?);
-            }
-            let none = RunFacts::default();
-            text.push_str(&frames::frame(&event, self.facts.as_ref().unwrap_or(&none)).sse());
             self.after = event.seq;
             self.ended |= event.is_terminal();
+            text.push_str(&self.frame(event).await?);
         }
         Ok(Bytes::from(text))
     }
 
+    async fn frame(&mut self, event: Event) -> std::result::Result<String, StoreError> {
+        match &self.form {
+            Form::Log => Ok(frames::entry(&self.complete(event).await?)),
+            Form::Frames(Some(facts)) => Ok(frames::frame(&event, facts).sse()),
+            Form::Frames(None) if frames::needs_facts(&event) => {
+                let facts = self.load_facts().await?;
+                let frame = frames::frame(&event, &facts).sse();
+                self.form = Form::Frames(Some(facts));
+                Ok(frame)
+            }
+            Form::Frames(None) => Ok(frames::frame(&event, &RunFacts::default()).sse()),
+        }
+    }
+
+    /// An await as whoever answers it must see it.
+    async fn complete(&self, mut event: Event) -> std::result::Result<Event, StoreError> {
+        if let Ok(EventBody::AwaitOpened { mut item }) = event.body() {
+            control::complete(self.app.store(), &mut item).await?;
+            if let Ok((_, data)) = (EventBody::AwaitOpened { item }).split() {
+                event.data = data;
+            }
+        }
+        Ok(event)
+    }
+
     /// What the run executes. A definition that cannot be read costs its details, not the stream.
-    async fn load_facts(&self) -> std::result::Result<RunFacts, windlass_store::StoreError> {
+    async fn load_facts(&self) -> std::result::Result<RunFacts, StoreError> {
         let store = self.app.store();
         let digest = store.run(&self.run).await?.and_then(|row| row.agent_digest);
         let body = match digest {
