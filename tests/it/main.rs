@@ -8,6 +8,7 @@ mod client;
 mod diff;
 mod engine;
 mod engine_time;
+mod newcomer;
 mod peers;
 mod proofs;
 mod replay;

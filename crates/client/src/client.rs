@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::{
     awaits::AwaitView,
     canonical::Digest,
-    envelope::AnswerStatus,
+    envelope::{AnswerStatus, ProvidedToolResult},
     ids::{AwaitId, CallId, RunId},
 };
 
@@ -118,6 +118,16 @@ impl Client {
     /// Answers a question. Says whether the run took the answer or had it already; everything else is a refusal.
     pub async fn answer(&self, run: &RunId, id: &AwaitId, text: &str) -> Result<AnswerStatus, Error> {
         self.reply(run, "answers", json!({"awaitId": id, "answer": text})).await
+    }
+
+    /// Gives the results of calls that an await is about.
+    pub async fn answer_calls(
+        &self,
+        run: &RunId,
+        id: &AwaitId,
+        results: &[ProvidedToolResult],
+    ) -> Result<AnswerStatus, Error> {
+        self.reply(run, "answers", json!({"awaitId": id, "results": results})).await
     }
 
     /// Approves a call with exactly the arguments that have this digest, or denies it.

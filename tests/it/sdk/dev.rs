@@ -56,7 +56,7 @@ impl Dev {
 
 /// A free port that stays free while its server is away: not of the range from which the system gives ports to clients,
 /// of which many try to connect in the meantime.
-fn lasting_port() -> u16 {
+pub(crate) fn lasting_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     loop {
         let step = std::process::id().wrapping_mul(64).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
@@ -67,7 +67,7 @@ fn lasting_port() -> u16 {
     }
 }
 
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let path = std::env::var_os("WINDLASS_BIN");
     PathBuf::from(path.expect("WINDLASS_BIN names the built binary; `cargo xtask test` builds it and sets it"))
 }
