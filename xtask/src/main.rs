@@ -5,6 +5,7 @@ mod cargo;
 mod deny;
 mod postgres;
 mod proofs;
+mod record;
 mod steps;
 mod test;
 mod tidy;
@@ -37,6 +38,7 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         ("bench", rest) => bench::run(rest),
         ("test", []) => test::run(),
+        ("record", []) => record::run(),
         ("tidy", []) => tidy::run(),
         ("tools", []) => tools::run(),
         ("deny", []) => deny::run(deny::Advisories::Skip),
@@ -52,6 +54,7 @@ fn help() -> String {
     let fixed = [
         ("test".to_owned(), "everything a change must pass"),
         (bench::USAGE.to_owned(), "the embedded engine and the dev server, measured side by side"),
+        ("record".to_owned(), "play the demo at a terminal and draw it for the README"),
         ("tidy".to_owned(), "the rules that no compiler checks"),
         ("tools".to_owned(), "install what the tests run against: the Temporal CLI, Python SDKs, Postgres"),
         ("deny [--advisories]".to_owned(), "licences, sources and bans of dependencies; advisories need the network"),

@@ -49,6 +49,9 @@ const AGENT_PEERS: Package = Package {
     dependencies: true,
 };
 
+/// What a terminal shows, for `cargo xtask record`.
+const TERMINAL: Package = Package { requirements: &["pyte==0.8.2"], folder: "pyte-0.8.2", dependencies: true };
+
 /// Something on PyPI, and where it goes.
 struct Package {
     requirements: &'static [&'static str],
@@ -81,6 +84,11 @@ pub(crate) fn agent_sdks() -> Result<PathBuf> {
     }
     AGENT_PEERS.installed(|home| holds(home, "mcp_server_time").and_then(|()| holds(home, "a2a")))?;
     Ok(tools())
+}
+
+/// A directory for `PYTHONPATH` that holds a terminal's emulator, installed when it is not there yet.
+pub(crate) fn terminal() -> Result<PathBuf> {
+    TERMINAL.installed(|home| holds(home, "pyte"))
 }
 
 fn tools() -> PathBuf {

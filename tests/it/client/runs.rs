@@ -1,9 +1,13 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_client::{Error, EventBody, OutputSchema, RunError, RunFilter, RunSpec, Tokens, Tools};
+use windlass_client::{Client, Error, EventBody, OutputSchema, RunError, RunFilter, RunSpec, Tokens, Tools};
+use windlass_core::envelope::PolicyOverrides;
 
-use super::{ask, client, events};
-use crate::{api::rig::Rig, support::world::scripts};
+use super::{ask, client, events, options};
+use crate::{
+    api::rig::{Rig, WORKSPACE, desk},
+    support::world::scripts,
+};
 
 fn answering() -> Value {
     let failing = |class: &str| json!({"turns": [{"text": "so far", "error": {"error": "no", "errorClass": class, "retryable": false, "apiStatus": 500}}]});
@@ -110,4 +114,21 @@ async fn a_whole_agent_is_brought_along() {
     let row = rig.store().run(&outcome.run).await.unwrap().unwrap();
     assert_eq!((row.agent_id.as_str(), row.labels), ("desk", spec.labels));
     assert_eq!(client.session(&"standup".into()).await.unwrap().messages.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_bound_to_agents_chooses_nothing_else() {
+    let rig = Rig::with(answering(), |options| options.agents.push(desk())).await;
+    let key = rig.key(WORKSPACE, &["*"], Some(vec!["desk".into()])).await;
+    let client = Client::new(options(rig.address, key.reveal())).unwrap();
+    let named = RunSpec::new("Hello").agent("desk");
+    assert_eq!(client.run(&named, &Tools::new()).await.unwrap().text, "You are the desk. Hello");
+    let mut own = RunSpec::new("Hello");
+    own.definition = Some(Box::new(desk()));
+    let mut limited = named;
+    limited.policy = Some(PolicyOverrides { max_tool_calls: Some(1000), ..PolicyOverrides::default() });
+    for spec in [own, limited] {
+        let Err(Error::Refused(refusal)) = client.start(&spec, &Tools::new()).await else { panic!("{spec:?}") };
+        assert_eq!((refusal.status, refusal.code.as_str()), (403, "agent_not_allowed"));
+    }
 }

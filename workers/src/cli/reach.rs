@@ -53,7 +53,8 @@ impl Reach {
         if let Some(url) = &global.server {
             return Ok(remote(connect(url, global.server_key()?)?, None));
         }
-        if global.temporal.is_some() {
+        // A Postgres store is a cluster's, too.
+        if global.temporal.is_some() || global.postgres()?.is_some() {
             return Ok(Self::Direct(Context::open(global, missing).await?));
         }
         if let Some(Address { api, api_key }) = Address::read(&global.data_dir) {

@@ -38,7 +38,7 @@ Examples:
 
 Where the run is started:
   1. --server URL, with its key in WINDLASS_API_KEY or --api-key-file: on that server
-  2. --temporal HOST:PORT: straight on that cluster, with the store of --data-dir
+  2. --temporal HOST:PORT or a Postgres store: straight on that cluster, with the store of --data-dir or Postgres
   3. otherwise on the `windlass dev` that serves --data-dir, if there is one
   4. otherwise in this process, on --data-dir; what has not ended goes on with the next command or `windlass dev`
 

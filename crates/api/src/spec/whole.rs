@@ -76,6 +76,6 @@ pub(super) fn check_models(definition: &AgentDefinition, path: &str, models: &Ca
     if models.resolve(Some(&definition.model)).is_err() {
         return Err(Invalid::new(format!("{path}.model"), format!("no model answers to {:?}", definition.model)));
     }
-    let below = definition.agents.iter().enumerate();
-    below.map(|(index, agent)| check_models(agent, &format!("{path}.agents[{index}]"), models)).collect()
+    let mut below = definition.agents.iter().enumerate();
+    below.try_for_each(|(index, agent)| check_models(agent, &format!("{path}.agents[{index}]"), models))
 }
