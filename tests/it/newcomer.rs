@@ -194,3 +194,14 @@ fn a_server_is_used_by_its_address_and_key() {
     assert_eq!((keyless.status.code(), text(&keyless.stderr).contains("WINDLASS_API_KEY")), (Some(2), true));
     assert!(!elsewhere.dir.path().join("windlass.db").exists(), "nothing was kept here");
 }
+
+#[test]
+fn whoever_follows_a_server_that_stays_away_leaves_the_run_to_itself() {
+    let place = Place::new();
+    let (dev, _) = place.dev();
+    let follower = Process::spawn(place.command(&["run", "demo", "--json", "--give-up-after", "500ms"]));
+    follower.line(|line| line.contains("await_opened"));
+    drop(dev);
+    follower.line(|line| line.contains("server_gone"));
+    assert_eq!(follower.exit_code(), Some(4));
+}

@@ -45,13 +45,13 @@ pub type LogStream = BoxStream<'static, Result<Update<windlass_core::event::Even
 impl Client {
     /// The run's events after `after`; 0 for all of them.
     pub fn stream(&self, run: &RunId, after: u64) -> EventStream {
-        let feed = Feed::new(self, run, after, "data");
+        let feed = Feed::new(self, run, after, None);
         feed.stream(|Frame { seq, kind, json }| Ok(Event::new(seq, kind, json)))
     }
 
     /// The run's log after `after`, entry by entry, exactly as it is kept. Only Windlass has it.
     pub fn log(&self, run: &RunId, after: u64) -> LogStream {
-        let feed = Feed::new(self, run, after, "log");
+        let feed = Feed::new(self, run, after, Some("log"));
         let url = feed.url.to_string();
         feed.stream(move |frame| {
             let unintelligible = |error: serde_json::Error| unintelligible(&url, &error);
@@ -96,9 +96,9 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(client: &Client, run: &RunId, after: u64, format: &str) -> Self {
+    fn new(client: &Client, run: &RunId, after: u64, format: Option<&str>) -> Self {
         let mut url = client.http().url(&["agent-runs", run.as_str(), "stream"]);
-        if format != "data" {
+        if let Some(format) = format {
             url.query_pairs_mut().append_pair("format", format);
         }
         Self {
@@ -194,8 +194,8 @@ impl Feed {
         if patience.is_zero() {
             return self.fail(Error::GaveUp { run: self.run.clone(), away, reason });
         }
-        let pause = self.pauses.next().unwrap_or(FIRST_PAUSE).max(retry_after.unwrap_or_default());
-        let pause = pause.min(self.client.options().longest_pause).min(patience);
+        let pause = self.pauses.next().unwrap_or(FIRST_PAUSE).min(self.client.options().longest_pause);
+        let pause = pause.max(retry_after.unwrap_or_default()).min(patience);
         self.pause = Some(pause);
         Ok(Update::Lost(Lost { reason, away, next_try_in: pause }))
     }

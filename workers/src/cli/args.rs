@@ -166,7 +166,7 @@ impl Global {
     pub(crate) fn hint(&self) -> Hint {
         let data_dir = self.data_dir.to_string_lossy();
         let server = self.server.as_deref().unwrap_or_default();
-        let key_file = self.api_key_file.as_deref().unwrap_or(Path::new("")).to_string_lossy();
+        let key_file = self.api_key_file.as_deref().map(Path::to_string_lossy).unwrap_or_default();
         let options = [
             ("--server", server, "", "WINDLASS_SERVER"),
             ("--api-key-file", &key_file, "", "WINDLASS_API_KEY_FILE"),

@@ -101,30 +101,34 @@ pub struct RunArgs {
 }
 
 pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Failure> {
-    let actor = args.person.name();
     let (named, prompt) = args.words()?;
-    let (agent_id, definition) = agent(&named)?;
-    let reach = Reach::open(global, Missing::Create, &actor, args.give_up_after).await?;
+    let agent = agent(&named)?;
+    let reach = Reach::open(global, Missing::Create, &args.person.name(), args.give_up_after).await?;
+    let ended = run_on(&reach, args, agent, prompt).await;
+    reach.close().await?;
+    ended
+}
+
+/// The id of an agent, and what it is unless somebody else knows.
+type Agent = (AgentId, Option<AgentDefinition>);
+
+async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> Result<ExitCode, Failure> {
     if args.detach && reach.is_here() {
-        let message =
-            "--detach needs somebody who goes on with the run: start `windlass dev`, or give --server or --temporal";
-        reach.close().await?;
-        return Err(usage(message));
+        let needed = "start `windlass dev`, or give --server or --temporal";
+        return Err(usage(format!("--detach needs somebody who goes on with the run: {needed}")));
     }
-    let options = follow::Options { actor, until_waiting: args.until_waiting };
+    let options = follow::Options { actor: args.person.name(), until_waiting: args.until_waiting };
     let detach = args.detach;
-    let run = match &reach {
-        Reach::Direct(context) => start(context, args, (agent_id, definition), prompt).await?,
-        Reach::Server(remote) => remote.client.start(&args.spec((agent_id, definition), prompt), &Tools::new()).await?,
+    let run = match reach {
+        Reach::Direct(context) => start(context, args, agent, prompt).await?,
+        Reach::Server(remote) => remote.client.start(&args.spec(agent, prompt), &Tools::new()).await?,
     };
     if detach {
         reach.out().print(&json!({"runId": run}), || run.to_string())?;
         reach.out().note(format!("follow it: {}", reach.hint().command(&format!("runs attach {run}"))));
         return Ok(ExitCode::SUCCESS);
     }
-    let followed = follow(&reach, &run, &options).await;
-    reach.close().await?;
-    followed
+    follow(reach, &run, &options).await
 }
 
 impl RunArgs {
@@ -139,7 +143,7 @@ impl RunArgs {
     }
 
     /// What a server is told.
-    fn spec(self, (agent_id, definition): (AgentId, Option<AgentDefinition>), prompt: String) -> RunSpec {
+    fn spec(self, (agent_id, definition): Agent, prompt: String) -> RunSpec {
         let mut spec = RunSpec::new(prompt);
         match definition {
             Some(definition) => spec.definition = Some(Box::new(definition)),
@@ -158,7 +162,7 @@ impl RunArgs {
 async fn start(
     context: &Context,
     args: RunArgs,
-    (agent_id, definition): (AgentId, Option<AgentDefinition>),
+    (agent_id, definition): Agent,
     prompt: String,
 ) -> Result<RunId, Failure> {
     // Without them a run started before the first worker would be refused.
@@ -175,20 +179,41 @@ async fn start(
 }
 
 /// A file's definition, or only an id for the worker to look up.
-fn agent(named: &str) -> Result<(AgentId, Option<AgentDefinition>), Failure> {
+fn agent(named: &str) -> Result<Agent, Failure> {
     let path = Path::new(named);
     let is_file = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
     if is_file || path.exists() {
         let definition = agents::read(path)?;
         return Ok((definition.id.clone(), Some(definition)));
     }
-    let id = AgentId::parse(named).map_err(|error| usage(format!("--agent: {error}, or the path of a definition")))?;
+    let id = AgentId::parse(named).map_err(|error| usage(format!("{error}, or the path of a definition")))?;
     Ok((id, None))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    #[test]
+    fn an_agent_comes_first_or_by_option() {
+        let words = |line: &[&str]| {
+            let line = Line::parse_from([&["run"], line].concat());
+            line.args.words().map_err(|failure| failure.to_string())
+        };
+        let pair = |agent: &str, prompt: &str| Ok((agent.to_owned(), prompt.to_owned()));
+        assert_eq!(words(&["demo"]), pair("demo", "Write a launch note"));
+        assert_eq!(words(&["demo", "Go"]), pair("demo", "Go"));
+        assert_eq!(words(&["--agent", "demo", "Go"]), pair("demo", "Go"));
+        assert_eq!(words(&["echo"]), Err("say something to echo: windlass run echo 'TEXT'".to_owned()));
+    }
 
     #[test]
     fn an_agent_is_a_file_or_an_id() {

@@ -6,6 +6,7 @@ mod logs;
 mod prompt;
 mod screen;
 mod server;
+mod source;
 mod view;
 
 use std::{
@@ -24,9 +25,9 @@ use windlass_core::{
 use windlass_ops::RunEnd;
 
 use self::{
-    logs::{Logs, Told},
+    logs::Told,
     prompt::{Keyboard, Prompter, Typed},
-    server::Feed,
+    source::{News, Source},
     view::View,
 };
 use super::{Failure, Stop, exit, reach::Reach};
@@ -108,44 +109,6 @@ struct Follower<'a> {
     away: bool,
 }
 
-/// What there is to tell.
-enum News {
-    Told(Told),
-    Gone(Lost),
-    Back,
-}
-
-/// Where news comes from.
-enum Source {
-    Store(Logs),
-    Server(Feed),
-}
-
-impl Source {
-    fn of(reach: &Reach, run: &RunId) -> Self {
-        match reach {
-            Reach::Direct(context) => Self::Store(Logs::of(context.store().clone(), run.clone(), 0)),
-            Reach::Server(remote) => Self::Server(Feed::of(remote.client.clone(), run.clone())),
-        }
-    }
-
-    /// Everything that happened since the last call.
-    async fn news(&mut self) -> Result<Vec<News>, Failure> {
-        match self {
-            Self::Store(logs) => Ok(logs.news().await?.into_iter().map(News::Told).collect()),
-            Self::Server(feed) => Ok(feed.news()?),
-        }
-    }
-
-    /// Returns when there may be news.
-    async fn changed(&mut self) {
-        match self {
-            Self::Store(logs) => logs.changed().await,
-            Self::Server(feed) => feed.changed().await,
-        }
-    }
-}
-
 /// What woke the follower.
 enum Wake {
     News,
@@ -166,13 +129,18 @@ impl Follower<'_> {
         loop {
             for news in source.news().await? {
                 heard = true;
-                let ending = match news {
-                    News::Told(told) => self.tell(told).await?,
+                match news {
+                    News::Told(told) => {
+                        if let Some(ending) = self.tell(told).await? {
+                            return Ok(ending);
+                        }
+                    }
                     News::Gone(lost) => self.server_gone(&lost)?,
                     News::Back => self.server_back(),
-                };
-                if let Some(ending) = ending {
-                    return Ok(ending);
+                    News::GaveUp(why) => {
+                        self.reach.out().note(why);
+                        return Ok(Ending::Left);
+                    }
                 }
             }
             if let Some(end) = ended.take() {
@@ -252,25 +220,25 @@ impl Follower<'_> {
     }
 
     /// Said once, however often it is tried again.
-    fn server_gone(&mut self, lost: &Lost) -> Result<Option<Ending>, Failure> {
-        if !std::mem::replace(&mut self.away, true) {
-            match &mut self.view {
-                Some(view) => view.server_gone(),
-                None => self
-                    .reach
-                    .out()
-                    .document(&json!({"runId": self.run, "type": "server_gone", "data": {"reason": lost.reason}}))?,
+    fn server_gone(&mut self, lost: &Lost) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.away, true) {
+            return Ok(());
+        }
+        match &mut self.view {
+            Some(view) => view.server_gone(),
+            None => {
+                let data = json!({"reason": lost.reason});
+                self.reach.out().document(&json!({"runId": self.run, "type": "server_gone", "data": data}))?;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn server_back(&mut self) -> Option<Ending> {
+    fn server_back(&mut self) {
         self.away = false;
         if let Some(view) = &mut self.view {
             view.server_back();
         }
-        None
     }
 
     async fn look_for_worker(&mut self) {

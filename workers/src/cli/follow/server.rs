@@ -16,7 +16,7 @@ use windlass_core::{
     ids::{CallId, RunId},
 };
 
-use super::{News, logs::Told};
+use super::{logs::Told, source::News};
 
 /// Between two looks for a child that is announced and not there yet.
 const NOT_YET: Duration = Duration::from_millis(100);
@@ -40,8 +40,10 @@ impl Feed {
             let mut logs = Logs { logs: Vec::new(), client, sender };
             let stream = logs.client.log(&run, 0);
             logs.open(run, 0, stream);
-            if let Err(error) = logs.read().await {
-                logs.sender.send(Err(error)).ok();
+            match logs.read().await {
+                Ok(()) => {}
+                Err(error @ Error::GaveUp { .. }) => logs.tell(News::GaveUp(error.to_string())),
+                Err(error) => drop(logs.sender.send(Err(error))),
             }
         });
         Self { news, waiting: Vec::new(), _reader: reader }
