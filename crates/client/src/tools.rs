@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn a_call_begins_once_until_its_run_has_ended() {
         let (tools, run, call) = (tools(), RunId::new("r"), CallId::new("c"));
-        assert_eq!((tools.begin(&run, &call), tools.clone().begin(&run, &call)), (true, false));
+        let same = tools.clone();
+        assert_eq!((tools.begin(&run, &call), same.begin(&run, &call)), (true, false));
         assert!(tools.begin(&"other".into(), &call));
         tools.forget(&run);
         assert!(tools.begin(&run, &call));

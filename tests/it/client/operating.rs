@@ -47,7 +47,7 @@ async fn a_question_is_answered_by_name() {
     let client = ann(&rig);
     let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
-    assert_eq!(client.awaits(&run).await.unwrap(), [item.clone()]);
+    assert_eq!(client.awaits(&run).await.unwrap(), std::slice::from_ref(&item));
     assert_eq!(client.answer(&run, &"await-9".into(), "x").await.unwrap_err().status(), Some(404));
     assert_eq!(client.answer(&run, &item.id, "Bergen").await.unwrap(), AnswerStatus::Accepted);
     let outcome = within("the answer", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();

@@ -11,10 +11,10 @@ use tokio::{
 };
 
 /// Starts a proxy whose first connections bring back only so many bytes each; later ones bring back everything.
-pub(super) async fn breaking(target: SocketAddr, cuts: &[u64]) -> SocketAddr {
+pub(super) async fn breaking(target: SocketAddr, cuts: Vec<u64>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let cuts = Arc::new(Mutex::new(cuts.to_vec().into_iter()));
+    let cuts = Arc::new(Mutex::new(cuts.into_iter()));
     tokio::spawn(async move {
         while let Ok((near, _)) = listener.accept().await {
             let cut = cuts.lock().unwrap().next().unwrap_or(u64::MAX);

@@ -25,7 +25,7 @@ async fn cut_connections_lose_nothing_and_repeat_nothing() {
     let run = client(&rig).start(&ask("many"), &Tools::new()).await.unwrap();
     let whole = events(&client(&rig), &run, 0).await;
     let cuts = [0, 1, 300, 301, 700, 1111, 2000, 3333];
-    let told = updates(&client_at(&rig, breaking(rig.address, &cuts).await), &run, 0).await;
+    let told = updates(&client_at(&rig, breaking(rig.address, cuts.to_vec()).await), &run, 0).await;
     let losses = told.iter().filter(|update| matches!(update, Update::Lost(_))).count();
     let seen: Vec<_> = told.into_iter().filter_map(event).collect();
     assert_eq!((seen, losses), (whole.clone(), cuts.len()));
@@ -91,7 +91,7 @@ async fn a_refusal_is_final() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_told_as_it_is_kept() {
     let rig = Rig::new(talking()).await;
-    let client = client_at(&rig, breaking(rig.address, &[1500]).await);
+    let client = client_at(&rig, breaking(rig.address, vec![1500]).await);
     let run = client.start(&ask("many"), &Tools::new()).await.unwrap();
     let told: Vec<_> = within("the run's end", client.log(&run, 0).map(Result::unwrap).collect()).await;
     let told = told.into_iter().filter_map(|update| match update {

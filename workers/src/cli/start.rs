@@ -60,7 +60,7 @@ pub struct RunArgs {
     #[arg(value_name = "PROMPT", conflicts_with = "agent")]
     second: Option<String>,
 
-    /// The agent, if the prompt alone is to stand for itself
+    /// The agent; the only argument is then the prompt
     #[arg(long, value_name = "FILE|ID")]
     agent: Option<String>,
 
