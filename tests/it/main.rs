@@ -5,9 +5,11 @@
 mod api;
 mod bench;
 mod cli;
+mod client;
 mod diff;
 mod engine;
 mod engine_time;
+mod newcomer;
 mod peers;
 mod proofs;
 mod replay;

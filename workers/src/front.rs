@@ -30,6 +30,11 @@ pub(crate) struct FrontArgs {
 }
 
 impl FrontArgs {
+    /// On this machine alone, at any port.
+    pub(crate) fn loopback() -> Self {
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 0)), local_tool_timeout: Duration::from_secs(300) }
+    }
+
     pub(crate) async fn bind(&self) -> Result<TcpListener, Failure> {
         let address = self.listen;
         Ok(TcpListener::bind(address).await.map_err(|source| EmbeddedError::Listen { address, source })?)

@@ -7,6 +7,7 @@ mod fuzz;
 mod load;
 mod postgres;
 mod proofs;
+mod record;
 mod schemathesis;
 mod steps;
 mod test;
@@ -43,6 +44,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ("load", rest) => load::run(rest),
         ("schemathesis", rest) => schemathesis::run(rest),
         ("test", []) => test::run(),
+        ("record", []) => record::run(),
         ("tidy", []) => tidy::run(),
         ("tools", []) => tools::run(),
         ("deny", []) => deny::run(deny::Advisories::Skip),
@@ -61,6 +63,7 @@ fn help() -> String {
         (fuzz::USAGE.to_owned(), "the API's parser under libFuzzer, from recorded requests on"),
         (load::USAGE.to_owned(), "thousands of streams on one server while their runs talk"),
         (schemathesis::USAGE.to_owned(), "requests nobody would send, made from the OpenAPI document"),
+        ("record".to_owned(), "play the demo at a terminal and draw it for the README"),
         ("tidy".to_owned(), "the rules that no compiler checks"),
         ("tools".to_owned(), "install what the tests run against: the Temporal CLI, Python SDKs, Postgres"),
         ("deny [--advisories]".to_owned(), "licences, sources and bans of dependencies; advisories need the network"),

@@ -58,6 +58,9 @@ const AGENT_PEERS: Package = Package {
 const SCHEMATHESIS: Package =
     Package { requirements: &["schemathesis==4.32.5"], folder: "schemathesis-4.32.5", dependencies: true };
 
+/// What a terminal shows, for `cargo xtask record`.
+const TERMINAL: Package = Package { requirements: &["pyte==0.8.2"], folder: "pyte-0.8.2", dependencies: true };
+
 /// Something on PyPI, and where it goes.
 struct Package {
     requirements: &'static [&'static str],
@@ -107,6 +110,11 @@ pub(crate) fn cargo_fuzz() -> Result<PathBuf> {
         run_command(install.arg(&home).arg("--target-dir").arg(target().join("fuzz/cargo-fuzz")))?;
     }
     Ok(program)
+}
+
+/// A directory for `PYTHONPATH` that holds a terminal's emulator, installed when it is not there yet.
+pub(crate) fn terminal() -> Result<PathBuf> {
+    TERMINAL.installed(|home| holds(home, "pyte"))
 }
 
 fn tools() -> PathBuf {

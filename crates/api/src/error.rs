@@ -61,6 +61,10 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
+    pub(crate) fn run_exists() -> Self {
+        Self::conflict("run_exists", "a run of this id exists already")
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         error.retry_after_secs = Some(1);
@@ -130,6 +134,7 @@ impl From<StoreError> for ApiError {
             (StoreError::InvalidArgument { argument, .. }, _) => {
                 Self::invalid(error.to_string()).with("field", (*argument).to_owned())
             }
+            (StoreError::RunExists { .. }, _) => Self::run_exists(),
             (_, ErrorKind::NotFound) => Self::not_found("run"),
             (_, ErrorKind::Ended) => Self::conflict("session_ended", "the session has ended; start a new one"),
             (_, ErrorKind::Unavailable) => {
@@ -145,7 +150,7 @@ impl From<OpsError> for ApiError {
     fn from(error: OpsError) -> Self {
         match error {
             OpsError::NotFound { .. } => Self::not_found("run"),
-            OpsError::AlreadyExists { .. } => Self::conflict("run_exists", "a run of this id exists already"),
+            OpsError::AlreadyExists { .. } => Self::run_exists(),
             OpsError::Unanswered { .. } => Self::unavailable("the run did not reply; check that a worker is up"),
             OpsError::Store(error) => error.into(),
             OpsError::Input(message) => Self::invalid(message),

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use windlass_core::{agent::AgentDefinition, ids::RunId};
+use windlass_core::{
+    agent::AgentDefinition,
+    awaits::AwaitView,
+    event::{Event, EventBody},
+    ids::RunId,
+};
 use windlass_store::{Store, StoreError};
 
 use crate::frames::{self, RunFacts};
@@ -12,9 +17,19 @@ use crate::frames::{self, RunFacts};
 /// How many events are read at once.
 const PAGE: usize = 64;
 
+/// What becomes of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    /// The protocol's frame.
+    Frames,
+    /// The entry of the log, for whoever shows a run to people.
+    Entries,
+}
+
 pub(crate) struct Log {
     pub(crate) run: RunId,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) form: Form,
     /// What the run executes, read when the first frame needs it.
     facts: OnceCell<RunFacts>,
 }
@@ -32,25 +47,42 @@ pub(crate) struct Page {
 }
 
 impl Log {
-    pub(crate) fn new(store: Arc<dyn Store>, run: RunId) -> Self {
-        Self { run, store, facts: OnceCell::new() }
+    pub(crate) fn new(store: Arc<dyn Store>, run: RunId, form: Form) -> Self {
+        Self { run, store, form, facts: OnceCell::new() }
     }
 
     /// What follows `seq`, if anything does yet.
     pub(crate) async fn after(&self, seq: u64) -> Result<Option<Page>, StoreError> {
         let events = self.store.events(&self.run, seq, PAGE as u32).await?;
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
-        let (first, last, terminal) = (first.seq, last.seq, last.is_terminal());
+        let (first, last, terminal, full) = (first.seq, last.seq, last.is_terminal(), events.len() == PAGE);
         let mut text = String::new();
-        let none = RunFacts::default();
-        for event in &events {
-            let facts = match frames::needs_facts(event) {
-                true => self.facts.get_or_try_init(|| self.load_facts()).await?,
-                false => &none,
-            };
-            text.push_str(&frames::frame(event, facts).sse());
+        for event in events {
+            text.push_str(&self.text_of(event).await?);
         }
-        Ok(Some(Page { first, last, full: events.len() == PAGE, terminal, frames: Bytes::from(text) }))
+        Ok(Some(Page { first, last, full, terminal, frames: Bytes::from(text) }))
+    }
+
+    async fn text_of(&self, event: Event) -> Result<String, StoreError> {
+        Ok(match self.form {
+            Form::Entries => frames::entry(&self.complete(event).await?),
+            Form::Frames if frames::needs_facts(&event) => {
+                let facts = self.facts.get_or_try_init(|| self.load_facts()).await?;
+                frames::frame(&event, facts).sse()
+            }
+            Form::Frames => frames::frame(&event, &RunFacts::default()).sse(),
+        })
+    }
+
+    /// An await as whoever answers it must see it.
+    async fn complete(&self, mut event: Event) -> Result<Event, StoreError> {
+        if let Ok(EventBody::AwaitOpened { mut item }) = event.body() {
+            complete(&*self.store, &mut item).await?;
+            if let Ok((_, data)) = (EventBody::AwaitOpened { item }).split() {
+                event.data = data;
+            }
+        }
+        Ok(event)
     }
 
     /// A definition that cannot be read costs its details, not the stream.
@@ -63,4 +95,12 @@ impl Log {
         let definition = body.and_then(|body| serde_json::from_value::<AgentDefinition>(body).ok());
         Ok(definition.as_ref().map(RunFacts::of).unwrap_or_default())
     }
+}
+
+/// Whoever answers must see the arguments, also those that were too large to travel.
+pub(crate) async fn complete(store: &dyn Store, item: &mut AwaitView) -> Result<(), StoreError> {
+    for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
+        call.args = store.blob(&call.digest).await?;
+    }
+    Ok(())
 }

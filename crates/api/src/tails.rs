@@ -11,17 +11,17 @@ use std::{
 
 use tokio::sync::broadcast::{self, error::RecvError};
 use windlass_core::ids::RunId;
-use windlass_store::{EventWatch, Store};
+use windlass_store::EventWatch;
 
-use crate::log::{Log, Page};
+use crate::log::{Form, Log, Page};
 
 /// How many pages of a run are kept for readers that are slower than the others. Those that are slower still read the
 /// log themselves.
 const KEPT: usize = 32;
 
-/// The runs that are followed in this process.
+/// The runs that are followed in this process, and what their readers want to see.
 #[derive(Default)]
-pub(crate) struct Tails(Mutex<HashMap<RunId, Tail>>);
+pub(crate) struct Tails(Mutex<HashMap<(RunId, Form), Tail>>);
 
 struct Tail {
     log: Arc<Log>,
@@ -55,20 +55,20 @@ impl Following {
 
 impl Tails {
     /// Follows a run whose log reaches at least to `known`. Follow first, then read the log: nothing falls in between.
-    pub(crate) fn follow(self: &Arc<Self>, store: &Arc<dyn Store>, run: &RunId, known: u64) -> Following {
+    pub(crate) fn follow(self: &Arc<Self>, log: &Arc<Log>, known: u64) -> Following {
         let mut tails = self.lock();
-        if let Some(tail) = tails.get(run)
+        let key = (log.run.clone(), log.form);
+        if let Some(tail) = tails.get(&key)
             && let Some(pages) = tail.pages.upgrade()
         {
             return Following { log: Arc::clone(&tail.log), pages: pages.subscribe() };
         }
         let (pages, received) = broadcast::channel(KEPT);
-        let log = Arc::new(Log::new(Arc::clone(store), run.clone()));
-        tails.insert(run.clone(), Tail { log: Arc::clone(&log), pages: pages.downgrade() });
+        tails.insert(key, Tail { log: Arc::clone(log), pages: pages.downgrade() });
         drop(tails);
-        let watch = store.watch(run);
-        tokio::spawn(Arc::clone(self).read(Arc::clone(&log), watch, pages, known));
-        Following { log, pages: received }
+        let watch = log.store.watch(&log.run);
+        tokio::spawn(Arc::clone(self).read(Arc::clone(log), watch, pages, known));
+        Following { log: Arc::clone(log), pages: received }
     }
 
     /// Reads on until the run ends or nobody follows it any more.
@@ -103,25 +103,25 @@ impl Tails {
                 () = watch.changed() => {}
                 () = pages.closed() => {}
             }
-            if self.left(&log.run, &pages) {
+            if self.left(&log, &pages) {
                 return;
             }
         }
-        self.lock().remove(&log.run);
+        self.lock().remove(&(log.run.clone(), log.form));
     }
 
     /// Forgets the tail if it has no reader. Nobody can begin to follow it meanwhile.
-    fn left(&self, run: &RunId, pages: &broadcast::Sender<Page>) -> bool {
+    fn left(&self, log: &Log, pages: &broadcast::Sender<Page>) -> bool {
         let mut tails = self.lock();
         let left = pages.receiver_count() == 0;
         if left {
-            tails.remove(run);
+            tails.remove(&(log.run.clone(), log.form));
         }
         left
     }
 
     /// A panic elsewhere leaves the map whole: every change to it is a single step.
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Tail>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(RunId, Form), Tail>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,7 +137,7 @@ mod tests {
         time::Millis,
     };
     use windlass_store::{
-        ReservedRun,
+        ReservedRun, Store,
         sqlite::{Options, SqliteStore},
     };
 
@@ -174,7 +174,12 @@ mod tests {
         }
 
         fn follow(&self) -> Following {
-            self.tails.follow(&self.store, &self.run, 0)
+            self.follow_as(Form::Frames)
+        }
+
+        fn follow_as(&self, form: Form) -> Following {
+            let log = Log::new(Arc::clone(&self.store), self.run.clone(), form);
+            self.tails.follow(&Arc::new(log), 0)
         }
 
         async fn say(&self, text: &str) {
@@ -228,6 +233,16 @@ mod tests {
             assert!(one.frames.starts_with(format!("id: {seq}\n").as_bytes()), "{:?}", one.frames);
             assert_eq!(one.frames.as_ptr(), other.frames.as_ptr(), "read and written once for both");
         }
+    }
+
+    #[tokio::test]
+    async fn readers_of_frames_and_of_entries_each_get_their_own() {
+        let world = World::new().await;
+        let (mut frames, mut entries) = (world.follow(), world.follow_as(Form::Entries));
+        world.say("word").await;
+        let (frame, entry) = (page(&mut frames).await, page(&mut entries).await);
+        assert_eq!((frame.first, frame.last), (entry.first, entry.last));
+        assert_ne!(frame.frames, entry.frames);
     }
 
     #[tokio::test]

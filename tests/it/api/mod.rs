@@ -5,7 +5,7 @@ mod doors;
 mod http;
 mod local_tools;
 mod operating;
-mod rig;
+pub(crate) mod rig;
 mod runs;
 mod sessions;
 mod streams;

@@ -20,24 +20,24 @@ use windlass_store::Store;
 use super::http::{Answer, Exchange};
 use crate::support::world::{World, within};
 
-pub(super) struct Rig {
-    pub(super) world: World,
-    pub(super) address: SocketAddr,
-    pub(super) key: ApiKey,
+pub(crate) struct Rig {
+    pub(crate) world: World,
+    pub(crate) address: SocketAddr,
+    pub(crate) key: ApiKey,
     options: Options,
     stop: CancellationToken,
     served: Option<JoinHandle<()>>,
 }
 
-pub(super) const WORKSPACE: &str = "test";
+pub(crate) const WORKSPACE: &str = "test";
 
 impl Rig {
-    pub(super) async fn new(scripts: Value) -> Self {
+    pub(crate) async fn new(scripts: Value) -> Self {
         Self::with(scripts, |_| {}).await
     }
 
     /// A rig whose API the test has changed.
-    pub(super) async fn with(scripts: Value, change: impl FnOnce(&mut Options)) -> Self {
+    pub(crate) async fn with(scripts: Value, change: impl FnOnce(&mut Options)) -> Self {
         let models: Vec<ModelInfo> =
             scripts.as_object().unwrap().keys().map(|name| ModelInfo::of("script", name)).collect();
         let world = World::new(scripts).await;
@@ -62,12 +62,12 @@ impl Rig {
         Self { world, address, key, options, stop, served: Some(served) }
     }
 
-    pub(super) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
         self.world.ops.store()
     }
 
     /// Another key to the API.
-    pub(super) async fn key(&self, workspace: &str, scopes: &[&str], agents: Option<Vec<AgentId>>) -> ApiKey {
+    pub(crate) async fn key(&self, workspace: &str, scopes: &[&str], agents: Option<Vec<AgentId>>) -> ApiKey {
         let key = ApiKey::random();
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         self.store().create_key(key.row(WorkspaceId::new(workspace), "other", scopes, agents)).await.unwrap();
@@ -75,13 +75,13 @@ impl Rig {
     }
 
     /// Drains the API, as a deployment would.
-    pub(super) async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.stop.cancel();
         within("the API's end", self.served.take().unwrap()).await.unwrap();
     }
 
     /// Serves again at the same address.
-    pub(super) async fn start_again(&mut self) {
+    pub(crate) async fn start_again(&mut self) {
         let (_, stop, served) = serve(self.address, self.options.clone()).await;
         (self.stop, self.served) = (stop, Some(served));
     }
@@ -218,6 +218,6 @@ pub(super) fn strict_rates() -> Rates {
 }
 
 /// An agent that callers may name.
-pub(super) fn desk() -> AgentDefinition {
+pub(crate) fn desk() -> AgentDefinition {
     serde_json::from_value(json!({"id": "desk", "model": "script:echo", "systemPrompt": "You are the desk."})).unwrap()
 }

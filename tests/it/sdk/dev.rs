@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use crate::support::process::Process;
 
-pub(super) const KEY: &str = "wl_sdk_tests_0123456789abcdef";
-pub(super) const WORKSPACE: &str = "sdk-tests";
+pub(crate) const KEY: &str = "wl_sdk_tests_0123456789abcdef";
+pub(crate) const WORKSPACE: &str = "sdk-tests";
 
-pub(super) struct Dev {
-    pub(super) url: String,
+pub(crate) struct Dev {
+    pub(crate) url: String,
     dir: TempDir,
     listen: String,
     local_tool_timeout: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Dev {
 }
 
 impl Dev {
-    pub(super) fn start(local_tool_timeout: &'static str) -> Self {
+    pub(crate) fn start(local_tool_timeout: &'static str) -> Self {
         let dir = TempDir::new().unwrap();
         let listen = format!("127.0.0.1:{}", lasting_port());
         let mut dev = Self { url: format!("http://{listen}"), dir, listen, local_tool_timeout, process: None };
@@ -32,17 +32,17 @@ impl Dev {
         dev
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process = None;
     }
 
     /// Asks it to end, as a deployment would, and waits until it has.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.process.take().unwrap().terminate();
     }
 
     /// On the same data, at the same address.
-    pub(super) fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let mut command = Command::new(binary());
         command.args(["dev", "--json", "--port", "0", "--listen", &self.listen]).arg("--data-dir").arg(self.dir.path());
         command.args(["--api-key", KEY, "--workspace", WORKSPACE, "--local-tool-timeout", self.local_tool_timeout]);
@@ -56,7 +56,7 @@ impl Dev {
 
 /// A free port that stays free while its server is away: not of the range from which the system gives ports to clients,
 /// of which many try to connect in the meantime.
-fn lasting_port() -> u16 {
+pub(crate) fn lasting_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     loop {
         let step = std::process::id().wrapping_mul(64).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
@@ -67,7 +67,7 @@ fn lasting_port() -> u16 {
     }
 }
 
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let path = std::env::var_os("WINDLASS_BIN");
     PathBuf::from(path.expect("WINDLASS_BIN names the built binary; `cargo xtask test` builds it and sets it"))
 }

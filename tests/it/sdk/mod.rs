@@ -4,7 +4,7 @@
 //! got is said here (`expected/`), and compared whole. The SDKs come from PyPI by `cargo xtask tools`, unchanged.
 
 mod client;
-mod dev;
+pub(crate) mod dev;
 mod expected;
 mod kills;
 mod table;

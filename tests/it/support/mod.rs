@@ -5,6 +5,7 @@ pub(crate) mod checks;
 pub(crate) mod meter;
 pub(crate) mod process;
 pub(crate) mod server;
+pub(crate) mod terminal;
 pub(crate) mod tools;
 pub(crate) mod world;
 

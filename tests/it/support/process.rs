@@ -71,6 +71,11 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Waits for its own end.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = Path::new("/proc").join(self.child.id().to_string()).join("status");
         let status = std::fs::read_to_string(status).unwrap();

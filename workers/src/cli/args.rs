@@ -20,6 +20,9 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7233";
 /// The variable of the Postgres store's URL, which holds a password.
 const POSTGRES: &str = "WINDLASS_POSTGRES_URL";
 
+/// The variable of the key to a server's API.
+const SERVER_KEY: &str = "WINDLASS_API_KEY";
+
 const DEFAULT_NAMESPACE: &str = "default";
 const DEFAULT_TASK_QUEUE: &str = "windlass";
 const DEFAULT_DATA_DIR: &str = ".windlass";
@@ -34,6 +37,14 @@ const API_KEY: &str = "WINDLASS_TEMPORAL_API_KEY";
 
 #[derive(Debug, Clone, Args)]
 pub struct Global {
+    /// Server whose API is used, instead of Temporal and the store; its key is in WINDLASS_API_KEY or --api-key-file
+    #[arg(long, global = true, env = "WINDLASS_SERVER", value_name = "URL", value_hint = ValueHint::Url, help_heading = SERVER)]
+    pub server: Option<String>,
+
+    /// File that holds the key to the server's API; or set WINDLASS_API_KEY
+    #[arg(long, global = true, env = "WINDLASS_API_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = SERVER)]
+    pub api_key_file: Option<PathBuf>,
+
     /// Temporal server [default: 127.0.0.1:7233]
     #[arg(long, global = true, env = "WINDLASS_TEMPORAL", value_name = "HOST:PORT", help_heading = SERVER)]
     pub temporal: Option<String>,
@@ -137,6 +148,12 @@ impl Global {
         secret("API key file", self.temporal_api_key_file.as_deref(), API_KEY)
     }
 
+    /// The key to the server's API.
+    pub(crate) fn server_key(&self) -> Result<SecretString, Failure> {
+        let key = secret("API key file", self.api_key_file.as_deref(), SERVER_KEY)?;
+        key.ok_or_else(|| usage("--server needs a key: set WINDLASS_API_KEY, or give --api-key-file"))
+    }
+
     /// Where the Postgres store is, if there is one.
     pub(crate) fn postgres(&self) -> Result<Option<postgres::Options>, Failure> {
         let url = secret("file of the Postgres URL", self.postgres_url_file.as_deref(), POSTGRES)?;
@@ -148,15 +165,22 @@ impl Global {
     /// Commands that reach what this one reaches. What comes from the environment is in the next command's, too.
     pub(crate) fn hint(&self) -> Hint {
         let data_dir = self.data_dir.to_string_lossy();
+        let server = self.server.as_deref().unwrap_or_default();
+        let key_file = self.api_key_file.as_deref().map(Path::to_string_lossy).unwrap_or_default();
         let options = [
-            ("--temporal", self.address(), DEFAULT_ADDRESS, "WINDLASS_TEMPORAL"),
+            ("--server", server, "", "WINDLASS_SERVER"),
+            ("--api-key-file", &key_file, "", "WINDLASS_API_KEY_FILE"),
+            ("--temporal", self.temporal.as_deref().unwrap_or_default(), "", "WINDLASS_TEMPORAL"),
             ("--namespace", &self.namespace, DEFAULT_NAMESPACE, "WINDLASS_NAMESPACE"),
             ("--task-queue", &self.task_queue, DEFAULT_TASK_QUEUE, "WINDLASS_TASK_QUEUE"),
             ("--data-dir", &data_dir, DEFAULT_DATA_DIR, "WINDLASS_DATA_DIR"),
             ("--workspace", self.workspace.as_str(), DEFAULT_WORKSPACE, "WINDLASS_WORKSPACE"),
         ];
-        let given = options.into_iter().filter(|(_, value, default, variable)| {
-            value != default && std::env::var(variable).ok().as_deref() != Some(*value)
+        // A server knows where its data is.
+        let over_api = ["--server", "--api-key-file", "--workspace"];
+        let given = options.into_iter().filter(|(option, value, default, variable)| {
+            let matters = self.server.is_none() || over_api.contains(option);
+            matters && value != default && std::env::var(variable).ok().as_deref() != Some(*value)
         });
         let program = std::env::args().next().unwrap_or_else(|| "windlass".to_owned());
         Hint::new(&program, given.map(|(option, value, _, _)| (option, value)))

@@ -46,14 +46,20 @@ pub(crate) async fn open_store(global: &Global, missing: Missing) -> Result<AnyS
     if let Some(options) = global.postgres()? {
         return Ok(AnyStore::Postgres(Arc::new(PostgresStore::connect(options).await?)));
     }
+    look_for_store(global, missing)?;
+    Ok(AnyStore::Sqlite(Arc::new(SqliteStore::open(Options::new(global.store_path()))?)))
+}
+
+/// Fails unless the data directory has a store, or may get one.
+pub(crate) fn look_for_store(global: &Global, missing: Missing) -> Result<(), Failure> {
     let path = global.store_path();
-    if missing == Missing::Refuse && !path.exists() {
-        return Err(failed(format!(
-            "there is no store at {}; start `windlass dev` or `windlass worker` first, or give its --data-dir",
-            path.display()
-        )));
+    if missing == Missing::Create || path.exists() {
+        return Ok(());
     }
-    Ok(AnyStore::Sqlite(Arc::new(SqliteStore::open(Options::new(path))?)))
+    Err(failed(format!(
+        "there is no store at {}; start `windlass dev` or `windlass worker` first, or give its --data-dir",
+        path.display()
+    )))
 }
 
 pub(crate) fn now() -> Timestamp {

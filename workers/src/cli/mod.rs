@@ -13,6 +13,7 @@ mod keys;
 pub mod logs;
 mod output;
 mod person;
+mod reach;
 mod runs;
 mod serve;
 mod start;
@@ -43,8 +44,8 @@ pub(crate) use self::{
     arg_required_else_help = true,
     after_help = "\
 Try it:
-  windlass dev                                      everything a demo needs, in one terminal
-  windlass run --agent demo 'Write a launch note'   in another
+  windlass dev         everything a demo needs, in one terminal
+  windlass run demo    in another
   windlass runs list
 
 Exit codes:

@@ -1,9 +1,10 @@
 //! `windlass run`: starts a run and follows it.
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::Args;
 use serde_json::json;
+use windlass_client::{RunSpec, Tools};
 use windlass_core::{
     agent::AgentDefinition,
     envelope::PolicyOverrides,
@@ -16,19 +17,34 @@ use super::{
     context::{Context, Missing},
     follow::{self, follow},
     person::Person,
+    reach::Reach,
     usage, values,
 };
 use crate::temporal::ensure_search_attributes;
 
+/// How long a server may be away.
+pub(super) const GIVE_UP_AFTER: &str = "10m";
+
+/// The agent that shows what a run can do, and what it is told unless somebody says something else.
+const DEMO: &str = "demo";
+const DEMO_PROMPT: &str = "Write a launch note";
+
 const EXAMPLES: &str = "\
 Examples:
-  windlass run --agent demo 'Write a launch note'
-  windlass run --agent examples/agents/echo.toml 'Hello' > answer.txt
+  windlass run demo
+  windlass run examples/agents/echo.toml 'Hello' > answer.txt
   windlass run --agent demo --session standup --label team=core 'And now?'
-  windlass run --agent demo --policy '{\"maxToolCalls\": 3}' --detach 'Go'
+  windlass run demo --policy '{\"maxToolCalls\": 3}' --detach 'Go'
+
+Where the run is started:
+  1. --server URL, with its key in WINDLASS_API_KEY or --api-key-file: on that server
+  2. --temporal HOST:PORT or a Postgres store: straight on that cluster, with the store of --data-dir or Postgres
+  3. otherwise on the `windlass dev` that serves --data-dir, if there is one
+  4. otherwise in this process, on --data-dir; what has not ended goes on with the next command or `windlass dev`
 
 While the run works, its text, its calls and its questions are shown on stderr as they come; at a terminal questions can be
-answered on the spot. The answer goes to stdout. Ctrl-C stops following: the run goes on.
+answered on the spot. The answer goes to stdout. Ctrl-C stops following: the run goes on. A server that goes away is waited
+for.
 
 Exit codes:
   0 the run completed   1 it failed   3 it was cancelled   4 it goes on, but is no longer followed";
@@ -36,12 +52,17 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// What to say to the agent
-    prompt: String,
+    /// Agent definition (a .toml or .json file), or the id of an agent the worker knows; with --agent, the prompt
+    #[arg(value_name = "AGENT")]
+    first: String,
 
-    /// Agent definition (a .toml or .json file), or the id of an agent the worker knows
+    /// What to say to the agent; the demo has something to say already
+    #[arg(value_name = "PROMPT", conflicts_with = "agent")]
+    second: Option<String>,
+
+    /// The agent; the only argument is then the prompt
     #[arg(long, value_name = "FILE|ID")]
-    agent: String,
+    agent: Option<String>,
 
     /// Conversation to continue; it is created on first use
     #[arg(long, value_name = "ID", value_parser = values::session)]
@@ -71,13 +92,79 @@ pub struct RunArgs {
     #[arg(long)]
     until_waiting: bool,
 
+    /// How long a server may be away before following it ends
+    #[arg(long, value_name = "SPAN", default_value = GIVE_UP_AFTER, value_parser = values::span)]
+    give_up_after: Duration,
+
     #[command(flatten)]
     person: Person,
 }
 
 pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Failure> {
-    let (agent_id, definition) = agent(&args.agent)?;
-    let context = Context::open(global, Missing::Create).await?;
+    let (named, prompt) = args.words()?;
+    let agent = agent(&named)?;
+    let reach = Reach::open(global, Missing::Create, &args.person.name(), args.give_up_after).await?;
+    let ended = run_on(&reach, args, agent, prompt).await;
+    reach.close().await?;
+    ended
+}
+
+/// The id of an agent, and what it is unless somebody else knows.
+type Agent = (AgentId, Option<AgentDefinition>);
+
+async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> Result<ExitCode, Failure> {
+    if args.detach && reach.is_here() {
+        let needed = "start `windlass dev`, or give --server or --temporal";
+        return Err(usage(format!("--detach needs somebody who goes on with the run: {needed}")));
+    }
+    let options = follow::Options { actor: args.person.name(), until_waiting: args.until_waiting };
+    let detach = args.detach;
+    let run = match reach {
+        Reach::Direct(context) => start(context, args, agent, prompt).await?,
+        Reach::Server(remote) => remote.client.start(&args.spec(agent, prompt), &Tools::new()).await?,
+    };
+    if detach {
+        reach.out().print(&json!({"runId": run}), || run.to_string())?;
+        reach.out().note(format!("follow it: {}", reach.hint().command(&format!("runs attach {run}"))));
+        return Ok(ExitCode::SUCCESS);
+    }
+    follow(reach, &run, &options).await
+}
+
+impl RunArgs {
+    /// The agent and what is said to it.
+    fn words(&self) -> Result<(String, String), Failure> {
+        match (&self.agent, &self.second) {
+            (Some(agent), _) => Ok((agent.clone(), self.first.clone())),
+            (None, Some(prompt)) => Ok((self.first.clone(), prompt.clone())),
+            (None, None) if self.first == DEMO => Ok((DEMO.to_owned(), DEMO_PROMPT.to_owned())),
+            (None, None) => Err(usage(format!("say something to {}: windlass run {} 'TEXT'", self.first, self.first))),
+        }
+    }
+
+    /// What a server is told.
+    fn spec(self, (agent_id, definition): Agent, prompt: String) -> RunSpec {
+        let mut spec = RunSpec::new(prompt);
+        match definition {
+            Some(definition) => spec.definition = Some(Box::new(definition)),
+            None => spec.agent.agent_id = Some(agent_id),
+        }
+        spec.agent.model_id = self.model;
+        spec.run_id = self.run_id;
+        spec.session_id = self.session;
+        spec.policy = self.policy;
+        spec.labels = self.labels.into_iter().collect();
+        spec
+    }
+}
+
+/// Starts a run straight on the cluster.
+async fn start(
+    context: &Context,
+    args: RunArgs,
+    (agent_id, definition): Agent,
+    prompt: String,
+) -> Result<RunId, Failure> {
     // Without them a run started before the first worker would be refused.
     ensure_search_attributes(context.ops.client()).await?;
     let start = StartRun {
@@ -85,34 +172,48 @@ pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Fail
         model_id: args.model,
         labels: args.labels.into_iter().collect(),
         policy: args.policy,
-        ..StartRun::of(agent_id, definition, args.prompt)
+        ..StartRun::of(agent_id, definition, prompt)
     };
     let start = StartRun { run_id: args.run_id.unwrap_or_else(|| start.run_id.clone()), ..start };
-    let run = context.ops.start(start).await?;
-    if args.detach {
-        context.out.print(&json!({"runId": run}), || run.to_string())?;
-        context.out.note(format!("follow it: {}", context.hint.command(&format!("runs attach {run}"))));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let options = follow::Options { actor: args.person.name(), until_waiting: args.until_waiting };
-    follow(&context, &run, &options).await
+    Ok(context.ops.start(start).await?)
 }
 
 /// A file's definition, or only an id for the worker to look up.
-fn agent(named: &str) -> Result<(AgentId, Option<AgentDefinition>), Failure> {
+fn agent(named: &str) -> Result<Agent, Failure> {
     let path = Path::new(named);
     let is_file = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
     if is_file || path.exists() {
         let definition = agents::read(path)?;
         return Ok((definition.id.clone(), Some(definition)));
     }
-    let id = AgentId::parse(named).map_err(|error| usage(format!("--agent: {error}, or the path of a definition")))?;
+    let id = AgentId::parse(named).map_err(|error| usage(format!("{error}, or the path of a definition")))?;
     Ok((id, None))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    #[test]
+    fn an_agent_comes_first_or_by_option() {
+        let words = |line: &[&str]| {
+            let line = Line::parse_from([&["run"], line].concat());
+            line.args.words().map_err(|failure| failure.to_string())
+        };
+        let pair = |agent: &str, prompt: &str| Ok((agent.to_owned(), prompt.to_owned()));
+        assert_eq!(words(&["demo"]), pair("demo", "Write a launch note"));
+        assert_eq!(words(&["demo", "Go"]), pair("demo", "Go"));
+        assert_eq!(words(&["--agent", "demo", "Go"]), pair("demo", "Go"));
+        assert_eq!(words(&["echo"]), Err("say something to echo: windlass run echo 'TEXT'".to_owned()));
+    }
 
     #[test]
     fn an_agent_is_a_file_or_an_id() {

@@ -25,7 +25,8 @@ fn global_options_stand_anywhere() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let cases = [
-        ("run hello", "--agent <FILE|ID>"),
+        ("run", "<AGENT>"),
+        ("run demo hello --agent demo", "cannot be used with"),
         ("run --agent a --run-id x,y hello", "run id \"x,y\" is not valid"),
         ("run --agent a --detach --until-waiting hello", "cannot be used with"),
         ("run --agent a --label team hello", "write a label as NAME=VALUE"),

@@ -70,7 +70,7 @@ pub struct WorkerCommand {
 }
 
 /// What a worker knows and may do.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct WorkerArgs {
     /// Agent definition, or directory of them; runs can then be started by agent id
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
@@ -199,6 +199,11 @@ impl Service {
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Connects to a server that is there.
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        Ok(self.try_to_reach().await?)
     }
 
     async fn try_to_reach(&self) -> Result<Client, Obstacle> {

@@ -4,8 +4,10 @@
 //! or restarted, runs go on where they were. Instead of the engine it can use a Temporal server that is there already,
 //! or supervise the Temporal CLI's dev server.
 
+mod address;
 mod binary;
 mod examples;
+mod here;
 mod home;
 mod key;
 mod process;
@@ -31,7 +33,9 @@ use windlass_api::auth::ApiKey;
 use windlass_core::agent::AgentDefinition;
 use windlass_sqlite::Durability;
 
+pub(crate) use self::{address::Address, here::Here};
 use self::{
+    address::Announced,
     home::Home,
     server::{Server, ServerOptions},
 };
@@ -201,7 +205,9 @@ async fn work(
         }
         let Some(mut client) = service.reach(shutdown).await? else { return Ok::<(), Failure>(()) };
         let (api, handle) = args.front.service(listener, client.clone(), (global, &args.worker), &service, None)?;
-        let banner = Arc::new(Banner::new(global, home, (history, handle.address, &key), &first));
+        let url = format!("http://{}", handle.address);
+        let _announced = Announced::write(home.directory(), &url, &key)?;
+        let banner = Arc::new(Banner::new(global, home, (history, url, &key), &first));
         let api = api.run(shutdown.clone());
         let worker = async {
             loop {
@@ -251,19 +257,23 @@ struct Banner {
 }
 
 impl Banner {
-    fn new(global: &Global, home: &Home, (history, api, key): (&History, SocketAddr, &ApiKey), agent: &str) -> Self {
+    fn new(global: &Global, home: &Home, (history, api, key): (&History, String, &ApiKey), agent: &str) -> Self {
         let ui_port = match history {
             History::Server(server) => Some(server.ui_port()),
             History::Engine(_) | History::Elsewhere => None,
         };
         Self {
-            api: format!("http://{api}"),
+            api,
             key: key.clone(),
             workspace: global.workspace.to_string(),
             address: global.address().to_owned(),
             ui: ui_port.map(|port| format!("http://127.0.0.1:{port}")),
             data_dir: home.directory().to_owned(),
-            next: global.hint().command(&format!("run --agent {agent} 'Write a launch note'")),
+            // The command finds this server by its data directory.
+            next: Global { temporal: None, ..global.clone() }.hint().command(&match agent {
+                "demo" => "run demo".to_owned(),
+                agent => format!("run {agent} 'Write a launch note'"),
+            }),
             // Whoever wants logs as JSON wants this as JSON, too.
             out: Output::new(global.json || global.json_logs),
             printed: AtomicBool::new(false),
@@ -279,15 +289,8 @@ impl Banner {
             "api": api, "apiKey": key.reveal(), "workspace": workspace, "address": address, "ui": ui, "dataDir": data_dir,
             "try": next,
         });
-        let text = || {
-            let ui = ui.as_ref().map(|ui| format!(", UI at {ui}")).unwrap_or_default();
-            format!(
-                "API       {api}, workspace {workspace}, documentation at {api}/docs\nKey       {}\nTry       {next}\n\n\
-                 Temporal  {address}{ui}\nData      {}",
-                key.reveal(),
-                data_dir.display()
-            )
-        };
+        tracing::info!(temporal = address, ui, data = %data_dir.display(), workspace, "serving");
+        let text = || format!("API  {api}\nKey  {}\nTry  {next}", key.reveal());
         // The document is built from strings; it always serialises.
         let _ = out.print(&document, text);
     }

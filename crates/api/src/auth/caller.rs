@@ -37,9 +37,15 @@ impl Caller {
         if scope.is_in(&self.scopes) { Ok(()) } else { Err(ApiError::scope(scope.as_str())) }
     }
 
-    /// Who answers or steers a run, for its log.
-    pub(crate) fn actor(&self) -> String {
-        format!("{} ({})", self.key_name, self.key_id)
+    /// Who answers or steers a run, for its log: the key, and whoever its holder says is behind it.
+    pub(crate) fn actor(&self, named: Option<&str>) -> Result<String> {
+        const MAX_NAME: usize = 100;
+        let name = named.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(&self.key_name);
+        if name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+            let message = format!("actor: must be a name of at most {MAX_NAME} characters on one line");
+            return Err(ApiError::invalid(message).with("field", "actor"));
+        }
+        Ok(format!("{name} ({})", self.key_id))
     }
 }
 

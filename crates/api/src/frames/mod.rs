@@ -18,7 +18,7 @@ use windlass_core::{
     ids::ToolName,
 };
 
-pub use self::sse::{Frame, keep_alive};
+pub use self::sse::{Frame, entry, keep_alive};
 use crate::models::model_ref;
 
 /// What a stream knows about its run beside the log.

@@ -1,6 +1,7 @@
 //! A frame on the wire.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use windlass_core::event::Event;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,11 +29,20 @@ impl Frame {
     }
 
     pub fn sse(&self) -> String {
-        // A type of a newer build is a word; whatever it is, it must not end the line.
-        let kind = self.kind.replace(['\r', '\n'], " ");
-        // JSON escapes line breaks, so the payload is always one line.
-        format!("id: {}\nevent: {kind}\ndata: {}\n\n", self.seq, self.json())
+        block(self.seq, &self.kind, &self.json())
     }
+}
+
+/// An entry of the log as it is.
+pub fn entry(event: &Event) -> String {
+    block(event.seq, &event.kind, &json!(event))
+}
+
+fn block(seq: u64, kind: &str, payload: &Value) -> String {
+    // A type of a newer build is a word; whatever it is, it must not end the line.
+    let kind = kind.replace(['\r', '\n'], " ");
+    // JSON escapes line breaks, so the payload is always one line.
+    format!("id: {seq}\nevent: {kind}\ndata: {payload}\n\n")
 }
 
 /// A comment: clients do not see it, connections stay open.

@@ -40,6 +40,16 @@ described! {
         budgets: Option<RunBudgets>,
         /// At most 16 entries.
         metadata: Option<BTreeMap<String, String>>,
+        /// A whole agent definition, instead of `agentId`; not for keys that are bound to agents.
+        definition: Option<Value>,
+        /// The run's id; a second start with the same one is refused with `run_exists`.
+        run_id: Option<String>,
+        /// The conversation to continue; it is created on first use.
+        session_id: Option<String>,
+        /// Limits of this run; not for keys that are bound to agents.
+        policy: Option<Value>,
+        /// Labels of the run's workflow.
+        labels: Option<BTreeMap<String, String>>,
     }
 
     /// What the runs of a session have in common.
@@ -104,17 +114,23 @@ described! {
 #[serde(default)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
+    /// Who acts, for the run's log.
+    pub(crate) actor: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default)]
 pub(crate) struct ResumeBody {
     pub(crate) notes: String,
+    /// Who acts, for the run's log.
+    pub(crate) actor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct SteerBody {
     pub(crate) text: String,
+    /// Who acts, for the run's log.
+    pub(crate) actor: Option<String>,
 }
 
 /// `answer` for a question, `results` for calls that somebody outside executes.
@@ -125,6 +141,8 @@ pub(crate) struct AnswerRequest {
     pub(crate) answer: Option<String>,
     /// Each with `toolCallId` and `result` or `error`.
     pub(crate) results: Option<Vec<Value>>,
+    /// Who answers, for the run's log.
+    pub(crate) actor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -134,4 +152,6 @@ pub(crate) struct ConfirmationRequest {
     pub(crate) approved: bool,
     /// Of the arguments that were shown; an approval needs it.
     pub(crate) digest: Option<String>,
+    /// Who decides, for the run's log.
+    pub(crate) actor: Option<String>,
 }

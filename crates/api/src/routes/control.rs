@@ -22,6 +22,7 @@ use crate::{
     auth::Caller,
     body::JsonBody,
     error::{ApiError, Result},
+    log,
     openapi::bodies::{AnswerRequest, ConfirmationRequest, PauseBody, ResumeBody, SteerBody},
 };
 
@@ -78,9 +79,10 @@ pub(crate) async fn pause(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Done>> {
-    let PauseBody { reason } = read(body)?;
+    let PauseBody { reason, actor } = read(body)?;
+    let requested_by = caller.actor(actor.as_deref())?;
     let run = open_run(&app, &caller, &id).await?;
-    let request = PauseRequest { reason, requested_by: caller.actor(), ..PauseRequest::default() };
+    let request = PauseRequest { reason, requested_by, ..PauseRequest::default() };
     app.ops_for(&caller).pause(&run, &request).await?;
     Ok(Json(Done { ok: true }))
 }
@@ -93,9 +95,10 @@ pub(crate) async fn resume(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Done>> {
-    let ResumeBody { notes } = read(body)?;
+    let ResumeBody { notes, actor } = read(body)?;
+    let requested_by = caller.actor(actor.as_deref())?;
     let run = open_run(&app, &caller, &id).await?;
-    let request = ResumeRequest { notes, requested_by: caller.actor(), ..ResumeRequest::default() };
+    let request = ResumeRequest { notes, requested_by, ..ResumeRequest::default() };
     app.ops_for(&caller).resume(&run, &request).await?;
     Ok(Json(Done { ok: true }))
 }
@@ -108,12 +111,13 @@ pub(crate) async fn steer(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Done>> {
-    let SteerBody { text } = read(body)?;
+    let SteerBody { text, actor } = read(body)?;
+    let requested_by = caller.actor(actor.as_deref())?;
     if text.trim().is_empty() {
         return Err(ApiError::invalid("text: is required, say something").with("field", "text"));
     }
     let run = open_run(&app, &caller, &id).await?;
-    let request = SteerRequest { text, requested_by: caller.actor(), ..SteerRequest::default() };
+    let request = SteerRequest { text, requested_by, ..SteerRequest::default() };
     app.ops_for(&caller).steer(&run, &request).await?;
     Ok(Json(Done { ok: true }))
 }
@@ -136,9 +140,8 @@ pub(crate) async fn awaits(
         return Ok(Json(Awaits { awaits: Vec::new() }));
     }
     let mut awaits = app.ops_for(&caller).awaits(&row.id).await?;
-    // Whoever answers must see the arguments, also those that were too large to travel.
-    for call in awaits.iter_mut().flat_map(|item| &mut item.calls).filter(|call| call.args.is_none()) {
-        call.args = app.store().blob(&call.digest).await?;
+    for item in &mut awaits {
+        log::complete(app.store(), item).await?;
     }
     Ok(Json(Awaits { awaits: awaits.into_iter().map(|item| json!(item)).collect() }))
 }
@@ -151,13 +154,13 @@ pub(crate) async fn answer(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Reply>> {
-    let AnswerRequest { await_id, answer, results } = read(body)?;
+    let AnswerRequest { await_id, answer, results, actor } = read(body)?;
     let body = match (answer, results) {
         (Some(answer), None) => AnswerBody::Clarification { answer },
         (None, Some(results)) => AnswerBody::ToolResults { results: read(Value::Array(results))? },
         _ => return Err(ApiError::invalid("answer: send either answer or results").with("field", "answer")),
     };
-    reply(&app, &caller, &id, await_id, body).await
+    reply(&app, &caller, &id, (await_id, actor), body).await
 }
 
 /// Approves or denies the exact arguments that were shown.
@@ -168,9 +171,9 @@ pub(crate) async fn confirm(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Reply>> {
-    let ConfirmationRequest { await_id, approved, digest } = read(body)?;
+    let ConfirmationRequest { await_id, approved, digest, actor } = read(body)?;
     let digest = digest.map(|digest| read(Value::String(digest))).transpose()?;
-    reply(&app, &caller, &id, await_id, AnswerBody::Confirmation { approved, digest }).await
+    reply(&app, &caller, &id, (await_id, actor), AnswerBody::Confirmation { approved, digest }).await
 }
 
 /// What the run said to an answer.
@@ -181,9 +184,16 @@ pub(crate) struct Reply {
     message: String,
 }
 
-async fn reply(app: &App, caller: &Caller, id: &str, await_id: String, body: AnswerBody) -> Result<Json<Reply>> {
+async fn reply(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    (await_id, actor): (String, Option<String>),
+    body: AnswerBody,
+) -> Result<Json<Reply>> {
+    let actor = caller.actor(actor.as_deref())?;
     let run = open_run(app, caller, id).await?;
-    let answer = Answer::new(await_id.as_str().into(), caller.actor(), body);
+    let answer = Answer::new(await_id.as_str().into(), actor, body);
     let AnswerReply { status, message, .. } = app.ops_for(caller).answer(&run, &answer).await?;
     match status {
         AnswerStatus::Accepted | AnswerStatus::Duplicate => Ok(Json(Reply { status: json!(status), message })),

@@ -6,10 +6,16 @@ use windlass_core::{
     envelope::Extra,
     ids::{RunId, SessionId},
 };
-use windlass_ops::StartRun;
+use windlass_ops::{OpsError, StartRun};
 use windlass_store::ReservedRun;
 
-use crate::{app::App, auth::Caller, error::Result, routes::PREFIX, spec::Accepted};
+use crate::{
+    app::App,
+    auth::Caller,
+    error::{ApiError, Result},
+    routes::PREFIX,
+    spec::{Accepted, SpecError, Start},
+};
 
 /// A run that was taken.
 #[derive(Debug, Serialize, ToSchema)]
@@ -28,14 +34,26 @@ pub(super) async fn launch(
     accepted: Accepted,
     session: Option<SessionId>,
 ) -> Result<Taken> {
-    let Accepted { spec, kept, conversation } = accepted;
+    let Accepted { spec, kept, conversation, start: Start { run_id, session_id, policy, labels } } = accepted;
+    let session = session.or(session_id);
+    // Limits are part of an agent; whoever may not choose the agent may not choose them.
+    if policy.is_some() && caller.agents.is_some() {
+        return Err(SpecError::AgentRequired.into());
+    }
     let definition = spec.resolve(&conversation.system, app.around(caller))?;
     let asked = conversation.messages.last().map(|message| message.plain_text()).unwrap_or_default();
     let mut start = StartRun::new(definition, "");
     start.messages = conversation.messages;
     start.session_id = session.clone();
-    let run = start.run_id.clone();
+    (start.policy, start.labels) = (policy, labels);
     let store = app.store();
+    if let Some(run) = run_id {
+        if store.run(&run).await?.is_some() {
+            return Err(ApiError::run_exists());
+        }
+        start.run_id = run;
+    }
+    let run = start.run_id.clone();
     let reserved = ReservedRun {
         id: run.clone(),
         workspace: caller.workspace.clone(),
@@ -50,8 +68,10 @@ pub(super) async fn launch(
     start.metadata = spec.metadata.into_iter().map(|(key, value)| (key, value.into())).collect::<Extra>();
     store.reserve_run(reserved).await?;
     if let Err(error) = app.ops_for(caller).start(start).await {
-        // Nobody has heard of the run yet.
-        if let Err(left) = store.withdraw_run(&run).await {
+        // Nobody has heard of the run yet, unless somebody else has just started it.
+        if !matches!(error, OpsError::AlreadyExists { .. })
+            && let Err(left) = store.withdraw_run(&run).await
+        {
             tracing::warn!(%run, error = %left, "a run that could not be started stays queued");
         }
         return Err(error.into());

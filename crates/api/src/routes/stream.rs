@@ -26,7 +26,7 @@ use crate::{
     auth::Caller,
     error::Result,
     frames,
-    log::{Log, Page},
+    log::{Form, Log, Page},
     query::{Query, invalid},
     tails::{Following, Heard},
 };
@@ -49,6 +49,7 @@ pub(crate) struct StreamEvent {
     params(
         ("lastSeq" = Option<u64>, Query, description = "the last event that was seen"),
         ("Last-Event-ID" = Option<u64>, Header, description = "the same"),
+        ("format" = Option<String>, Query, description = "`log` for the entries of the log as they are, with `at`, `key` and `data`; awaits come with all arguments"),
     ),
     responses((status = 200, description = "server-sent events until the run's terminal event", content_type = "text/event-stream", body = StreamEvent))
 )]
@@ -61,8 +62,9 @@ pub(crate) async fn open(
 ) -> Result<Response> {
     let row = find(&app, &caller, &id).await?;
     let after = position(&uri, &headers)?;
+    let form = form(&uri)?;
     let ended = row.closed_at.is_some() && after >= row.last_seq;
-    let log = Arc::new(Log::new(Arc::clone(app.ops.store()), row.id));
+    let log = Arc::new(Log::new(Arc::clone(app.ops.store()), row.id, form));
     let mut reader = Reader { app, log, tail: None, after, live: false, ended };
     if row.closed_at.is_none() {
         reader.follow(row.last_seq);
@@ -88,6 +90,14 @@ fn position(uri: &Uri, headers: &HeaderMap) -> Result<u64> {
     match said.filter(|said| !said.is_empty()) {
         None => Ok(0),
         Some(said) => said.parse().map_err(|_| invalid("Last-Event-ID", "must be the seq of an event")),
+    }
+}
+
+fn form(uri: &Uri) -> Result<Form> {
+    match Query::of(uri).get("format") {
+        None => Ok(Form::Frames),
+        Some("log") => Ok(Form::Entries),
+        Some(_) => Err(invalid("format", "must be log, or left out")),
     }
 }
 
@@ -153,7 +163,7 @@ impl Reader {
 
     /// Follows the run, whose log reaches at least to `known`; then the log has to be read once more.
     fn follow(&mut self, known: u64) {
-        let following = self.app.tails.follow(&self.log.store, &self.log.run, known);
+        let following = self.app.tails.follow(&self.log, known);
         self.log = Arc::clone(&following.log);
         (self.tail, self.live) = (Some(following), false);
     }

@@ -53,7 +53,7 @@ pub(crate) async fn take(
         return Err(ended(row.status));
     }
     let provided = provided(&app, result).await?;
-    let answer = CallAnswer::new(caller.actor(), provided);
+    let answer = CallAnswer::new(caller.actor(None)?, provided);
     let reply = match app.ops_for(&caller).tool_result(&row.id, &answer).await {
         Ok(reply) => reply,
         // It was there a moment ago, so it has just ended, or has not begun.

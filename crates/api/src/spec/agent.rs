@@ -1,6 +1,10 @@
 //! The part of a body that says what the agent is: the same for runs, sessions and, as overrides, messages.
 
-use windlass_core::{agent::OutputSchema, envelope::GuardOverrides, ids::AgentId};
+use windlass_core::{
+    agent::{AgentDefinition, OutputSchema},
+    envelope::GuardOverrides,
+    ids::AgentId,
+};
 
 use super::{
     Invalid,
@@ -9,6 +13,7 @@ use super::{
     metadata::{self, Metadata},
     settings,
     tools::{self, ToolRef},
+    whole,
 };
 
 /// An agent as a caller describes it. Absent leaves the choice to the server or, for an override, to the session.
@@ -16,6 +21,8 @@ use super::{
 pub struct Spec {
     pub name: Option<String>,
     pub agent_id: Option<AgentId>,
+    /// The whole agent, instead of one that the server knows.
+    pub definition: Option<Box<AgentDefinition>>,
     pub system_prompt: Option<String>,
     pub model_id: Option<String>,
     pub reasoning_level: Option<u8>,
@@ -36,6 +43,7 @@ impl Spec {
         Ok(Self {
             name: said("name")?,
             agent_id,
+            definition: whole::definition(fields)?,
             system_prompt: said("systemPrompt")?,
             model_id: said("modelId")?,
             reasoning_level: settings::reasoning_level(fields)?,
@@ -50,7 +58,7 @@ impl Spec {
     /// An agent needs something to go by.
     pub(super) fn check_purpose(&self, system: &[String]) -> Result<(), Invalid> {
         let told = system.iter().any(|text| !text.trim().is_empty());
-        if self.agent_id.is_some() || self.system_prompt.is_some() || told {
+        if self.agent_id.is_some() || self.definition.is_some() || self.system_prompt.is_some() || told {
             return Ok(());
         }
         Err(Invalid::new("systemPrompt", "is required, unless agentId or a system message is sent"))

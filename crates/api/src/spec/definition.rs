@@ -10,6 +10,7 @@ use super::{
     Invalid, Spec,
     guards::MAX_TOOL_TURNS,
     tools::{self, Toolbox},
+    whole,
 };
 use crate::models::Catalogue;
 
@@ -83,8 +84,12 @@ impl Spec {
         Ok(definition)
     }
 
-    /// The agent the spec names.
-    fn stored<'a>(&self, around: Surroundings<'a>) -> Result<Option<&'a AgentDefinition>, SpecError> {
+    /// The agent the spec names, or brings along.
+    fn stored<'a>(&'a self, around: Surroundings<'a>) -> Result<Option<&'a AgentDefinition>, SpecError> {
+        if let (Some(definition), None) = (&self.definition, around.allowed_agents) {
+            whole::check_models(definition, "definition", around.models)?;
+            return Ok(Some(definition));
+        }
         let Some(id) = &self.agent_id else {
             return if around.allowed_agents.is_some() { Err(SpecError::AgentRequired) } else { Ok(None) };
         };

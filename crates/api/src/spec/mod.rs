@@ -16,6 +16,7 @@ mod session;
 mod settings;
 mod tool_result;
 mod tools;
+mod whole;
 
 pub use self::{
     agent::Spec,
@@ -27,6 +28,7 @@ pub use self::{
     session::{Accepted, effective, parse_run, parse_session},
     tool_result::{Outcome, ToolResult},
     tools::Toolbox,
+    whole::Start,
 };
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::{Conversation, Invalid, Spec, fields::Fields, metadata};
+use super::{Conversation, Invalid, Spec, Start, fields::Fields, metadata};
 
 /// What a message may change for its own run. Everything else is the session's.
 const OVERRIDES: [&str; 7] =
     ["tools", "reasoningLevel", "outputSchema", "loopDetection", "toolBudgets", "supervisor", "plan"];
 
 /// Keys that belong to one run and never to a session.
-const OF_A_RUN: [&str; 2] = ["prompt", "messages"];
+const OF_A_RUN: [&str; 6] = ["prompt", "messages", "runId", "sessionId", "policy", "labels"];
 
 /// What one run is asked to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,7 @@ pub struct Accepted {
     /// The spec as it was sent, without what was said.
     pub kept: Value,
     pub conversation: Conversation,
+    pub start: Start,
 }
 
 /// The body of `POST /agent-runs`.
@@ -26,7 +27,7 @@ pub fn parse_run(body: &Value) -> Result<Accepted, Invalid> {
     let spec = Spec::parse(&fields)?;
     let conversation = Conversation::parse(&fields)?;
     spec.check_purpose(&conversation.system)?;
-    Ok(Accepted { spec, kept: kept(&fields), conversation })
+    Ok(Accepted { spec, kept: kept(&fields), conversation, start: Start::parse(&fields)? })
 }
 
 /// The body of `POST /agent-sessions`, and what to keep of it.
@@ -54,5 +55,5 @@ pub fn effective(session: &Value, message: &Value) -> Result<Accepted, Invalid> 
     let merged = Value::Object(merged);
     let mut spec = Spec::parse(&Fields::of_body(&merged)?)?;
     spec.metadata = metadata::merge(&spec.metadata, metadata::parse(&said, "metadata")?)?;
-    Ok(Accepted { spec, kept: merged, conversation: Conversation::parse(&said)? })
+    Ok(Accepted { spec, kept: merged, conversation: Conversation::parse(&said)?, start: Start::default() })
 }

@@ -365,7 +365,7 @@ mod demos {
                     "So it is for: the team. I will keep that as a note, if you approve it."
                 ),
                 step("reviewer", 0, "tool_use", "A second pair of eyes cannot hurt."),
-                step("", 0, "end_turn", "Done. This is what the steps gave: a|b"),
+                step("", 0, "end_turn", "Done: the note is kept, and a second agent has read it. It said: b"),
             ]
         );
         assert_eq!(model.names().collect::<Vec<_>>(), ["demo", "echo", "reviewer", "tools"]);

@@ -5,6 +5,8 @@
 mod logs;
 mod prompt;
 mod screen;
+mod server;
+mod source;
 mod view;
 
 use std::{
@@ -15,18 +17,20 @@ use std::{
 
 use serde::Serialize;
 use serde_json::json;
+use windlass_client::Lost;
 use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
 };
-use windlass_ops::{RunEnd, RunOps};
+use windlass_ops::RunEnd;
 
 use self::{
-    logs::{Logs, Told},
+    logs::Told,
     prompt::{Keyboard, Prompter, Typed},
+    source::{News, Source},
     view::View,
 };
-use super::{Failure, Stop, context::Context, exit};
+use super::{Failure, Stop, exit, reach::Reach};
 use crate::temporal::pollers;
 
 /// After this long without a sign of life somebody should look for a worker.
@@ -56,15 +60,17 @@ enum Ending {
 }
 
 /// Shows a run until it ends. The answer is data and goes to stdout, unless it has just been shown to the same person.
-pub(crate) async fn follow(context: &Context, run: &RunId, options: &Options) -> Result<ExitCode, Failure> {
-    let json = context.out.json;
+pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Result<ExitCode, Failure> {
+    let (out, hint) = (reach.out(), reach.hint());
+    let json = out.json;
     let mut follower = Follower {
-        context,
+        reach,
         run,
         options,
         // JSON is for programs, and they do not type.
-        view: (!json).then(|| View::new(run, context.hint.clone(), Prompter::at_terminal(&options.actor))),
+        view: (!json).then(|| View::new(run, hint.clone(), Prompter::at_terminal(&options.actor))),
         waits: 0,
+        away: false,
     };
     let ending = follower.until_its_end().await;
     if let Some(view) = &mut follower.view {
@@ -74,17 +80,18 @@ pub(crate) async fn follow(context: &Context, run: &RunId, options: &Options) ->
         Ending::Completed { text } => {
             let shown = io::stdout().is_terminal() && io::stderr().is_terminal();
             if !json && !shown {
-                context.out.line(text);
+                out.line(text);
             }
             ExitCode::SUCCESS
         }
         Ending::Failed => ExitCode::from(exit::FAILED),
         Ending::Cancelled => ExitCode::from(exit::CANCELLED),
         Ending::Left => {
-            context.out.note(format!(
-                "{run} goes on without you\n  follow it:  {}\n  cancel it:  {}",
-                context.hint.command(&format!("runs attach {run}")),
-                context.hint.command(&format!("runs cancel {run}")),
+            let goes_on = if reach.is_here() { "waits for you to come back" } else { "goes on without you" };
+            out.note(format!(
+                "{run} {goes_on}\n  follow it:  {}\n  cancel it:  {}",
+                hint.command(&format!("runs attach {run}")),
+                hint.command(&format!("runs cancel {run}")),
             ));
             ExitCode::from(exit::DETACHED)
         }
@@ -92,12 +99,14 @@ pub(crate) async fn follow(context: &Context, run: &RunId, options: &Options) ->
 }
 
 struct Follower<'a> {
-    context: &'a Context,
+    reach: &'a Reach,
     run: &'a RunId,
     options: &'a Options,
     view: Option<View>,
     /// How many awaits are open.
     waits: usize,
+    /// Whether the server is away, and that was said.
+    away: bool,
 }
 
 /// What woke the follower.
@@ -113,15 +122,25 @@ impl Follower<'_> {
     async fn until_its_end(&mut self) -> Result<Ending, Failure> {
         let mut stop = Stop::listen()?;
         let mut keyboard = Keyboard::new();
-        let mut logs = Logs::of(self.context.store().clone(), self.run.clone(), 0);
-        let mut end = std::pin::pin!(end_of(&self.context.ops, self.run));
+        let mut source = Source::of(self.reach, self.run);
+        let mut end = std::pin::pin!(end_of(self.reach, self.run));
         let mut silence = std::pin::pin!(tokio::time::sleep(PATIENCE));
         let (mut heard, mut silent, mut ended) = (false, false, None);
         loop {
-            for told in logs.news().await? {
+            for news in source.news().await? {
                 heard = true;
-                if let Some(ending) = self.tell(told).await? {
-                    return Ok(ending);
+                match news {
+                    News::Told(told) => {
+                        if let Some(ending) = self.tell(told).await? {
+                            return Ok(ending);
+                        }
+                    }
+                    News::Gone(lost) => self.server_gone(&lost)?,
+                    News::Back => self.server_back(),
+                    News::GaveUp(why) => {
+                        self.reach.out().note(why);
+                        return Ok(Ending::Left);
+                    }
                 }
             }
             if let Some(end) = ended.take() {
@@ -132,7 +151,7 @@ impl Follower<'_> {
             }
             let asking = self.view.as_mut().is_some_and(View::ask);
             let wake = tokio::select! {
-                () = logs.changed() => Wake::News,
+                () = source.changed() => Wake::News,
                 end = &mut end => Wake::Ended(end),
                 () = stop.asked() => Wake::Leave,
                 () = &mut silence, if !heard && !silent => Wake::Silence,
@@ -158,16 +177,19 @@ impl Follower<'_> {
         match &body {
             Ok(EventBody::AwaitOpened { item }) => {
                 self.waits += 1;
-                let mut item = item.clone();
-                self.context.complete(&mut item).await?;
-                event.data = EventBody::AwaitOpened { item }.split()?.1;
+                // A server sends them complete.
+                if let Reach::Direct(context) = self.reach {
+                    let mut item = item.clone();
+                    context.complete(&mut item).await?;
+                    event.data = EventBody::AwaitOpened { item }.split()?.1;
+                }
             }
             Ok(EventBody::AwaitClosed { .. }) => self.waits = self.waits.saturating_sub(1),
             _ => {}
         }
         match &mut self.view {
             Some(view) => view.tell(&run, depth, &event),
-            None => self.context.out.document(&JsonEvent { run_id: &run, event: &event })?,
+            None => self.reach.out().document(&JsonEvent { run_id: &run, event: &event })?,
         }
         if depth > 0 {
             return Ok(None);
@@ -191,21 +213,43 @@ impl Follower<'_> {
                     _ => "",
                 };
                 let data = json!({"code": code, "error": message});
-                self.context.out.document(&json!({"runId": self.run, "type": "error", "data": data}))?;
+                self.reach.out().document(&json!({"runId": self.run, "type": "error", "data": data}))?;
             }
         }
         Ok(if end == Some(RunEnd::Cancelled) { Ending::Cancelled } else { Ending::Failed })
     }
 
+    /// Said once, however often it is tried again.
+    fn server_gone(&mut self, lost: &Lost) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.away, true) {
+            return Ok(());
+        }
+        match &mut self.view {
+            Some(view) => view.server_gone(),
+            None => {
+                let data = json!({"reason": lost.reason});
+                self.reach.out().document(&json!({"runId": self.run, "type": "server_gone", "data": data}))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn server_back(&mut self) {
+        self.away = false;
+        if let Some(view) = &mut self.view {
+            view.server_back();
+        }
+    }
+
     async fn look_for_worker(&mut self) {
-        let Some(view) = &mut self.view else { return };
-        let ops = &self.context.ops;
+        let (Some(view), Reach::Direct(context)) = (&mut self.view, self.reach) else { return };
+        let ops = &context.ops;
         let found = pollers(ops.client(), ops.task_queue()).await;
         if found.is_ok_and(|found| found.workflows.is_empty()) {
             view.note(&format!(
                 "no worker polls task queue {}; the run starts when one does: {}",
                 ops.task_queue(),
-                self.context.hint.command("worker")
+                context.hint.command("worker")
             ));
         }
     }
@@ -213,7 +257,7 @@ impl Follower<'_> {
     async fn typed(&mut self, line: &str) -> Result<(), Failure> {
         let Some(view) = &mut self.view else { return Ok(()) };
         let Typed::Send(run, answer) = view.typed(line) else { return Ok(()) };
-        match super::runs::send(self.context, &run, &answer).await {
+        match self.reach.send(&run, &answer).await {
             Ok(reply) => view.replied(&run, &answer.await_id, &reply),
             // The question stays open; it will be put again.
             Err(failure) => view.note(&failure.to_string()),
@@ -222,10 +266,12 @@ impl Follower<'_> {
     }
 }
 
-/// How the run ended, as the server says; `None` for a good end. A server that is away is waited for.
-async fn end_of(ops: &RunOps, run: &RunId) -> Option<RunEnd> {
+/// How the run ended, as Temporal says; `None` for a good end. A server that is away is waited for. Over the API the log
+/// says it.
+async fn end_of(reach: &Reach, run: &RunId) -> Option<RunEnd> {
+    let Reach::Direct(context) = reach else { return std::future::pending().await };
     loop {
-        match ops.result(run).await {
+        match context.ops.result(run).await {
             Err(RunEnd::Unknown { message }) => {
                 tracing::debug!(message, "the server did not say how the run ended");
                 tokio::time::sleep(RETRY).await;

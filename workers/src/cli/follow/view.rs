@@ -79,6 +79,16 @@ impl View {
         }
     }
 
+    pub(super) fn server_gone(&mut self) {
+        self.note("server gone, waiting for it…");
+        self.screen.doing("waiting for the server".to_owned());
+    }
+
+    pub(super) fn server_back(&mut self) {
+        let doing = self.views.get(&self.root).map_or_else(|| "starting".to_owned(), EventView::doing);
+        self.screen.doing(doing);
+    }
+
     pub(super) fn note(&mut self, text: &str) {
         let line = self.screen.paint().attention(&format!("! {}", one_line(text, 1000)));
         self.screen.line(&line);

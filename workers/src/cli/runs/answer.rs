@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::{
-    awaits::AwaitKind,
+    awaits::{AwaitKind, AwaitView},
     canonical::{self, Digest},
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     ids::{AwaitId, CallId, RunId},
@@ -18,7 +18,7 @@ use windlass_ops::OpsError;
 
 use super::RunArg;
 use crate::{
-    cli::{Failure, context::Context, exit, failed, person::Person, refused, usage, values},
+    cli::{Failure, context::Context, exit, failed, person::Person, reach::Reach, refused, usage, values},
     render::await_lines,
 };
 
@@ -26,7 +26,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
-struct AwaitArgs {
+pub(super) struct AwaitArgs {
     #[command(flatten)]
     run: RunArg,
 
@@ -36,10 +36,10 @@ struct AwaitArgs {
 
     /// Send a durable signal: it needs no worker and gets no reply; the run's log says what became of it
     #[arg(long)]
-    signal: bool,
+    pub(super) signal: bool,
 
     #[command(flatten)]
-    person: Person,
+    pub(super) person: Person,
 }
 
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ An await for calls needs one result or error for each of them. The run replies a
 nothing and ends with exit code 5.")]
 pub struct AnswerArgs {
     #[command(flatten)]
-    to: AwaitArgs,
+    pub(super) to: AwaitArgs,
 
     /// Answer to a question
     #[arg(required_unless_present_any = ["results", "errors"], conflicts_with_all = ["results", "errors"])]
@@ -78,7 +78,7 @@ The call, its arguments and their digest are shown first. The approval is bound 
 other arguments, it refuses. Where nobody can be asked, --yes or --digest says that you have seen them.")]
 pub struct ApproveArgs {
     #[command(flatten)]
-    to: AwaitArgs,
+    pub(super) to: AwaitArgs,
 
     /// Digest of the arguments you have seen, instead of those shown now
     #[arg(long, value_parser = values::digest)]
@@ -92,21 +92,21 @@ pub struct ApproveArgs {
 #[derive(Debug, Args)]
 pub struct DenyArgs {
     #[command(flatten)]
-    to: AwaitArgs,
+    pub(super) to: AwaitArgs,
 }
 
-pub(super) async fn answer(context: &Context, args: AnswerArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, Failure> {
     let body = match args.text {
         Some(answer) => AnswerBody::Clarification { answer },
-        None => AnswerBody::ToolResults { results: provided(context, args.results, args.errors).await? },
+        None => AnswerBody::ToolResults { results: provided(reach, args.results, args.errors).await? },
     };
     let actor = args.to.person.name();
-    deliver(context, args.to, actor, body).await
+    deliver(reach, args.to, actor, body).await
 }
 
-/// Results too large to travel go through the store.
+/// Results too large to travel go through the store; a server sees to that itself.
 async fn provided(
-    context: &Context,
+    reach: &Reach,
     results: Vec<(CallId, Value)>,
     errors: Vec<(CallId, String)>,
 ) -> Result<Vec<ProvidedToolResult>, Failure> {
@@ -122,10 +122,11 @@ async fn provided(
     let mut provided = Vec::new();
     for (call, value) in results {
         let travels = canonical::to_bytes(&value).len() as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
-        provided.push(if travels {
-            ProvidedToolResult { result: Some(value), ..empty(call) }
-        } else {
-            ProvidedToolResult { result_ref: Some(context.store().put_blob(value).await?), ..empty(call) }
+        provided.push(match reach {
+            Reach::Direct(context) if !travels => {
+                ProvidedToolResult { result_ref: Some(context.store().put_blob(value).await?), ..empty(call) }
+            }
+            _ => ProvidedToolResult { result: Some(value), ..empty(call) },
         });
     }
     for (call, message) in errors {
@@ -135,13 +136,12 @@ async fn provided(
     Ok(provided)
 }
 
-pub(super) async fn approve(context: &Context, args: ApproveArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode, Failure> {
     let ApproveArgs { to, digest, yes } = args;
     let actor = to.person.required()?;
-    context.row(&to.run.run).await?;
-    let item = context.opened(&to.run.run, &to.await_id).await?.filter(|item| item.kind == AwaitKind::Confirmation);
-    for line in item.iter().flat_map(|item| await_lines(item, context.out.note_paint())) {
-        context.out.note(line);
+    let item = opened(reach, &to.run.run, &to.await_id).await?.filter(|item| item.kind == AwaitKind::Confirmation);
+    for line in item.iter().flat_map(|item| await_lines(item, reach.out().note_paint())) {
+        reach.out().note(line);
     }
     let digest = digest.or_else(|| item.as_ref().and_then(|item| item.calls.first()).map(|call| call.digest));
     let Some(digest) = digest else {
@@ -152,10 +152,21 @@ pub(super) async fn approve(context: &Context, args: ApproveArgs) -> Result<Exit
         )));
     };
     if !yes && args.digest.is_none() && !agreed(&to.await_id, &actor)? {
-        context.out.note("nothing was sent; `windlass runs deny` denies the call");
+        reach.out().note("nothing was sent; `windlass runs deny` denies the call");
         return Ok(ExitCode::from(exit::FAILED));
     }
-    deliver(context, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest) }).await
+    deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest) }).await
+}
+
+/// The await as whoever approves it must see it.
+async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<AwaitView>, Failure> {
+    match reach {
+        Reach::Direct(context) => {
+            context.row(run).await?;
+            context.opened(run, id).await
+        }
+        Reach::Server(remote) => Ok(remote.client.awaits(run).await?.into_iter().find(|item| item.id == *id)),
+    }
 }
 
 fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
@@ -168,25 +179,31 @@ fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-pub(super) async fn deny(context: &Context, args: DenyArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Failure> {
     let actor = args.to.person.required()?;
-    deliver(context, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None }).await
+    deliver(reach, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None }).await
 }
 
-async fn deliver(context: &Context, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
+async fn deliver(reach: &Reach, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
-    if signal && !ended(context, &run).await? {
+    if signal && let Reach::Server(_) = reach {
+        return Err(usage("--signal goes straight to the run's workflow; give --temporal"));
+    }
+    if signal
+        && let Reach::Direct(context) = reach
+        && !ended(context, &run).await?
+    {
         context.ops.signal_answer(&run, answer).await?;
         let message =
             "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
         let document = json!({"runId": run, "awaitId": await_id, "status": "sent", "message": message});
-        context.out.print(&document, || format!("{await_id} {message}"))?;
+        reach.out().print(&document, || format!("{await_id} {message}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reply = send(context, &run, &answer).await?;
+    let reply = reach.send(&run, &answer).await?;
     let document = json!({"runId": run, "awaitId": await_id, "status": reply.status, "message": reply.message});
-    context.out.print(&document, || spoken(&await_id, &reply))?;
+    reach.out().print(&document, || spoken(&await_id, &reply))?;
     Ok(if reply.accepted() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
 }
 

@@ -12,7 +12,7 @@ use windlass_core::{
 };
 
 use super::RunArg;
-use crate::cli::{Failure, context::Context, exit, person::Person, refused};
+use crate::cli::{Failure, context::Context, exit, person::Person, reach::Reach, refused};
 
 /// How long to wait for the run's own word. The request itself is durable and needs no waiting.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -90,8 +90,17 @@ pub(super) async fn steer(context: &Context, args: SteerArgs) -> Result<ExitCode
     echo.report("steer", "steered").await
 }
 
-pub(super) async fn cancel(context: &Context, args: CancelArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn cancel(reach: &Reach, args: CancelArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
+    let context = match reach {
+        Reach::Direct(context) => context,
+        Reach::Server(remote) => {
+            remote.client.cancel(&run).await?;
+            let document = json!({"runId": run, "request": "cancel", "state": "sent"});
+            reach.out().print(&document, || format!("cancel sent to {run}"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let echo = Echo::listen(context, &run).await?;
     context.ops.cancel(&run, &args.reason).await?;
     echo.report("cancel", "cancelled").await

@@ -6,7 +6,7 @@ mod events;
 mod list;
 mod show;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 use windlass_core::ids::RunId;
@@ -17,7 +17,9 @@ use super::{
     context::{Context, Missing},
     follow::{self, follow},
     person::Person,
-    values,
+    reach::Reach,
+    start::GIVE_UP_AFTER,
+    usage, values,
 };
 
 #[derive(Debug, Subcommand)]
@@ -66,32 +68,80 @@ pub struct AttachArgs {
     #[arg(long)]
     until_waiting: bool,
 
+    /// How long a server may be away before following it ends
+    #[arg(long, value_name = "SPAN", default_value = GIVE_UP_AFTER, value_parser = values::span)]
+    give_up_after: Duration,
+
     #[command(flatten)]
     person: Person,
 }
 
 pub(super) async fn run(global: &Global, command: RunsCommand) -> Result<ExitCode, Failure> {
-    // Listing needs no server, and works while there is none.
-    if let RunsCommand::List(args) = command {
-        return list::run(global, args).await;
-    }
-    let context = Context::open(global, Missing::Refuse).await?;
     match command {
-        RunsCommand::List(_) => unreachable!("handled above"),
-        RunsCommand::Show(args) => show::run(&context, &args.run).await,
-        RunsCommand::Awaits(args) => show::awaits(&context, &args.run).await,
-        RunsCommand::Events(args) => events::run(&context, args).await,
-        RunsCommand::Attach(args) => {
-            context.row(&args.run.run).await?;
-            let options = follow::Options { actor: args.person.name(), until_waiting: args.until_waiting };
-            follow(&context, &args.run.run, &options).await
+        // Over a server's API where there is one, as `windlass run`.
+        RunsCommand::Attach(args) => attach(global, args).await,
+        RunsCommand::Answer(args) => {
+            let reach = reach(global, &args.to).await?;
+            closed(answer::answer(&reach, args).await, reach).await
         }
-        RunsCommand::Pause(args) => control::pause(&context, args).await,
-        RunsCommand::Resume(args) => control::resume(&context, args).await,
-        RunsCommand::Steer(args) => control::steer(&context, args).await,
-        RunsCommand::Cancel(args) => control::cancel(&context, args).await,
-        RunsCommand::Answer(args) => answer::answer(&context, args).await,
-        RunsCommand::Approve(args) => answer::approve(&context, args).await,
-        RunsCommand::Deny(args) => answer::deny(&context, args).await,
+        RunsCommand::Approve(args) => {
+            let reach = reach(global, &args.to).await?;
+            closed(answer::approve(&reach, args).await, reach).await
+        }
+        RunsCommand::Deny(args) => {
+            let reach = reach(global, &args.to).await?;
+            closed(answer::deny(&reach, args).await, reach).await
+        }
+        RunsCommand::Cancel(args) => {
+            let reach = Reach::open(global, Missing::Refuse, "", Duration::ZERO).await?;
+            closed(control::cancel(&reach, args).await, reach).await
+        }
+        _ if global.server.is_some() => Err(usage(
+            "over --server there are `runs attach`, `answer`, `approve`, `deny` and `cancel`; the rest needs --temporal",
+        )),
+        // Listing needs no server, and works while there is none.
+        RunsCommand::List(args) => list::run(global, args).await,
+        command => directly(&Context::open(global, Missing::Refuse).await?, command).await,
+    }
+}
+
+async fn reach(global: &Global, to: &answer::AwaitArgs) -> Result<Reach, Failure> {
+    // A signal goes to the workflow itself, whoever serves.
+    if to.signal && global.server.is_none() {
+        return Ok(Reach::Direct(Context::open(global, Missing::Refuse).await?));
+    }
+    Reach::open(global, Missing::Refuse, &to.person.name(), Duration::ZERO).await
+}
+
+async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCode, Failure> {
+    reach.close().await?;
+    ended
+}
+
+async fn attach(global: &Global, args: AttachArgs) -> Result<ExitCode, Failure> {
+    let (run, actor) = (args.run.run, args.person.name());
+    let reach = Reach::open(global, Missing::Refuse, &actor, args.give_up_after).await?;
+    if let Reach::Direct(context) = &reach {
+        context.row(&run).await?;
+    }
+    let options = follow::Options { actor, until_waiting: args.until_waiting };
+    closed(follow(&reach, &run, &options).await, reach).await
+}
+
+/// What needs Temporal and the store.
+async fn directly(context: &Context, command: RunsCommand) -> Result<ExitCode, Failure> {
+    match command {
+        RunsCommand::Show(args) => show::run(context, &args.run).await,
+        RunsCommand::Awaits(args) => show::awaits(context, &args.run).await,
+        RunsCommand::Events(args) => events::run(context, args).await,
+        RunsCommand::Pause(args) => control::pause(context, args).await,
+        RunsCommand::Resume(args) => control::resume(context, args).await,
+        RunsCommand::Steer(args) => control::steer(context, args).await,
+        RunsCommand::List(_)
+        | RunsCommand::Attach(_)
+        | RunsCommand::Answer(_)
+        | RunsCommand::Approve(_)
+        | RunsCommand::Deny(_)
+        | RunsCommand::Cancel(_) => unreachable!("handled above"),
     }
 }

@@ -125,3 +125,44 @@ fn what_belongs_to_a_run_is_not_kept_in_a_session() {
     let (_, kept) = parse_session(&json!({"systemPrompt": "s", "prompt": "p", "messages": [], "newer": 1})).unwrap();
     assert_eq!(kept, json!({"systemPrompt": "s", "newer": 1}));
 }
+
+#[test]
+fn a_definition_is_run_as_it_is() {
+    let body = json!({"definition": stored(), "prompt": "p"});
+    assert_eq!(resolve(&body), Ok(stored()));
+    let other_model = json!({"definition": stored(), "prompt": "p", "modelId": "script:demo"});
+    assert_eq!(resolve(&other_model).unwrap().model, "script:demo");
+}
+
+#[test]
+fn a_definition_that_cannot_run_is_refused() {
+    let complaint = |change: fn(&mut Value)| {
+        let mut body = json!({"definition": stored(), "prompt": "p"});
+        change(&mut body);
+        resolve(&body).unwrap_err().to_string()
+    };
+    assert_eq!(complaint(|body| body["agentId"] = json!("desk")), "definition: send either definition or agentId");
+    assert_eq!(
+        complaint(|body| body["definition"]["model"] = json!("script:gone")),
+        "definition.model: no model answers to \"script:gone\""
+    );
+    assert_eq!(
+        complaint(|body| body["definition"]["agents"] = json!([{"id": "sub", "model": "script:gone"}])),
+        "definition.agents[0].model: no model answers to \"script:gone\""
+    );
+    let nested = complaint(|body| body["definition"]["tools"] = json!([{"name": "t", "kind": "agent", "agent": "x"}]));
+    assert!(nested.starts_with("definition: /tools/0/"), "{nested}");
+    let unknown = complaint(|body| body["definition"]["x".repeat(9000)] = json!(1));
+    assert!(unknown.starts_with("definition: unknown field") && unknown.len() < 400, "{unknown}");
+    for (key, value) in [("runId", json!("a/b")), ("policy", json!({"maxCalls": 3})), ("labels", json!({"a b": "c"}))] {
+        let body = json!({"definition": stored(), "prompt": "p", key: value});
+        assert!(parse_run(&body).unwrap_err().field.starts_with(key));
+    }
+}
+
+#[test]
+fn a_key_that_is_bound_to_agents_brings_none_of_its_own() {
+    let spec = parse_run(&json!({"definition": stored(), "prompt": "p"})).unwrap().spec;
+    let own: [AgentId; 1] = ["desk".into()];
+    assert_eq!(resolve_among(&[stored()], Some(&own), &spec, &[]), Err(SpecError::AgentRequired));
+}

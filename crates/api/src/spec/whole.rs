@@ -1,0 +1,81 @@
+//! What a run may be told beyond the protocol: a whole agent definition, and what operators say when they start one.
+
+use serde::de::DeserializeOwned;
+use windlass_core::{
+    agent::{AgentDefinition, check},
+    envelope::PolicyOverrides,
+    ids::{RunId, SessionId},
+};
+
+use super::{
+    Invalid,
+    fields::Fields,
+    metadata::{self, Metadata},
+};
+use crate::models::Catalogue;
+
+/// How a run starts, as far as its caller cares.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Start {
+    pub run_id: Option<RunId>,
+    /// Created on first use.
+    pub session_id: Option<SessionId>,
+    /// Limits of this run.
+    pub policy: Option<PolicyOverrides>,
+    pub labels: Metadata,
+}
+
+impl Start {
+    pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
+        let policy: Option<PolicyOverrides> = read(fields, "policy")?;
+        if let Some(unknown) = policy.as_ref().and_then(|policy| policy.extra.keys().next()) {
+            return Err(fields.invalid("policy", format!("has no limit {unknown:?}")));
+        }
+        Ok(Self {
+            run_id: id(fields, "runId", |text| RunId::parse(text).map_err(|problem| problem.to_string()))?,
+            session_id: id(fields, "sessionId", |text| SessionId::parse(text).map_err(|problem| problem.to_string()))?,
+            policy,
+            labels: metadata::parse(fields, "labels")?,
+        })
+    }
+}
+
+fn id<T>(fields: &Fields<'_>, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Invalid> {
+    let Some(text) = fields.text(key)? else { return Ok(None) };
+    if text.contains('/') {
+        return Err(fields.invalid(key, "must not contain /: such ids are given to runs below others"));
+    }
+    parse(text).map(Some).map_err(|problem| fields.invalid(key, problem))
+}
+
+/// A definition as files have it, in the spelling of the wire.
+pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefinition>>, Invalid> {
+    const KEY: &str = "definition";
+    let Some(definition) = read::<AgentDefinition>(fields, KEY)? else { return Ok(None) };
+    if fields.get("agentId").is_some() {
+        return Err(fields.invalid(KEY, "send either definition or agentId"));
+    }
+    match check(&definition).into_iter().next() {
+        None => Ok(Some(Box::new(definition))),
+        Some(problem) => Err(fields.invalid(KEY, short(&problem))),
+    }
+}
+
+fn read<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Result<Option<T>, Invalid> {
+    let read = |value: &serde_json::Value| T::deserialize(value);
+    fields.get(key).map(read).transpose().map_err(|problem| fields.invalid(key, short(&problem)))
+}
+
+/// A problem may repeat what the caller wrote; a complaint is short.
+fn short(problem: &impl ToString) -> String {
+    problem.to_string().chars().take(300).collect()
+}
+
+/// Every model of a definition must be one that this server has.
+pub(super) fn check_models(definition: &AgentDefinition, path: &str, models: &Catalogue) -> Result<(), Invalid> {
+    if models.resolve(Some(&definition.model)).is_err() {
+        return Err(Invalid::new(format!("{path}.model"), format!("no model answers to {:?}", definition.model)));
+    }
+    let mut below = definition.agents.iter().enumerate();
+    below.try_for_each(|(index, agent)| check_models(agent, &format!("{path}.agents[{index}]"), models))
+}

@@ -1,0 +1,182 @@
+//! Runs: start, look, steer, answer, stop.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass_core::{
+    awaits::AwaitView,
+    canonical::Digest,
+    envelope::{AnswerStatus, ProvidedToolResult},
+    ids::{AwaitId, CallId, RunId},
+};
+
+use crate::{Agent, Error, Identity, Options, Run, RunFilter, RunPage, RunSpec, Tools, http::Http};
+
+/// A workspace of a server, as the holder of a key sees it. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    http: Http,
+    options: Options,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Taken {
+    pub(crate) run_id: RunId,
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    status: AnswerStatus,
+}
+
+/// A body that nobody reads.
+pub(crate) type Ignored = serde::de::IgnoredAny;
+
+impl Client {
+    /// Connects to nothing yet.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        Ok(Self { inner: Arc::new(Inner { http: Http::new(&options)?, options }) })
+    }
+
+    pub(crate) fn http(&self) -> &Http {
+        &self.inner.http
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// Starts a run that may call these tools. It is sent once; see [`RunSpec::run_id`].
+    pub async fn start(&self, spec: &RunSpec, tools: &Tools) -> Result<RunId, Error> {
+        let body = tools.declared_in(spec)?;
+        let taken: Taken = self.http().post(&["agent-runs"], &body).await?;
+        Ok(taken.run_id)
+    }
+
+    pub async fn get(&self, run: &RunId) -> Result<Run, Error> {
+        self.http().get(&["agent-runs", run.as_str()], &[]).await
+    }
+
+    pub async fn list(&self, filter: &RunFilter) -> Result<RunPage, Error> {
+        let RunFilter { status, agent_id, model_id, session_id, parent_run_id, metadata, limit, cursor } = filter;
+        let said = [
+            ("status", status.clone()),
+            ("agentId", agent_id.as_ref().map(ToString::to_string)),
+            ("modelId", model_id.clone()),
+            ("sessionId", session_id.as_ref().map(ToString::to_string)),
+            ("parentRunId", parent_run_id.as_ref().map(ToString::to_string)),
+            ("limit", limit.map(|limit| limit.to_string())),
+            ("cursor", cursor.clone()),
+        ];
+        let mut query: Vec<(&str, String)> = said.into_iter().filter_map(|(key, said)| Some((key, said?))).collect();
+        query.extend(metadata.iter().map(|(key, value)| ("metadata", format!("{key}:{value}"))));
+        self.http().get(&["agent-runs"], &query).await
+    }
+
+    /// Stops a run for good. One that has ended stays as it is.
+    pub async fn cancel(&self, run: &RunId) -> Result<(), Error> {
+        self.tell(run, "cancel", json!({})).await
+    }
+
+    /// Holds a run before its next step.
+    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<(), Error> {
+        self.tell(run, "pause", json!({"reason": reason})).await
+    }
+
+    /// Lets a paused run go on.
+    pub async fn resume(&self, run: &RunId, notes: &str) -> Result<(), Error> {
+        self.tell(run, "resume", json!({"notes": notes})).await
+    }
+
+    /// Says something to the model before its next turn.
+    pub async fn steer(&self, run: &RunId, text: &str) -> Result<(), Error> {
+        self.tell(run, "steer", json!({"text": text})).await
+    }
+
+    async fn tell(&self, run: &RunId, verb: &str, body: Value) -> Result<(), Error> {
+        let _: Ignored = self.http().post(&["agent-runs", run.as_str(), verb], &self.signed(body)).await?;
+        Ok(())
+    }
+
+    /// What the run waits for, with the arguments of calls that want an approval.
+    pub async fn awaits(&self, run: &RunId) -> Result<Vec<AwaitView>, Error> {
+        #[derive(Deserialize)]
+        struct Awaits {
+            awaits: Vec<AwaitView>,
+        }
+        let Awaits { awaits } = self.http().get(&["agent-runs", run.as_str(), "awaits"], &[]).await?;
+        Ok(awaits)
+    }
+
+    /// Answers a question. Says whether the run took the answer or had it already; everything else is a refusal.
+    pub async fn answer(&self, run: &RunId, id: &AwaitId, text: &str) -> Result<AnswerStatus, Error> {
+        self.reply(run, "answers", json!({"awaitId": id, "answer": text})).await
+    }
+
+    /// Gives the results of calls that an await is about.
+    pub async fn answer_calls(
+        &self,
+        run: &RunId,
+        id: &AwaitId,
+        results: &[ProvidedToolResult],
+    ) -> Result<AnswerStatus, Error> {
+        self.reply(run, "answers", json!({"awaitId": id, "results": results})).await
+    }
+
+    /// Approves a call with exactly the arguments that have this digest, or denies it.
+    pub async fn confirm(&self, run: &RunId, id: &AwaitId, approval: Option<Digest>) -> Result<AnswerStatus, Error> {
+        let body = json!({"awaitId": id, "approved": approval.is_some(), "digest": approval});
+        self.reply(run, "confirmations", body).await
+    }
+
+    async fn reply(&self, run: &RunId, to: &str, body: Value) -> Result<AnswerStatus, Error> {
+        let reply: Reply = self.http().post(&["agent-runs", run.as_str(), to], &self.signed(body)).await?;
+        Ok(reply.status)
+    }
+
+    /// Gives the result of one call of a local tool, or says why there is none. [`Client::run`] does it for its tools.
+    pub async fn tool_result(&self, run: &RunId, call: &CallId, result: Result<&str, &str>) -> Result<(), Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Body<'a> {
+            tool_use_id: &'a CallId,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            result: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<&'a str>,
+        }
+        let body = Body { tool_use_id: call, result: result.ok(), error: result.err() };
+        let _: Ignored = self.http().post(&["agent-runs", run.as_str(), "tool-results"], &body).await?;
+        Ok(())
+    }
+
+    /// The agents this key may start by their id.
+    pub async fn agents(&self) -> Result<Vec<Agent>, Error> {
+        #[derive(Deserialize)]
+        struct Agents {
+            agents: Vec<Agent>,
+        }
+        let Agents { agents } = self.http().get(&["agents"], &[]).await?;
+        Ok(agents)
+    }
+
+    /// Whose key this is.
+    pub async fn identity(&self) -> Result<Identity, Error> {
+        self.http().get(&["identity"], &[]).await
+    }
+
+    /// The body with the name of whoever acts, if somebody said it.
+    fn signed(&self, mut body: Value) -> Value {
+        if let Some(actor) = &self.options().actor {
+            body["actor"] = Value::String(actor.clone());
+        }
+        body
+    }
+}

@@ -1,0 +1,207 @@
+//! A run's events as they come, from where the reader stands to the run's end, whatever becomes of connections.
+//!
+//! Each event has a `seq`; a connection that is lost is opened again after the last one that was given out, so nothing is
+//! missing and nothing comes twice. The stream ends exactly after the run's terminal event.
+
+use std::time::{Duration, Instant};
+
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+use futures_util::{StreamExt as _, stream::BoxStream};
+use reqwest::Url;
+use serde_json::Value;
+use sse_stream::{Sse, SseByteStream};
+use windlass_core::ids::RunId;
+
+use crate::{Client, Error, Event, Options, event::is_terminal, http::innermost};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// News of a run, or of the way to its server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Update<T> {
+    Event(T),
+    /// The server went away or could not be reached; it is tried again.
+    Lost(Lost),
+    /// It is there again, and the events go on.
+    Back,
+}
+
+/// A server that is away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    pub reason: String,
+    /// How long it has been away.
+    pub away: Duration,
+    pub next_try_in: Duration,
+}
+
+/// The events of a run.
+pub type EventStream = BoxStream<'static, Result<Update<Event>, Error>>;
+
+/// The log of a run as Windlass keeps it.
+pub type LogStream = BoxStream<'static, Result<Update<windlass_core::event::Event>, Error>>;
+
+impl Client {
+    /// The run's events after `after`; 0 for all of them.
+    pub fn stream(&self, run: &RunId, after: u64) -> EventStream {
+        let feed = Feed::new(self, run, after, None);
+        feed.stream(|Frame { seq, kind, json }| Ok(Event::new(seq, kind, json)))
+    }
+
+    /// The run's log after `after`, entry by entry, exactly as it is kept. Only Windlass has it.
+    pub fn log(&self, run: &RunId, after: u64) -> LogStream {
+        let feed = Feed::new(self, run, after, Some("log"));
+        let url = feed.url.to_string();
+        feed.stream(move |frame| {
+            let unintelligible = |error: serde_json::Error| unintelligible(&url, &error);
+            serde_json::from_value(frame.json).map_err(unintelligible)
+        })
+    }
+}
+
+fn unintelligible(url: &str, reason: &dyn ToString) -> Error {
+    Error::Unintelligible { url: url.to_owned(), reason: reason.to_string() }
+}
+
+/// Pauses that grow, each a little different from everybody else's.
+pub(crate) fn pauses(options: &Options) -> ExponentialBackoff {
+    let longest = options.longest_pause.max(FIRST_PAUSE);
+    ExponentialBuilder::new()
+        .with_min_delay(FIRST_PAUSE)
+        .with_max_delay(longest)
+        .with_jitter()
+        .without_max_times()
+        .build()
+}
+
+struct Frame {
+    seq: u64,
+    kind: String,
+    json: Value,
+}
+
+/// Where a reader stands.
+struct Feed {
+    client: Client,
+    run: RunId,
+    url: Url,
+    after: u64,
+    connection: Option<BoxStream<'static, Result<Sse, sse_stream::Error>>>,
+    pauses: ExponentialBackoff,
+    /// Before the next attempt to connect.
+    pause: Option<Duration>,
+    away_since: Option<Instant>,
+    ended: bool,
+}
+
+impl Feed {
+    fn new(client: &Client, run: &RunId, after: u64, format: Option<&str>) -> Self {
+        let mut url = client.http().url(&["agent-runs", run.as_str(), "stream"]);
+        if let Some(format) = format {
+            url.query_pairs_mut().append_pair("format", format);
+        }
+        Self {
+            client: client.clone(),
+            run: run.clone(),
+            url,
+            after,
+            connection: None,
+            pauses: pauses(client.options()),
+            pause: None,
+            away_since: None,
+            ended: false,
+        }
+    }
+
+    fn stream<T: 'static>(
+        self,
+        read: impl Fn(Frame) -> Result<T, Error> + Send + 'static,
+    ) -> BoxStream<'static, Result<Update<T>, Error>> {
+        let updates = futures_util::stream::unfold(self, async |mut feed| Some((feed.next().await?, feed)));
+        let read = move |update| match update {
+            Update::Event(frame) => read(frame).map(Update::Event),
+            Update::Lost(lost) => Ok(Update::Lost(lost)),
+            Update::Back => Ok(Update::Back),
+        };
+        updates.map(move |update| update.and_then(&read)).boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Update<Frame>, Error>> {
+        while !self.ended {
+            let Some(connection) = &mut self.connection else {
+                match self.connect().await {
+                    Ok(()) if self.away_since.take().is_some() => return Some(Ok(Update::Back)),
+                    Ok(()) => continue,
+                    Err(error) if error.may_pass() => return Some(self.lost(&error)),
+                    Err(error) => return Some(self.fail(error)),
+                }
+            };
+            match connection.next().await {
+                Some(Ok(block)) => match self.take(block) {
+                    Ok(Some(frame)) => return Some(Ok(Update::Event(frame))),
+                    Ok(None) => {}
+                    Err(error) => return Some(self.fail(error)),
+                },
+                Some(Err(error)) => return Some(self.lost(&self.cut_off(innermost(&error)))),
+                None if self.is_over().await => self.ended = true,
+                None => return Some(self.lost(&self.cut_off("the stream ended before the run".to_owned()))),
+            }
+        }
+        None
+    }
+
+    async fn connect(&mut self) -> Result<(), Error> {
+        if let Some(pause) = self.pause.take() {
+            tokio::time::sleep(pause).await;
+        }
+        let response = self.client.http().open(self.url.clone(), self.after).await?;
+        self.connection = Some(SseByteStream::new(response.bytes_stream()).boxed());
+        Ok(())
+    }
+
+    /// The frame in a block, unless the block is none of this run's events or one that was given out already.
+    fn take(&mut self, block: Sse) -> Result<Option<Frame>, Error> {
+        let Some(data) = block.data else { return Ok(None) };
+        let json: Value = serde_json::from_str(&data).map_err(|error| unintelligible(self.url.as_str(), &error))?;
+        let Some(seq) = json["seq"].as_u64().filter(|seq| *seq > self.after) else { return Ok(None) };
+        let kind = block.event.or_else(|| json["type"].as_str().map(str::to_owned)).unwrap_or_default();
+        self.after = seq;
+        self.ended = is_terminal(&kind);
+        self.pauses = pauses(self.client.options());
+        Ok(Some(Frame { seq, kind, json }))
+    }
+
+    fn cut_off(&self, reason: String) -> Error {
+        Error::Unreachable { url: self.url.origin().ascii_serialization(), reason }
+    }
+
+    /// A server may end the stream of a run that has nothing to say any more.
+    async fn is_over(&mut self) -> bool {
+        let run = self.client.get(&self.run).await;
+        run.is_ok_and(|run| run.has_ended() && run.last_seq.is_none_or(|last| last <= self.after))
+    }
+
+    fn lost(&mut self, error: &Error) -> Result<Update<Frame>, Error> {
+        self.connection = None;
+        let away = self.away_since.get_or_insert_with(Instant::now).elapsed();
+        let (reason, retry_after) = match error {
+            Error::Unreachable { reason, .. } => (reason.clone(), None),
+            Error::Refused(refusal) => (refusal.to_string(), refusal.retry_after),
+            error => (error.to_string(), None),
+        };
+        let patience = self.client.options().give_up_after.saturating_sub(away);
+        if patience.is_zero() {
+            return self.fail(Error::GaveUp { run: self.run.clone(), away, reason });
+        }
+        let pause = self.pauses.next().unwrap_or(FIRST_PAUSE).min(self.client.options().longest_pause);
+        let pause = pause.max(retry_after.unwrap_or_default()).min(patience);
+        self.pause = Some(pause);
+        Ok(Update::Lost(Lost { reason, away, next_try_in: pause }))
+    }
+
+    fn fail(&mut self, error: Error) -> Result<Update<Frame>, Error> {
+        self.ended = true;
+        Err(error)
+    }
+}

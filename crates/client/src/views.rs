@@ -1,0 +1,148 @@
+//! What a server tells about runs and sessions.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use windlass_core::ids::{AgentId, RunId, SessionId};
+
+use crate::{SaidMessage, Tokens};
+
+/// How a run stands.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Run {
+    pub id: RunId,
+    pub session_id: Option<SessionId>,
+    pub parent_run_id: Option<RunId>,
+    pub agent_id: Option<AgentId>,
+    pub model_id: Option<String>,
+    /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
+    pub status: String,
+    /// Finer, where the server has it: also `waiting` and `paused`.
+    pub state: Option<String>,
+    pub input_preview: Option<String>,
+    /// The answer, or what there was of it. Only of a run by itself.
+    pub final_text: Option<String>,
+    pub error: Option<String>,
+    pub tokens: Option<Tokens>,
+    pub turns: Option<u32>,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    pub created_at: Option<String>,
+    pub completed_at: Option<String>,
+    /// The last event so far.
+    pub last_seq: Option<u64>,
+}
+
+impl Run {
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "succeeded" | "failed" | "cancelled")
+    }
+}
+
+/// Which runs to list.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    pub status: Option<String>,
+    pub agent_id: Option<AgentId>,
+    pub model_id: Option<String>,
+    pub session_id: Option<SessionId>,
+    pub parent_run_id: Option<RunId>,
+    /// All of them must hold.
+    pub metadata: BTreeMap<String, String>,
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+}
+
+/// Runs, the newest first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RunPage {
+    pub runs: Vec<Run>,
+    pub next_cursor: Option<String>,
+}
+
+/// A conversation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Session {
+    pub id: SessionId,
+    pub name: Option<String>,
+    /// `active` or `ended`.
+    pub status: String,
+    pub created_at: Option<String>,
+    pub last_used_at: Option<String>,
+    pub ended_at: Option<String>,
+    /// What its runs have in common, as it was sent.
+    #[serde(default)]
+    pub agent_spec: Value,
+    #[serde(default)]
+    pub messages: Vec<SaidMessage>,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SessionItem {
+    pub session_id: SessionId,
+    /// What was said first.
+    #[serde(default)]
+    pub summary: String,
+    pub status: String,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// Sessions, the most recently used first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SessionPage {
+    pub sessions: Vec<SessionItem>,
+    pub total: Option<u64>,
+    pub next_cursor: Option<String>,
+}
+
+/// A piece of a conversation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SessionHistory {
+    pub total: u64,
+    /// Each with `seq`, `type` and `text`.
+    pub events: Vec<Value>,
+    /// Where the piece before this one ends.
+    pub next_before_seq: Option<u64>,
+}
+
+/// An agent that may be started by its id.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Agent {
+    pub id: AgentId,
+    pub name: Option<String>,
+    #[serde(default)]
+    pub description: String,
+    pub model_id: Option<String>,
+}
+
+/// Whose key this is.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Identity {
+    pub workspace: String,
+    pub key_id: String,
+    pub name: String,
+    pub scopes: Vec<String>,
+    /// The only agents the key may start; any if absent.
+    pub agents: Option<Vec<AgentId>>,
+}

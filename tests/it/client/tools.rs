@@ -1,0 +1,122 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+use windlass_client::{Error, EventBody, Tool, Tools};
+use windlass_core::time::Millis;
+
+use super::{ask, client, until};
+use crate::{
+    api::rig::Rig,
+    support::world::{scripts, within},
+};
+
+fn calling() -> Value {
+    let look = |key: &str| json!({"name": "look", "args": {"key": key}});
+    scripts([
+        ("pair", json!({"turns": [{"tool_calls": [look("a"), look("b")]}, {"text": "{{all_tool_results}}"}]})),
+        ("one", json!({"turns": [{"tool_calls": [look("a")]}, {"text": "{{all_tool_results}}"}]})),
+    ])
+}
+
+fn schema() -> Value {
+    json!({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_only_read_are_made_at_once() {
+    let rig = Rig::new(calling()).await;
+    // Each waits for the other: one after the other they would never end.
+    let both = Arc::new(Barrier::new(2));
+    let look = move |args: Value| {
+        let both = Arc::clone(&both);
+        async move {
+            both.wait().await;
+            Ok::<_, String>(json!({"saw": args["key"]}))
+        }
+    };
+    let tools = Tools::new().with(Tool::new("look", schema(), "Looks.", look).read_only());
+    let outcome = within("the answer", client(&rig).run(&ask("pair"), &tools)).await.unwrap();
+    assert_eq!(outcome.text, "{\"saw\":\"a\"}|{\"saw\":\"b\"}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handler_fails_with_reaches_the_model() {
+    let rig = Rig::new(calling()).await;
+    let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| Err::<(), _>("it is dark"));
+    let outcome = client(&rig).run(&ask("one"), &tools).await.unwrap();
+    assert!(outcome.text.contains("Local tool 'look' failed: it is dark"), "{}", outcome.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_made_once_however_many_follow_the_run() {
+    let rig = Rig::new(calling()).await;
+    let client = client(&rig);
+    let calls = Arc::new(AtomicU32::new(0));
+    let (proceed, counted) = (Arc::new(Barrier::new(2)), Arc::clone(&calls));
+    let gate = Arc::clone(&proceed);
+    let look = move |_: Value| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let gate = Arc::clone(&gate);
+        async move {
+            gate.wait().await;
+            Ok::<_, String>("seen")
+        }
+    };
+    let tools = Tools::new().add("look", schema(), "Looks.", look);
+    let run = client.start(&ask("one"), &tools).await.unwrap();
+    let follow = |client: windlass_client::Client, tools: Tools| {
+        let run = run.clone();
+        tokio::spawn(async move { client.attach(&run, &tools, |_| {}).await })
+    };
+    let first = follow(client.clone(), tools.clone());
+    until(&client, &run, |body| matches!(body, EventBody::LocalToolCall { .. }).then_some(())).await;
+    // It hears of a call that is under way.
+    let second = follow(client.clone(), tools.clone());
+    within("the handler", proceed.wait()).await;
+    for follower in [first, second] {
+        assert_eq!(within("the answer", follower).await.unwrap().unwrap().text, "seen");
+    }
+    // And somebody who comes when all is over makes no call at all.
+    let late = client.attach(&run, &tools, |_| {}).await.unwrap();
+    assert_eq!((late.text.as_str(), calls.load(Ordering::SeqCst)), ("seen", 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_does_not_wait_for_a_tool_that_came_too_late() {
+    let hasty = |options: &mut windlass_api::Options| options.limits.local_tool_timeout = Millis(200);
+    let rig = Rig::with(calling(), hasty).await;
+    let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        Ok::<_, String>("too late")
+    });
+    let Err(Error::Run(error)) = within("the end", client(&rig).run(&ask("one"), &tools)).await else {
+        panic!("nobody answered")
+    };
+    assert_eq!(error.error_class.as_deref(), Some("local_timeout"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_nobody_wants_are_refused_softly() {
+    let rig = Rig::new(calling()).await;
+    let client = client(&rig);
+    let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| Ok::<_, String>("seen"));
+    let run = client.start(&ask("one"), &tools).await.unwrap();
+    let call = until(&client, &run, |body| match body {
+        EventBody::LocalToolCall { tool_use_id, .. } => Some(tool_use_id.clone()),
+        _ => None,
+    })
+    .await;
+    let unknown = client.tool_result(&run, &"call-9-9".into(), Ok("x")).await.unwrap_err();
+    assert_eq!(unknown.status(), Some(404));
+    client.tool_result(&run, &call, Ok("seen elsewhere")).await.unwrap();
+    let outcome = within("the answer", client.attach(&run, &tools, |_| {})).await.unwrap();
+    assert_eq!(outcome.text, "seen elsewhere");
+    assert_eq!(client.tool_result(&run, &call, Ok("x")).await.unwrap_err().status(), Some(409));
+}

@@ -1,0 +1,207 @@
+//! The first five minutes: a server that says what one needs, a run at a terminal that asks, and `kill -9` in the middle.
+//! And the same command where there is another server, or none.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    sdk::dev::{binary, lasting_port},
+    support::{process::Process, terminal::Terminal},
+};
+
+/// A data directory and the address of whoever serves it.
+struct Place {
+    dir: TempDir,
+    listen: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: TempDir::new().unwrap(), listen: format!("127.0.0.1:{}", lasting_port()) }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.arg("--data-dir").arg(self.dir.path()).args(args).env("USER", "ann").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts `windlass dev`; returns it and the three lines it prints.
+    fn dev(&self) -> (Process, [String; 3]) {
+        let dev = Process::spawn(self.command(&["dev", "--port", "0", "--listen", &self.listen]));
+        let lines = [dev.line(|_| true), dev.line(|_| true), dev.line(|_| true)];
+        (dev, lines)
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What differs from run to run is left out: ids, digests and times.
+fn plain(line: &str) -> String {
+    let word = |word: &str| match word {
+        _ if word.starts_with("run-") => match word.split_once('/') {
+            Some((_, call)) => format!("RUN/{call}"),
+            None => "RUN".to_owned(),
+        },
+        _ if word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit()) => "DIGEST".to_owned(),
+        _ if word.contains("Z\"") || word.ends_with("Z,") => "TIME".to_owned(),
+        _ if word.ends_with("ms") || word.ends_with('s') && word.starts_with(|c: char| c.is_ascii_digit()) => {
+            "SPAN".to_owned()
+        }
+        _ if word.starts_with("(key-") => "(KEY)".to_owned(),
+        // The time is in the conversation, and written longer or shorter.
+        _ if word.len() == 3 && word.parse::<u32>().is_ok() => "TOKENS".to_owned(),
+        word => word.to_owned(),
+    };
+    line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Everything the terminal shows, each line once; only the question is put again after the news about the server.
+const SHOWN: &str = r#"
+▶ RUN · agent demo · script:demo
+Let me see what I know already and what time it is.
+→ clock {}
+→ notes.search {"query":"launch"}
+✓ clock SPAN TIME
+✓ notes.search SPAN {"notes":[],"truncated":false}
+One thing only you can tell me.
+? await-1 asks: Who should read the launch note: the team, or everybody?
+  The answer decides how the note is worded.
+answer to await-1>
+! server gone, waiting for it…
+answer to await-1> the team
+✓ await-1 answered by ann (KEY)
+So it is for: the team. I will keep that as a note, if you approve it.
+? await-2 wants approval: Keep this note?
+  Keep under launch: The launch is on Friday.
+  call      notes.add (call-2-0)
+  arguments {
+              "key": "launch",
+              "text": "The launch is on Friday."
+            }
+  digest    DIGEST
+  expires   TIME then it counts as denied
+approve await-2 as ann? [y/N] y
+✓ await-2 approved by ann (KEY)
+→ notes.add {"key":"launch","text":"The launch is on Friday."}
+✓ notes.add SPAN {"key":"launch","text":"The launch is on TIME
+A second pair of eyes cannot hurt.
+→ reviewer {"message":"Is this note clear? The launch is on Friday."}
+↳ run RUN/call-3-0 of agent reviewer
+  ▶ agent reviewer · script:reviewer
+  I read: Is this note clear? The launch is on Friday. My verdict: clear enough.
+  ✓ completed · 1 turn · 0 calls · SPAN of work · 31 tokens
+✓ reviewer SPAN "I read: Is this note clear? The launch is on Friday. My verdict: clear enough."
+Done: the note is kept, and a second agent has read it. It said: I read: Is this note clear? The launch is on Friday.
+My verdict: clear enough.
+✓ completed · 5 turns · 4 calls · SPAN of work · TOKENS tokens
+"#;
+
+#[test]
+fn a_newcomer_kills_the_server_in_the_middle_of_a_run() {
+    let place = Place::new();
+    let (dev, [api, key, next]) = place.dev();
+    assert_eq!(api, format!("API  http://{}", place.listen));
+    assert!(key.starts_with("Key  wl_"), "{key}");
+    assert!(next.starts_with("Try  ") && next.ends_with(" run demo"), "{next}");
+
+    let mut terminal = Terminal::run(place.command(&["run", "demo"]));
+    terminal.wait_for("answer to await-1>");
+    drop(dev);
+    terminal.wait_for("server gone, waiting for it…");
+    let (_dev, again) = place.dev();
+    assert_eq!(again[1], key, "the key stays the same");
+    terminal.enter("the team");
+    terminal.wait_for("approve await-2 as ann? [y/N]");
+    terminal.enter("y");
+    let (ended, shown) = terminal.end();
+    assert!(ended.success(), "{}", shown.join("\n"));
+    let mut shown: Vec<String> = shown.iter().map(|line| plain(line)).collect();
+    // Two calls at once begin and end in any order.
+    shown[2..6].sort();
+    assert_eq!(shown.join("\n"), SHOWN.trim());
+}
+
+#[test]
+fn without_a_server_a_run_stays_where_it_is_until_somebody_comes_back() {
+    let place = Place::new();
+    let echoed = place.output(&["run", "echo", "hello"]);
+    assert_eq!((text(&echoed.stdout).as_str(), echoed.status.code()), ("You said: hello\n", Some(0)));
+    assert!(!place.dir.path().join("dev.json").exists(), "nobody serves any more");
+
+    let asked = place.output(&["run", "demo", "--run-id", "run-demo", "--until-waiting"]);
+    let said = text(&asked.stderr);
+    assert_eq!(asked.status.code(), Some(4), "{said}");
+    assert!(said.contains("? await-1 asks: Who should read the launch note"), "{said}");
+    assert!(said.contains("run-demo waits for you to come back") && said.contains(" runs attach run-demo"), "{said}");
+    let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everybody"]);
+    assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
+    let attached = place.output(&["runs", "attach", "run-demo", "--until-waiting"]);
+    let said = text(&attached.stderr);
+    assert!(said.contains("So it is for: everybody. I will keep that as a note, if you approve it."), "{said}");
+    let approved = place.output(&["runs", "approve", "run-demo", "await-2", "--yes"]);
+    assert!(approved.status.success() && text(&approved.stderr).contains("The launch is on Friday."));
+    let ended = place.output(&["runs", "attach", "run-demo"]);
+    assert!(text(&ended.stdout).starts_with("Done: the note is kept, "), "{}", text(&ended.stderr));
+
+    let detached = place.output(&["run", "echo", "hello", "--detach"]);
+    assert_eq!(detached.status.code(), Some(2), "{}", text(&detached.stderr));
+}
+
+#[test]
+fn a_server_is_used_by_its_address_and_key() {
+    let place = Place::new();
+    let (_dev, [_, key, _]) = place.dev();
+    let key = key.strip_prefix("Key  ").unwrap();
+    let elsewhere = Place::new();
+    let server = format!("http://{}", place.listen);
+    let output = |key: &str, args: &[&str]| {
+        let mut command = elsewhere.command(args);
+        command.args(["--server", &server]).env("WINDLASS_API_KEY", key).output().unwrap()
+    };
+    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/agents/echo.toml");
+    let told = output(key, &["run", agent, "hello", "--json", "--label", "team=core", "--session", "standup"]);
+    let events: Vec<Value> = text(&told.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], kinds.last()), ("started", Some(&"result")), "{}", text(&told.stderr));
+    assert_eq!(
+        (&events[0]["data"]["labels"]["team"], &events[0]["data"]["sessionId"]),
+        (&"core".into(), &"standup".into())
+    );
+
+    let detached = output(key, &["run", "demo", "--run-id", "run-far", "--detach"]);
+    assert_eq!(text(&detached.stdout), "run-far\n", "{}", text(&detached.stderr));
+    let waiting = output(key, &["runs", "attach", "run-far", "--until-waiting"]);
+    let hint = format!("--server {server} runs answer run-far await-1");
+    assert!(text(&waiting.stderr).contains(&hint), "{}", text(&waiting.stderr));
+    let again = output(key, &["run", "demo", "--run-id", "run-far"]);
+    assert!(text(&again.stderr).contains("run_exists"), "{}", text(&again.stderr));
+    assert!(output(key, &["runs", "cancel", "run-far"]).status.success());
+    assert_eq!(output(key, &["runs", "attach", "run-far"]).status.code(), Some(3));
+
+    let refused = output("wl_nobody", &["run", "echo", "hello"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).starts_with("windlass: CLT0003: the server refused (401 unauthorized): "));
+    let keyless = output("", &["run", "echo", "hello"]);
+    assert_eq!((keyless.status.code(), text(&keyless.stderr).contains("WINDLASS_API_KEY")), (Some(2), true));
+    assert!(!elsewhere.dir.path().join("windlass.db").exists(), "nothing was kept here");
+}
+
+#[test]
+fn whoever_follows_a_server_that_stays_away_leaves_the_run_to_itself() {
+    let place = Place::new();
+    let (dev, _) = place.dev();
+    let follower = Process::spawn(place.command(&["run", "demo", "--json", "--give-up-after", "500ms"]));
+    follower.line(|line| line.contains("await_opened"));
+    drop(dev);
+    follower.line(|line| line.contains("server_gone"));
+    assert_eq!(follower.exit_code(), Some(4));
+}

@@ -1,0 +1,17 @@
+//! `cargo xtask record`: the demo in a real terminal, through `kill -9` of its server, drawn for the README.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{
+    cargo::{cargo, release, root, run as run_command},
+    tools,
+};
+
+pub(crate) fn run() -> Result<()> {
+    run_command(&mut cargo(&["build", "--release", "-p", "windlass"]))?;
+    let mut record = Command::new("python3");
+    record.arg(root().join("xtask/record/demo.py")).arg(release()).arg(root().join("docs/images/demo.svg"));
+    run_command(record.env("PYTHONPATH", tools::terminal()?))
+}
