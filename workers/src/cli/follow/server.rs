@@ -1,6 +1,7 @@
 //! The logs of a run and of the runs below it, told by a server as one story.
 //!
-//! A task reads a stream for each run and puts the events in order: a child's before the parent's result of it.
+//! A task reads a stream for each run and puts the events in order: a child's before the parent's result of it. What
+//! happened before anybody looked is told at once, so that nobody takes a question for open that was answered long ago.
 
 use std::{collections::HashMap, pin::Pin, time::Duration};
 
@@ -25,9 +26,9 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// What the server tells.
 pub(super) struct Feed {
-    news: mpsc::UnboundedReceiver<Result<News, Error>>,
+    news: mpsc::UnboundedReceiver<Result<Vec<News>, Error>>,
     /// What came while nobody asked.
-    waiting: Vec<Result<News, Error>>,
+    waiting: Vec<Result<Vec<News>, Error>>,
     /// Ends when the feed is dropped.
     _reader: JoinSet<()>,
 }
@@ -37,7 +38,8 @@ impl Feed {
         let (sender, news) = mpsc::unbounded_channel();
         let mut reader = JoinSet::new();
         reader.spawn(async move {
-            let mut logs = Logs { logs: Vec::new(), client, sender };
+            let past = client.get(&run).await.ok().and_then(|run| run.last_seq).unwrap_or(0);
+            let mut logs = Logs { logs: Vec::new(), client, sender, held: Vec::new(), past };
             let stream = logs.client.log(&run, 0);
             logs.open(run, 0, stream);
             match logs.read().await {
@@ -54,7 +56,11 @@ impl Feed {
         while let Ok(news) = self.news.try_recv() {
             self.waiting.push(news);
         }
-        self.waiting.drain(..).collect()
+        let mut all = Vec::new();
+        for news in self.waiting.drain(..) {
+            all.extend(news?);
+        }
+        Ok(all)
     }
 
     /// Returns when there is news.
@@ -69,7 +75,11 @@ impl Feed {
 struct Logs {
     logs: Vec<Log>,
     client: Client,
-    sender: mpsc::UnboundedSender<Result<News, Error>>,
+    sender: mpsc::UnboundedSender<Result<Vec<News>, Error>>,
+    /// What is told together.
+    held: Vec<News>,
+    /// The first log's last event when reading began.
+    past: u64,
 }
 
 struct Log {
@@ -107,7 +117,8 @@ impl Logs {
                     self.before(index, &event).await?;
                     let Log { run, depth, begun, ended, .. } = &mut self.logs[index];
                     (*begun, *ended) = (true, event.is_terminal());
-                    self.sender.send(Ok(News::Told(Told { run: run.clone(), depth: *depth, event }))).ok();
+                    let told = Told { run: run.clone(), depth: *depth, event };
+                    self.tell(News::Told(told));
                 }
                 // All go over the same way; one of them tells about it.
                 Some(Update::Lost(lost)) if index == 0 => self.tell(News::Gone(lost)),
@@ -119,8 +130,17 @@ impl Logs {
         .boxed()
     }
 
-    fn tell(&self, news: News) {
-        self.sender.send(Ok(news)).ok();
+    fn tell(&mut self, news: News) {
+        match &news {
+            News::Told(Told { depth: 0, event, .. }) if event.seq >= self.past => self.past = 0,
+            News::Told(_) => {}
+            // Whoever waits for the past should know why.
+            News::Gone(_) | News::Back | News::GaveUp(_) => self.past = 0,
+        }
+        self.held.push(news);
+        if self.past == 0 {
+            self.sender.send(Ok(std::mem::take(&mut self.held))).ok();
+        }
     }
 
     /// What must be told before this event is.
