@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum, ValueHint};
 use windlass_store::sqlite::Durability;
 
 use super::{backend::Backend, server::ServerSide, work::Work};
-use crate::cli::{Failure, usage};
+use crate::{
+    cli::{Failure, usage},
+    worker::RunWorkerOptions,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,8 +60,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     durability: Level,
 
-    /// How many runs the worker keeps in memory; others are replayed when something happens to them
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// How many runs the worker keeps in memory, by default as many as that of `windlass dev`; others are replayed when
+    /// something happens to them
+    #[arg(long, value_name = "N", default_value_t = RunWorkerOptions::default().max_cached_runs)]
     pub(super) max_cached_runs: usize,
 
     /// Process of the server, to measure its side, too
