@@ -67,14 +67,6 @@ enum Guards {
     Savepoints,
 }
 
-/// What became of a batch.
-enum Attempt {
-    /// What its jobs want done once it is safe.
-    Committed(Vec<AfterSync>),
-    /// Nothing was kept, because one job could not be undone alone.
-    Undone,
-}
-
 /// How far the commits have got.
 pub(crate) struct Progress {
     /// Number of the last commit, counted before anybody can see it.
@@ -192,18 +184,16 @@ impl Writer {
             faults.before_batch(&self.sql).map_err(|error| DatabaseError::of_batch(&error))?;
         }
         // A savepoint for every job costs more than all the batches that have to be run again, since hardly any job fails.
-        match self.attempt(batch, Guards::None)? {
-            Attempt::Committed(after_sync) => Ok(Some(after_sync)),
-            // Nobody needs protection from a job that is alone.
-            Attempt::Undone if batch.len() == 1 => Ok(None),
-            Attempt::Undone => match self.attempt(batch, Guards::Savepoints)? {
-                Attempt::Committed(after_sync) => Ok(Some(after_sync)),
-                Attempt::Undone => Ok(None),
-            },
+        let kept = self.attempt(batch, Guards::None)?;
+        // Nobody needs protection from a job that is alone.
+        if kept.is_some() || batch.len() == 1 {
+            return Ok(kept);
         }
+        self.attempt(batch, Guards::Savepoints)
     }
 
-    fn attempt(&self, batch: &mut [Box<dyn Job>], guards: Guards) -> Result<Attempt> {
+    /// Nothing is kept if a job that nothing guards has to be undone.
+    fn attempt(&self, batch: &mut [Box<dyn Job>], guards: Guards) -> Result<Option<Vec<AfterSync>>> {
         let step = |sql| execute(&self.sql, sql);
         step("BEGIN IMMEDIATE")?;
         let mut after_sync = Vec::new();
@@ -227,7 +217,7 @@ impl Writer {
                 }
                 Verdict::Undo => {
                     step("ROLLBACK")?;
-                    return Ok(Attempt::Undone);
+                    return Ok(None);
                 }
                 Verdict::Fail(error) => return Err(error),
             }
@@ -240,7 +230,7 @@ impl Writer {
         }
         self.progress.written.fetch_add(1, Ordering::Release);
         step("COMMIT")?;
-        Ok(Attempt::Committed(after_sync))
+        Ok(Some(after_sync))
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {

@@ -1,9 +1,6 @@
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::{Value, json};
@@ -92,10 +89,8 @@ async fn a_call_is_made_once_however_many_follow_the_run() {
 async fn a_run_does_not_wait_for_a_tool_that_came_too_late() {
     let hasty = |options: &mut windlass_api::Options| options.limits.local_tool_timeout = Millis(200);
     let rig = Rig::with(calling(), hasty).await;
-    let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| {
-        tokio::time::sleep(Duration::from_secs(3600)).await;
-        Ok::<_, String>("too late")
-    });
+    let tools = Tools::new()
+        .add("look", schema(), "Looks.", async |_: Value| std::future::pending::<Result<&str, String>>().await);
     let Err(Error::Run(error)) = within("the end", client(&rig).run(&ask("one"), &tools)).await else {
         panic!("nobody answered")
     };

@@ -4,18 +4,10 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, poll, stream};
 use tempfile::TempDir;
-use temporalio_protos::temporal::api::{
-    enums::v1::EventType,
-    taskqueue::v1::StickyExecutionAttributes,
-    workflowservice::v1::{
-        PollWorkflowTaskQueueRequest, PollWorkflowTaskQueueResponse, RespondWorkflowTaskCompletedRequest,
-        RespondWorkflowTaskCompletedResponse,
-    },
-};
+use temporalio_protos::temporal::api::enums::v1::EventType;
 use windlass_engine::Limits;
 
 use super::{
-    client::{NAMESPACE, milliseconds, sticky_queue},
     host::{Host, file, workflow_of},
     load::Load,
     plan::complete,
@@ -59,30 +51,14 @@ fn a_worker_finds_the_task_of_a_run_that_memory_has_no_room_for() {
         let host = Host::start(&directory, Limits { cached_runs: 1, ..Limits::default() }).await;
         host.begin("w").await.unwrap();
         let task = host.workflow_task(false).await.unwrap();
-        let poll = PollWorkflowTaskQueueRequest {
-            namespace: NAMESPACE.to_owned(),
-            task_queue: sticky_queue("cached"),
-            ..PollWorkflowTaskQueueRequest::default()
-        };
-        let take = || Box::pin(host.call::<PollWorkflowTaskQueueResponse>("PollWorkflowTaskQueue", &poll, false));
-        assert!(poll!(&mut take()).is_pending());
-        let cached = RespondWorkflowTaskCompletedRequest {
-            namespace: NAMESPACE.to_owned(),
-            task_token: task.task_token,
-            sticky_attributes: Some(StickyExecutionAttributes {
-                worker_task_queue: sticky_queue("cached"),
-                schedule_to_start_timeout: milliseconds(60_000),
-            }),
-            ..RespondWorkflowTaskCompletedRequest::default()
-        };
-        let _: RespondWorkflowTaskCompletedResponse =
-            host.call("RespondWorkflowTaskCompleted", &cached, false).await.unwrap();
+        assert!(poll!(Box::pin(host.task_of_kept_run())).is_pending());
+        host.keep(&task).await;
 
         host.signal("w", "news").await.unwrap();
         for other in ["a", "b", "c"] {
             host.begin(other).await.unwrap();
         }
-        let task = take().await.unwrap();
+        let task = host.task_of_kept_run().await.unwrap();
         assert_eq!(workflow_of(&task), "w");
         host.decide(&task, vec![complete()]).await.unwrap();
         host.stop().await;

@@ -7,6 +7,7 @@ use temporalio_protos::temporal::api::{
     common::v1::WorkflowType,
     enums::v1::EventType,
     history::v1::HistoryEvent,
+    taskqueue::v1::StickyExecutionAttributes,
     workflowservice::v1::{
         GetWorkflowExecutionHistoryRequest, GetWorkflowExecutionHistoryResponse, PollActivityTaskQueueRequest,
         PollActivityTaskQueueResponse, PollWorkflowTaskQueueRequest, PollWorkflowTaskQueueResponse,
@@ -17,10 +18,13 @@ use temporalio_protos::temporal::api::{
 use tonic::{Code, Status};
 
 use super::{
-    client::{NAMESPACE, QUEUE, execution, queue},
+    client::{NAMESPACE, QUEUE, execution, milliseconds, queue, sticky_queue},
     host::Host,
     plan::{GO, WORKFLOW},
 };
+
+/// The queue of the one worker that keeps runs in its cache.
+const CACHE: &str = "cached";
 
 /// Less than a poll waits, and more than anything takes that was not lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,6 +57,31 @@ impl Host {
             ..PollWorkflowTaskQueueRequest::default()
         };
         self.call("PollWorkflowTaskQueue", &request, local).await
+    }
+
+    /// The next task of a run that the worker keeps; see [`keep`](Self::keep).
+    pub(super) async fn task_of_kept_run(&self) -> Result<PollWorkflowTaskQueueResponse, Status> {
+        let request = PollWorkflowTaskQueueRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_queue: sticky_queue(CACHE),
+            ..PollWorkflowTaskQueueRequest::default()
+        };
+        self.call("PollWorkflowTaskQueue", &request, false).await
+    }
+
+    /// Decides nothing, but keeps the run in the worker's cache.
+    pub(super) async fn keep(&self, task: &PollWorkflowTaskQueueResponse) {
+        let request = RespondWorkflowTaskCompletedRequest {
+            namespace: NAMESPACE.to_owned(),
+            task_token: task.task_token.clone(),
+            sticky_attributes: Some(StickyExecutionAttributes {
+                worker_task_queue: sticky_queue(CACHE),
+                schedule_to_start_timeout: milliseconds(60_000),
+            }),
+            ..RespondWorkflowTaskCompletedRequest::default()
+        };
+        let _: RespondWorkflowTaskCompletedResponse =
+            self.call("RespondWorkflowTaskCompleted", &request, false).await.unwrap();
     }
 
     /// The next workflow task, from an engine that may lose commits meanwhile.

@@ -6,19 +6,16 @@ use futures_util::poll;
 use tempfile::TempDir;
 use temporalio_protos::temporal::api::{
     enums::v1::{EventType, UpdateWorkflowExecutionLifecycleStage},
-    taskqueue::v1::StickyExecutionAttributes,
     update::v1::{Input, Meta, Request, WaitPolicy},
     workflowservice::v1::{
-        PollWorkflowTaskQueueRequest, PollWorkflowTaskQueueResponse, RespondWorkflowTaskCompletedRequest,
-        RespondWorkflowTaskCompletedResponse, SignalWorkflowExecutionResponse, UpdateWorkflowExecutionRequest,
-        UpdateWorkflowExecutionResponse,
+        SignalWorkflowExecutionResponse, UpdateWorkflowExecutionRequest, UpdateWorkflowExecutionResponse,
     },
 };
 use tonic::{Code, Status};
 use windlass_engine::Limits;
 
 use super::{
-    client::{NAMESPACE, execution, milliseconds, sticky_queue},
+    client::{NAMESPACE, execution},
     host::{Host, workflow_of},
     plan::{complete, timer},
     script::{is_unavailable, signal},
@@ -160,25 +157,9 @@ fn a_task_whose_start_was_lost_cannot_be_answered() {
         let host = Host::start(&directory, Limits::default()).await;
         host.begin("w").await.unwrap();
         let task = host.workflow_task(false).await.unwrap();
-        let cached = RespondWorkflowTaskCompletedRequest {
-            namespace: NAMESPACE.to_owned(),
-            task_token: task.task_token,
-            sticky_attributes: Some(StickyExecutionAttributes {
-                worker_task_queue: sticky_queue("cached"),
-                schedule_to_start_timeout: milliseconds(60_000),
-            }),
-            ..RespondWorkflowTaskCompletedRequest::default()
-        };
-        let poll = PollWorkflowTaskQueueRequest {
-            namespace: NAMESPACE.to_owned(),
-            task_queue: sticky_queue("cached"),
-            ..PollWorkflowTaskQueueRequest::default()
-        };
-        let mut cached_task =
-            Box::pin(host.call::<PollWorkflowTaskQueueResponse>("PollWorkflowTaskQueue", &poll, false));
+        let mut cached_task = Box::pin(host.task_of_kept_run());
         assert!(poll!(&mut cached_task).is_pending());
-        let _: RespondWorkflowTaskCompletedResponse =
-            host.call("RespondWorkflowTaskCompleted", &cached, false).await.unwrap();
+        host.keep(&task).await;
 
         let gate = host.disk.shut_gate();
         let mut lost = Box::pin(host.signal("w", "lost"));

@@ -1,12 +1,13 @@
 //! The two ways to a run: straight over Temporal, as operators go, or through the API, as applications do.
 
 use tokio::task::JoinHandle;
+use windlass_client::Client;
 use windlass_core::{envelope::RunOutput, ids::RunId};
 use windlass_ops::RunOps;
 
 use super::{
-    api::{ApiClient, Following},
-    rig::{answer, complete, finish, park},
+    api::Following,
+    rig::{ANSWER, QUESTION, answer, complete, finish, park},
     work,
 };
 use crate::cli::{Failure, failed};
@@ -14,21 +15,21 @@ use crate::cli::{Failure, failed};
 #[derive(Clone)]
 pub(super) enum Door {
     Temporal(RunOps),
-    Api(ApiClient),
+    Api(Client),
 }
 
 /// A run that waits for an answer, and a client that waits for its end.
 pub(super) enum Waiting {
     Temporal { ops: RunOps, run: RunId, result: JoinHandle<Result<RunOutput, Failure>> },
-    Api { client: ApiClient, following: Following },
+    Api { client: Client, following: Following },
 }
 
 impl Door {
-    /// A whole run. Through the API it gets an id of its own.
+    /// A whole run.
     pub(super) async fn complete(&self, run: RunId) -> Result<(), Failure> {
         match self {
             Self::Temporal(ops) => complete(ops, run).await.map(drop),
-            Self::Api(client) => client.start(work::working()).await?.finish().await,
+            Self::Api(client) => Following::start(client, work::working(), run).await?.finish().await,
         }
     }
 
@@ -44,7 +45,7 @@ impl Door {
                 Ok(Waiting::Temporal { ops, run, result })
             }
             Self::Api(client) => {
-                let mut following = client.start(work::asking()).await?;
+                let mut following = Following::start(client, work::asking(), run).await?;
                 following.until_it_waits().await?;
                 Ok(Waiting::Api { client: client.clone(), following })
             }
@@ -69,7 +70,8 @@ impl Waiting {
             }
             Self::Api { client, mut following } => {
                 let run = following.run.clone();
-                tokio::try_join!(client.answer(&run), following.finish())?;
+                let answered = async { Ok(client.answer(&run, &QUESTION.into(), ANSWER).await?) };
+                tokio::try_join!(answered, following.finish())?;
             }
         }
         Ok(())

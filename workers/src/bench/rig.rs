@@ -41,6 +41,9 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(2);
 /// Runs that are cleared away at the same time.
 const AT_ONCE: usize = 64;
+/// What a parked run waits for, and what it is told.
+pub(super) const QUESTION: &str = "await-1";
+pub(super) const ANSWER: &str = "Yes.";
 /// More than a run writes until it waits.
 const FIRST_EVENTS: u32 = 100;
 
@@ -109,10 +112,9 @@ impl Rig {
     /// and what is embedded goes with its directory.
     async fn clear(&self) {
         let abandoned = self.abandoned.load(Ordering::Relaxed);
-        let runs = match (&self.site.backend, &self.door) {
-            (Backend::Embedded, _) => Vec::new(),
-            (Backend::Address(_), Door::Temporal(_)) => (0..abandoned).map(|number| self.site.run(number)).collect(),
-            (Backend::Address(_), Door::Api(client)) => client.first_started(abandoned),
+        let runs: Vec<_> = match &self.site.backend {
+            Backend::Embedded => Vec::new(),
+            Backend::Address(_) => (0..abandoned).map(|number| self.site.run(number)).collect(),
         };
         let terminate = async |run: RunId| {
             let handle = self.ops.client().get_workflow_handle::<UntypedWorkflow>(run.to_string());
@@ -176,6 +178,6 @@ pub(super) async fn park(ops: &RunOps, run: RunId) -> Result<RunId, Failure> {
 
 /// Answers a parked run as operators' tools do: with a signal.
 pub(super) async fn answer(ops: &RunOps, run: &RunId) -> Result<(), Failure> {
-    let answer = AnswerBody::Clarification { answer: "Yes.".to_owned() };
-    Ok(ops.signal_answer(run, Answer::new(AwaitId::new("await-1"), "bench", answer)).await?)
+    let answer = AnswerBody::Clarification { answer: ANSWER.to_owned() };
+    Ok(ops.signal_answer(run, Answer::new(AwaitId::new(QUESTION), "bench", answer)).await?)
 }
