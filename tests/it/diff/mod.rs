@@ -32,7 +32,7 @@ fn known_traps() {
     let count = scripts.len();
     let summary = block_on(run(scripts));
     println!("cases run: {count}, {summary}");
-    assert_eq!(summary.divergences(), 0, "the engine differs from the real server");
+    summary.assert_no_divergence();
 }
 
 #[test]
@@ -44,5 +44,5 @@ fn random_scripts() {
         (first..first + count).map(|seed| Named { name: format!("seed {seed}"), script: generate::script(seed) });
     let summary = block_on(run(scripts.collect()));
     println!("seeds run: {count}, {summary}");
-    assert_eq!(summary.divergences(), 0, "the engine differs from the real server");
+    summary.assert_no_divergence();
 }

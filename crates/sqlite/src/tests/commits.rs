@@ -58,7 +58,7 @@ async fn a_write_that_fails_leaves_no_trace_and_does_not_hurt_its_neighbours() {
     });
     let panicking: Ticket<(), DatabaseError> = database.submit(Ack::Durable, |tx| {
         insert(tx, "panicking")?;
-        panic!("a write that panics")
+        std::panic::resume_unwind(Box::new("a write that panics"))
     });
     let after = apply(&database, Ack::Durable, "after");
     gate.open().await;
@@ -106,7 +106,9 @@ async fn a_decided_write_that_fails_costs_the_batch() {
     apply(&database, Ack::Durable, "taken").await.unwrap();
     let twice = lose_a_batch(&database, |database| apply(database, Ack::Durable, "taken")).await;
     let panic = lose_a_batch(&database, |database| {
-        database.apply(Ack::Durable, |_: &Tx<'_>| -> rusqlite::Result<()> { panic!("a write that panics") })
+        database.apply(Ack::Durable, |_: &Tx<'_>| -> rusqlite::Result<()> {
+            std::panic::resume_unwind(Box::new("a write that panics"))
+        })
     });
     for error in twice.into_iter().chain(panic.await) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
