@@ -239,7 +239,8 @@ impl Core {
             run_id => run_id.to_owned(),
         };
         if !workflow.runs.contains_key(&run_id) {
-            let found = self.read(|sql| persist::find_run(sql, &target.namespace, &target.workflow_id, &run_id))?;
+            let found =
+                self.read_safe(|sql| persist::find_run(sql, &target.namespace, &target.workflow_id, &run_id))?;
             let Some(Found { number, state }) = found else {
                 return Err(Refusal::not_found(format!(
                     "workflow execution not found for workflow ID \"{}\" and run ID \"{run_id}\"",
@@ -263,7 +264,7 @@ impl Core {
         if let Some(known) = &workflow.current {
             return Ok(known.clone());
         }
-        let current = self.read(|sql| persist::current_run(sql, namespace, workflow_id))?;
+        let current = self.read_safe(|sql| persist::current_run(sql, namespace, workflow_id))?;
         workflow.current = Some(current.clone());
         Ok(current)
     }
@@ -273,6 +274,11 @@ impl Core {
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Refusal> {
         self.database.read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
+    }
+
+    /// For what is not in memory: only what is safe is ever let go.
+    fn read_safe<T>(&self, work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T, Refusal> {
+        self.database.read_safe_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
     }
 
     /// A run's first event, for a run that is to be tried again.

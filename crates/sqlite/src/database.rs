@@ -12,7 +12,7 @@ use std::{
 };
 
 use rusqlite::{Connection, hooks::Wal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     Ack, DatabaseError, Options, Result, Stats, Ticket, Tx,
@@ -23,6 +23,7 @@ use crate::{
     migrate,
     readers::Readers,
     stats::Counters,
+    transaction::Transaction,
     writer::{Order, Progress, Synced, Writer},
 };
 
@@ -44,6 +45,8 @@ struct Parts {
     counters: Arc<Counters>,
     hooks: Arc<FailedCommitHooks>,
     readers: Arc<Readers>,
+    /// Whether a write was answered that readers do not see yet.
+    ahead: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     synced: watch::Receiver<Synced>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -75,6 +78,7 @@ impl Database {
         let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
         let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
         let written = Arc::default();
+        let ahead = Arc::default();
         let (synced, sync_news) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
             log_pages,
@@ -89,6 +93,9 @@ impl Database {
             progress: Progress { written: Arc::clone(&written), synced, unsynced_since: None, after_sync: Vec::new() },
             checkpointer,
             settled: true,
+            transaction: Transaction::default(),
+            ahead: Arc::clone(&ahead),
+            cautious: false,
         };
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())
@@ -103,6 +110,7 @@ impl Database {
             closed: AtomicBool::new(false),
             counters,
             hooks,
+            ahead,
             written,
             synced: sync_news,
             writer: Mutex::new(Some(thread)),
@@ -125,7 +133,7 @@ impl Database {
             ack: Ack::Durable,
             work: move |tx: &Tx<'_>| migrate::migrate(tx, &path, component, migrations),
             progress: JobProgress::Waiting,
-            reply: move |outcome| _ = reply.send(outcome),
+            reply: Some(move |outcome| _ = reply.send(outcome)),
         }));
         answer.recv().map_err(|_| DatabaseError::Closed)?
     }
@@ -142,7 +150,7 @@ impl Database {
         let (reply, ticket) = Ticket::new();
         // A caller that went away does not need the answer.
         let reply = move |outcome| _ = reply.send(outcome);
-        self.enqueue(Box::new(Deciding { ack, work, progress: JobProgress::Waiting, reply }));
+        self.enqueue(Box::new(Deciding { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
         ticket
     }
 
@@ -154,11 +162,11 @@ impl Database {
         F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let (reply, ticket) = Ticket::new();
-        self.enqueue(Box::new(Decided { ack, work, value: None, reply }));
+        self.enqueue(Box::new(Decided { ack, work, value: None, reply: Some(reply) }));
         ticket
     }
 
-    fn enqueue(&self, job: Box<dyn Job>) {
+    fn enqueue(&self, mut job: Box<dyn Job>) {
         if self.parts.closed.load(Ordering::Acquire) {
             return job.answer(Err(DatabaseError::Closed));
         }
@@ -170,22 +178,51 @@ impl Database {
         let _ = self.parts.orders.send(Order::Write(job));
     }
 
-    /// Runs `work` on one snapshot of the database, off the async threads.
+    /// Runs `work` on one snapshot of the database, off the async threads. It sees every write that was answered.
     pub async fn read<T, E, F>(&self, work: F) -> std::result::Result<T, E>
     where
         T: Send + 'static,
         E: From<DatabaseError> + Send + 'static,
         F: FnOnce(&Connection) -> std::result::Result<T, E> + Send + 'static,
     {
+        if self.parts.ahead.load(Ordering::Acquire) {
+            self.committed().await?;
+        }
         self.parts.readers.read(work).await
     }
 
-    /// Runs `work` on one snapshot of the database, on this thread.
+    /// Runs `work` on one snapshot of the database, on this thread. It sees every write that was answered.
     pub fn read_blocking<T, E: From<DatabaseError>>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        if self.parts.ahead.load(Ordering::Acquire) {
+            let (reply, answer) = channel();
+            self.ask_for_commit(move |outcome| _ = reply.send(outcome));
+            answer.recv().map_err(|_| DatabaseError::Closed)??;
+        }
+        self.read_safe_blocking(work)
+    }
+
+    /// The same for a caller who looks for what has been safe for a while: it may miss the latest writes that wait for
+    /// no disk, and makes nobody commit them.
+    pub fn read_safe_blocking<T, E: From<DatabaseError>>(
+        &self,
+        work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         self.parts.readers.read_blocking(work)
+    }
+
+    /// Returns once every write that was queued so far is committed or refused.
+    pub async fn committed(&self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.ask_for_commit(move |outcome| _ = reply.send(outcome));
+        answer.await.map_err(|_| DatabaseError::Closed)?
+    }
+
+    fn ask_for_commit(&self, reply: impl FnOnce(Result<()>) + Send + 'static) {
+        // Only a writer that has ended refuses, and then the dropped reply says so.
+        let _ = self.parts.orders.send(Order::Commit(Box::new(reply)));
     }
 
     /// A read-only connection of the caller's own, to be dropped before the database is closed.
@@ -193,7 +230,7 @@ impl Database {
         connection::open_reader(&self.parts.path)
     }
 
-    /// Returns once everything this process has committed so far is as safe as it is to become. A reader that waits for
+    /// Returns once everything this process has written so far is as safe as it is to become. A reader that waits for
     /// it afterwards has seen nothing that a power failure could take back.
     pub async fn synced(&self) -> Result<()> {
         let target = self.parts.written.load(Ordering::Acquire);

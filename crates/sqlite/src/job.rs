@@ -93,11 +93,11 @@ pub(crate) trait Job: Send {
     /// Whether it may ask for its own changes to be undone, and nobody else's.
     fn may_undo(&self) -> bool;
 
-    /// Runs a second time if another job of the batch had to be undone.
+    /// Runs again if another job of the transaction had to be undone, or the transaction was lost.
     fn run(&mut self, tx: &Tx<'_>) -> Verdict;
 
-    /// Tells the caller, now that the fate of the whole batch is known.
-    fn answer(self: Box<Self>, batch: Result<(), DatabaseError>);
+    /// Tells the caller how far it has got as wanted, or why the whole batch was lost. Happens once.
+    fn answer(&mut self, batch: Result<(), DatabaseError>);
 }
 
 /// A job that decides for itself: its error undoes what it did.
@@ -105,7 +105,8 @@ pub(crate) struct Deciding<T, E, F, R> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) progress: Progress<T, E>,
-    pub(crate) reply: R,
+    /// Until it is answered.
+    pub(crate) reply: Option<R>,
 }
 
 /// How far a job got.
@@ -146,8 +147,9 @@ where
         verdict
     }
 
-    fn answer(self: Box<Self>, batch: Result<(), DatabaseError>) {
-        let outcome = match (self.progress, batch) {
+    fn answer(&mut self, batch: Result<(), DatabaseError>) {
+        let Some(reply) = self.reply.take() else { return };
+        let outcome = match (std::mem::replace(&mut self.progress, Progress::Waiting), batch) {
             (Progress::Broke(error), _) => Err(error),
             // A failed batch speaks for all of its jobs, since each may have seen what another did.
             (_, Err(error)) => Err(error.into()),
@@ -156,7 +158,7 @@ where
                 Err(DatabaseError::unavailable("write", "the write panicked").into())
             }
         };
-        (self.reply)(outcome);
+        reply(outcome);
     }
 }
 
@@ -165,7 +167,8 @@ pub(crate) struct Decided<T, F> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) value: Option<T>,
-    pub(crate) reply: oneshot::Sender<Result<T, DatabaseError>>,
+    /// Until it is answered.
+    pub(crate) reply: Option<oneshot::Sender<Result<T, DatabaseError>>>,
 }
 
 impl<T, F> Job for Decided<T, F>
@@ -192,9 +195,9 @@ where
         }
     }
 
-    fn answer(self: Box<Self>, batch: Result<(), DatabaseError>) {
-        let Self { value, reply, .. } = *self;
-        let outcome = batch.and_then(|()| value.ok_or(DatabaseError::Closed));
+    fn answer(&mut self, batch: Result<(), DatabaseError>) {
+        let Some(reply) = self.reply.take() else { return };
+        let outcome = batch.and_then(|()| self.value.take().ok_or(DatabaseError::Closed));
         // A caller that went away does not need the answer.
         let _ = reply.send(outcome);
     }

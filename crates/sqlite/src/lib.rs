@@ -3,9 +3,10 @@
 //!
 //! - Writes queue up and are committed in groups ([`Database::submit`], [`Database::apply`]); reads run beside them on
 //!   snapshots ([`Database::read`]).
-//! - A write says what it waits for ([`Ack`]). A commit only reaches the write-ahead log; this crate syncs the log
-//!   itself, once for everybody who waits. The log is recovered as a prefix, so a sync covers every commit before it:
-//!   a write that did not wait is made safe by the next one that does.
+//! - A write says what it waits for ([`Ack`]). Those that do not wait for the disk share the commit of the next one that
+//!   does. A commit only reaches the write-ahead log; this crate syncs the log itself, once for everybody who waits. The
+//!   log is recovered as a prefix, so a sync covers every commit before it: a write that did not wait is made safe by
+//!   the next one that does.
 //! - Each component brings its tables ([`Database::migrate`]) and owns their SQL. This crate knows none of it.
 
 mod checkpoint;
@@ -18,6 +19,7 @@ mod log;
 mod migrate;
 mod readers;
 mod stats;
+mod transaction;
 mod writer;
 
 #[cfg(test)]
@@ -45,13 +47,14 @@ pub enum Durability {
     Relaxed,
 }
 
-/// When a write is answered. With [`Durability::Relaxed`] both mean the same.
+/// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// Once it is synced to disk.
+    /// Once it is synced to disk; with [`Durability::Relaxed`], once it is committed.
     Durable,
-    /// Once it is committed: it survives the end of the process. The next durable write of anybody makes it survive the
-    /// end of the power supply too, and without one that happens after about 20 ms.
+    /// Once it is carried out, in the order of the writes. Everybody in this process sees it from then on, and no later
+    /// write survives anything without it. It is committed and synced with the next durable write of anybody, and
+    /// without one after about 10 ms; what ends the process before that takes it along.
     Written,
 }
 

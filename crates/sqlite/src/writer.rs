@@ -1,13 +1,13 @@
 //! The one thread that writes.
 //!
-//! It commits whatever has queued up in one transaction, so that many writers share the cost of one sync to disk, and
-//! syncs if somebody in the batch waits for that. What nobody waits for is synced a little later. While nothing is
-//! queued and nothing unsynced, the thread sleeps.
+//! It carries out whatever has queued up in one transaction, so that many writers share the cost of one commit and one
+//! sync to disk. It ends the transaction when somebody waits for the disk or wants to read what is in it; without either,
+//! a little later. While nothing is queued, uncommitted or unsynced, the thread sleeps.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::{Duration, Instant},
@@ -20,22 +20,36 @@ use crate::{
     Ack, DatabaseError, Durability, Faults, Result,
     checkpoint::{self, Checkpointer},
     database::FailedCommitHooks,
-    job::{AfterSync, Job, Tx, Verdict},
+    job::{AfterSync, Job},
     log::Log,
     stats::Counters,
+    transaction::{Transaction, execute},
 };
 
 /// Jobs of one commit at most, so that the first of them is not kept waiting forever.
 pub(crate) const BATCH: usize = 512;
 
-/// How long a commit that nobody waits for stays unsynced.
-const LINGER: Duration = Duration::from_millis(20);
+/// How long a write that nobody waits for stays uncommitted and unsynced. Meanwhile other processes cannot write.
+const LINGER: Duration = Duration::from_millis(10);
+
+/// How soon a commit that failed is tried again for those who were told that their writes were carried out.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// How long nobody must have written anything for the log to be folded in.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// When a transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Now,
+    /// When somebody waits for the disk, when it has become large, or after a while.
+    WhenAwaited,
+}
+
 pub(crate) enum Order {
     Write(Box<dyn Job>),
+    /// Somebody wants to read what was carried out before this.
+    Commit(Box<dyn FnOnce(Result<()>) + Send>),
     /// The checkpointer has folded in most of the log; the rest is quickly done while nobody writes.
     FinishCheckpoint,
     Stop,
@@ -58,18 +72,16 @@ pub(crate) struct Writer {
     pub(crate) checkpointer: Checkpointer,
     /// Whether nothing was written since the log was last folded in for want of other work.
     pub(crate) settled: bool,
-}
-
-/// Whether each job of a batch can be undone alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Guards {
-    None,
-    Savepoints,
+    pub(crate) transaction: Transaction,
+    /// Whether somebody was told of a write that readers do not see yet.
+    pub(crate) ahead: Arc<AtomicBool>,
+    /// A transaction was lost of which somebody had been told: until one succeeds, nobody is told before the commit.
+    pub(crate) cautious: bool,
 }
 
 /// How far the commits have got.
 pub(crate) struct Progress {
-    /// Number of the last commit, counted before anybody can see it.
+    /// Number of the last transaction, counted before anybody can know of it.
     pub(crate) written: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<Synced>,
     /// Since when there have been unsynced commits.
@@ -109,14 +121,15 @@ impl Writer {
                 }
                 next = if batch.len() < BATCH { orders.try_recv().ok() } else { None };
             }
-            if !batch.is_empty() {
-                self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
-                self.carry_out(&mut batch);
-            }
+            self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
+            self.transaction.add(batch.drain(..));
+            let end = if special.is_some() { End::Now } else { End::WhenAwaited };
+            let outcome = self.carry_out(end);
             match special {
+                Some(Order::Commit(reply)) => reply(outcome),
                 Some(Order::FinishCheckpoint) => self.finish_checkpoint(),
                 Some(Order::Stop) => break,
-                _ => {}
+                Some(Order::Write(_)) | None => {}
             }
         }
         if self.progress.unsynced_since.is_some() {
@@ -127,6 +140,7 @@ impl Writer {
 
     fn wait(&self, orders: &Receiver<Order>) -> std::result::Result<Order, RecvTimeoutError> {
         match self.progress.unsynced_since {
+            Some(_) if self.cautious => orders.recv_timeout(RETRY),
             Some(since) => orders.recv_timeout(LINGER.saturating_sub(since.elapsed())),
             None if !self.settled => orders.recv_timeout(IDLE),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -136,7 +150,10 @@ impl Writer {
     /// Nobody wants anything: time for what nobody waits for.
     fn rest(&mut self) {
         if self.progress.unsynced_since.is_some() {
-            self.sync_unless_broken();
+            // Whoever has to know of a failure was told.
+            if self.carry_out(End::Now).is_ok() && self.progress.unsynced_since.is_some() {
+                self.sync_unless_broken();
+            }
             return;
         }
         self.settled = true;
@@ -145,92 +162,93 @@ impl Writer {
         }
     }
 
-    fn carry_out(&mut self, batch: &mut Vec<Box<dyn Job>>) {
-        match self.commit(batch) {
-            Ok(kept) => {
-                if let Some(after_sync) = kept {
-                    self.settled = false;
-                    Counters::add(&self.counters.commits, 1);
-                    Counters::add(&self.counters.writes, batch.len());
-                    self.committed(after_sync);
-                }
-                self.answer(batch);
-                self.tend_log();
-            }
-            Err(error) => self.fail(batch.drain(..), &error),
+    fn carry_out(&mut self, end: End) -> Result<()> {
+        if self.transaction.is_empty() {
+            return Ok(());
         }
-    }
-
-    fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> Result<Option<Vec<AfterSync>>> {
-        if let Synced::Broken(error) = &*self.progress.synced.borrow() {
-            return Err(error.clone());
-        }
-        let outcome = self.run(batch);
+        let outcome = self.attempt(end);
         if let Err(error) = &outcome {
-            tracing::warn!(%error, writes = batch.len(), "a batch of writes was refused");
-            if !self.sql.is_autocommit() {
-                execute(&self.sql, "ROLLBACK")?;
-            }
-            if self.progress.unsynced_since.is_none() {
-                self.progress.all_is_safe();
-            }
+            self.lose(error);
         }
         outcome
     }
 
-    /// Runs the jobs in one transaction; returns what they want done once it is safe, or nothing if nothing was kept.
-    fn run(&self, batch: &mut [Box<dyn Job>]) -> Result<Option<Vec<AfterSync>>> {
+    fn attempt(&mut self, end: End) -> Result<()> {
+        if let Synced::Broken(error) = &*self.progress.synced.borrow() {
+            return Err(error.clone());
+        }
         if let Some(faults) = &self.faults {
             faults.before_batch(&self.sql).map_err(|error| DatabaseError::of_batch(&error))?;
         }
-        // A savepoint for every job costs more than all the batches that have to be run again, since hardly any job fails.
-        let kept = self.attempt(batch, Guards::None)?;
-        // Nobody needs protection from a job that is alone.
-        if kept.is_some() || batch.len() == 1 {
-            return Ok(kept);
+        if !self.transaction.has_begun() {
+            self.progress.written.fetch_add(1, Ordering::Release);
         }
-        self.attempt(batch, Guards::Savepoints)
+        self.transaction.carry_out(&self.sql)?;
+        let awaited = end == End::Now || self.cautious || self.transaction.is_awaited();
+        // Without a transaction there is nothing that somebody could share.
+        if awaited || self.is_due() || self.transaction.len() >= BATCH || !self.transaction.has_begun() {
+            return self.commit();
+        }
+        self.progress.unsynced_since.get_or_insert_with(Instant::now);
+        self.ahead.store(true, Ordering::Release);
+        self.transaction.answer();
+        Ok(())
     }
 
-    /// Nothing is kept if a job that nothing guards has to be undone.
-    fn attempt(&self, batch: &mut [Box<dyn Job>], guards: Guards) -> Result<Option<Vec<AfterSync>>> {
-        let step = |sql| execute(&self.sql, sql);
-        step("BEGIN IMMEDIATE")?;
-        let mut after_sync = Vec::new();
-        for job in batch.iter_mut() {
-            let guarded = job.may_undo() && guards == Guards::Savepoints;
-            if guarded {
-                step("SAVEPOINT job")?;
+    fn commit(&mut self) -> Result<()> {
+        let writes = self.transaction.len();
+        let begun = self.transaction.has_begun();
+        if begun {
+            if let Some(faults) = &self.faults {
+                faults.before_commit().map_err(|error| DatabaseError::of_batch(&error))?;
             }
-            let tx = Tx::new(&self.sql);
-            let verdict = job.run(&tx);
-            let wanted = tx.into_after_sync();
-            if self.sql.is_autocommit() && !matches!(verdict, Verdict::Fail(_)) {
-                return Err(DatabaseError::given_up());
-            }
-            match verdict {
-                Verdict::Keep if guarded => step("RELEASE job")?,
-                Verdict::Keep => {}
-                Verdict::Undo if guarded => {
-                    step("ROLLBACK TO job")?;
-                    step("RELEASE job")?;
-                }
-                Verdict::Undo => {
-                    step("ROLLBACK")?;
-                    return Ok(None);
-                }
-                Verdict::Fail(error) => return Err(error),
-            }
-            if matches!(verdict, Verdict::Keep) {
-                after_sync.extend(wanted);
-            }
+            execute(&self.sql, "COMMIT")?;
+            Counters::add(&self.counters.commits, 1);
+            Counters::add(&self.counters.writes, writes);
+            self.settled = false;
         }
-        if let Some(faults) = &self.faults {
-            faults.before_commit().map_err(|error| DatabaseError::of_batch(&error))?;
+        self.cautious = false;
+        self.ahead.store(false, Ordering::Release);
+        let (mut unanswered, after_sync) = self.transaction.end();
+        if begun {
+            self.committed(after_sync);
+        } else {
+            self.nothing_was_kept();
         }
-        self.progress.written.fetch_add(1, Ordering::Release);
-        step("COMMIT")?;
-        Ok(Some(after_sync))
+        self.answer(&mut unanswered);
+        self.tend_log();
+        Ok(())
+    }
+
+    /// Undoes the transaction and tells those who wait for it.
+    fn lose(&mut self, error: &DatabaseError) {
+        tracing::warn!(%error, writes = self.transaction.len(), "a batch of writes was refused");
+        if !self.sql.is_autocommit()
+            && let Err(error) = execute(&self.sql, "ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be undone");
+        }
+        let lost = self.transaction.lose();
+        if !self.trusts_disk() {
+            self.transaction.give_up();
+        }
+        self.cautious = !self.transaction.is_empty();
+        if !self.cautious {
+            self.ahead.store(false, Ordering::Release);
+            self.nothing_was_kept();
+        }
+        self.fail(lost, error);
+    }
+
+    /// Nobody waits for what was never committed.
+    fn nothing_was_kept(&mut self) {
+        if self.progress.unsynced_since.is_none() && self.trusts_disk() {
+            self.progress.all_is_safe();
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= LINGER)
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {
@@ -243,25 +261,21 @@ impl Writer {
     }
 
     /// Answers whoever does not wait for the disk, then syncs if anybody does or it is time to.
-    fn answer(&mut self, batch: &mut Vec<Box<dyn Job>>) {
-        if self.progress.unsynced_since.is_none() {
-            batch.drain(..).for_each(|job| job.answer(Ok(())));
-            return;
-        }
-        batch.extract_if(.., |job| job.ack() == Ack::Written).for_each(|job| job.answer(Ok(())));
-        let due = self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= LINGER);
-        if batch.is_empty() && !due {
+    fn answer(&mut self, committed: &mut Vec<Box<dyn Job>>) {
+        let safe = self.progress.unsynced_since.is_none();
+        committed.extract_if(.., |job| safe || job.ack() == Ack::Written).for_each(|mut job| job.answer(Ok(())));
+        if safe || (committed.is_empty() && !self.is_due()) {
             return;
         }
         match self.sync() {
-            Ok(()) => batch.drain(..).for_each(|job| job.answer(Ok(()))),
-            Err(error) => self.fail(batch.drain(..), &error),
+            Ok(()) => committed.drain(..).for_each(|mut job| job.answer(Ok(()))),
+            Err(error) => self.fail(std::mem::take(committed), &error),
         }
     }
 
     fn sync_unless_broken(&mut self) {
         if let Err(error) = self.sync() {
-            self.fail(std::iter::empty(), &error);
+            self.fail(Vec::new(), &error);
         }
     }
 
@@ -282,9 +296,9 @@ impl Writer {
     }
 
     /// Whoever keeps state of their own learns first, so that nobody acts on an answer before that.
-    fn fail(&self, batch: impl Iterator<Item = Box<dyn Job>>, error: &DatabaseError) {
+    fn fail(&self, lost: Vec<Box<dyn Job>>, error: &DatabaseError) {
         self.hooks.call();
-        batch.for_each(|job| job.answer(Err(error.clone())));
+        lost.into_iter().for_each(|mut job| job.answer(Err(error.clone())));
     }
 
     /// What the log needs now and then. Nobody waits for an answer meanwhile.
@@ -334,9 +348,4 @@ impl Progress {
         self.synced.send_replace(Synced::UpTo(self.written.load(Ordering::Acquire)));
         self.after_sync.drain(..).for_each(|then| then());
     }
-}
-
-fn execute(sql: &Connection, statement: &str) -> Result<()> {
-    let done = sql.prepare_cached(statement).and_then(|mut statement| statement.execute([]));
-    done.map(drop).map_err(|error| DatabaseError::of_batch(&error))
 }

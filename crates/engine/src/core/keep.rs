@@ -125,6 +125,7 @@ impl Core {
             // Whoever finds this on disk when the process has ended looks at once.
             next_due: if run.has_lent() { Some(0) } else { alarm },
             ready: run.has_something_ready(),
+            closed: !run.state.is_running(),
             batches,
             listing,
         });

@@ -15,8 +15,11 @@ pub(crate) use self::{
 };
 
 const COMPONENT: &str = "engine";
-pub(crate) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_history_in_order.sql")];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_history_in_order.sql"),
+    include_str!("migrations/0003_steps_touch_fewer_pages.sql"),
+];
 
 pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {
     database.migrate(COMPONENT, MIGRATIONS)

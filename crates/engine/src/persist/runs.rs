@@ -22,6 +22,7 @@ pub(crate) struct RunWrite {
     pub(crate) state: Vec<u8>,
     pub(crate) next_due: Option<Nanos>,
     pub(crate) ready: bool,
+    pub(crate) closed: bool,
     pub(crate) batches: Vec<Batch>,
     pub(crate) listing: Option<VisibilityRow>,
 }
@@ -30,8 +31,8 @@ impl RunWrite {
     pub(crate) fn apply(&self, sql: &Connection) -> rusqlite::Result<()> {
         if self.new {
             sql.prepare_cached(
-                "INSERT INTO engine_runs (number, namespace, workflow_id, run_id, state, next_due, ready)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO engine_runs (number, namespace, workflow_id, run_id, state, next_due, ready, at_rest)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
                 self.number,
@@ -40,14 +41,21 @@ impl RunWrite {
                 self.run_id,
                 self.state,
                 self.next_due,
-                self.ready
+                self.ready,
+                self.is_at_rest()
             ])?;
             sql.prepare_cached(
                 "INSERT INTO engine_current (namespace, workflow_id, number) VALUES (?1, ?2, ?3)
                  ON CONFLICT (namespace, workflow_id) DO UPDATE SET number = excluded.number",
             )?
             .execute(params![self.namespace, self.workflow_id, self.number])?;
+        } else if self.closed {
+            sql.prepare_cached(
+                "UPDATE engine_runs SET state = ?2, next_due = ?3, ready = ?4, at_rest = ?5 WHERE number = ?1",
+            )?
+            .execute(params![self.number, self.state, self.next_due, self.ready, self.is_at_rest()])?;
         } else {
+            // Without the column that says whether it is at rest, the index of those that are not stays as it is.
             sql.prepare_cached("UPDATE engine_runs SET state = ?2, next_due = ?3, ready = ?4 WHERE number = ?1")?
                 .execute(params![self.number, self.state, self.next_due, self.ready])?;
         }
@@ -58,6 +66,10 @@ impl RunWrite {
             listing::put(sql, row)?;
         }
         Ok(())
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.closed && self.next_due.is_none() && !self.ready
     }
 }
 
@@ -119,9 +131,11 @@ pub(crate) fn ready_runs(sql: &Connection, after: i64, limit: usize) -> rusqlite
 
 /// When something happens by itself, and to which run.
 pub(crate) fn alarms(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
-    sql.prepare("SELECT next_due, namespace, workflow_id, run_id FROM engine_runs WHERE next_due IS NOT NULL")?
-        .query_map([], |row| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?])))?
-        .collect()
+    sql.prepare(
+        "SELECT next_due, namespace, workflow_id, run_id FROM engine_runs WHERE at_rest = 0 AND next_due IS NOT NULL",
+    )?
+    .query_map([], |row| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?])))?
+    .collect()
 }
 
 /// Closed runs of a namespace that ended before this moment.

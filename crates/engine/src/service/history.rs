@@ -12,7 +12,6 @@ use temporalio_protos::temporal::api::{
     },
 };
 use tokio::time::Instant;
-use windlass_sqlite::Ack;
 
 use super::checks;
 use crate::{
@@ -135,7 +134,7 @@ impl Core {
 
     /// Returns once everything that memory knows can be read.
     async fn written(&self) -> Result<(), Refusal> {
-        self.database.apply(Ack::Written, |_| Ok(())).await.map_err(|error| unavailable(&error))
+        self.database.committed().await.map_err(|error| unavailable(&error))
     }
 
     /// Pages of the history that a worker was handed with a task.

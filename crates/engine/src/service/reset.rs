@@ -49,7 +49,7 @@ impl Core {
                 return Ok(ResetWorkflowExecutionResponse { run_id: done.kept().await? });
             }
             // What memory knows is on its way to disk still.
-            self.database.apply(Ack::Written, |_| Ok(())).await.map_err(|error| unavailable(&error))?;
+            self.database.committed().await.map_err(|error| unavailable(&error))?;
         }
         Err(Refusal::Unavailable("the run does not stand still; try again".to_owned()))
     }

@@ -71,14 +71,12 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
         submit(&database, Ack::Written, "c"),
         database.submit(Ack::Durable, |_| Err(DatabaseError::Refused { detail: "a mistake".to_owned() })),
     ];
-    // The gate's own batch is lost too.
-    disk.failing_commits.store(2, Ordering::SeqCst);
-    gate.release.send(()).unwrap();
-    gate.job.await.unwrap_err();
+    disk.failing_commits.store(1, Ordering::SeqCst);
+    gate.open().await;
     for write in writes {
         assert_eq!(write.await, Err(DatabaseError::unavailable("commit", "Error code 10: disk I/O error")));
     }
-    assert_eq!((losses.load(Ordering::SeqCst), words(&database)), (2, vec!["before".to_owned()]));
+    assert_eq!((losses.load(Ordering::SeqCst), words(&database)), (1, vec!["before".to_owned()]));
 
     // Nobody waits for what was never committed.
     database.synced().await.unwrap();
@@ -86,6 +84,34 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
     assert_eq!(words(&database), ["before", "after"]);
     drop(database);
     assert_eq!(words_in(&file(&directory)), ["before", "after"]);
+}
+
+#[tokio::test]
+async fn what_was_answered_outlives_the_transaction_it_was_carried_out_in() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    submit(&database, Ack::Written, "told").await.unwrap();
+    disk.failing_commits.store(3, Ordering::SeqCst);
+    submit(&database, Ack::Durable, "lost").await.unwrap_err();
+    // While a commit is owed, nobody is told before it, and nobody reads what may be missing something.
+    submit(&database, Ack::Written, "too early").await.unwrap_err();
+    database.read(all_words).await.unwrap_err();
+    // The next attempt succeeds, whoever makes it.
+    assert_eq!(database.read(all_words).await.unwrap(), ["told"]);
+    submit(&database, Ack::Durable, "after").await.unwrap();
+    drop(database);
+    assert_eq!(words_in(&file(&directory)), ["told", "after"]);
+}
+
+#[tokio::test]
+async fn a_commit_that_is_owed_is_tried_again_without_being_asked_for() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    submit(&database, Ack::Written, "told").await.unwrap();
+    disk.failing_commits.store(1, Ordering::SeqCst);
+    submit(&database, Ack::Durable, "lost").await.unwrap_err();
+    database.synced().await.unwrap();
+    assert_eq!(database.read_safe_blocking(all_words).unwrap(), ["told"]);
 }
 
 #[tokio::test]

@@ -143,7 +143,7 @@ async fn the_log_starts_again_while_writing_goes_on_and_nothing_is_lost() {
 async fn a_database_at_rest_folds_its_log_in() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    database.apply(Ack::Written, |tx| insert(tx, &"x".repeat(2 << 20))).await.unwrap();
+    database.apply(Ack::Durable, |tx| insert(tx, &"x".repeat(2 << 20))).await.unwrap();
     assert!(database.stats().log_bytes > 2 << 20);
     let folded = async {
         while database.stats().log_bytes > 0 {

@@ -73,8 +73,10 @@ impl Gate {
         let (release, released) = mpsc::channel();
         let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
         let job = database.submit(Ack::Written, move |_: &Tx<'_>| {
-            entered.send(()).unwrap();
-            released.recv().unwrap();
+            // If it is carried out again, nobody waits for it any more.
+            if entered.send(()).is_ok() {
+                released.recv().unwrap();
+            }
             Ok(())
         });
         inside.recv().await.unwrap();

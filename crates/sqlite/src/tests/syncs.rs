@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Gate, file, insert, open, submit, words, words_in};
+use super::{Gate, all_words, file, insert, open, submit, words, words_in};
 use crate::{Ack, Database, DatabaseError, Durability, Faults, Options};
 
 /// A disk that asks before it syncs, once it is told to.
@@ -104,9 +104,42 @@ async fn a_write_nobody_waits_for_is_synced_all_the_same_and_then_the_writer_res
 }
 
 #[tokio::test]
-async fn a_written_write_survives_the_process() {
+async fn a_written_write_shares_the_commit_of_the_next_durable_one() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let before = database.stats();
+    submit(&database, Ack::Written, "one").await.unwrap();
+    let undone = database.submit(Ack::Written, |tx| {
+        insert(tx, "undone")?;
+        Err::<(), _>(DatabaseError::Refused { detail: "a change of mind".to_owned() })
+    });
+    undone.await.unwrap_err();
+    submit(&database, Ack::Written, "two").await.unwrap();
+    submit(&database, Ack::Durable, "three").await.unwrap();
+    let after = database.stats();
+    // One commit, unless the writer was so slow that it was time for another.
+    assert!(after.commits - before.commits <= after.syncs - before.syncs);
+    assert_eq!(words(&database), ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn a_reader_sees_every_write_that_was_answered() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    submit(&database, Ack::Written, "one").await.unwrap();
+    assert_eq!(words(&database), ["one"]);
+    submit(&database, Ack::Written, "two").await.unwrap();
+    assert_eq!(database.read(all_words).await.unwrap(), ["one", "two"]);
+    submit(&database, Ack::Written, "three").await.unwrap();
+    database.committed().await.unwrap();
+    assert_eq!(database.read_safe_blocking(all_words).unwrap(), ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn a_write_that_a_reader_has_seen_survives_the_process() {
     let slow = Slow::open();
     submit(&slow.database, Ack::Written, "written").await.unwrap();
+    assert_eq!(words(&slow.database), ["written"]);
     // What a kill leaves: the database and its log as they are at this moment, and no shared memory.
     let wreck = TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {

@@ -42,16 +42,20 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
         }
         if let Some(ending) = &entry.ending {
             closed_at = Some(tx.now);
-            tx.sql
-                .prepare_cached("UPDATE runs SET ending = ?2 WHERE id = ?1")?
-                .execute(params![run.as_str(), Json(ending)])?;
+            tx.sql.prepare_cached("UPDATE runs SET ending = ?2, closed_at = ?3 WHERE id = ?1")?.execute(params![
+                run.as_str(),
+                Json(ending),
+                Uint::from(tx.now)
+            ])?;
         }
     }
     let news = last_seq > before;
     if news {
-        tx.sql
-            .prepare_cached("UPDATE runs SET last_seq = ?2, updated_at = ?3, closed_at = ?4 WHERE id = ?1")?
-            .execute(params![run.as_str(), Uint(last_seq), Uint::from(tx.now), closed_at.map(Uint::from)])?;
+        tx.sql.prepare_cached("UPDATE runs SET last_seq = ?2, updated_at = ?3 WHERE id = ?1")?.execute(params![
+            run.as_str(),
+            Uint(last_seq),
+            Uint::from(tx.now)
+        ])?;
         tx.log_reaches(run, last_seq);
     }
     Ok(Appended { last_seq, news })
