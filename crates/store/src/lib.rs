@@ -8,6 +8,7 @@
 mod body;
 mod call_row;
 mod clock;
+mod conditions;
 mod ending;
 mod entry;
 mod error;
@@ -18,6 +19,8 @@ pub mod postgres;
 mod rows;
 pub mod sqlite;
 mod sweeping;
+#[cfg(any(test, feature = "test-support"))]
+pub mod testing;
 mod watch;
 
 #[cfg(test)]

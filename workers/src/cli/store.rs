@@ -156,10 +156,9 @@ fn sentence(done: &Done, before: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::envelope::Labels;
     use windlass_store::{
-        ReservedRun,
         sqlite::{Options, SqliteStore},
+        testing::reserved,
     };
 
     use super::*;
@@ -170,18 +169,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
         for run in 0..runs {
-            let reserved = ReservedRun {
-                id: windlass_core::ids::RunId::new(format!("run-{run}")),
-                workspace: "acme".into(),
-                session: None,
-                agent_id: "clerk".into(),
-                model_id: "script:demo".to_owned(),
-                name: None,
-                spec: None,
-                metadata: Labels::new(),
-                input: "hello".to_owned(),
-            };
-            store.reserve_run(reserved).await.unwrap();
+            store.reserve_run(reserved(&format!("run-{run}"), "hello")).await.unwrap();
         }
         (home, store)
     }

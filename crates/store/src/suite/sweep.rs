@@ -11,10 +11,12 @@ use windlass_core::{
 };
 
 use super::{
-    Bench, batch, calls::new_claim, endings::result, new_run, note, plans, reservations::reserved, session,
-    session_rows::new_session, workspace,
+    Bench, batch, calls::new_claim, endings::result, new_run, note, plans, session, session_rows::new_session,
+    workspace,
 };
-use crate::{CallClaim, FinishedCall, NewRun, NewSession, RecordBatch, ReservedRun, Retention, Swept};
+use crate::{
+    CallClaim, FinishedCall, NewRun, NewSession, RecordBatch, ReservedRun, Retention, Swept, testing::reserved,
+};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
