@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{process::Process, server::free_port};
@@ -10,6 +11,16 @@ use crate::support::{process::Process, server::free_port};
 struct Home {
     dir: TempDir,
     port: u16,
+}
+
+/// What a sweep says.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+struct Swept {
+    runs: u64,
+    events: u64,
+    sessions: u64,
+    blobs: u64,
+    more: bool,
 }
 
 impl Home {
@@ -40,10 +51,9 @@ impl Home {
         serde_json::from_str(last).unwrap()
     }
 
-    /// Sweeps whatever has ended and says how many runs and events that were, and whether there is more.
-    fn sweep(&self, options: &[&str]) -> [Value; 3] {
-        let said = self.said(&[&["store", "sweep"], options].concat());
-        ["runs", "events", "more"].map(|field| said[field].clone())
+    /// Sweeps whatever has ended and says what that was.
+    fn sweep(&self, options: &[&str]) -> Swept {
+        serde_json::from_value(self.said(&[&["store", "sweep"], options].concat())).unwrap()
     }
 
     fn run_ids(&self) -> Vec<String> {
@@ -60,14 +70,14 @@ fn a_sweep_beside_a_running_server_deletes_what_has_ended_and_nothing_else() {
     home.said(&["run", "--agent", "demo", "--run-id", "run-waiting", "--until-waiting", "Write a launch note"]);
     assert_eq!(home.run_ids(), ["run-waiting", "run-ended"]);
 
-    let [runs, events, _] = home.sweep(&["--older-than", "0s", "--dry-run"]);
-    assert!(runs == 1 && events.as_u64() > Some(1), "{runs} runs, {events} events");
-    assert_eq!(home.sweep(&["--older-than", "1d"]), [json!(0), json!(0), json!(false)], "it is too young");
+    let foreseen = home.sweep(&["--older-than", "0s", "--dry-run"]);
+    assert!(foreseen.runs == 1 && foreseen.events > 1 && foreseen.blobs > 1, "{foreseen:?}");
+    assert_eq!(home.sweep(&["--older-than", "1d"]), Swept::default(), "it is too young");
     assert_eq!(home.run_ids(), ["run-waiting", "run-ended"]);
 
-    assert_eq!(home.sweep(&["--older-than", "0s"]), [json!(1), events, json!(false)]);
+    assert_eq!(home.sweep(&["--older-than", "0s"]), foreseen);
     assert_eq!(home.run_ids(), ["run-waiting"]);
-    assert_eq!(home.sweep(&["--older-than", "0s"]), [json!(0), json!(0), json!(false)]);
+    assert_eq!(home.sweep(&["--older-than", "0s"]), Swept::default());
     assert!(home.said(&["store", "compact"])["bytes"].is_u64());
 
     let awaits = home.said(&["runs", "awaits", "run-waiting"]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use temporalio_common::error::IncomingError;
+use temporalio_common::{ActivityDefinition, error::IncomingError};
 use temporalio_workflow::{
     ActivityCancellationType, ActivityCloseTimeouts, ActivityExecutionError, ActivityOptions, ChildWorkflowOptions,
     LocalActivityOptions, ParentClosePolicy, RetryPolicy, WorkflowCancellationToken, WorkflowContext,
@@ -37,7 +37,7 @@ const STORE_PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
 pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, RunFailure> {
     let execution = ctx.info().first_execution_run_id().to_owned();
     let input = OpenInput { v: VERSION, run, execution };
-    let opened = ctx.execute_local_activity(Open, Wire(input), bookkeeping("open the run")).await;
+    let opened = ask(ctx, Open, Wire(input), "open the run").await;
     opened
         .map(|Wire(opened)| opened)
         .map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
@@ -91,7 +91,7 @@ pub(crate) async fn plan(
     };
     // The activity's end is not the last word: its answer may be in the journal, and if not, it must not come later.
     let settled = SettlePlanInput { v: VERSION, run_id, turn };
-    let settled = ctx.execute_local_activity(SettlePlan, Wire(settled), bookkeeping("settle a lost turn")).await;
+    let settled = ask(ctx, SettlePlan, Wire(settled), "settle a lost turn").await;
     if let Ok(Wire(SettlePlanOutput { output: Some(output), .. })) = settled {
         return Ok(output);
     }
@@ -151,7 +151,7 @@ async fn settle(ctx: &Context, input: &windlass_core::envelope::ToolInput) -> Se
         inline_limit: input.inline_limit,
     };
     // Without a journal to ask, nobody knows.
-    let settled = ctx.execute_local_activity(Settle, Wire(input), bookkeeping("settle a lost call")).await;
+    let settled = ask(ctx, Settle, Wire(input), "settle a lost call").await;
     settled.map_or(SettleOutput::Unknown, |Wire(settled)| settled)
 }
 
@@ -197,16 +197,33 @@ fn close_timeouts(attempt: Millis, overall: Option<Millis>) -> ActivityCloseTime
     }
 }
 
-/// For questions to the store that get the same answer whenever they are asked again. They go on while the run is being
-/// cancelled, so their token is their own.
-fn bookkeeping(summary: &str) -> LocalActivityOptions {
-    LocalActivityOptions::builder()
+/// Asks the store something that gets the same answer whenever it is asked again. It goes on while the run is being
+/// cancelled, so its token is its own.
+async fn ask<A: ActivityDefinition>(
+    ctx: &Context,
+    question: A,
+    input: A::Input,
+    summary: &str,
+) -> Result<A::Output, ActivityExecutionError> {
+    let own = CancelledWhenDropped(WorkflowCancellationToken::new());
+    let options = LocalActivityOptions::builder()
         .start_to_close_timeout(Duration::from_secs(60))
         .schedule_to_close_timeout(STORE_PATIENCE)
         .retry_policy(patient())
-        .cancellation_token(WorkflowCancellationToken::new())
+        .cancellation_token(own.0.clone())
         .summary(summary.to_owned())
-        .build()
+        .build();
+    ctx.execute_local_activity(question, input, options).await
+}
+
+/// A local activity and its token keep each other until the activity ends or the token is cancelled. When a worker lets go
+/// of the run in between, only this frees them, and the workflow that the activity keeps.
+struct CancelledWhenDropped(WorkflowCancellationToken);
+
+impl Drop for CancelledWhenDropped {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// Until it works: a store that is down is waited for.

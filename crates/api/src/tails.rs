@@ -132,13 +132,14 @@ mod tests {
 
     use tempfile::TempDir;
     use windlass_core::{
-        envelope::{Labels, TokenUsage},
+        envelope::TokenUsage,
         event::{EventBody, NewEvent},
         time::Millis,
     };
     use windlass_store::{
-        ReservedRun, Store,
+        Store,
         sqlite::{Options, SqliteStore},
+        testing::reserved,
     };
 
     use super::*;
@@ -158,18 +159,7 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
             let run = RunId::new("run-1");
-            let reserved = ReservedRun {
-                id: run.clone(),
-                workspace: "acme".into(),
-                session: None,
-                agent_id: "clerk".into(),
-                model_id: "script:demo".to_owned(),
-                name: None,
-                spec: None,
-                metadata: Labels::new(),
-                input: "hello".to_owned(),
-            };
-            store.reserve_run(reserved).await.unwrap();
+            store.reserve_run(reserved("run-1", "hello")).await.unwrap();
             Self { store: Arc::new(store), tails: Arc::default(), run, _home: home }
         }
 

@@ -1,8 +1,8 @@
-//! What the journal knows of a call, and who may execute it: the same for every adapter.
+//! What the journal knows of a call, who may execute it, and what became of it: the same for every adapter.
 
 use windlass_core::{canonical::Digest, envelope::ToolOutput};
 
-use crate::CallClaim;
+use crate::{CallClaim, CallSettlement};
 
 pub(crate) struct CallRow {
     pub(crate) dispatch: u32,
@@ -34,5 +34,36 @@ impl CallRow {
             State::Started => CallClaim::Execute { again: true },
             State::Released => CallClaim::Execute { again: false },
         }
+    }
+
+    /// What is said of a call whose executor went silent, and the state that this dispatch leaves it in, if it changes.
+    pub(crate) fn settle(self, dispatch: u32) -> (CallSettlement, Option<&'static str>) {
+        match self.state {
+            State::Finished { output, .. } => (CallSettlement::Finished(output), None),
+            State::Released => (CallSettlement::NeverStarted, (self.dispatch < dispatch).then_some("released")),
+            // A settlement that was overtaken by a later dispatch must not disturb that dispatch's executor.
+            State::Started => (CallSettlement::Unknown, (self.dispatch <= dispatch).then_some("unknown")),
+            State::Unknown => (CallSettlement::Unknown, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::envelope::CallStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_settlement_says_what_the_journal_knows_and_disturbs_no_later_dispatch() {
+        let output = || Box::new(ToolOutput::new(CallStatus::Ok));
+        let settled = |dispatch, state| CallRow { dispatch, state }.settle(2);
+        let finished = State::Finished { output: output(), result: None };
+        assert_eq!(settled(1, finished), (CallSettlement::Finished(output()), None));
+        assert_eq!(settled(1, State::Released), (CallSettlement::NeverStarted, Some("released")));
+        assert_eq!(settled(2, State::Released), (CallSettlement::NeverStarted, None));
+        assert_eq!(settled(2, State::Started), (CallSettlement::Unknown, Some("unknown")));
+        assert_eq!(settled(3, State::Started), (CallSettlement::Unknown, None));
+        assert_eq!(settled(1, State::Unknown), (CallSettlement::Unknown, None));
     }
 }

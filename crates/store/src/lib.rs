@@ -8,9 +8,11 @@
 mod body;
 mod call_row;
 mod clock;
+mod conditions;
 mod ending;
 mod entry;
 mod error;
+mod forecast;
 mod opening;
 mod page;
 mod plain;
@@ -18,6 +20,8 @@ pub mod postgres;
 mod rows;
 pub mod sqlite;
 mod sweeping;
+#[cfg(any(test, feature = "test-support"))]
+pub mod testing;
 mod watch;
 
 #[cfg(test)]
@@ -33,6 +37,7 @@ use windlass_core::{
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    time::Timestamp,
 };
 
 pub use self::{
@@ -179,6 +184,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes one batch of what is over for long enough, with the bodies that nothing refers to any more.
     async fn sweep(&self, retention: Retention) -> Result<Swept>;
+
+    /// Counts what sweeps would delete until there is nothing left that was over before this, and changes nothing.
+    async fn would_sweep(&self, before: Timestamp) -> Result<Swept>;
 
     /// Gives space that deleted rows have left back to the file system, as far as the database does not do that itself.
     async fn compact(&self) -> Result<Compacted>;

@@ -4,7 +4,7 @@
 //! another process arrives, is up to the adapter. A wake-up is a hint: the log itself is the truth.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -45,8 +45,8 @@ pub(crate) struct Watchers {
 #[derive(Debug, Default)]
 struct State {
     runs: HashMap<RunId, Watched>,
-    /// Counts arrivals, so that a poller notices newcomers without comparing lists.
-    arrivals: u64,
+    /// Those of them that no poller has looked at yet.
+    newcomers: HashSet<RunId>,
     closed: bool,
 }
 
@@ -56,6 +56,15 @@ struct Watched {
     watchers: usize,
 }
 
+/// For whom a poller is to look.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Runs that nobody watched when it looked last.
+    pub(crate) newcomers: Vec<RunId>,
+    /// Whether some other run has been watched ever since.
+    pub(crate) others: bool,
+}
+
 impl Watchers {
     pub(crate) fn watch(self: &Arc<Self>, run: &RunId) -> EventWatch {
         let mut state = self.state();
@@ -63,9 +72,11 @@ impl Watchers {
             // Its sender is gone at once, which makes `changed` return.
             watch::channel(0).1
         } else {
-            state.arrivals += 1;
-            let watched =
-                state.runs.entry(run.clone()).or_insert_with(|| Watched { newest: watch::Sender::new(0), watchers: 0 });
+            let State { runs, newcomers, .. } = &mut *state;
+            let watched = runs.entry(run.clone()).or_insert_with(|| {
+                newcomers.insert(run.clone());
+                Watched { newest: watch::Sender::new(0), watchers: 0 }
+            });
             watched.watchers += 1;
             watched.newest.subscribe()
         };
@@ -99,18 +110,19 @@ impl Watchers {
     }
 
     /// Blocks until it is time to look for news: at once for a newcomer, otherwise after `interval`, and not at all while
-    /// nobody watches. Returns the number of arrivals so far, or `None` once the registry is closed.
-    pub(crate) fn next_look(&self, known_arrivals: u64, interval: Duration) -> Option<u64> {
+    /// nobody watches. Returns `None` once the registry is closed.
+    pub(crate) fn next_look(&self, interval: Duration) -> Option<Look> {
         let state = self.state();
         let state = self
             .changed
             .wait_while(state, |state| state.runs.is_empty() && !state.closed)
             .unwrap_or_else(PoisonError::into_inner);
-        let (state, _) = self
+        let (mut state, _) = self
             .changed
-            .wait_timeout_while(state, interval, |state| state.arrivals == known_arrivals && !state.closed)
+            .wait_timeout_while(state, interval, |state| state.newcomers.is_empty() && !state.closed)
             .unwrap_or_else(PoisonError::into_inner);
-        (!state.closed).then_some(state.arrivals)
+        let others = state.runs.len() > state.newcomers.len();
+        (!state.closed).then(|| Look { newcomers: state.newcomers.drain().collect(), others })
     }
 
     fn leave(&self, run: &RunId) {
@@ -119,6 +131,7 @@ impl Watchers {
             watched.watchers -= 1;
             if watched.watchers == 0 {
                 state.runs.remove(run);
+                state.newcomers.remove(run);
             }
         }
     }
@@ -175,30 +188,33 @@ mod tests {
         watchers.close();
         before.changed().await;
         watchers.watch(&run).changed().await;
-        assert_eq!(watchers.next_look(0, NEVER), None);
+        assert_eq!(watchers.next_look(NEVER), None);
     }
 
     #[test]
     fn a_poller_sleeps_until_somebody_watches_and_looks_at_newcomers_at_once() {
-        let watchers = registry();
+        let (watchers, [a, b]) = (registry(), ["a", "b"].map(RunId::new));
         let poller = std::thread::spawn({
-            let watchers = Arc::clone(&watchers);
+            let (watchers, b) = (Arc::clone(&watchers), b.clone());
             move || {
-                let mut looks = Vec::new();
-                let mut arrivals = 0;
-                while let Some(now) = watchers.next_look(arrivals, NEVER) {
-                    looks.push(now);
-                    arrivals = now;
-                    if now == 1 {
-                        watchers.watch(&RunId::new("b"));
-                    } else {
-                        watchers.close();
-                    }
-                }
-                looks
+                let first = watchers.next_look(NEVER);
+                let _watch = watchers.watch(&b);
+                let second = watchers.next_look(NEVER);
+                [first, second]
             }
         });
-        let _watch = watchers.watch(&RunId::new("a"));
-        assert_eq!(poller.join().unwrap(), [1, 2]);
+        let _watch = watchers.watch(&a);
+        let looks = [Look { newcomers: vec![a], others: false }, Look { newcomers: vec![b], others: true }];
+        assert_eq!(poller.join().unwrap(), looks.map(Some));
+    }
+
+    #[test]
+    fn who_joins_others_or_leaves_before_a_look_is_no_newcomer() {
+        let (watchers, run) = (registry(), RunId::new("a"));
+        let _first = watchers.watch(&run);
+        watchers.watch(&RunId::new("b"));
+        assert_eq!(watchers.next_look(NEVER), Some(Look { newcomers: vec![run.clone()], others: false }));
+        let _second = watchers.watch(&run);
+        assert_eq!(watchers.next_look(Duration::ZERO), Some(Look { newcomers: vec![], others: true }));
     }
 }

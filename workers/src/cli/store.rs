@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{run::RunStatus, time::Timestamp};
-use windlass_store::{Retention, RunFilter, Store, Swept};
+use windlass_core::time::Timestamp;
+use windlass_store::{Retention, Store, Swept};
 
 use super::{
     Failure, Global, Output, Stop,
@@ -22,8 +22,6 @@ use crate::render::moment;
 
 /// Runs and sessions that are deleted in one transaction: others write in between.
 const BATCH: u32 = 100;
-/// Runs that are looked at at once.
-const PAGE: u32 = 200;
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
@@ -47,27 +45,20 @@ pub struct SweepArgs {
     #[arg(long, value_name = "AGE", value_parser = values::age)]
     older_than: Duration,
 
-    /// Only count the runs that would be deleted, and their events
+    /// Only count what would be deleted
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report<'a> {
-    /// What ended before this.
+struct Report {
+    /// What was over before this.
     before: Timestamp,
     dry_run: bool,
+    /// What was, or would be, deleted.
     #[serde(flatten)]
-    done: &'a Done,
-}
-
-/// What was, or would be, deleted.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-enum Done {
-    Counted { runs: u64, events: u64 },
-    Swept(Swept),
+    swept: Swept,
 }
 
 pub(super) async fn run(global: &Global, command: StoreCommand) -> Result<ExitCode, Failure> {
@@ -89,8 +80,9 @@ async fn execute(
         StoreCommand::Sweep(SweepArgs { older_than, dry_run }) => {
             let age = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
             let before = Timestamp(now().0.saturating_sub(age));
-            let done = if dry_run { count(store, before).await? } else { sweep(store, before, stop).await? };
-            out.print(&Report { before, dry_run, done: &done }, || sentence(&done, before))?;
+            let swept = if dry_run { store.would_sweep(before).await? } else { sweep(store, before, stop).await? };
+            let report = Report { before, dry_run, swept };
+            out.print(&report, || sentence(&report))?;
         }
         StoreCommand::Compact => {
             let compacted = store.compact().await?;
@@ -101,7 +93,7 @@ async fn execute(
 }
 
 /// Batch after batch, until nothing is left or somebody has seen enough. Each batch is whole.
-async fn sweep(store: &dyn Store, before: Timestamp, stop: &CancellationToken) -> Result<Done, Failure> {
+async fn sweep(store: &dyn Store, before: Timestamp, stop: &CancellationToken) -> Result<Swept, Failure> {
     let progress = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let mut all = Swept { more: true, ..Swept::default() };
     while all.more && !stop.is_cancelled() {
@@ -117,49 +109,24 @@ async fn sweep(store: &dyn Store, before: Timestamp, stop: &CancellationToken) -
         progress.tick();
     }
     progress.finish_and_clear();
-    Ok(Done::Swept(all))
+    Ok(all)
 }
 
-/// The runs that a sweep would delete. Reading all of them takes a while and changes nothing.
-async fn count(store: &dyn Store, before: Timestamp) -> Result<Done, Failure> {
-    let (mut runs, mut events) = (0, 0);
-    let mut cursor = None;
-    loop {
-        let page = store.runs(RunFilter { cursor, limit: PAGE, ..RunFilter::default() }).await?;
-        for run in page.runs {
-            // A run that was only reserved has never begun: nobody waits for it after so long.
-            let reserved = (run.status == RunStatus::Queued).then_some(run.created_at);
-            if run.closed_at.or(reserved).is_some_and(|over| over < before) {
-                runs += 1;
-                events += run.last_seq;
-            }
-        }
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(Done::Counted { runs, events });
-        }
-    }
-}
-
-fn sentence(done: &Done, before: Timestamp) -> String {
-    let over = moment(before);
-    match done {
-        Done::Counted { runs, events } => format!("ended before {over}: runs {runs}, their events {events}"),
-        Done::Swept(Swept { runs, events, sessions, blobs, more }) => {
-            let rest = if *more { "; stopped early, sweep again for the rest" } else { "" };
-            format!(
-                "deleted what ended before {over}: runs {runs}, events {events}, sessions {sessions}, bodies {blobs}{rest}"
-            )
-        }
-    }
+fn sentence(report: &Report) -> String {
+    let Swept { runs, events, sessions, blobs, more } = report.swept;
+    let verb = if report.dry_run { "would delete" } else { "deleted" };
+    let rest = if more { "; stopped early, sweep again for the rest" } else { "" };
+    let before = moment(report.before);
+    format!(
+        "{verb} what ended before {before}: runs {runs}, events {events}, sessions {sessions}, bodies {blobs}{rest}"
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::envelope::Labels;
     use windlass_store::{
-        ReservedRun,
         sqlite::{Options, SqliteStore},
+        testing::reserved,
     };
 
     use super::*;
@@ -170,18 +137,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
         for run in 0..runs {
-            let reserved = ReservedRun {
-                id: windlass_core::ids::RunId::new(format!("run-{run}")),
-                workspace: "acme".into(),
-                session: None,
-                agent_id: "clerk".into(),
-                model_id: "script:demo".to_owned(),
-                name: None,
-                spec: None,
-                metadata: Labels::new(),
-                input: "hello".to_owned(),
-            };
-            store.reserve_run(reserved).await.unwrap();
+            store.reserve_run(reserved(&format!("run-{run}"), "hello")).await.unwrap();
         }
         (home, store)
     }
@@ -189,13 +145,12 @@ mod tests {
     #[tokio::test]
     async fn what_is_counted_is_what_goes_and_more_than_one_batch_of_it() {
         let (_home, store) = store_with(BATCH * 2 + 1).await;
-        let runs = u64::from(BATCH) * 2 + 1;
-        assert_eq!(count(&store, FOREVER).await.unwrap(), Done::Counted { runs, events: 0 });
-        assert_eq!(count(&store, Timestamp(0)).await.unwrap(), Done::Counted { runs: 0, events: 0 });
+        let all = Swept { runs: u64::from(BATCH) * 2 + 1, ..Swept::default() };
+        assert_eq!(store.would_sweep(FOREVER).await.unwrap(), all);
+        assert_eq!(store.would_sweep(Timestamp(0)).await.unwrap(), Swept::default());
         let stop = CancellationToken::new();
-        let swept = sweep(&store, FOREVER, &stop).await.unwrap();
-        assert_eq!(swept, Done::Swept(Swept { runs, ..Swept::default() }));
-        assert_eq!(count(&store, FOREVER).await.unwrap(), Done::Counted { runs: 0, events: 0 });
+        assert_eq!(sweep(&store, FOREVER, &stop).await.unwrap(), all);
+        assert_eq!(store.would_sweep(FOREVER).await.unwrap(), Swept::default());
     }
 
     #[tokio::test]
@@ -204,8 +159,8 @@ mod tests {
         let stop = CancellationToken::new();
         stop.cancel();
         let swept = sweep(&store, FOREVER, &stop).await.unwrap();
-        assert_eq!(swept, Done::Swept(Swept { more: true, ..Swept::default() }));
-        let said = sentence(&swept, Timestamp(0));
+        assert_eq!(swept, Swept { more: true, ..Swept::default() });
+        let said = sentence(&Report { before: Timestamp(0), dry_run: false, swept });
         assert!(said.ends_with("stopped early, sweep again for the rest"), "{said}");
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::{
 use super::chance::Chance;
 use crate::{
     FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, PlanBegin, PlanCommit, RecordBatch, ReservedRun, Result,
-    Retention, RunFilter, SessionFilter, SessionStatus, Store,
+    Retention, RunFilter, SessionFilter, SessionStatus, Store, Swept,
     suite::{calls::new_claim, cancelled, endings::result, new_run, note, plans::response},
 };
 
@@ -237,9 +237,17 @@ impl Move {
             Self::CreateKey(new) => said(store.create_key(new.clone()).await),
             Self::RevokeKey(workspace, id) => said(store.revoke_key(workspace, id).await),
             Self::TouchKey(id) => said(store.touch_key(id).await),
-            Self::Sweep(retention) => said(store.sweep(*retention).await),
+            Self::Sweep(retention) => said(foreseen_sweep(store, *retention).await),
         }
     }
+}
+
+/// A sweep that leaves nothing did what was foreseen.
+async fn foreseen_sweep(store: &dyn Store, retention: Retention) -> Result<(Swept, Swept)> {
+    let foreseen = store.would_sweep(retention.before).await?;
+    let swept = store.sweep(retention).await?;
+    assert!(swept.more || swept == foreseen, "{foreseen:?} was foreseen for {retention:?}, and it was {swept:?}");
+    Ok((foreseen, swept))
 }
 
 fn said<T: std::fmt::Debug>(answer: Result<T>) -> String {

@@ -54,23 +54,11 @@ pub(super) async fn settle(sql: &mut Sql, run: &RunId, call: &CallId, dispatch: 
         insert(sql, run, call, dispatch, "released").await?;
         return Ok(CallSettlement::NeverStarted);
     };
-    match row.state {
-        State::Finished { output, .. } => Ok(CallSettlement::Finished(output)),
-        State::Released => {
-            if row.dispatch < dispatch {
-                update(sql, run, call, dispatch, "released").await?;
-            }
-            Ok(CallSettlement::NeverStarted)
-        }
-        State::Started => {
-            // A settlement that was overtaken by a later dispatch must not disturb that dispatch's executor.
-            if row.dispatch <= dispatch {
-                update(sql, run, call, dispatch, "unknown").await?;
-            }
-            Ok(CallSettlement::Unknown)
-        }
-        State::Unknown => Ok(CallSettlement::Unknown),
+    let (settlement, becomes) = row.settle(dispatch);
+    if let Some(state) = becomes {
+        update(sql, run, call, dispatch, state).await?;
     }
+    Ok(settlement)
 }
 
 pub(super) async fn finish(sql: &mut Sql, finished: &FinishedCall, body: Option<Body>, event: Entry) -> Result<()> {

@@ -1,13 +1,12 @@
-//! The conditions of a list.
+//! The conditions of a list in SQL.
 
 use tokio_postgres::types::ToSql;
-use windlass_core::envelope::Labels;
 
 use super::{
     access::Sql,
     columns::{Columns as _, label_tags, millis},
 };
-use crate::{Result, page::Cursor};
+use crate::{Result, conditions::Condition, page::Cursor};
 
 /// Conditions that all hold, and the values in them.
 pub(super) struct Filter {
@@ -16,40 +15,32 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new() -> Self {
-        Self { conditions: vec!["true".to_owned()], values: Vec::new() }
-    }
-
-    pub(super) fn holds(&mut self, condition: impl Into<String>) {
-        self.conditions.push(condition.into());
-    }
-
-    pub(super) fn is(&mut self, column: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            let place = self.value(value.to_owned());
-            self.holds(format!("{column} = {place}"));
+    pub(super) fn of(wanted: Vec<Condition<'_>>) -> Result<Self> {
+        let mut filter = Self { conditions: vec!["true".to_owned()], values: Vec::new() };
+        for condition in wanted {
+            filter.add(condition)?;
         }
+        Ok(filter)
     }
 
-    pub(super) fn is_any(&mut self, column: &str, values: &[&str]) {
-        if !values.is_empty() {
-            let place = self.value(values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>());
-            self.holds(format!("{column} = ANY({place})"));
-        }
-    }
-
-    /// The metadata has each of these as a string.
-    pub(super) fn has(&mut self, wanted: &Labels) -> Result<()> {
-        if !wanted.is_empty() {
-            let place = self.value(label_tags(wanted)?);
-            self.holds(format!("tags @> {place}"));
-        }
+    fn add(&mut self, condition: Condition<'_>) -> Result<()> {
+        let holds = match condition {
+            Condition::Is { column, value } => format!("{column} = {}", self.value(value.to_owned())),
+            Condition::IsAny { column, values } => {
+                let values: Vec<_> = values.into_iter().map(str::to_owned).collect();
+                format!("{column} = ANY({})", self.value(values))
+            }
+            Condition::IsNull { column } => format!("{column} IS NULL"),
+            Condition::IsNotNull { column } => format!("{column} IS NOT NULL"),
+            Condition::HasLabels(wanted) => format!("tags @> {}", self.value(label_tags(wanted)?)),
+        };
+        self.conditions.push(holds);
         Ok(())
     }
 
     pub(super) fn comes_after(&mut self, time: &str, cursor: &Cursor<'_>) {
         let (at, id) = (self.value(millis(cursor.at)), self.value(cursor.id.to_owned()));
-        self.holds(format!("({time}, id) < ({at}, {id})"));
+        self.conditions.push(format!("({time}, id) < ({at}, {id})"));
     }
 
     pub(super) async fn count(&self, sql: &mut Sql, table: &str) -> Result<u64> {

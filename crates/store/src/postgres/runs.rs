@@ -57,14 +57,7 @@ pub(super) async fn get(sql: &mut Sql, run: &RunId) -> Result<Option<RunRow>> {
 }
 
 pub(super) async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
-    let mut filter = Filter::new();
-    filter.is("workspace", wanted.workspace.as_ref().map(WorkspaceId::as_str));
-    filter.is("session", wanted.session.as_ref().map(SessionId::as_str));
-    filter.is("agent_id", wanted.agent_id.as_ref().map(AgentId::as_str));
-    filter.is("model_id", wanted.model_id.as_deref());
-    filter.is("parent", wanted.parent.as_ref().map(RunId::as_str));
-    filter.is_any("status", &wanted.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>());
-    filter.has(&wanted.metadata)?;
+    let mut filter = Filter::of(wanted.conditions())?;
     let total = if wanted.total { Some(filter.count(sql, "runs").await?) } else { None };
     if let Some(cursor) = &wanted.cursor {
         filter.comes_after("created_at", &Cursor::parse(cursor)?);

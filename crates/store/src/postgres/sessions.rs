@@ -87,14 +87,7 @@ pub(super) async fn get(sql: &mut Sql, workspace: &WorkspaceId, session: &Sessio
 }
 
 pub(super) async fn list(sql: &mut Sql, wanted: &SessionFilter) -> Result<SessionPage> {
-    let mut filter = Filter::new();
-    filter.is("workspace", Some(wanted.workspace.as_str()));
-    match wanted.status {
-        Some(SessionStatus::Active) => filter.holds("ended_at IS NULL"),
-        Some(SessionStatus::Ended) => filter.holds("ended_at IS NOT NULL"),
-        None => {}
-    }
-    filter.has(&wanted.metadata)?;
+    let mut filter = Filter::of(wanted.conditions())?;
     let total = if wanted.total { Some(filter.count(sql, "sessions").await?) } else { None };
     let mut offset = wanted.offset;
     if let Some(cursor) = &wanted.cursor {

@@ -8,6 +8,7 @@ use windlass_core::{
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    time::Timestamp,
 };
 
 use super::{
@@ -193,6 +194,10 @@ impl Store for PostgresStore {
         let mut sql = self.parts.begin().await?;
         let outcome = sweep::sweep(&mut sql, retention).await;
         sql.end(outcome).await
+    }
+
+    async fn would_sweep(&self, before: Timestamp) -> Result<Swept> {
+        sweep::foresee(&mut self.parts.each().await?, before).await
     }
 
     /// Nothing to do here: autovacuum makes room for new rows, and only a lock on whole tables could shrink their files.

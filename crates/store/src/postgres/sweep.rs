@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     Result, Retention, Swept,
+    forecast::{COUNTS, OLDEST_OPEN_RUN},
     sweeping::{self, PUT_BODIES},
 };
 
@@ -54,6 +55,17 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     sql.execute("UPDATE blobs SET put_at = NULL WHERE digest = ANY($1) AND put_at < $2", &[&put, &horizon]).await?;
     let more = [runs.len(), sessions].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
     Ok(Swept { runs: runs.len() as u64, events, sessions: sessions as u64, blobs, more })
+}
+
+/// What sweeping would delete.
+pub(super) async fn foresee(sql: &mut Sql, before: Timestamp) -> Result<Swept> {
+    let at = millis(before);
+    let oldest = sql.query_one(OLDEST_OPEN_RUN, &[&at]).await?.time_opt("oldest")?;
+    let horizon = millis(sweeping::horizon(before, oldest));
+    let counts = sql.query_one(COUNTS, &[&at, &horizon]).await?;
+    let [runs, events, sessions, blobs] =
+        [counts.uint("runs")?, counts.uint("events")?, counts.uint("sessions")?, counts.uint("blobs")?];
+    Ok(Swept { runs, events, sessions, blobs, more: false })
 }
 
 /// Deletes sessions that ended and have no runs left, adds the bodies they referred to and returns how many they were.

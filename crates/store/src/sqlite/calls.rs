@@ -61,23 +61,11 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> 
         insert(tx.sql, run, call, dispatch, "released")?;
         return Ok(CallSettlement::NeverStarted);
     };
-    match row.state {
-        State::Finished { output, .. } => Ok(CallSettlement::Finished(output)),
-        State::Released => {
-            if row.dispatch < dispatch {
-                update(tx.sql, run, call, dispatch, "released")?;
-            }
-            Ok(CallSettlement::NeverStarted)
-        }
-        State::Started => {
-            // A settlement that was overtaken by a later dispatch must not disturb that dispatch's executor.
-            if row.dispatch <= dispatch {
-                update(tx.sql, run, call, dispatch, "unknown")?;
-            }
-            Ok(CallSettlement::Unknown)
-        }
-        State::Unknown => Ok(CallSettlement::Unknown),
+    let (settlement, becomes) = row.settle(dispatch);
+    if let Some(state) = becomes {
+        update(tx.sql, run, call, dispatch, state)?;
     }
+    Ok(settlement)
 }
 
 pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {

@@ -1,10 +1,9 @@
-//! The conditions of a list.
+//! The conditions of a list in SQL.
 
 use rusqlite::{Connection, ToSql};
-use windlass_core::envelope::Labels;
 
 use super::columns::Uint;
-use crate::{Result, page::Cursor};
+use crate::{Result, conditions::Condition, page::Cursor};
 
 /// Conditions that all hold, and the values in them.
 pub(super) struct Filter {
@@ -13,37 +12,36 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new() -> Self {
-        Self { conditions: vec!["true".to_owned()], values: Vec::new() }
-    }
-
-    pub(super) fn holds(&mut self, condition: impl Into<String>) {
-        self.conditions.push(condition.into());
-    }
-
-    pub(super) fn is(&mut self, column: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.holds(format!("{column} = ?"));
-            self.value(value.to_owned());
+    pub(super) fn of(wanted: Vec<Condition<'_>>) -> Self {
+        let mut filter = Self { conditions: vec!["true".to_owned()], values: Vec::new() };
+        for condition in wanted {
+            filter.add(condition);
         }
+        filter
     }
 
-    pub(super) fn is_any(&mut self, column: &str, values: &[&str]) {
-        if !values.is_empty() {
-            self.holds(format!("{column} IN ({})", vec!["?"; values.len()].join(", ")));
-            values.iter().for_each(|value| self.value((*value).to_owned()));
-        }
-    }
-
-    /// The JSON object in `column` has each of these as a string.
-    pub(super) fn has(&mut self, column: &str, wanted: &Labels) {
-        for (key, value) in wanted {
-            self.holds(format!(
-                "EXISTS (SELECT 1 FROM json_each({column}) AS field
-                         WHERE field.key = ? AND field.type = 'text' AND field.value = ?)"
-            ));
-            self.value(key.clone());
-            self.value(value.clone());
+    fn add(&mut self, condition: Condition<'_>) {
+        match condition {
+            Condition::Is { column, value } => {
+                self.holds(format!("{column} = ?"));
+                self.value(value.to_owned());
+            }
+            Condition::IsAny { column, values } => {
+                self.holds(format!("{column} IN ({})", vec!["?"; values.len()].join(", ")));
+                values.into_iter().for_each(|value| self.value(value.to_owned()));
+            }
+            Condition::IsNull { column } => self.holds(format!("{column} IS NULL")),
+            Condition::IsNotNull { column } => self.holds(format!("{column} IS NOT NULL")),
+            Condition::HasLabels(wanted) => {
+                for (key, value) in wanted {
+                    self.holds(
+                        "EXISTS (SELECT 1 FROM json_each(metadata) AS field
+                                 WHERE field.key = ? AND field.type = 'text' AND field.value = ?)",
+                    );
+                    self.value(key.clone());
+                    self.value(value.clone());
+                }
+            }
         }
     }
 
@@ -66,6 +64,10 @@ impl Filter {
 
     pub(super) fn values(&self) -> Vec<&dyn ToSql> {
         self.values.iter().map(AsRef::as_ref).collect()
+    }
+
+    fn holds(&mut self, condition: impl Into<String>) {
+        self.conditions.push(condition.into());
     }
 
     fn value(&mut self, value: impl ToSql + 'static) {

@@ -55,14 +55,7 @@ pub(super) fn get(sql: &Connection, run: &RunId) -> Result<Option<RunRow>> {
 }
 
 pub(super) fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
-    let mut filter = Filter::new();
-    filter.is("workspace", wanted.workspace.as_ref().map(WorkspaceId::as_str));
-    filter.is("session", wanted.session.as_ref().map(SessionId::as_str));
-    filter.is("agent_id", wanted.agent_id.as_ref().map(AgentId::as_str));
-    filter.is("model_id", wanted.model_id.as_deref());
-    filter.is("parent", wanted.parent.as_ref().map(RunId::as_str));
-    filter.is_any("status", &wanted.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>());
-    filter.has("metadata", &wanted.metadata);
+    let mut filter = Filter::of(wanted.conditions());
     let total = wanted.total.then(|| filter.count(sql, "runs")).transpose()?;
     if let Some(cursor) = &wanted.cursor {
         filter.comes_after("created_at", &Cursor::parse(cursor)?);

@@ -67,14 +67,7 @@ pub(super) fn get(sql: &Connection, workspace: &WorkspaceId, session: &SessionId
 }
 
 pub(super) fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPage> {
-    let mut filter = Filter::new();
-    filter.is("workspace", Some(wanted.workspace.as_str()));
-    match wanted.status {
-        Some(SessionStatus::Active) => filter.holds("ended_at IS NULL"),
-        Some(SessionStatus::Ended) => filter.holds("ended_at IS NOT NULL"),
-        None => {}
-    }
-    filter.has("metadata", &wanted.metadata);
+    let mut filter = Filter::of(wanted.conditions());
     let total = wanted.total.then(|| filter.count(sql, "sessions")).transpose()?;
     let mut offset = wanted.offset;
     if let Some(cursor) = &wanted.cursor {

@@ -8,6 +8,7 @@ use windlass_core::{
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    time::Timestamp,
 };
 
 use super::{
@@ -231,6 +232,10 @@ impl Store for SqliteStore {
 
     async fn sweep(&self, retention: Retention) -> Result<Swept> {
         self.parts.write(move |tx| sweep::sweep(tx, retention)).await
+    }
+
+    async fn would_sweep(&self, before: Timestamp) -> Result<Swept> {
+        self.parts.read(move |sql| sweep::foresee(sql, before)).await
     }
 
     async fn compact(&self) -> Result<Compacted> {

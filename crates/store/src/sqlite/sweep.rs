@@ -8,6 +8,7 @@ use windlass_core::{ids::RunId, time::Timestamp};
 use super::{access::Tx, columns::Uint};
 use crate::{
     Result, Retention, Swept,
+    forecast::{COUNTS, OLDEST_OPEN_RUN},
     sweeping::{self, PUT_BODIES},
 };
 
@@ -39,6 +40,20 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
     swept.sessions = sessions.len() as u64;
     swept.more = [runs.len(), sessions.len()].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
     Ok(swept)
+}
+
+/// What sweeping would delete.
+pub(super) fn foresee(sql: &Connection, before: Timestamp) -> Result<Swept> {
+    let at = Uint::from(before);
+    let oldest =
+        sql.prepare_cached(OLDEST_OPEN_RUN)?.query_row(params![at], |row| row.get::<_, Option<Uint>>("oldest"))?;
+    let horizon = sweeping::horizon(before, oldest.map(Timestamp::from));
+    let counts = sql.prepare_cached(COUNTS)?.query_row(params![at, Uint::from(horizon)], |row| {
+        let count = |column| row.get::<_, Uint>(column).map(|Uint(count)| count);
+        let [runs, events, sessions, blobs] = [count("runs")?, count("events")?, count("sessions")?, count("blobs")?];
+        Ok(Swept { runs, events, sessions, blobs, more: false })
+    })?;
+    Ok(counts)
 }
 
 fn finished_runs(sql: &Connection, retention: Retention) -> Result<Vec<RunId>> {

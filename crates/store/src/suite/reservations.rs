@@ -10,21 +10,7 @@ use windlass_core::{
 };
 
 use super::{Bench, cancelled, code, head_of, new_run, run_id, session, workspace};
-use crate::{NewRun, ReservedRun, RunRow};
-
-pub(crate) fn reserved(id: &str, input: &str) -> ReservedRun {
-    ReservedRun {
-        id: RunId::new(id),
-        workspace: workspace(),
-        session: None,
-        agent_id: AgentId::new("asked-for"),
-        model_id: "script:asked-for".to_owned(),
-        name: None,
-        spec: None,
-        metadata: Labels::new(),
-        input: input.to_owned(),
-    }
-}
+use crate::{NewRun, ReservedRun, RunRow, testing::reserved};
 
 /// A reservation that says everything it can, and its row.
 async fn reserve_all(bench: &Bench) -> (ReservedRun, RunRow) {

@@ -8,8 +8,8 @@ use windlass_core::{
     run::RunStatus,
 };
 
-use super::{Bench, batch, cancelled, code, new_run, reservations::reserved, session, workspace};
-use crate::{NewSession, RecordBatch, ReservedRun, SessionFilter, SessionRow, SessionStatus};
+use super::{Bench, batch, cancelled, code, new_run, session, workspace};
+use crate::{NewSession, RecordBatch, ReservedRun, SessionFilter, SessionRow, SessionStatus, testing::reserved};
 
 pub(crate) fn new_session(id: &str) -> NewSession {
     NewSession { workspace: workspace(), id: SessionId::new(id), name: None, spec: None, metadata: Labels::new() }

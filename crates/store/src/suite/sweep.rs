@@ -11,15 +11,22 @@ use windlass_core::{
 };
 
 use super::{
-    Bench, batch, calls::new_claim, endings::result, new_run, note, plans, reservations::reserved, session,
-    session_rows::new_session, workspace,
+    Bench, batch, calls::new_claim, endings::result, new_run, note, plans, session, session_rows::new_session,
+    workspace,
 };
-use crate::{CallClaim, FinishedCall, NewRun, NewSession, RecordBatch, ReservedRun, Retention, Swept};
+use crate::{
+    CallClaim, FinishedCall, NewRun, NewSession, RecordBatch, ReservedRun, Retention, Swept, testing::reserved,
+};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
+/// Sweeps what was foreseen.
 async fn sweep(bench: &Bench, before: u64) -> Swept {
-    bench.store.sweep(Retention { before: Timestamp(before), limit: 100 }).await.unwrap()
+    let before = Timestamp(before);
+    let foreseen = bench.store.would_sweep(before).await.unwrap();
+    let swept = bench.store.sweep(Retention { before, limit: 100 }).await.unwrap();
+    assert_eq!(swept, foreseen);
+    swept
 }
 
 /// A run with a body of everything, which answers `answer` and closes.
@@ -156,15 +163,19 @@ pub(crate) async fn a_sweep_is_bounded(bench: Bench) {
     }
     bench.at(9 * DAY);
     let retention = Retention { before: Timestamp(8 * DAY), limit: 2 };
-    let mut sweeps = Vec::new();
+    let foreseen = bench.store.would_sweep(retention.before).await.unwrap();
+    // A question and an answer that all of them share, and a result of each.
+    assert_eq!(foreseen, Swept { runs: 3, events: 15, sessions: 3, blobs: 5, more: false });
+    let (mut sweeps, mut blobs) = (Vec::new(), 0);
     loop {
         let swept = bench.store.sweep(retention).await.unwrap();
         sweeps.push((swept.runs, swept.sessions));
+        blobs += swept.blobs;
         if !swept.more {
             break;
         }
     }
-    assert_eq!(sweeps, [(2, 2), (1, 1)]);
+    assert_eq!((sweeps.as_slice(), blobs), ([(2, 2), (1, 1)].as_slice(), foreseen.blobs));
     assert!(!stored(&bench, &Message::user("q")).await);
 }
 

@@ -21,10 +21,8 @@ use super::{super::Ack, file};
 use crate::{
     FinishedCall, PlanBegin, Result, Store,
     sqlite::SqliteStore,
-    suite::{
-        batch, calls::new_claim, code, keys::new_key, new_run, note, plans::response, reservations::reserved, run_id,
-        session, workspace,
-    },
+    suite::{batch, calls::new_claim, code, keys::new_key, new_run, note, plans::response, run_id, session, workspace},
+    testing::reserved,
 };
 
 /// A disk that asks before it syncs.

@@ -1,0 +1,222 @@
+//! Starting runs: alone, with a signal, or with an update.
+//!
+//! Here a run is begun, found or replaced. What a request may ask for is in `request`, what it means beside an existing run
+//! in `policies`, what a signal adds in `signal`; the update that may follow a start is in `service::updates`.
+
+mod links;
+mod policies;
+mod request;
+mod signal;
+
+use std::sync::Arc;
+
+use temporalio_protos::temporal::api::workflowservice::v1::{
+    PollWorkflowTaskQueueResponse, StartWorkflowExecutionRequest, StartWorkflowExecutionResponse,
+};
+
+pub(super) use self::links::started_link;
+pub(crate) use self::policies::Policies;
+use self::policies::{Verdict, judge};
+use crate::{
+    core::{Core, Done, Target},
+    refusal::Refusal,
+    registry::Workflow,
+    run::{Env, Run, Signal, StartSpec, text},
+    time::span,
+};
+
+const TERMINATED_BY_START: &str = "TerminateIfRunning WorkflowIdReusePolicy";
+
+/// The run that a start led to.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) run_id: String,
+    pub(crate) first_run_id: String,
+    /// Whether it is this very request's run.
+    pub(crate) started: bool,
+    pub(crate) status: i32,
+    /// The run was there, and hears of this start if the caller wants it to.
+    attaches: bool,
+    eager: Option<PollWorkflowTaskQueueResponse>,
+}
+
+/// What is done with the new run, or the existing one, before it is kept.
+enum Then<'a> {
+    Begin {
+        eager: Option<Eager<'a>>,
+        attach: Option<String>,
+    },
+    Hold,
+    Signal(Signal),
+    /// An update is to follow, for which only a new run will do.
+    Update,
+}
+
+/// The worker that starts the run and takes its first task along.
+#[derive(Clone, Copy)]
+struct Eager<'a> {
+    identity: &'a str,
+    lent_to: u64,
+}
+
+impl Core {
+    pub(super) async fn start_workflow(
+        self: &Arc<Self>,
+        request: StartWorkflowExecutionRequest,
+        local: bool,
+    ) -> Result<StartWorkflowExecutionResponse, Refusal> {
+        let identity = request.identity.clone();
+        let eager =
+            request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
+        let options = request.on_conflict_options;
+        let (spec, policies) = self.spec(request)?;
+        let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
+        let attached = |attach| if attach { spec.request_id.clone() } else { String::new() };
+        let attach = options.map(|options| attached(options.attach_request_id));
+        let started = self.start_new(spec, policies, &Then::Begin { eager, attach })?.kept().await?;
+        Ok(response(&namespace, &workflow_id, started))
+    }
+
+    /// Starts a run whose first task is scheduled later, by [`Run::begin`].
+    pub(crate) async fn start_held(self: &Arc<Self>, spec: StartSpec, policies: Policies) -> Result<Started, Refusal> {
+        self.start_new(spec, policies, &Then::Hold)?.kept().await
+    }
+
+    /// Starts a run for an update: it begins at once, and whoever brings the update goes on from there.
+    pub(super) fn start_for_update(
+        self: &Arc<Self>,
+        spec: StartSpec,
+        policies: Policies,
+    ) -> Result<Done<Started>, Refusal> {
+        self.start_new(spec, policies, &Then::Update)
+    }
+
+    fn start_new(
+        self: &Arc<Self>,
+        spec: StartSpec,
+        policies: Policies,
+        then: &Then<'_>,
+    ) -> Result<Done<Started>, Refusal> {
+        self.read_namespaces().named(&spec.namespace)?;
+        let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
+        self.with_workflow(&namespace, &workflow_id, |workflow, epoch| {
+            let mut spec = spec;
+            spec.run_id = uuid::Uuid::new_v4().to_string();
+            let current = self.current_in(workflow, &namespace, &workflow_id)?;
+            let verdict = match &current {
+                None => Verdict::New,
+                Some((_, run_id)) => {
+                    let target = Target::new(&namespace, &workflow_id, run_id);
+                    judge(self.run_in(workflow, &target)?, &spec, policies, then)?
+                }
+            };
+            match (verdict, current) {
+                (Verdict::Existing(started), _) => {
+                    self.use_existing(workflow, epoch, &namespace, &workflow_id, *started, then)
+                }
+                (Verdict::Replace, Some((_, run_id))) => {
+                    let target = Target::new(&namespace, &workflow_id, &run_id);
+                    let run = self.run_in(workflow, &target)?;
+                    self.in_env(&namespace, |env| {
+                        run.terminate(
+                            env,
+                            TERMINATED_BY_START,
+                            Some(text(&format!("terminated by new runID: {}", spec.run_id))),
+                            "history-service",
+                        )
+                    })?;
+                    // Both writes are queued in order, so the old run is never open beside the new one.
+                    let _ended = self.keep(workflow, &run_id, epoch, windlass_sqlite::Ack::Written);
+                    self.begin_new(workflow, epoch, spec, then)
+                }
+                (Verdict::New | Verdict::Replace, _) => self.begin_new(workflow, epoch, spec, then),
+            }
+        })
+    }
+
+    fn begin_new(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
+        mut spec: StartSpec,
+        then: &Then<'_>,
+    ) -> Result<Done<Started>, Refusal> {
+        spec.number = self.new_number();
+        let namespace = spec.namespace.clone();
+        spec.eager = matches!(then, Then::Begin { eager: Some(_), .. }) && span(spec.first_task_backoff.as_ref()) == 0;
+        let (run, eager) = self.in_env(&namespace, |env| {
+            let mut run = Run::start(env, spec);
+            let eager = begin(env, &mut run, then)?;
+            Ok::<_, Refusal>((run, eager))
+        })?;
+        let started = Started {
+            run_id: run.state.run_id.clone(),
+            first_run_id: run.state.first_run_id.clone(),
+            started: true,
+            status: run.state.status,
+            attaches: false,
+            eager,
+        };
+        Ok(self.insert(workflow, run, epoch).map(|()| started))
+    }
+
+    /// The run is there already; a signal still reaches it.
+    fn use_existing(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
+        namespace: &str,
+        workflow_id: &str,
+        started: Started,
+        then: &Then<'_>,
+    ) -> Result<Done<Started>, Refusal> {
+        let target = Target::new(namespace, workflow_id, &started.run_id);
+        let run = self.run_in(workflow, &target)?;
+        match then {
+            Then::Signal(signal) => self.in_env(namespace, |env| run.signal(env, signal.clone()))?,
+            Then::Begin { attach: Some(request_id), .. } if started.attaches => {
+                self.in_env(namespace, |env| run.attach_request(env, request_id));
+            }
+            Then::Update => {
+                let how = if started.attaches { "StartReused" } else { "StartDeduped" };
+                return Err(Refusal::Unavailable(format!("Workflow was not started: {how}")));
+            }
+            Then::Begin { .. } | Then::Hold => {}
+        }
+        let kept = self.keep(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
+        Ok(Done::new(started, kept))
+    }
+}
+
+fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+    match then {
+        Then::Hold => Ok(None),
+        Then::Begin { eager: None, .. } | Then::Update => {
+            run.begin(env);
+            Ok(None)
+        }
+        Then::Begin { eager: Some(Eager { identity, lent_to }), .. } => {
+            let Some(scheduled_id) = run.begin_inline(env) else { return Ok(None) };
+            let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
+            run.lend_task(*lent_to);
+            let events = run.written_events();
+            Ok(Some(super::tasks::task_response(run, &task, events, Vec::new())))
+        }
+        Then::Signal(signal) => {
+            run.signal_before_first_task(env, signal.clone())?;
+            run.begin(env);
+            Ok(None)
+        }
+    }
+}
+
+pub(super) fn response(namespace: &str, workflow_id: &str, started: Started) -> StartWorkflowExecutionResponse {
+    StartWorkflowExecutionResponse {
+        link: Some(started_link(namespace, workflow_id, &started.run_id)),
+        run_id: started.run_id,
+        first_execution_run_id: started.first_run_id,
+        started: started.started,
+        status: started.status,
+        eager_workflow_task: started.eager,
+    }
+}

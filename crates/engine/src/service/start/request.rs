@@ -1,0 +1,131 @@
+//! What may be wrong with a request to start a run, and the start it asks for.
+
+use prost::Message as _;
+use temporalio_protos::temporal::api::{common::v1::RetryPolicy, workflowservice::v1::StartWorkflowExecutionRequest};
+
+use super::Policies;
+use crate::{
+    core::Core,
+    refusal::Refusal,
+    run::{StartSpec, retry, run_timeout, task_timeout},
+    service::checks,
+    time::{check_span, duration, span},
+};
+
+impl Core {
+    /// Checks a request and fills in what it leaves open.
+    pub(super) fn spec(&self, mut request: StartWorkflowExecutionRequest) -> Result<(StartSpec, Policies), Refusal> {
+        let limits = &self.limits;
+        self.read_namespaces().named(&request.namespace)?;
+        checks::workflow_id(&request.workflow_id, limits)?;
+        check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
+        if !request.cron_schedule.is_empty() {
+            return Err(Refusal::Unimplemented("cron schedules".to_owned()));
+        }
+        let kind = request.workflow_type.take().unwrap_or_default().name;
+        if kind.is_empty() {
+            return Err(Refusal::invalid("WorkflowType is not set on request."));
+        }
+        if kind.len() > limits.id_length {
+            return Err(Refusal::invalid("WorkflowType length exceeds limit."));
+        }
+        let queue = checks::queue(request.task_queue.as_ref(), limits)?;
+        check_timeouts([
+            &mut request.workflow_execution_timeout,
+            &mut request.workflow_run_timeout,
+            &mut request.workflow_task_timeout,
+        ])?;
+        if request.request_id.len() > limits.id_length {
+            return Err(Refusal::invalid("RequestId length exceeds limit."));
+        }
+        let policies =
+            Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
+        let policies = policies.checked(true)?;
+        let options = request.on_conflict_options;
+        if options.is_some_and(|options| options.attach_completion_callbacks && !options.attach_request_id) {
+            return Err(Refusal::invalid("attaching request ID is required for attaching completion callbacks"));
+        }
+        if let Some(attributes) = &mut request.search_attributes {
+            self.read_namespaces().check(&request.namespace, attributes)?;
+        }
+        checks::blob(request.input.as_ref(), limits)?;
+        if request.memo.as_ref().is_some_and(|memo| memo.encoded_len() > limits.memo_bytes) {
+            return Err(Refusal::invalid("Memo size exceeds limit."));
+        }
+        if request.priority.as_ref().is_some_and(|priority| priority.priority_key < 0) {
+            return Err(Refusal::invalid("priority key can't be negative"));
+        }
+        let execution = span(request.workflow_execution_timeout.as_ref());
+        let run = run_timeout(span(request.workflow_run_timeout.as_ref()), execution);
+        let had_run_timeout = request.workflow_run_timeout.is_some() || execution > 0;
+        let spec = StartSpec {
+            namespace: request.namespace,
+            workflow_id: request.workflow_id,
+            workflow_type: kind,
+            task_queue: queue,
+            input: request.input,
+            header: request.header,
+            execution_timeout: request.workflow_execution_timeout,
+            run_timeout: had_run_timeout.then(|| duration(run)),
+            task_timeout: Some(task_timeout(span(request.workflow_task_timeout.as_ref()), run)),
+            identity: request.identity,
+            request_id: match request.request_id {
+                id if id.is_empty() => uuid::Uuid::new_v4().to_string(),
+                id => id,
+            },
+            retry_policy: request.retry_policy,
+            memo: crate::run::memo_without_nothings(request.memo),
+            search_attributes: crate::run::without_nothings(request.search_attributes),
+            user_metadata: request.user_metadata,
+            priority: request.priority,
+            first_task_backoff: Some(request.workflow_start_delay.unwrap_or_default()),
+            continued_failure: request.continued_failure,
+            last_completion_result: request.last_completion_result,
+            attempt: 1,
+            ..StartSpec::default()
+        };
+        Ok((spec, policies))
+    }
+
+    /// Checks a start that brings an update along.
+    pub(in crate::service) fn spec_for_update(
+        &self,
+        request: StartWorkflowExecutionRequest,
+    ) -> Result<(StartSpec, Policies), Refusal> {
+        if !request.cron_schedule.is_empty() {
+            return Err(Refusal::invalid("CronSchedule is not allowed."));
+        }
+        let eager = request.request_eager_execution;
+        let (spec, policies) = self.spec(request)?;
+        if eager {
+            return Err(Refusal::invalid("RequestEagerExecution is not supported."));
+        }
+        if span(spec.first_task_backoff.as_ref()) > 0 {
+            return Err(Refusal::invalid("WorkflowStartDelay is not supported."));
+        }
+        Ok((spec, policies))
+    }
+}
+
+/// Those of the execution, of a run and of a workflow task.
+pub(super) fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 3]) -> Result<(), Refusal> {
+    let names = ["WorkflowExecutionTimeoutSeconds", "WorkflowRunTimeoutSeconds", "WorkflowTaskTimeoutSeconds"];
+    for (name, timeout) in names.into_iter().zip(timeouts) {
+        check_span(timeout)
+            .map_err(|problem| Refusal::invalid(format!("An invalid {name} is set on request. cause: {problem}")))?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_retry_and_delay(
+    policy: Option<&mut RetryPolicy>,
+    delay: &mut Option<prost_wkt_types::Duration>,
+) -> Result<(), Refusal> {
+    if let Some(policy) = policy {
+        retry::complete(policy);
+        retry::check(policy)?;
+    }
+    check_span(delay).map_err(|problem| {
+        Refusal::invalid(format!("An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}"))
+    })
+}
