@@ -22,7 +22,7 @@ mod store;
 pub(crate) mod values;
 mod worker;
 
-use std::process::ExitCode;
+use std::{num::NonZero, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -100,7 +100,11 @@ impl Command {
 
 /// Executes a command. Not async, so that what awaits the SDK is compiled here and nowhere else.
 pub fn run(cli: Cli) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        runtime.worker_threads(async_threads());
+    }
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("windlass: the runtime cannot start: {error}");
@@ -117,6 +121,13 @@ pub fn run(cli: Cli) -> ExitCode {
             failure.code()
         }
     }
+}
+
+/// Runs and the database have threads of their own and need a processor too. Where there are only two, a second thread
+/// here costs a step a tenth: both are woken for work that one of them does.
+fn async_threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    processors.saturating_sub(1).max(1)
 }
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {

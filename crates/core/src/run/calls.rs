@@ -200,11 +200,10 @@ impl Run {
 
     /// Gives a call its one result.
     pub(super) fn conclude(&mut self, call: &CallId, output: ToolCallOutput, announce: bool, now: Timestamp) {
-        let Some(slot) = self.state.slot(call) else { return };
-        if matches!(slot.state, CallState::Done { .. }) {
+        let is_open = |slot: &mut CallSlot| !matches!(slot.state, CallState::Done { .. });
+        if !self.state.slot(call).is_some_and(is_open) {
             return;
         }
-        slot.state = CallState::Done { output: Box::new(output.clone()) };
         if announce {
             self.outgoing.event(EventBody::ToolResult {
                 tool_use_id: output.tool_call_id.clone(),
@@ -219,6 +218,9 @@ impl Run {
             });
         }
         self.state.report(output.to_event(), self.tuning.inline_limit());
+        if let Some(slot) = self.state.slot(call) {
+            slot.state = CallState::Done { output: Box::new(output) };
+        }
         self.state.sync_clock(now);
     }
 
@@ -228,16 +230,12 @@ impl Run {
             return;
         }
         self.state.settled = true;
-        for output in self.state.batch_results() {
-            match counts(&output) {
-                Some(true) => self.state.failure_streak += 1,
-                Some(false) => self.state.failure_streak = 0,
-                None => {}
-            }
-        }
+        let failures = self.state.batch_results().filter_map(counts);
+        self.state.failure_streak =
+            failures.fold(self.state.failure_streak, |streak, failed| if failed { streak + 1 } else { 0 });
         let cap = self.state.policy.max_consecutive_failed_tool_calls;
         // What somebody outside says about caps is not this run's cap.
-        let overflowed = self.state.batch_results().iter().any(|output| {
+        let overflowed = self.state.batch_results().any(|output| {
             output.status == CallStatus::Refused
                 && output.error.as_ref().is_some_and(|error| error.kind == ToolErrorKind::ToolCap)
         });
@@ -249,10 +247,12 @@ impl Run {
     }
 
     pub(super) fn take_results(&mut self) -> Vec<ToolCallOutput> {
-        let results = self.state.batch_results();
-        self.state.batch.clear();
         self.state.settled = false;
-        results
+        let outputs = self.state.batch.drain(..).filter_map(|slot| match slot.state {
+            CallState::Done { output } => Some(*output),
+            _ => None,
+        });
+        outputs.collect()
     }
 }
 

@@ -58,7 +58,7 @@ impl Run {
     /// Begins a turn: the results of the batch and what people said go along. They are kept until the turn succeeds,
     /// because a turn that fails may have written them or not.
     pub fn begin_plan(&mut self, now: Timestamp) -> PlanOrder {
-        let tool_outputs = self.state.batch_results();
+        let tool_outputs = self.state.batch_results().cloned().collect();
         let said = self.state.said.clone();
         let messages = said.into_iter().map(|message| OutboxMessage::Message { message }).collect();
         let outbox = Outbox { messages, events: self.outgoing.send() };

@@ -10,7 +10,8 @@ const MAX_WAITING: usize = 1024 * 1024;
 impl Run {
     /// Whether this may go along with the next plan, beside the results and words that already wait for it.
     pub(super) fn has_room_for<T: Serialize + ?Sized>(&self, more: &T) -> bool {
-        size(&self.state.said) + size(&self.state.batch_results()) + size(more) <= MAX_WAITING
+        let results: usize = self.state.batch_results().map(size).sum();
+        size(&self.state.said) + results + size(more) <= MAX_WAITING
     }
 
     /// Whether this is so small that it travels in any case.

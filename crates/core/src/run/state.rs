@@ -186,12 +186,11 @@ impl RunState {
     }
 
     /// The results of a settled batch, in call order.
-    pub(super) fn batch_results(&self) -> Vec<ToolCallOutput> {
-        let outputs = self.batch.iter().filter_map(|slot| match &slot.state {
-            CallState::Done { output } => Some((**output).clone()),
+    pub(super) fn batch_results(&self) -> impl Iterator<Item = &ToolCallOutput> {
+        self.batch.iter().filter_map(|slot| match &slot.state {
+            CallState::Done { output } => Some(&**output),
             _ => None,
-        });
-        outputs.collect()
+        })
     }
 
     /// Bodies that may not travel are not reported either.

@@ -166,3 +166,66 @@ pub(crate) fn delete_run(sql: &Connection, number: i64) -> rusqlite::Result<()> 
     }
     listing::delete(sql, number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::persist::MIGRATIONS;
+
+    /// What a build before the third migration left: runs that are open, that have ended, and that have ended and still
+    /// have something to send or to wait for.
+    const RUNS: &str = "
+        INSERT INTO engine_runs (number, namespace, workflow_id, run_id, state, next_due, ready) VALUES
+            (1, 'n', 'waits', 'r1', x'', 100, 0), (2, 'n', 'rests', 'r2', x'', NULL, 0),
+            (3, 'n', 'ended', 'r3', x'', NULL, 0), (4, 'n', 'sends', 'r4', x'', NULL, 1),
+            (5, 'n', 'lingers', 'r5', x'', 200, 0);
+        INSERT INTO engine_visibility (run, namespace, workflow_id, run_id, workflow_type, task_queue, status, start_time,
+                execution_time, close_time, history_length, history_size, root_workflow_id, root_run_id, attributes)
+            SELECT number, namespace, workflow_id, run_id, 't', 'q', 1, 0, 0, CASE WHEN number > 2 THEN 50 END, 0, 0, '',
+                '', '{}' FROM engine_runs;";
+
+    fn awake(sql: &Connection) -> Vec<i64> {
+        let mut numbers = sql.prepare("SELECT number FROM engine_runs WHERE at_rest = 0 ORDER BY number").unwrap();
+        numbers.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+    }
+
+    fn step(number: i64, closed: bool, next_due: Option<Nanos>) -> RunWrite {
+        RunWrite {
+            number,
+            namespace: "n".to_owned(),
+            workflow_id: "w".to_owned(),
+            run_id: format!("r{number}"),
+            new: number > 5,
+            state: Vec::new(),
+            next_due,
+            ready: false,
+            closed,
+            batches: Vec::new(),
+            listing: None,
+        }
+    }
+
+    #[test]
+    fn only_runs_that_have_ended_with_nothing_left_to_do_are_at_rest() {
+        let sql = Connection::open_in_memory().unwrap();
+        MIGRATIONS[..2].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
+        sql.execute_batch(RUNS).unwrap();
+        MIGRATIONS[2..].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
+        assert_eq!(awake(&sql), [1, 2, 4, 5]);
+        let due: Vec<Nanos> = alarms(&sql).unwrap().into_iter().map(|(at, _)| at).collect();
+        assert_eq!(due, [100, 200]);
+        let ready: Vec<i64> = ready_runs(&sql, 0, 10).unwrap().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(ready, [4]);
+
+        for step in [
+            step(1, true, None),
+            step(2, true, Some(300)),
+            step(4, true, None),
+            step(6, false, None),
+            step(7, true, None),
+        ] {
+            step.apply(&sql).unwrap();
+        }
+        assert_eq!(awake(&sql), [2, 5, 6]);
+    }
+}
