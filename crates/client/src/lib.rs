@@ -54,5 +54,7 @@ pub use self::{
     spec::{AgentSpec, MessageSpec, OutputSchema, Reasoning, RunSpec, Said, SaidMessage, Settings},
     stream::{EventStream, LogStream, Lost, Update},
     tools::{Tool, Tools},
-    views::{Agent, Identity, Kept, RowPage, Run, RunFilter, RunPage, Session, SessionHistory, SessionItem, SessionPage},
+    views::{
+        Agent, Identity, Kept, RowPage, Run, RunFilter, RunPage, Session, SessionHistory, SessionItem, SessionPage,
+    },
 };

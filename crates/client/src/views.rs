@@ -50,6 +50,8 @@ impl Run {
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     pub status: Option<String>,
+    /// More exact than the status: [`Run::state`]. Only Windlass has it.
+    pub state: Option<String>,
     pub agent_id: Option<AgentId>,
     pub model_id: Option<String>,
     pub session_id: Option<SessionId>,
@@ -63,9 +65,10 @@ pub struct RunFilter {
 
 impl RunFilter {
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
-        let Self { status, agent_id, model_id, session_id, parent_run_id, metadata, limit, cursor } = self;
+        let Self { status, state, agent_id, model_id, session_id, parent_run_id, metadata, limit, cursor } = self;
         let said = [
             ("status", status.clone()),
+            ("state", state.clone()),
             ("agentId", agent_id.as_ref().map(ToString::to_string)),
             ("modelId", model_id.clone()),
             ("sessionId", session_id.as_ref().map(ToString::to_string)),

@@ -38,10 +38,9 @@ use windlass_core::{
 pub use self::{
     error::{ErrorKind, StoreError},
     rows::{
-        ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, JournalledPlan, KeyHash, MessagePage,
-        NewApiKey, NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch,
-        ReservedRun, Retention, RunFilter, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus,
-        Swept,
+        ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, JournalledPlan, KeyHash, MessagePage, NewApiKey,
+        NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun,
+        Retention, RunFilter, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept,
     },
     watch::EventWatch,
 };

@@ -31,6 +31,11 @@ pub(super) fn status(status: RunStatus) -> &'static str {
     }
 }
 
+/// Our own words, one for each way a run can stand.
+pub(super) fn state(word: &str) -> Option<RunStatus> {
+    serde_json::from_value(Value::from(word)).ok()
+}
+
 /// Which runs one of these words means; our own finer words are understood as well.
 pub(super) fn statuses(word: &str) -> Option<Vec<RunStatus>> {
     Some(match word {

@@ -63,6 +63,7 @@ pub(crate) struct RunList {
     get, path = "/agent-runs", tag = "runs",
     params(
         ("status" = Option<String>, Query, description = "queued, running, succeeded, failed, cancelled; also waiting, paused"),
+        ("state" = Option<String>, Query, description = "the same more exactly: queued, running, waiting, paused, completed, failed or cancelled"),
         ("modelId" = Option<String>, Query), ("agentId" = Option<String>, Query), ("sessionId" = Option<String>, Query),
         ("parentRunId" = Option<String>, Query),
         ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
@@ -78,9 +79,12 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> Result<Json<RunList>> {
     let query = Query::of(&uri);
-    let statuses = match query.get("status") {
-        None => Vec::new(),
-        Some(word) => rows::statuses(word)
+    let statuses = match (query.get("state"), query.get("status")) {
+        (None, None) => Vec::new(),
+        (Some(word), _) => vec![rows::state(word).ok_or_else(|| {
+            invalid("state", "must be queued, running, waiting, paused, completed, failed or cancelled")
+        })?],
+        (None, Some(word)) => rows::statuses(word)
             .ok_or_else(|| invalid("status", "must be queued, running, succeeded, failed or cancelled"))?,
     };
     let filter = RunFilter {
