@@ -62,6 +62,7 @@ impl Options {
     }
 
     /// For a server that may come back elsewhere: asked before a stream tries to come back. `None` for where it was.
+    /// Whatever answers in the meantime is taken for somebody else until it is the server.
     #[must_use]
     pub fn whereabouts(mut self, ask: impl Fn() -> Option<Address> + Send + Sync + 'static) -> Self {
         self.whereabouts = Some(Whereabouts(Arc::new(ask)));

@@ -129,7 +129,7 @@ impl Feed {
                 match self.connect().await {
                     Ok(()) if self.away_since.take().is_some() => return Some(Ok(Update::Back)),
                     Ok(()) => continue,
-                    Err(error) if error.may_pass() => return Some(self.lost(&error)),
+                    Err(error) if error.may_pass() || self.may_be_a_stranger() => return Some(self.lost(&error)),
                     Err(error) => return Some(self.fail(error)),
                 }
             };
@@ -145,6 +145,11 @@ impl Feed {
             }
         }
         None
+    }
+
+    /// Where a server was that may come back elsewhere, somebody else may answer in the meantime.
+    fn may_be_a_stranger(&self) -> bool {
+        self.away_since.is_some() && self.client.options().whereabouts.is_some()
     }
 
     async fn connect(&mut self) -> Result<(), Error> {

@@ -5,7 +5,10 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{sdk::dev::binary, support::process::Process};
+use crate::{
+    sdk::dev::{binary, lasting_port},
+    support::process::Process,
+};
 
 fn command(dir: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(binary());
@@ -13,29 +16,29 @@ fn command(dir: &TempDir, args: &[&str]) -> Command {
     command
 }
 
-/// Starts `windlass dev` on whatever port is free; returns it and its address.
-fn dev(dir: &TempDir) -> (Process, String) {
-    let dev = Process::spawn(command(dir, &["dev", "--port", "0", "--listen", "127.0.0.1:0"]));
-    let banner: Value = serde_json::from_str(&dev.line(|line| line.contains("\"api\""))).unwrap();
-    (dev, banner["api"].as_str().unwrap().to_owned())
+/// Starts `windlass dev`.
+fn dev(dir: &TempDir, port: u16) -> Process {
+    let listen = format!("127.0.0.1:{port}");
+    let dev = Process::spawn(command(dir, &["dev", "--port", "0", "--listen", &listen]));
+    dev.line(|line| line.contains(&format!("\"api\":\"http://{listen}\"")));
+    dev
 }
 
 #[test]
 fn whoever_follows_a_run_finds_its_server_on_another_port() {
     let dir = TempDir::new().unwrap();
-    let (first, before) = dev(&dir);
+    let (before, after) = (lasting_port(), lasting_port());
+    let first = dev(&dir, before);
     let follower = Process::spawn(command(&dir, &["run", "demo", "--run-id", "run-1"]));
-    let log = Process::spawn({
-        follower.line(|line| line.contains("\"await_opened\""));
-        command(&dir, &["runs", "events", "run-1", "--follow"])
-    });
+    follower.line(|line| line.contains("\"await_opened\""));
+    let log = Process::spawn(command(&dir, &["runs", "events", "run-1", "--follow"]));
     log.line(|line| line.contains("\"await_opened\""));
-    // Taken by somebody else while nobody listens, so that the next server has to go elsewhere.
     drop(first);
-    let _taken = std::net::TcpListener::bind(before.strip_prefix("http://").unwrap()).unwrap();
     follower.line(|line| line.contains("\"server_gone\""));
-    let (_second, after) = dev(&dir);
-    assert_ne!(before, after);
+    // Somebody else serves where the first one did.
+    let strange = TempDir::new().unwrap();
+    let _stranger = dev(&strange, before);
+    let _second = dev(&dir, after);
 
     let run = |args: &[&str]| {
         let output = command(&dir, args).output().unwrap();
