@@ -3,6 +3,7 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
+use windlass_client::Client;
 use windlass_core::{
     ids::{AgentId, SessionId},
     run::RunStatus,
@@ -111,7 +112,7 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
 enum Source {
     /// Needs no server, and works while there is none.
     Store(Arc<dyn Store>),
-    Server(Remote),
+    Server(Client),
 }
 
 impl Source {
@@ -120,15 +121,15 @@ impl Source {
             Some(_) if args.all_workspaces => Err(usage(
                 "a key opens one workspace: leave --all-workspaces out, or list the store itself, without --server",
             )),
-            Some(remote) => Ok(Self::Server(remote)),
+            Some(remote) => Ok(Self::Server(remote.client)),
             None => Ok(Self::Store(open_store(global, Missing::Refuse).await?.port())),
         }
     }
 
     async fn page(&self, filter: &RunFilter) -> Result<RunPage, Failure> {
-        let remote = match self {
+        let client = match self {
             Self::Store(store) => return Ok(store.runs(filter.clone()).await?),
-            Self::Server(remote) => remote,
+            Self::Server(client) => client,
         };
         let asked = windlass_client::RunFilter {
             state: filter.statuses.first().map(|status| status.as_str().to_owned()),
@@ -138,7 +139,7 @@ impl Source {
             cursor: filter.cursor.clone(),
             ..Default::default()
         };
-        let page = remote.client.rows(&asked).await?;
+        let page = client.rows(&asked).await?;
         Ok(RunPage { runs: page.rows, next: page.next_cursor, total: None })
     }
 }
