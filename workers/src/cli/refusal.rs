@@ -25,6 +25,7 @@ fn sentence(refusal: &Refusal) -> String {
     let required = || refusal.body.get("required").and_then(|required| required[0].as_str()).unwrap_or("*");
     let (said, next) = match (*status, code.as_str()) {
         (401, _) => ("it does not know this key", KEY.to_owned()),
+        (_, code) if code.starts_with("http_") => (message.as_str(), "check that --server names a Windlass".to_owned()),
         (403, "insufficient_scope") => (
             message.as_str(),
             format!("take a key that has it, or make one: windlass keys create --scope {}", required()),
@@ -36,7 +37,6 @@ fn sentence(refusal: &Refusal) -> String {
         },
         (409, "run_exists") => (message.as_str(), "choose another --run-id".to_owned()),
         (409, "run_terminal") => (message.as_str(), "nothing was changed; `windlass runs show` says more".to_owned()),
-        (_, code) if code.starts_with("http_") => (message.as_str(), "check that --server names a Windlass".to_owned()),
         // The server's own sentences say what to do.
         _ => (message.as_str(), String::new()),
     };
@@ -46,6 +46,8 @@ fn sentence(refusal: &Refusal) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -111,6 +113,7 @@ mod tests {
                 (503, json!({"code": "unavailable", "message": "the store is not available; try again"})),
                 (1, "(503 unavailable): the store is not available; try again"),
             ),
+            ((403, json!("<html>")), (1, "(403 http_403): HTTP 403; check that --server names a Windlass")),
             ((502, json!("<html>")), (1, "(502 http_502): HTTP 502; check that --server names a Windlass")),
         ];
         for ((status, body), (code, rest)) in cases {
@@ -119,10 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_windlass_is_said_to_be_none() {
+    fn what_is_no_refusal_is_explained_where_its_own_words_do_not_do() {
         let error = Error::Unintelligible { url: "http://h".into(), reason: "no JSON".into() };
         let (code, said) = explained(&error).unwrap();
         assert_eq!((code, said.ends_with("no JSON; check that --server names a Windlass")), (1, true), "{said}");
+        let away = Error::GaveUp { run: "run-1".into(), away: Duration::from_secs(9), reason: "no".into() };
+        assert_eq!(explained(&away), Some((4, away.to_string())), "the run goes on");
         assert_eq!(explained(&Error::Unusable { what: "x".into() }), None);
     }
 }
