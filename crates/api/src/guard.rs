@@ -56,7 +56,7 @@ pub(crate) const DEMANDS: [Demand; 22] = [
     post("/agent-runs/{id}/pause", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-runs/{id}/resume", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-runs/{id}/steer", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
-    post("/agent-runs/{id}/answers", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/answers", Scope::RunsWrite, Bucket::Lifecycle, LARGE),
     post("/agent-runs/{id}/confirmations", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-sessions", Scope::SessionsWrite, Bucket::Changes, LARGE),
     get("/agent-sessions", Scope::SessionsRead),

@@ -4,12 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use windlass_core::{
-    agent::AgentDefinition,
-    awaits::AwaitView,
-    event::{Event, EventBody},
-    ids::RunId,
-};
+use windlass_core::{agent::AgentDefinition, event::Event, ids::RunId};
+use windlass_ops::complete_entry;
 use windlass_store::{Store, StoreError};
 
 use crate::frames::{self, RunFacts};
@@ -65,24 +61,13 @@ impl Log {
 
     async fn text_of(&self, event: Event) -> Result<String, StoreError> {
         Ok(match self.form {
-            Form::Entries => frames::entry(&self.complete(event).await?),
+            Form::Entries => frames::entry(&complete_entry(&*self.store, event).await?),
             Form::Frames if frames::needs_facts(&event) => {
                 let facts = self.facts.get_or_try_init(|| self.load_facts()).await?;
                 frames::frame(&event, facts).sse()
             }
             Form::Frames => frames::frame(&event, &RunFacts::default()).sse(),
         })
-    }
-
-    /// An await as whoever answers it must see it.
-    async fn complete(&self, mut event: Event) -> Result<Event, StoreError> {
-        if let Ok(EventBody::AwaitOpened { mut item }) = event.body() {
-            complete(&*self.store, &mut item).await?;
-            if let Ok((_, data)) = (EventBody::AwaitOpened { item }).split() {
-                event.data = data;
-            }
-        }
-        Ok(event)
     }
 
     /// A definition that cannot be read costs its details, not the stream.
@@ -95,12 +80,4 @@ impl Log {
         let definition = body.and_then(|body| serde_json::from_value::<AgentDefinition>(body).ok());
         Ok(definition.as_ref().map(RunFacts::of).unwrap_or_default())
     }
-}
-
-/// Whoever answers must see the arguments, also those that were too large to travel.
-pub(crate) async fn complete(store: &dyn Store, item: &mut AwaitView) -> Result<(), StoreError> {
-    for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
-        call.args = store.blob(&call.digest).await?;
-    }
-    Ok(())
 }

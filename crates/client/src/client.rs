@@ -1,17 +1,19 @@
 //! Runs: start, look, steer, answer, stop.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::{
     awaits::AwaitView,
     canonical::Digest,
-    envelope::{AnswerStatus, ProvidedToolResult},
+    envelope::{AnswerReply, AnswerStatus, ProvidedToolResult},
     ids::{AwaitId, CallId, RunId},
 };
 
-use crate::{Agent, Error, Identity, Options, Run, RunFilter, RunPage, RunSpec, Tools, http::Http};
+use crate::{
+    Agent, Error, Identity, Options, Run, RunFilter, RunPage, RunSpec, Tools, http::Http, options::Whereabouts,
+};
 
 /// A workspace of a server, as the holder of a key sees it. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -21,7 +23,8 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Inner {
-    http: Http,
+    /// Another one when the server has moved.
+    http: RwLock<Arc<Http>>,
     options: Options,
 }
 
@@ -34,6 +37,8 @@ pub(crate) struct Taken {
 #[derive(Deserialize)]
 struct Reply {
     status: AnswerStatus,
+    #[serde(default)]
+    message: String,
 }
 
 /// A body that nobody reads.
@@ -42,11 +47,23 @@ pub(crate) type Ignored = serde::de::IgnoredAny;
 impl Client {
     /// Connects to nothing yet.
     pub fn new(options: Options) -> Result<Self, Error> {
-        Ok(Self { inner: Arc::new(Inner { http: Http::new(&options)?, options }) })
+        let http = RwLock::new(Arc::new(Http::new(&options, &options.address)?));
+        Ok(Self { inner: Arc::new(Inner { http, options }) })
     }
 
-    pub(crate) fn http(&self) -> &Http {
-        &self.inner.http
+    pub(crate) fn http(&self) -> Arc<Http> {
+        Arc::clone(&self.inner.http.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks where the server is now, if somebody knows. An address that cannot be used is as good as none.
+    pub(crate) fn look_again(&self) {
+        let Some(address) = self.options().whereabouts.as_ref().and_then(Whereabouts::ask) else { return };
+        if self.http().is_at(&address) {
+            return;
+        }
+        if let Ok(http) = Http::new(self.options(), &address) {
+            *self.inner.http.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(http);
+        }
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -65,19 +82,7 @@ impl Client {
     }
 
     pub async fn list(&self, filter: &RunFilter) -> Result<RunPage, Error> {
-        let RunFilter { status, agent_id, model_id, session_id, parent_run_id, metadata, limit, cursor } = filter;
-        let said = [
-            ("status", status.clone()),
-            ("agentId", agent_id.as_ref().map(ToString::to_string)),
-            ("modelId", model_id.clone()),
-            ("sessionId", session_id.as_ref().map(ToString::to_string)),
-            ("parentRunId", parent_run_id.as_ref().map(ToString::to_string)),
-            ("limit", limit.map(|limit| limit.to_string())),
-            ("cursor", cursor.clone()),
-        ];
-        let mut query: Vec<(&str, String)> = said.into_iter().filter_map(|(key, said)| Some((key, said?))).collect();
-        query.extend(metadata.iter().map(|(key, value)| ("metadata", format!("{key}:{value}"))));
-        self.http().get(&["agent-runs"], &query).await
+        self.http().get(&["agent-runs"], &filter.query()).await
     }
 
     /// Stops a run for good. One that has ended stays as it is.
@@ -100,7 +105,7 @@ impl Client {
         self.tell(run, "steer", json!({"text": text})).await
     }
 
-    async fn tell(&self, run: &RunId, verb: &str, body: Value) -> Result<(), Error> {
+    pub(crate) async fn tell(&self, run: &RunId, verb: &str, body: Value) -> Result<(), Error> {
         let _: Ignored = self.http().post(&["agent-runs", run.as_str(), verb], &self.signed(body)).await?;
         Ok(())
     }
@@ -137,8 +142,12 @@ impl Client {
     }
 
     async fn reply(&self, run: &RunId, to: &str, body: Value) -> Result<AnswerStatus, Error> {
-        let reply: Reply = self.http().post(&["agent-runs", run.as_str(), to], &self.signed(body)).await?;
-        Ok(reply.status)
+        Ok(self.heard(run, to, body).await?.status)
+    }
+
+    pub(crate) async fn heard(&self, run: &RunId, to: &str, body: Value) -> Result<AnswerReply, Error> {
+        let said: Reply = self.http().post(&["agent-runs", run.as_str(), to], &self.signed(body)).await?;
+        Ok(AnswerReply::new(said.status, said.message))
     }
 
     /// Gives the result of one call of a local tool, or says why there is none. [`Client::run`] does it for its tools.

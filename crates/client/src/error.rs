@@ -70,7 +70,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn new(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
+    /// From the body of an answer, which need not be one of this protocol.
+    pub fn new(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
         let body: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
         let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
         Self {

@@ -11,27 +11,28 @@ use rustls::crypto::{CryptoProvider, ring};
 use secrecy::ExposeSecret as _;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Error, Options, Refusal};
+use crate::{Address, Error, Options, Refusal};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server's end of a workspace.
 #[derive(Debug)]
 pub(crate) struct Http {
+    address: Address,
     client: reqwest::Client,
     workspace: Url,
     timeout: Duration,
 }
 
 impl Http {
-    pub(crate) fn new(options: &Options) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options, address: &Address) -> Result<Self, Error> {
         let unusable = |what: String| Error::Unusable { what };
-        let base = Url::parse(&options.base_url)
+        let base = Url::parse(&address.base_url)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| unusable(format!("{:?} is no http or https address", options.base_url)))?;
+            .ok_or_else(|| unusable(format!("{:?} is no http or https address", address.base_url)))?;
         let workspace = below(&base, &["api", "v1", "workspaces", &options.workspace]);
-        let mut bearer = HeaderValue::try_from(format!("Bearer {}", options.api_key.expose_secret()))
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", address.api_key.expose_secret()))
             .map_err(|_| unusable("the API key has characters that no key has; look where it comes from".to_owned()))?;
         bearer.set_sensitive(true);
         if CryptoProvider::get_default().is_none() {
@@ -48,7 +49,17 @@ impl Http {
             .read_timeout(options.silence)
             .build()
             .map_err(|error| unusable(innermost(&error)))?;
-        Ok(Self { client, workspace, timeout: options.timeout })
+        Ok(Self { address: address.clone(), client, workspace, timeout: options.timeout })
+    }
+
+    pub(crate) fn is_at(&self, address: &Address) -> bool {
+        let Address { base_url, api_key } = &self.address;
+        *base_url == address.base_url && api_key.expose_secret() == address.api_key.expose_secret()
+    }
+
+    /// The server, as errors name it.
+    pub(crate) fn origin(&self) -> String {
+        self.workspace.origin().ascii_serialization()
     }
 
     /// The address of something in the workspace.
@@ -146,8 +157,13 @@ fn below(base: &Url, path: &[&str]) -> Url {
 mod tests {
     use super::*;
 
+    fn with_key(base: &str, key: &str) -> Result<Http, Error> {
+        let options = Options::new(base, key.into(), "acme");
+        Http::new(&options, &options.address)
+    }
+
     fn http(base: &str) -> Result<Http, Error> {
-        Http::new(&Options::new(base, "k".into(), "acme"))
+        with_key(base, "k")
     }
 
     #[test]
@@ -165,8 +181,7 @@ mod tests {
         for base in ["", "h:1", "ftp://h", "/x"] {
             assert!(matches!(http(base), Err(Error::Unusable { .. })), "{base}");
         }
-        let key = Http::new(&Options::new("http://h", "a\nb".into(), "acme"));
-        let said = key.unwrap_err().to_string();
+        let said = with_key("http://h", "a\nb").unwrap_err().to_string();
         assert!(said.starts_with("CLT0001: the API key has characters"), "{said}");
     }
 }

@@ -35,6 +35,7 @@ mod drive;
 mod error;
 mod event;
 mod http;
+mod operate;
 mod options;
 mod outcome;
 mod sessions;
@@ -47,11 +48,13 @@ pub use self::{
     client::Client,
     error::{Error, Refusal, RunError},
     event::{Event, EventBody, ModelRef, Tokens},
-    options::Options,
+    options::{Address, Options},
     outcome::Outcome,
     sessions::SessionFilter,
     spec::{AgentSpec, MessageSpec, OutputSchema, Reasoning, RunSpec, Said, SaidMessage, Settings},
     stream::{EventStream, LogStream, Lost, Update},
     tools::{Tool, Tools},
-    views::{Agent, Identity, Run, RunFilter, RunPage, Session, SessionHistory, SessionItem, SessionPage},
+    views::{
+        Agent, Identity, Kept, RowPage, Run, RunFilter, RunPage, Session, SessionHistory, SessionItem, SessionPage,
+    },
 };

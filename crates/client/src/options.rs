@@ -1,14 +1,37 @@
 //! How a client reaches its server.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
+
+/// Where a server is, and the key to it.
+#[derive(Debug, Clone)]
+pub struct Address {
+    pub base_url: String,
+    pub api_key: SecretString,
+}
+
+/// Somebody who knows where the server is now.
+#[derive(Clone)]
+pub(crate) struct Whereabouts(Arc<dyn Fn() -> Option<Address> + Send + Sync>);
+
+impl Whereabouts {
+    pub(crate) fn ask(&self) -> Option<Address> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Whereabouts")
+    }
+}
 
 /// Where the server is, who asks, and how patient the client is.
 #[derive(Debug, Clone)]
 pub struct Options {
-    pub(crate) base_url: String,
-    pub(crate) api_key: SecretString,
+    pub(crate) address: Address,
+    pub(crate) whereabouts: Option<Whereabouts>,
     pub(crate) workspace: String,
     pub(crate) actor: Option<String>,
     pub(crate) timeout: Duration,
@@ -20,8 +43,8 @@ pub struct Options {
 impl Options {
     pub fn new(base_url: impl Into<String>, api_key: SecretString, workspace: impl Into<String>) -> Self {
         Self {
-            base_url: base_url.into(),
-            api_key,
+            address: Address { base_url: base_url.into(), api_key },
+            whereabouts: None,
             workspace: workspace.into(),
             actor: None,
             timeout: Duration::from_secs(60),
@@ -35,6 +58,14 @@ impl Options {
     #[must_use]
     pub fn actor(mut self, name: impl Into<String>) -> Self {
         self.actor = Some(name.into());
+        self
+    }
+
+    /// For a server that may come back elsewhere: asked before a stream tries to come back. `None` for where it was.
+    /// Whatever answers in the meantime is taken for somebody else until it is the server.
+    #[must_use]
+    pub fn whereabouts(mut self, ask: impl Fn() -> Option<Address> + Send + Sync + 'static) -> Self {
+        self.whereabouts = Some(Whereabouts(Arc::new(ask)));
         self
     }
 

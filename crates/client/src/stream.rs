@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use futures_util::{StreamExt as _, stream::BoxStream};
-use reqwest::Url;
 use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
 use windlass_core::ids::RunId;
@@ -52,16 +51,16 @@ impl Client {
     /// The run's log after `after`, entry by entry, exactly as it is kept. Only Windlass has it.
     pub fn log(&self, run: &RunId, after: u64) -> LogStream {
         let feed = Feed::new(self, run, after, Some("log"));
-        let url = feed.url.to_string();
+        let client = self.clone();
         feed.stream(move |frame| {
-            let unintelligible = |error: serde_json::Error| unintelligible(&url, &error);
+            let unintelligible = |error: serde_json::Error| unintelligible(&client, &error);
             serde_json::from_value(frame.json).map_err(unintelligible)
         })
     }
 }
 
-fn unintelligible(url: &str, reason: &dyn ToString) -> Error {
-    Error::Unintelligible { url: url.to_owned(), reason: reason.to_string() }
+fn unintelligible(client: &Client, reason: &dyn ToString) -> Error {
+    Error::Unintelligible { url: client.http().origin(), reason: reason.to_string() }
 }
 
 /// Pauses that grow, each a little different from everybody else's.
@@ -85,7 +84,8 @@ struct Frame {
 struct Feed {
     client: Client,
     run: RunId,
-    url: Url,
+    /// The entries of the log, or else the protocol's frames.
+    format: Option<&'static str>,
     after: u64,
     connection: Option<BoxStream<'static, Result<Sse, sse_stream::Error>>>,
     pauses: ExponentialBackoff,
@@ -96,15 +96,11 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(client: &Client, run: &RunId, after: u64, format: Option<&str>) -> Self {
-        let mut url = client.http().url(&["agent-runs", run.as_str(), "stream"]);
-        if let Some(format) = format {
-            url.query_pairs_mut().append_pair("format", format);
-        }
+    fn new(client: &Client, run: &RunId, after: u64, format: Option<&'static str>) -> Self {
         Self {
             client: client.clone(),
             run: run.clone(),
-            url,
+            format,
             after,
             connection: None,
             pauses: pauses(client.options()),
@@ -133,7 +129,7 @@ impl Feed {
                 match self.connect().await {
                     Ok(()) if self.away_since.take().is_some() => return Some(Ok(Update::Back)),
                     Ok(()) => continue,
-                    Err(error) if error.may_pass() => return Some(self.lost(&error)),
+                    Err(error) if error.may_pass() || self.may_be_a_stranger() => return Some(self.lost(&error)),
                     Err(error) => return Some(self.fail(error)),
                 }
             };
@@ -151,11 +147,24 @@ impl Feed {
         None
     }
 
+    /// Where a server was that may come back elsewhere, somebody else may answer in the meantime.
+    fn may_be_a_stranger(&self) -> bool {
+        self.away_since.is_some() && self.client.options().whereabouts.is_some()
+    }
+
     async fn connect(&mut self) -> Result<(), Error> {
         if let Some(pause) = self.pause.take() {
             tokio::time::sleep(pause).await;
         }
-        let response = self.client.http().open(self.url.clone(), self.after).await?;
+        if self.away_since.is_some() {
+            self.client.look_again();
+        }
+        let http = self.client.http();
+        let mut url = http.url(&["agent-runs", self.run.as_str(), "stream"]);
+        if let Some(format) = self.format {
+            url.query_pairs_mut().append_pair("format", format);
+        }
+        let response = http.open(url, self.after).await?;
         self.connection = Some(SseByteStream::new(response.bytes_stream()).boxed());
         Ok(())
     }
@@ -163,7 +172,7 @@ impl Feed {
     /// The frame in a block, unless the block is none of this run's events or one that was given out already.
     fn take(&mut self, block: Sse) -> Result<Option<Frame>, Error> {
         let Some(data) = block.data else { return Ok(None) };
-        let json: Value = serde_json::from_str(&data).map_err(|error| unintelligible(self.url.as_str(), &error))?;
+        let json: Value = serde_json::from_str(&data).map_err(|error| unintelligible(&self.client, &error))?;
         let Some(seq) = json["seq"].as_u64().filter(|seq| *seq > self.after) else { return Ok(None) };
         let kind = block.event.or_else(|| json["type"].as_str().map(str::to_owned)).unwrap_or_default();
         self.after = seq;
@@ -173,7 +182,7 @@ impl Feed {
     }
 
     fn cut_off(&self, reason: String) -> Error {
-        Error::Unreachable { url: self.url.origin().ascii_serialization(), reason }
+        Error::Unreachable { url: self.client.http().origin(), reason }
     }
 
     /// A server may end the stream of a run that has nothing to say any more.

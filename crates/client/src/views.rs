@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_core::ids::{AgentId, RunId, SessionId};
+use windlass_core::{
+    envelope::RunStatusView,
+    ids::{AgentId, RunId, SessionId},
+    row::RunRow,
+};
 
 use crate::{SaidMessage, Tokens};
 
@@ -46,6 +50,8 @@ impl Run {
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     pub status: Option<String>,
+    /// More exact than the status: [`Run::state`]. Only Windlass has it.
+    pub state: Option<String>,
     pub agent_id: Option<AgentId>,
     pub model_id: Option<String>,
     pub session_id: Option<SessionId>,
@@ -57,6 +63,25 @@ pub struct RunFilter {
     pub cursor: Option<String>,
 }
 
+impl RunFilter {
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
+        let Self { status, state, agent_id, model_id, session_id, parent_run_id, metadata, limit, cursor } = self;
+        let said = [
+            ("status", status.clone()),
+            ("state", state.clone()),
+            ("agentId", agent_id.as_ref().map(ToString::to_string)),
+            ("modelId", model_id.clone()),
+            ("sessionId", session_id.as_ref().map(ToString::to_string)),
+            ("parentRunId", parent_run_id.as_ref().map(ToString::to_string)),
+            ("limit", limit.map(|limit| limit.to_string())),
+            ("cursor", cursor.clone()),
+        ];
+        let mut query: Vec<_> = said.into_iter().filter_map(|(key, said)| Some((key, said?))).collect();
+        query.extend(metadata.iter().map(|(key, value)| ("metadata", format!("{key}:{value}"))));
+        query
+    }
+}
+
 /// Runs, the newest first.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +89,23 @@ pub struct RunFilter {
 pub struct RunPage {
     pub runs: Vec<Run>,
     pub next_cursor: Option<String>,
+}
+
+/// Runs as their store keeps them, the newest first.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RowPage {
+    pub rows: Vec<RunRow>,
+    pub next_cursor: Option<String>,
+}
+
+/// A run as its store keeps it, and as its workflow sees it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Kept {
+    pub row: RunRow,
+    /// `None` if the run has ended, and while no worker answers.
+    pub live: Option<RunStatusView>,
 }
 
 /// A conversation.

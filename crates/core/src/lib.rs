@@ -15,6 +15,7 @@ pub mod guard;
 pub mod ids;
 pub mod message;
 pub mod policy;
+pub mod row;
 pub mod run;
 pub mod schema;
 pub mod time;

@@ -5,6 +5,7 @@
 
 mod durable;
 mod error;
+mod look;
 mod start;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use windlass_workflows::RunWorkflow;
 
 pub use self::{
     error::{OpsError, RunEnd},
+    look::{complete, complete_entry},
     start::StartRun,
 };
 

@@ -7,18 +7,16 @@ use serde_json::Value;
 
 use crate::{Ending, page};
 
-impl Ending {
-    /// From the data of a `result`, `error` or `cancelled` event.
-    pub(crate) fn of(data: &Value) -> Self {
-        Self {
-            output_preview: final_text(data).map(page::preview),
-            error: text(data, "error"),
-            error_class: text(data, "errorClass"),
-            finish_reason: text(data, "finishReason"),
-            usage: serde_json::from_value(data["usage"].clone()).ok(),
-            turns: count(data, "turns"),
-            tool_calls: count(data, "toolCalls"),
-        }
+/// From the data of a `result`, `error` or `cancelled` event.
+pub(crate) fn of(data: &Value) -> Ending {
+    Ending {
+        output_preview: final_text(data).map(page::preview),
+        error: text(data, "error"),
+        error_class: text(data, "errorClass"),
+        finish_reason: text(data, "finishReason"),
+        usage: serde_json::from_value(data["usage"].clone()).ok(),
+        turns: count(data, "turns"),
+        tool_calls: count(data, "toolCalls"),
     }
 }
 
@@ -71,7 +69,7 @@ mod tests {
             (json!({}), Ending::default()),
         ];
         for (data, ending) in cases {
-            assert_eq!(Ending::of(&data), ending, "{data}");
+            assert_eq!(of(&data), ending, "{data}");
         }
     }
 }

@@ -5,7 +5,7 @@ use windlass_core::{
     run::{Phase, RunStatus},
 };
 
-use crate::{Ending, Result, StoreError};
+use crate::{Ending, Result, StoreError, ending};
 
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -24,7 +24,7 @@ impl Entry {
             _ => None,
         };
         let ending = match event.body.is_terminal() {
-            true => Some(Ending::of(&event.body.split().map_err(unwritable)?.1)),
+            true => Some(ending::of(&event.body.split().map_err(unwritable)?.1)),
             false => None,
         };
         let data = event.body.data_text().map_err(unwritable)?;

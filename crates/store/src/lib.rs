@@ -43,13 +43,13 @@ use windlass_core::{
 pub use self::{
     error::{ErrorKind, StoreError},
     rows::{
-        ApiKeyRow, CallClaim, CallSettlement, Compacted, Ending, FinishedCall, JournalledPlan, KeyHash, MessagePage,
-        NewApiKey, NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch,
-        ReservedRun, Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, SessionStatus,
-        Swept,
+        ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, JournalledPlan, KeyHash, MessagePage, NewApiKey,
+        NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun,
+        Retention, RunFilter, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept,
     },
     watch::EventWatch,
 };
+pub use windlass_core::row::{Ending, RunRow};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 

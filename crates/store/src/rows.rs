@@ -4,14 +4,15 @@ mod keys;
 mod retention;
 mod sessions;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use windlass_core::{
     canonical::Digest,
-    envelope::{Extra, Labels, PlanActivityOutput, TokenUsage, ToolOutput, TranscriptHead},
+    envelope::{Extra, Labels, PlanActivityOutput, ToolOutput, TranscriptHead},
     event::NewEvent,
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    row::RunRow,
     run::{Phase, RunStatus},
     time::Timestamp,
 };
@@ -75,63 +76,6 @@ pub struct NewRun {
     pub new_messages: usize,
     /// The `started` event.
     pub started: NewEvent,
-}
-
-/// A run as it is listed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunRow {
-    pub id: RunId,
-    pub workspace: WorkspaceId,
-    pub session: Option<SessionId>,
-    pub agent_id: AgentId,
-    /// Unknown while the run is queued.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_digest: Option<Digest>,
-    pub model_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The accepted request, a blob.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<Digest>,
-    pub parent: Option<RunId>,
-    pub parent_call: Option<CallId>,
-    pub children: Vec<RunId>,
-    pub labels: Labels,
-    pub metadata: Extra,
-    pub status: RunStatus,
-    pub phase: Phase,
-    /// The first user message, cut short.
-    pub input_preview: String,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-    pub closed_at: Option<Timestamp>,
-    pub head: TranscriptHead,
-    pub last_seq: u64,
-    /// How it ended, once it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Ending>,
-}
-
-/// What a run's row keeps of its terminal event. Facts that the event does not mention are absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Ending {
-    /// The final text, or what there was of it, cut short.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_preview: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_class: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<TokenUsage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turns: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_calls: Option<u32>,
 }
 
 /// Which runs to list. All given conditions hold.

@@ -1,11 +1,21 @@
 use serde_json::{Value, json};
-use windlass_client::{Client, Error, EventBody, RunSpec, Tools};
-use windlass_core::{agent::AgentDefinition, awaits::AwaitView, envelope::AnswerStatus, ids::RunId};
+use windlass_client::{Client, Error, EventBody, RunFilter, RunSpec, Tools};
+use windlass_core::{
+    agent::AgentDefinition,
+    awaits::AwaitView,
+    canonical::Digest,
+    envelope::{AnswerBody, AnswerReply, AnswerStatus},
+    ids::RunId,
+    run::RunStatus,
+};
 
 use super::{ask, client, event, options, until};
 use crate::{
     api::rig::Rig,
-    support::world::{scripts, within},
+    support::{
+        agents::agent,
+        world::{scripts, within},
+    },
 };
 
 fn waiting() -> Value {
@@ -16,6 +26,7 @@ fn waiting() -> Value {
             "keep",
             json!({"turns": [{"tool_calls": [{"name": "echo", "args": {"x": 1}}]}, {"text": "{{last_tool_result}}"}]}),
         ),
+        ("outside", json!({"turns": [{"tool_calls": [{"name": "browser", "args": {}}]}, {"text": "{{last_user}}"}]})),
         ("steered", json!({"turns": [{"await": question}, {"text": "{{last_user}}"}]})),
     ])
 }
@@ -69,7 +80,7 @@ async fn an_approval_is_bound_to_what_was_shown() {
     let run = client.start(&spec, &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
     assert_eq!((item.calls[0].args.clone(), item.title.as_deref()), (Some(json!({"x": 1})), Some("Keep it?")));
-    let other = windlass_core::canonical::Digest::of_json(&json!({"x": 2}));
+    let other = Digest::of_json(&json!({"x": 2}));
     assert_eq!(client.confirm(&run, &item.id, Some(other)).await.unwrap_err().status(), Some(400));
     let approved = client.confirm(&run, &item.id, Some(item.calls[0].digest)).await.unwrap();
     assert_eq!(approved, AnswerStatus::Accepted);
@@ -93,4 +104,95 @@ async fn a_run_is_held_told_something_and_stopped() {
     kinds.retain(|kind| ["paused", "steered", "resumed", "cancelled"].contains(&kind.as_str()));
     assert_eq!(kinds, ["paused", "steered", "resumed", "cancelled"]);
     assert_eq!(client.pause(&run, "").await.unwrap_err().status(), Some(409));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_sees_what_the_store_keeps_and_what_the_workflow_says() {
+    let rig = Rig::new(waiting()).await;
+    let client = client(&rig);
+    let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
+    let item = asked(&client, &run).await;
+    let kept = rig.store().run(&run).await.unwrap().unwrap();
+    let log = rig.store().events(&run, 0, 100).await.unwrap();
+    let in_state = async |state: &str| {
+        let filter = RunFilter { state: Some(state.to_owned()), ..RunFilter::default() };
+        client.rows(&filter).await.unwrap().rows
+    };
+    assert_eq!(client.row(&run).await.unwrap(), kept);
+    assert_eq!(in_state("waiting").await, std::slice::from_ref(&kept));
+    assert_eq!(in_state("running").await, [], "it is exactly that");
+    assert_eq!(client.log_so_far(&run, 0).await.unwrap(), log);
+    assert_eq!(client.log_so_far(&run, 2).await.unwrap(), log[2..]);
+    let look = client.look(&run).await.unwrap();
+    assert_eq!((look.row, look.live.map(|live| live.status)), (kept.clone(), Some(RunStatus::Waiting)));
+
+    // Without a worker there is what the store knows.
+    rig.world.stop_worker().await;
+    let look = client.look(&run).await.unwrap();
+    assert_eq!((look.row, look.live), (kept, None));
+    assert_eq!(client.awaits(&run).await.unwrap(), [item]);
+    let unknown = RunId::new("run-none");
+    assert_eq!(client.row(&unknown).await.unwrap_err().status(), Some(404));
+    assert_eq!(client.log_so_far(&unknown, 0).await.unwrap_err().status(), Some(404));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_replies_in_its_own_words_to_every_answer() {
+    let rig = Rig::new(waiting()).await;
+    let client = client(&rig);
+    let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
+    let item = asked(&client, &run).await;
+    let answer = |text: &str| AnswerBody::Clarification { answer: text.to_owned() };
+    let denial = AnswerBody::Confirmation { approved: false, digest: None };
+    let submit = async |id: &str, body: &AnswerBody| client.submit(&run, &id.into(), body).await.unwrap();
+    let reply = |status, message: &str| AnswerReply::new(status, message);
+    let id = item.id.as_str();
+    assert_eq!(
+        submit("await-9", &answer("x")).await,
+        reply(AnswerStatus::Unknown, "this run has no await await-9; list its pending awaits")
+    );
+    assert_eq!(submit(id, &denial).await, reply(AnswerStatus::Invalid, "await-1 waits for a text"));
+    assert_eq!(submit(id, &answer("Bergen")).await, reply(AnswerStatus::Accepted, "accepted"));
+    within("the end", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
+    assert_eq!(submit(id, &answer("Oslo")).await, reply(AnswerStatus::Stale, "the run has ended"));
+    let nobody = client.submit(&"run-none".into(), &item.id, &answer("x")).await;
+    assert_eq!(nobody.unwrap_err().status(), Some(404), "no run replied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_are_too_large_to_travel_are_brought_all_the_same() {
+    let rig = Rig::new(waiting()).await;
+    let client = client(&rig);
+    let mut spec = RunSpec::new("go");
+    spec.definition = Some(Box::new(agent("outside", json!([{"name": "browser", "kind": "external"}]))));
+    let run = client.start(&spec, &Tools::new()).await.unwrap();
+    let item = asked(&client, &run).await;
+    let page = json!({"page": "x".repeat(300_000)});
+    let result = json!({"toolCallId": item.calls[0].tool_call_id, "result": page});
+    let results = vec![serde_json::from_value(result).unwrap()];
+    assert_eq!(client.answer_calls(&run, &item.id, &results).await.unwrap(), AnswerStatus::Accepted);
+    within("the end", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
+    assert_eq!(rig.store().blob(&Digest::of_json(&page)).await.unwrap(), Some(page));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_with_a_message_and_stops_for_a_reason() {
+    let rig = Rig::new(waiting()).await;
+    let client = ann(&rig);
+    let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
+    let item = asked(&client, &run).await;
+    client.pause(&run, "").await.unwrap();
+    client.resume_with(&run, "back", "Say it in Norwegian.").await.unwrap();
+    client.answer(&run, &item.id, "Bergen").await.unwrap();
+    within("the answer", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
+    let said = rig.world.transcript(&run).await;
+    assert!(said.iter().any(|message| message.plain_text() == "Say it in Norwegian."), "{said:?}");
+
+    let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
+    asked(&client, &run).await;
+    client.cancel_because(&run, "changed my mind").await.unwrap();
+    let Err(Error::Run(error)) = within("the end", client.attach(&run, &Tools::new(), |_| {})).await else {
+        panic!("it was cancelled")
+    };
+    assert_eq!(error.message, "changed my mind");
 }

@@ -1,8 +1,8 @@
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use windlass_client::{Client, Error, Tools, Update};
+use windlass_client::{Address, Client, Error, Event, Tools, Update};
 use windlass_core::ids::RunId;
 
 use super::{ask, client, client_at, event, events, options, proxy::breaking, updates};
@@ -59,6 +59,31 @@ async fn a_server_that_goes_away_is_waited_for() {
     client.cancel(&run).await.unwrap();
     let Update::Event(event) = next().await else { panic!("the events go on") };
     assert!(event.seq == last_seq + 1, "{event:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_moved_is_found_whoever_answers_in_its_place() {
+    let (rig, stranger) = (Rig::new(talking()).await, Rig::new(talking()).await);
+    let run = client(&rig).start(&ask("many"), &Tools::new()).await.unwrap();
+    let whole = events(&client(&rig), &run, 0).await;
+    let at = |rig: &Rig, key: &str| Address { base_url: format!("http://{}", rig.address), api_key: key.into() };
+    // Nobody knows; then it is a server that knows neither the key nor the run; then it is the right one.
+    let known = [None, Some(at(&stranger, rig.key.reveal())), Some(at(&stranger, stranger.key.reveal()))];
+    let known = Mutex::new(known.into_iter().chain([Some(at(&rig, rig.key.reveal()))]));
+    let first = breaking(rig.address, vec![700, 0]).await;
+    let options = options(first, rig.key.reveal()).whereabouts(move || known.lock().unwrap().next().unwrap());
+    let told = updates(&Client::new(options).unwrap(), &run, 0).await;
+    let reasons: Vec<String> = told.iter().filter_map(lost).collect();
+    assert_eq!(reasons.len(), 4, "{reasons:?}");
+    assert!(reasons[2].contains("401") && reasons[3].contains("404"), "{reasons:?}");
+    assert_eq!(told.into_iter().filter_map(event).collect::<Vec<_>>(), whole);
+}
+
+fn lost(update: &Update<Event>) -> Option<String> {
+    match update {
+        Update::Lost(lost) => Some(lost.reason.clone()),
+        _ => None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

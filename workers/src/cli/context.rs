@@ -1,18 +1,16 @@
 //! What a client command works with: the server, the store, and how to speak.
 
 use std::{
-    future::Future,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use windlass_core::{
-    awaits::AwaitView,
-    event::{Event, EventBody},
-    ids::{AwaitId, RunId},
-    time::Timestamp,
+use futures_util::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{self, BoxStream},
 };
-use windlass_ops::{OpsError, RunOps};
+use windlass_core::{event::Event, ids::RunId, time::Timestamp};
+use windlass_ops::{RunOps, complete_entry};
 use windlass_store::{
     RunRow, Store,
     postgres::PostgresStore,
@@ -22,11 +20,7 @@ use windlass_store::{
 use super::{Failure, Global, Output, failed};
 use crate::{render::Hint, stores::AnyStore, temporal::connect};
 
-/// How long a worker may take to answer a question about a run.
-const WORKER_PATIENCE: Duration = Duration::from_secs(2);
-/// How many events are read at once.
-const PAGE: u32 = 500;
-
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) ops: RunOps,
     pub(crate) out: Output,
@@ -88,96 +82,34 @@ impl Context {
         Ok(row)
     }
 
-    /// All events after `after`.
+    /// The run's log after `after`, as far as it reaches by now; awaits come with all arguments.
     pub(crate) async fn events(&self, run: &RunId, after: u64) -> Result<Vec<Event>, Failure> {
-        let mut events = Vec::new();
-        loop {
-            let from = events.last().map_or(after, |event: &Event| event.seq);
-            let page = self.store().events(run, from, PAGE).await?;
-            if page.is_empty() {
-                return Ok(events);
+        let mut events = self.ops.events(run, after).await?;
+        for event in &mut events {
+            *event = complete_entry(&**self.store(), event.clone()).await?;
+        }
+        Ok(events)
+    }
+
+    /// The same, and whatever is appended to it, until the run has ended.
+    pub(crate) fn log(&self, run: &RunId, after: u64) -> BoxStream<'static, Result<Event, Failure>> {
+        let (context, run) = (self.clone(), run.clone());
+        // Watched before it is read: nothing falls in between.
+        let watch = context.store().watch(&run);
+        let pages = stream::try_unfold(Some((context, run, watch, after)), async |reading| {
+            let Some((context, run, mut watch, after)) = reading else { return Ok(None) };
+            loop {
+                let events = context.events(&run, after).await?;
+                if let Some((last, terminal)) = events.last().map(|event| (event.seq, event.is_terminal())) {
+                    return Ok(Some((events, (!terminal).then_some((context, run, watch, last)))));
+                }
+                // Nothing comes after the last event, also if reading began there.
+                if context.store().run(&run).await?.is_some_and(|row| row.closed_at.is_some()) {
+                    return Ok::<_, Failure>(None);
+                }
+                watch.changed().await;
             }
-            events.extend(page);
-        }
-    }
-
-    /// What the run waits for: from its workflow or, while no worker answers, from its log.
-    pub(crate) async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, Failure> {
-        let mut items = match in_time(self.ops.awaits(run)).await? {
-            Some(items) => items,
-            None => pending_in(&self.events(run, 0).await?),
-        };
-        for item in &mut items {
-            self.complete(item).await?;
-        }
-        Ok(items)
-    }
-
-    /// An await of the run, pending or not.
-    pub(crate) async fn opened(&self, run: &RunId, id: &AwaitId) -> Result<Option<AwaitView>, Failure> {
-        let events = self.events(run, 0).await?;
-        let Some(mut item) = events.iter().find_map(|event| match event.body() {
-            Ok(EventBody::AwaitOpened { item }) if item.id == *id => Some(item),
-            _ => None,
-        }) else {
-            return Ok(None);
-        };
-        self.complete(&mut item).await?;
-        Ok(Some(item))
-    }
-
-    /// Whoever answers must see the arguments, also those that were too large to travel.
-    pub(crate) async fn complete(&self, item: &mut AwaitView) -> Result<(), Failure> {
-        for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
-            call.args = self.store().blob(&call.digest).await?;
-        }
-        Ok(())
-    }
-}
-
-/// The answer of a worker, unless none comes in time.
-pub(crate) async fn in_time<T>(asked: impl Future<Output = Result<T, OpsError>>) -> Result<Option<T>, OpsError> {
-    match tokio::time::timeout(WORKER_PATIENCE, asked).await {
-        Ok(Ok(answer)) => Ok(Some(answer)),
-        Ok(Err(OpsError::Unanswered { .. })) | Err(_) => Ok(None),
-        Ok(Err(error)) => Err(error),
-    }
-}
-
-/// Awaits that a log opened and did not close.
-fn pending_in(events: &[Event]) -> Vec<AwaitView> {
-    let mut pending: Vec<AwaitView> = Vec::new();
-    for event in events {
-        match event.body() {
-            Ok(EventBody::AwaitOpened { item }) => pending.push(item),
-            Ok(EventBody::AwaitClosed { await_id, .. }) => pending.retain(|item| item.id != await_id),
-            _ => {}
-        }
-    }
-    pending
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn a_log_knows_what_is_pending() {
-        let event =
-            |kind: &str, data: Value| Event { seq: 1, at: Timestamp(0), key: "k".into(), kind: kind.into(), data };
-        let opened = |id: &str| {
-            let item = json!({"id": id, "kind": "clarification", "prompt": "?", "openedAt": 0, "onExpiry": "replan"});
-            event("await_opened", json!({"item": item}))
-        };
-        let log = [
-            opened("await-1"),
-            opened("await-2"),
-            event("await_closed", json!({"awaitId": "await-1", "outcome": "answered"})),
-            event("hologram", json!({})),
-        ];
-        let pending: Vec<String> = pending_in(&log).into_iter().map(|item| item.id.to_string()).collect();
-        assert_eq!(pending, ["await-2"]);
+        });
+        pages.map_ok(|events| stream::iter(events.into_iter().map(Ok))).try_flatten().boxed()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, process::ExitCode};
 
+use super::refusal::explained;
+
 /// The run or the operation failed.
 pub const FAILED: u8 = 1;
 /// The command line or a definition is wrong.
@@ -43,7 +45,11 @@ pub fn refused(message: impl fmt::Display) -> Failure {
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { code: FAILED, error: error.into() }
+        let error = anyhow::Error::from(error);
+        match error.downcast_ref().and_then(explained) {
+            Some((code, sentence)) => Self { code, error: anyhow::anyhow!(sentence) },
+            None => Self { code: FAILED, error },
+        }
     }
 }
 

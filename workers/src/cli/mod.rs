@@ -14,6 +14,7 @@ pub mod logs;
 mod output;
 mod person;
 mod reach;
+mod refusal;
 mod runs;
 mod serve;
 mod start;

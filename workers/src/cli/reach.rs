@@ -1,14 +1,21 @@
 //! The way to runs, by one rule: the server that was named, else the cluster that was named, else a `windlass dev` on the
-//! data directory, else a server inside this process.
+//! data directory, else a server inside this process or, for whoever only looks or sends a word, Temporal at its usual
+//! address.
+//!
+//! What a command asks of runs is here in both ways, so that the commands themselves do not know which one was taken.
 
 use std::time::Duration;
 
-use secrecy::SecretString;
-use windlass_client::{Client, Error, Options};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
+use windlass_client::{Address, Client, Error, Options, Update};
 use windlass_core::{
-    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus},
+    awaits::AwaitView,
+    envelope::{Answer, AnswerReply, PauseRequest, ResumeRequest, RunStatusView, SteerRequest},
+    event::Event,
     ids::RunId,
+    message::Message,
 };
+use windlass_store::{RunFilter, RunRow};
 
 use super::{
     Failure, Global, Output,
@@ -16,7 +23,7 @@ use super::{
     runs,
 };
 use crate::{
-    dev::{Address, Here},
+    dev::{Here, address_of},
     render::Hint,
 };
 
@@ -36,40 +43,79 @@ pub(crate) struct Remote {
     here: Option<Here>,
 }
 
+/// Who comes to a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visitor<'a> {
+    /// Who acts, for the logs of runs; empty if nobody does.
+    pub(crate) actor: &'a str,
+    /// How long a server may be away.
+    pub(crate) give_up_after: Duration,
+}
+
+impl Visitor<'_> {
+    fn options(self, global: &Global, address: Address) -> Options {
+        let Address { base_url, api_key } = address;
+        let options = Options::new(base_url, api_key, global.workspace.as_str()).give_up_after(self.give_up_after);
+        if self.actor.is_empty() { options } else { options.actor(self.actor) }
+    }
+}
+
+impl Remote {
+    fn of(global: &Global, options: Options, here: Option<Here>) -> Result<Self, Error> {
+        Ok(Self { client: Client::new(options)?, out: Output::new(global.json), hint: global.hint(), here })
+    }
+
+    /// The server that was named, if one was.
+    pub(crate) fn named(global: &Global, visitor: Visitor<'_>) -> Result<Option<Self>, Failure> {
+        let Some(url) = &global.server else { return Ok(None) };
+        let address = Address { base_url: url.clone(), api_key: global.server_key()? };
+        Ok(Some(Self::of(global, visitor.options(global, address), None)?))
+    }
+
+    /// The `windlass dev` of the data directory, if one answers. It may come back at another address.
+    async fn of_data_dir(global: &Global, visitor: Visitor<'_>) -> Result<Option<Self>, Failure> {
+        let Some(address) = address_of(&global.data_dir) else { return Ok(None) };
+        let data_dir = global.data_dir.clone();
+        let options = visitor.options(global, address).whereabouts(move || address_of(&data_dir));
+        let remote = Self::of(global, options, None)?;
+        match remote.client.identity().await {
+            Ok(_) => Ok(Some(remote)),
+            // It was killed.
+            Err(Error::Unreachable { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 impl Reach {
-    /// `actor` is who acts; `give_up_after` is how long a server may be away.
-    pub(crate) async fn open(
-        global: &Global,
-        missing: Missing,
-        actor: &str,
-        give_up_after: Duration,
-    ) -> Result<Self, Failure> {
-        let connect = |url: &str, key: SecretString| {
-            let options = Options::new(url, key, global.workspace.as_str()).give_up_after(give_up_after);
-            Client::new(if actor.is_empty() { options } else { options.actor(actor) })
-        };
-        let remote =
-            |client, here| Self::Server(Remote { client, out: Output::new(global.json), hint: global.hint(), here });
-        if let Some(url) = &global.server {
-            return Ok(remote(connect(url, global.server_key()?)?, None));
-        }
-        // A Postgres store is a cluster's, too.
-        if global.temporal.is_some() || global.postgres()?.is_some() {
-            return Ok(Self::Direct(Context::open(global, missing).await?));
-        }
-        if let Some(Address { api, api_key }) = Address::read(&global.data_dir) {
-            let client = connect(&api, api_key)?;
-            match client.identity().await {
-                Ok(_) => return Ok(remote(client, None)),
-                // It was killed.
-                Err(Error::Unreachable { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+    /// For whoever starts runs, follows them or ends their waiting: where nobody serves, this process does.
+    pub(crate) async fn open(global: &Global, missing: Missing, visitor: Visitor<'_>) -> Result<Self, Failure> {
+        if let Some(found) = Self::find(global, missing, visitor).await? {
+            return Ok(found);
         }
         look_for_store(global, missing)?;
         let here = Box::pin(Here::start(global)).await?;
-        let client = connect(&here.url, here.key.clone())?;
-        Ok(remote(client, Some(here)))
+        let address = Address { base_url: here.url.clone(), api_key: here.key.clone() };
+        Ok(Self::Server(Remote::of(global, visitor.options(global, address), Some(here))?))
+    }
+
+    /// For whoever looks, or sends a word that is durable: that must not make runs go on which nobody serves.
+    pub(crate) async fn open_existing(global: &Global, visitor: Visitor<'_>) -> Result<Self, Failure> {
+        match Self::find(global, Missing::Refuse, visitor).await? {
+            Some(found) => Ok(found),
+            None => Ok(Self::Direct(Context::open(global, Missing::Refuse).await?)),
+        }
+    }
+
+    async fn find(global: &Global, missing: Missing, visitor: Visitor<'_>) -> Result<Option<Self>, Failure> {
+        if let Some(remote) = Remote::named(global, visitor)? {
+            return Ok(Some(Self::Server(remote)));
+        }
+        // A Postgres store is a cluster's, too.
+        if global.temporal.is_some() || global.postgres()?.is_some() {
+            return Ok(Some(Self::Direct(Context::open(global, missing).await?)));
+        }
+        Ok(Remote::of_data_dir(global, visitor).await?.map(Self::Server))
     }
 
     pub(crate) fn out(&self) -> Output {
@@ -91,14 +137,6 @@ impl Reach {
         matches!(self, Self::Server(Remote { here: Some(_), .. }))
     }
 
-    /// Sends an answer and waits for the run's reply.
-    pub(crate) async fn send(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
-        match self {
-            Self::Direct(context) => runs::send(context, run, answer).await,
-            Self::Server(remote) => remote.send(run, answer).await,
-        }
-    }
-
     /// Lets go of what was started for this command.
     pub(crate) async fn close(self) -> Result<(), Failure> {
         match self {
@@ -106,30 +144,116 @@ impl Reach {
             Self::Server(_) | Self::Direct(_) => Ok(()),
         }
     }
-}
 
-impl Remote {
-    async fn send(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
-        let id = &answer.await_id;
-        let replied = match &answer.body {
-            AnswerBody::Clarification { answer } => self.client.answer(run, id, answer).await,
-            AnswerBody::Confirmation { approved, digest } => {
-                self.client.confirm(run, id, digest.filter(|_| *approved)).await
+    // --- looking
+
+    /// The run's row. Straight on a cluster, a run that no worker has opened yet has none.
+    pub(crate) async fn row(&self, run: &RunId) -> Result<Option<RunRow>, Failure> {
+        match self {
+            Self::Direct(context) => context.row(run).await,
+            Self::Server(remote) => Ok(Some(remote.client.row(run).await?)),
+        }
+    }
+
+    /// What the run's workflow says, if a worker answers.
+    pub(crate) async fn live(&self, run: &RunId) -> Result<Option<RunStatusView>, Failure> {
+        match self {
+            Self::Direct(context) => Ok(context.ops.live(run).await?),
+            Self::Server(remote) => Ok(remote.client.look(run).await?.live),
+        }
+    }
+
+    /// What the run waits for.
+    pub(crate) async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, Failure> {
+        match self {
+            Self::Direct(context) => Ok(context.ops.pending(run).await?),
+            Self::Server(remote) => Ok(remote.client.awaits(run).await?),
+        }
+    }
+
+    /// The runs below a run, the newest first.
+    pub(crate) async fn children(&self, run: &RunId) -> Result<Vec<RunRow>, Failure> {
+        match self {
+            Self::Direct(context) => {
+                let below = RunFilter { parent: Some(run.clone()), ..RunFilter::default() };
+                Ok(context.store().runs(below).await?.runs)
             }
-            AnswerBody::ToolResults { results } => self.client.answer_calls(run, id, results).await,
-        };
-        match replied {
-            Ok(status) => Ok(AnswerReply::new(status, "")),
-            Err(Error::Refused(refusal)) => {
-                let status = match refusal.status {
-                    400 => AnswerStatus::Invalid,
-                    404 => AnswerStatus::Unknown,
-                    409 => AnswerStatus::Stale,
-                    _ => return Err(Error::Refused(refusal).into()),
-                };
-                Ok(AnswerReply::new(status, refusal.message))
+            Self::Server(remote) => {
+                let below = windlass_client::RunFilter { parent_run_id: Some(run.clone()), ..Default::default() };
+                Ok(remote.client.rows(&below).await?.rows)
             }
-            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The run's log after `after`, as far as it reaches by now; awaits come with all arguments.
+    pub(crate) async fn events(&self, run: &RunId, after: u64) -> Result<Vec<Event>, Failure> {
+        match self {
+            Self::Direct(context) => context.events(run, after).await,
+            Self::Server(remote) => Ok(remote.client.log_so_far(run, after).await?),
+        }
+    }
+
+    /// The same, and whatever is appended to it, until the run has ended.
+    pub(crate) fn log(&self, run: &RunId, after: u64) -> BoxStream<'static, Result<Update<Event>, Failure>> {
+        match self {
+            Self::Direct(context) => context.log(run, after).map_ok(Update::Event).boxed(),
+            Self::Server(remote) => remote.client.log(run, after).map_err(Failure::from).boxed(),
+        }
+    }
+
+    // --- sending
+
+    pub(crate) async fn pause(&self, run: &RunId, request: PauseRequest) -> Result<(), Failure> {
+        match self {
+            Self::Direct(context) => context.ops.pause(run, &request).await?,
+            Self::Server(remote) => remote.client.pause(run, &request.reason).await?,
+        }
+        Ok(())
+    }
+
+    /// Lets a paused run go on, and says something to the model before it does.
+    pub(crate) async fn resume(
+        &self,
+        run: &RunId,
+        request: ResumeRequest,
+        message: Option<String>,
+    ) -> Result<(), Failure> {
+        match (self, message) {
+            (Self::Direct(context), message) => {
+                let messages = message.map(Message::user).into_iter().collect();
+                context.ops.resume(run, &ResumeRequest { messages, ..request }).await?;
+            }
+            (Self::Server(remote), None) => remote.client.resume(run, &request.notes).await?,
+            (Self::Server(remote), Some(message)) => remote.client.resume_with(run, &request.notes, &message).await?,
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn steer(&self, run: &RunId, request: SteerRequest) -> Result<(), Failure> {
+        match self {
+            Self::Direct(context) => context.ops.steer(run, &request).await?,
+            Self::Server(remote) => remote.client.steer(run, &request.text).await?,
+        }
+        Ok(())
+    }
+
+    /// Stops a run for good. A server that is told no reason says whose key it was.
+    pub(crate) async fn cancel(&self, run: &RunId, reason: Option<&str>) -> Result<(), Failure> {
+        match (self, reason) {
+            (Self::Direct(context), reason) => {
+                context.ops.cancel(run, reason.unwrap_or("cancelled by an operator")).await?;
+            }
+            (Self::Server(remote), None) => remote.client.cancel(run).await?,
+            (Self::Server(remote), Some(reason)) => remote.client.cancel_because(run, reason).await?,
+        }
+        Ok(())
+    }
+
+    /// Sends an answer and waits for the run's reply.
+    pub(crate) async fn send(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
+        match self {
+            Self::Direct(context) => runs::send(context, run, answer).await,
+            Self::Server(remote) => Ok(remote.client.submit(run, &answer.await_id, &answer.body).await?),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     context::{Context, Missing},
     follow::{self, follow},
     person::Person,
-    reach::Reach,
+    reach::{Reach, Visitor},
     usage, values,
 };
 use crate::temporal::ensure_search_attributes;
@@ -103,7 +103,8 @@ pub struct RunArgs {
 pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Failure> {
     let (named, prompt) = args.words()?;
     let agent = agent(&named)?;
-    let reach = Reach::open(global, Missing::Create, &args.person.name(), args.give_up_after).await?;
+    let visitor = Visitor { actor: &args.person.name(), give_up_after: args.give_up_after };
+    let reach = Reach::open(global, Missing::Create, visitor).await?;
     let ended = run_on(&reach, args, agent, prompt).await;
     reach.close().await?;
     ended

@@ -1,6 +1,7 @@
 //! Where a `windlass dev` is found by commands on the same data directory.
 //!
-//! The file is there while it serves. One that was killed leaves it behind, so a reader asks whether anybody answers.
+//! The file is there while it serves. One that was killed leaves it behind, so a reader asks whether anybody answers; one
+//! that follows a run reads the file again until somebody does.
 
 use std::{
     fs::{self, OpenOptions},
@@ -9,25 +10,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use windlass_api::auth::ApiKey;
+use windlass_client::Address;
 
 const FILE: &str = "dev.json";
 
-/// The way to a server on this data directory.
-#[derive(Debug)]
-pub(crate) struct Address {
-    pub(crate) api: String,
-    pub(crate) api_key: SecretString,
-}
-
-impl Address {
-    pub(crate) fn read(data_dir: &Path) -> Option<Self> {
-        let document: Value = serde_json::from_str(&fs::read_to_string(data_dir.join(FILE)).ok()?).ok()?;
-        let text = |key: &str| document[key].as_str();
-        Some(Self { api: text("api")?.to_owned(), api_key: text("apiKey")?.into() })
-    }
+/// The way to the server on this data directory, if one said where it is.
+pub(crate) fn address_of(data_dir: &Path) -> Option<Address> {
+    let document: Value = serde_json::from_str(&fs::read_to_string(data_dir.join(FILE)).ok()?).ok()?;
+    let text = |key: &str| document[key].as_str();
+    Some(Address { base_url: text("api")?.to_owned(), api_key: text("apiKey")?.into() })
 }
 
 /// Takes the file away when the server stops.
@@ -66,13 +59,13 @@ mod tests {
     #[test]
     fn an_address_is_there_while_somebody_serves() {
         let home = tempfile::tempdir().unwrap();
-        assert!(Address::read(home.path()).is_none());
+        assert!(address_of(home.path()).is_none());
         let announced = Announced::write(home.path(), "http://h:1", &ApiKey::new("k")).unwrap();
         let mode = fs::metadata(home.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let Address { api, api_key } = Address::read(home.path()).unwrap();
-        assert_eq!((api.as_str(), api_key.expose_secret()), ("http://h:1", "k"));
+        let Address { base_url, api_key } = address_of(home.path()).unwrap();
+        assert_eq!((base_url.as_str(), api_key.expose_secret()), ("http://h:1", "k"));
         drop(announced);
-        assert!(Address::read(home.path()).is_none());
+        assert!(address_of(home.path()).is_none());
     }
 }

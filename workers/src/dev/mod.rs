@@ -33,12 +33,12 @@ use windlass_api::auth::ApiKey;
 use windlass_core::agent::AgentDefinition;
 use windlass_sqlite::Durability;
 
-pub(crate) use self::{address::Address, here::Here};
 use self::{
     address::Announced,
     home::Home,
     server::{Server, ServerOptions},
 };
+pub(crate) use self::{address::address_of, here::Here};
 use crate::{
     cli::{Failure, Global, Output, Service, Stop, WorkerArgs, load_agents, usage},
     embedded::{EmbeddedOptions, RunningEmbedded},

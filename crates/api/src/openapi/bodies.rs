@@ -112,6 +112,13 @@ described! {
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default)]
+pub(crate) struct CancelBody {
+    /// Why, for the run's log; without it the log says which key did it.
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
     /// Who acts, for the run's log.
@@ -122,6 +129,8 @@ pub(crate) struct PauseBody {
 #[serde(default)]
 pub(crate) struct ResumeBody {
     pub(crate) notes: String,
+    /// Said to the model before it goes on.
+    pub(crate) message: Option<String>,
     /// Who acts, for the run's log.
     pub(crate) actor: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! The verbs of an operator: cancel, pause, resume, steer, and answering what a run waits for.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json,
@@ -10,8 +10,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
-    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, PauseRequest, ResumeRequest, SteerRequest},
+    canonical,
+    envelope::{
+        Answer, AnswerBody, AnswerReply, AnswerStatus, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,
+        Tuning,
+    },
     ids::RunId,
+    message::Message,
+    run::RunStatus,
 };
 use windlass_ops::OpsError;
 use windlass_store::RunRow;
@@ -22,9 +28,11 @@ use crate::{
     auth::Caller,
     body::JsonBody,
     error::{ApiError, Result},
-    log,
-    openapi::bodies::{AnswerRequest, ConfirmationRequest, PauseBody, ResumeBody, SteerBody},
+    openapi::bodies::{AnswerRequest, CancelBody, ConfirmationRequest, PauseBody, ResumeBody, SteerBody},
 };
+
+/// How long a worker may take to judge an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Cancelled {
@@ -34,23 +42,26 @@ pub(crate) struct Cancelled {
 }
 
 /// Stops a run. One that has ended stays as it is.
-#[utoipa::path(post, path = "/agent-runs/{id}/cancel", tag = "runs", responses((status = 200, body = Cancelled)))]
+#[utoipa::path(post, path = "/agent-runs/{id}/cancel", tag = "runs", request_body = Option<CancelBody>, responses((status = 200, body = Cancelled)))]
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Path((_, id)): Path<(String, String)>,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<Cancelled>> {
+    let CancelBody { reason } = read::<Option<_>>(body)?.unwrap_or_default();
     let row = find(&app, &caller, &id).await?;
-    let status = stop(&app, &caller, &row).await?;
+    let status = stop(&app, &caller, &row, reason.as_deref()).await?;
     Ok(Json(Cancelled { ok: true, status }))
 }
 
-/// Cancels a run unless it has ended, and says what became of it.
-pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow) -> Result<&'static str> {
+/// Cancels a run unless it has ended, and says what became of it. Without a reason the log says who did it.
+pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Option<&str>) -> Result<&'static str> {
     if row.status.is_terminal() {
         return Ok(rows::status(row.status));
     }
-    match app.ops_for(caller).cancel(&row.id, &format!("cancelled by {}", caller.key_name)).await {
+    let reason = reason.map_or_else(|| format!("cancelled by {}", caller.key_name), str::to_owned);
+    match app.ops_for(caller).cancel(&row.id, &reason).await {
         // It has just ended.
         Ok(()) | Err(OpsError::NotFound { .. }) => Ok("cancelled"),
         Err(error) => Err(error.into()),
@@ -61,9 +72,13 @@ pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow) -> Result<&'s
 async fn open_run(app: &App, caller: &Caller, id: &str) -> Result<RunId> {
     let row = find(app, caller, id).await?;
     if row.status.is_terminal() {
-        return Err(ApiError::conflict("run_terminal", format!("the run has ended ({})", row.status.as_str())));
+        return Err(ApiError::conflict("run_terminal", ended(row.status)));
     }
     Ok(row.id)
+}
+
+fn ended(status: RunStatus) -> String {
+    format!("the run has ended ({})", status.as_str())
 }
 
 /// Reads a body into one of the run's own envelopes.
@@ -95,10 +110,11 @@ pub(crate) async fn resume(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Done>> {
-    let ResumeBody { notes, actor } = read(body)?;
+    let ResumeBody { notes, message, actor } = read(body)?;
     let requested_by = caller.actor(actor.as_deref())?;
     let run = open_run(&app, &caller, &id).await?;
-    let request = ResumeRequest { notes, requested_by, ..ResumeRequest::default() };
+    let messages = message.map(Message::user).into_iter().collect();
+    let request = ResumeRequest { notes, requested_by, messages, ..ResumeRequest::default() };
     app.ops_for(&caller).resume(&run, &request).await?;
     Ok(Json(Done { ok: true }))
 }
@@ -128,7 +144,7 @@ pub(crate) struct Awaits {
     awaits: Vec<Value>,
 }
 
-/// What the run waits for.
+/// What the run waits for, with all arguments.
 #[utoipa::path(get, path = "/agent-runs/{id}/awaits", tag = "operating", responses((status = 200, body = Awaits)))]
 pub(crate) async fn awaits(
     State(app): State<Arc<App>>,
@@ -139,10 +155,7 @@ pub(crate) async fn awaits(
     if row.status.is_terminal() {
         return Ok(Json(Awaits { awaits: Vec::new() }));
     }
-    let mut awaits = app.ops_for(&caller).awaits(&row.id).await?;
-    for item in &mut awaits {
-        log::complete(app.store(), item).await?;
-    }
+    let awaits = app.ops_for(&caller).pending(&row.id).await?;
     Ok(Json(Awaits { awaits: awaits.into_iter().map(|item| json!(item)).collect() }))
 }
 
@@ -157,10 +170,23 @@ pub(crate) async fn answer(
     let AnswerRequest { await_id, answer, results, actor } = read(body)?;
     let body = match (answer, results) {
         (Some(answer), None) => AnswerBody::Clarification { answer },
-        (None, Some(results)) => AnswerBody::ToolResults { results: read(Value::Array(results))? },
+        (None, Some(results)) => {
+            AnswerBody::ToolResults { results: travelling(&app, read(Value::Array(results))?).await? }
+        }
         _ => return Err(ApiError::invalid("answer: send either answer or results").with("field", "answer")),
     };
     reply(&app, &caller, &id, (await_id, actor), body).await
+}
+
+/// The same results, those that are too large to travel by way of the store.
+async fn travelling(app: &App, mut results: Vec<ProvidedToolResult>) -> Result<Vec<ProvidedToolResult>> {
+    for provided in &mut results {
+        let too_large = |body: &Value| canonical::to_bytes(body).len() as u64 > Tuning::DEFAULT_INLINE_LIMIT;
+        if let Some(body) = provided.result.take_if(|body| too_large(body)) {
+            provided.result_ref = Some(app.store().put_blob(body).await?);
+        }
+    }
+    Ok(results)
 }
 
 /// Approves or denies the exact arguments that were shown.
@@ -192,13 +218,42 @@ async fn reply(
     body: AnswerBody,
 ) -> Result<Json<Reply>> {
     let actor = caller.actor(actor.as_deref())?;
-    let run = open_run(app, caller, id).await?;
-    let answer = Answer::new(await_id.as_str().into(), actor, body);
-    let AnswerReply { status, message, .. } = app.ops_for(caller).answer(&run, &answer).await?;
-    match status {
-        AnswerStatus::Accepted | AnswerStatus::Duplicate => Ok(Json(Reply { status: json!(status), message })),
-        AnswerStatus::Unknown => Err(ApiError::not_found("await").with("reason", message)),
-        AnswerStatus::Invalid => Err(ApiError::invalid(message)),
-        AnswerStatus::Stale | AnswerStatus::Expired => Err(ApiError::conflict("await_closed", message)),
+    let row = find(app, caller, id).await?;
+    if row.status.is_terminal() {
+        return Err(too_late(row.status));
     }
+    let answer = Answer::new(await_id.as_str().into(), actor, body);
+    let judged = tokio::time::timeout(PATIENCE, async { app.ops_for(caller).answer(&row.id, &answer).await }).await;
+    let Ok(reply) = judged else {
+        let message = "no worker judged the answer in time; start one and send the answer again, a repeat is harmless";
+        return Err(ApiError::unavailable(message));
+    };
+    let reply = match reply {
+        // It was there a moment ago.
+        Err(OpsError::NotFound { .. }) => {
+            let row = find(app, caller, id).await?;
+            return Err(if row.status.is_terminal() { too_late(row.status) } else { ApiError::not_found("await") });
+        }
+        replied => replied?,
+    };
+    let AnswerReply { status, message, .. } = &reply;
+    let error = match status {
+        AnswerStatus::Accepted | AnswerStatus::Duplicate => {
+            return Ok(Json(Reply { status: json!(status), message: reply.message }));
+        }
+        AnswerStatus::Unknown => ApiError::not_found("await"),
+        AnswerStatus::Invalid => ApiError::invalid(message),
+        AnswerStatus::Stale | AnswerStatus::Expired => ApiError::conflict("await_closed", message),
+    };
+    Err(refusal(error, &reply))
+}
+
+fn too_late(status: RunStatus) -> ApiError {
+    let reply = AnswerReply::new(AnswerStatus::Stale, "the run has ended");
+    refusal(ApiError::conflict("run_terminal", ended(status)), &reply)
+}
+
+/// With the run's own words beside those of the protocol.
+fn refusal(error: ApiError, reply: &AnswerReply) -> ApiError {
+    error.with("status", json!(reply.status)).with("reason", reply.message.as_str())
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
+    envelope::RunStatusView,
     ids::RunId,
     message::{Message, Role},
     run::RunStatus,
@@ -28,6 +29,11 @@ pub(super) fn status(status: RunStatus) -> &'static str {
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "cancelled",
     }
+}
+
+/// Our own words, one for each way a run can stand.
+pub(super) fn state(word: &str) -> Option<RunStatus> {
+    serde_json::from_value(Value::from(word)).ok()
 }
 
 /// Which runs one of these words means; our own finer words are understood as well.
@@ -71,9 +77,19 @@ pub(crate) struct RunItem {
     created_at: String,
     completed_at: Option<String>,
     last_seq: u64,
+    /// The run as the store keeps it; only with `row=1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row: Option<Value>,
 }
 
 impl RunItem {
+    /// With the row itself.
+    #[must_use]
+    pub(super) fn with(mut self, row: &RunRow) -> Self {
+        self.row = Some(json!(row));
+        self
+    }
+
     pub(super) fn of(row: &RunRow) -> Self {
         let ending = row.ending.clone().unwrap_or_default();
         let usage = ending.usage.and_then(|usage| serde_json::to_value(usage).ok());
@@ -98,6 +114,7 @@ impl RunItem {
             created_at: time(row.created_at),
             completed_at: row.closed_at.map(time),
             last_seq: row.last_seq,
+            row: None,
         }
     }
 }
@@ -116,6 +133,9 @@ pub(crate) struct RunSnapshot {
     spec: Option<Value>,
     /// Null until the run has ended.
     model: Option<Value>,
+    /// What the run's workflow says, if a worker answers within two seconds; only with `live=1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<Value>,
 }
 
 impl RunSnapshot {
@@ -130,7 +150,18 @@ impl RunSnapshot {
                 .then(|| json!({"errorClass": ending.error_class, "finishReason": ending.finish_reason})),
             spec,
             model: ended.then(|| model_ref(&row.model_id)),
+            live: None,
         }
+    }
+
+    /// With what else was asked for: the row itself, and what the workflow says.
+    #[must_use]
+    pub(super) fn with(mut self, row: Option<&RunRow>, live: Option<&RunStatusView>) -> Self {
+        if let Some(row) = row {
+            self.item = self.item.with(row);
+        }
+        self.live = live.map(|live| json!(live));
+        self
     }
 }
 

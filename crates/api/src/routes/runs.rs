@@ -10,7 +10,11 @@ use http::{StatusCode, Uri};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass_core::ids::{AgentId, RunId, SessionId};
+use windlass_core::{
+    envelope::RunStatusView,
+    ids::{AgentId, RunId, SessionId},
+};
+use windlass_ops::OpsError;
 use windlass_store::{RunFilter, RunRow};
 
 use super::{
@@ -59,11 +63,13 @@ pub(crate) struct RunList {
     get, path = "/agent-runs", tag = "runs",
     params(
         ("status" = Option<String>, Query, description = "queued, running, succeeded, failed, cancelled; also waiting, paused"),
+        ("state" = Option<String>, Query, description = "the same more exactly: queued, running, waiting, paused, completed, failed or cancelled"),
         ("modelId" = Option<String>, Query), ("agentId" = Option<String>, Query), ("sessionId" = Option<String>, Query),
         ("parentRunId" = Option<String>, Query),
         ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
         ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
         ("cursor" = Option<String>, Query), ("includeTotal" = Option<u8>, Query, description = "1 counts all matches"),
+        ("row" = Option<u8>, Query, description = "1 adds each run as the store keeps it"),
     ),
     responses((status = 200, body = RunList))
 )]
@@ -73,9 +79,12 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> Result<Json<RunList>> {
     let query = Query::of(&uri);
-    let statuses = match query.get("status") {
-        None => Vec::new(),
-        Some(word) => rows::statuses(word)
+    let statuses = match (query.get("state"), query.get("status")) {
+        (None, None) => Vec::new(),
+        (Some(word), _) => vec![rows::state(word).ok_or_else(|| {
+            invalid("state", "must be queued, running, waiting, paused, completed, failed or cancelled")
+        })?],
+        (None, Some(word)) => rows::statuses(word)
             .ok_or_else(|| invalid("status", "must be queued, running, succeeded, failed or cancelled"))?,
     };
     let filter = RunFilter {
@@ -90,24 +99,48 @@ pub(crate) async fn list(
         limit: query.limit()?,
         total: query.flag("includeTotal")?,
     };
+    let with_rows = query.flag("row")?;
     let page = app.store().runs(filter).await?;
-    Ok(Json(RunList { runs: page.runs.iter().map(RunItem::of).collect(), next_cursor: page.next, total: page.total }))
+    let item = |row| if with_rows { RunItem::of(row).with(row) } else { RunItem::of(row) };
+    Ok(Json(RunList { runs: page.runs.iter().map(item).collect(), next_cursor: page.next, total: page.total }))
 }
 
 /// One run: how it stands, what it answered, what it cost.
-#[utoipa::path(get, path = "/agent-runs/{id}", tag = "runs", responses((status = 200, body = RunSnapshot)))]
+#[utoipa::path(
+    get, path = "/agent-runs/{id}", tag = "runs",
+    params(
+        ("row" = Option<u8>, Query, description = "1 adds the run as the store keeps it"),
+        ("live" = Option<u8>, Query, description = "1 adds what the run's workflow says, if a worker answers"),
+    ),
+    responses((status = 200, body = RunSnapshot))
+)]
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Path((_, id)): Path<(String, String)>,
+    uri: Uri,
 ) -> Result<Json<RunSnapshot>> {
+    let query = Query::of(&uri);
+    let (with_row, with_live) = (query.flag("row")?, query.flag("live")?);
     let row = find(&app, &caller, &id).await?;
     let final_text = app.store().final_text(&row.id).await?;
     let spec = match &row.spec {
         Some(digest) => app.store().blob(digest).await?,
         None => None,
     };
-    Ok(Json(RunSnapshot::of(&row, final_text, spec)))
+    let live = if with_live { live(&app, &caller, &row).await? } else { None };
+    Ok(Json(RunSnapshot::of(&row, final_text, spec).with(with_row.then_some(&row), live.as_ref())))
+}
+
+/// A run that has ended, or has not begun, has no workflow to ask.
+async fn live(app: &App, caller: &Caller, row: &RunRow) -> Result<Option<RunStatusView>> {
+    if row.status.is_terminal() {
+        return Ok(None);
+    }
+    match app.ops_for(caller).live(&row.id).await {
+        Err(OpsError::NotFound { .. }) => Ok(None),
+        answered => Ok(answered?),
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -229,7 +229,7 @@ pub(crate) async fn end(
         ..RunFilter::default()
     };
     for run in app.store().runs(at_work).await?.runs {
-        control::stop(&app, &caller, &run).await?;
+        control::stop(&app, &caller, &run, None).await?;
     }
     Ok(Json(Done { ok: true }))
 }

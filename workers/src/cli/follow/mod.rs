@@ -22,7 +22,7 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
 };
-use windlass_ops::RunEnd;
+use windlass_ops::{RunEnd, complete_entry};
 
 use self::{
     logs::Told,
@@ -173,17 +173,13 @@ impl Follower<'_> {
 
     async fn tell(&mut self, told: Told) -> Result<Option<Ending>, Failure> {
         let Told { run, depth, mut event } = told;
+        // A server sends them complete.
+        if let Reach::Direct(context) = self.reach {
+            event = complete_entry(&**context.store(), event).await?;
+        }
         let body = event.body();
         match &body {
-            Ok(EventBody::AwaitOpened { item }) => {
-                self.waits += 1;
-                // A server sends them complete.
-                if let Reach::Direct(context) = self.reach {
-                    let mut item = item.clone();
-                    context.complete(&mut item).await?;
-                    event.data = EventBody::AwaitOpened { item }.split()?.1;
-                }
-            }
+            Ok(EventBody::AwaitOpened { .. }) => self.waits += 1,
             Ok(EventBody::AwaitClosed { .. }) => self.waits = self.waits.saturating_sub(1),
             _ => {}
         }

@@ -12,6 +12,7 @@ use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::{self, Digest},
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
+    event::EventBody,
     ids::{AwaitId, CallId, RunId},
 };
 use windlass_ops::OpsError;
@@ -158,15 +159,14 @@ pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode
     deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest) }).await
 }
 
-/// The await as whoever approves it must see it.
+/// The await as whoever approves it must see it, pending or not.
 async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<AwaitView>, Failure> {
-    match reach {
-        Reach::Direct(context) => {
-            context.row(run).await?;
-            context.opened(run, id).await
-        }
-        Reach::Server(remote) => Ok(remote.client.awaits(run).await?.into_iter().find(|item| item.id == *id)),
-    }
+    reach.row(run).await?;
+    let events = reach.events(run, 0).await?;
+    Ok(events.iter().find_map(|event| match event.body() {
+        Ok(EventBody::AwaitOpened { item }) if item.id == *id => Some(item),
+        _ => None,
+    }))
 }
 
 fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
@@ -187,9 +187,6 @@ pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Fail
 async fn deliver(reach: &Reach, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
-    if signal && let Reach::Server(_) = reach {
-        return Err(usage("--signal goes straight to the run's workflow; give --temporal"));
-    }
     if signal
         && let Reach::Direct(context) = reach
         && !ended(context, &run).await?

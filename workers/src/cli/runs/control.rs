@@ -3,16 +3,17 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
+use futures_util::StreamExt as _;
 use serde_json::json;
+use windlass_client::Update;
 use windlass_core::{
     envelope::{PauseRequest, ResumeRequest, SteerRequest},
     event::{Event, EventBody},
     ids::RunId,
-    message::Message,
 };
 
 use super::RunArg;
-use crate::cli::{Failure, context::Context, exit, person::Person, reach::Reach, refused};
+use crate::cli::{Failure, exit, person::Person, reach::Reach, refused};
 
 /// How long to wait for the run's own word. The request itself is durable and needs no waiting.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -25,7 +26,7 @@ pub struct PauseArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    person: Person,
+    pub(super) person: Person,
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +40,7 @@ pub struct ResumeArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     notes: String,
     #[command(flatten)]
-    person: Person,
+    pub(super) person: Person,
 }
 
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ pub struct SteerArgs {
     /// What the model must hear
     text: String,
     #[command(flatten)]
-    person: Person,
+    pub(super) person: Person,
 }
 
 #[derive(Debug, Args)]
@@ -57,58 +58,44 @@ pub struct CancelArgs {
     #[command(flatten)]
     run: RunArg,
     /// Why, for the log
-    #[arg(long, value_name = "TEXT", default_value = "cancelled by an operator")]
-    reason: String,
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
-pub(super) async fn pause(context: &Context, args: PauseArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn pause(reach: &Reach, args: PauseArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(context, &run).await?;
+    let echo = Echo::listen(reach, &run).await?;
     let request = PauseRequest { reason: args.reason, requested_by: args.person.name(), ..PauseRequest::default() };
-    context.ops.pause(&run, &request).await?;
+    reach.pause(&run, request).await?;
     echo.report("pause", "paused").await
 }
 
-pub(super) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn resume(reach: &Reach, args: ResumeArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(context, &run).await?;
-    let request = ResumeRequest {
-        notes: args.notes,
-        requested_by: args.person.name(),
-        messages: args.message.map(Message::user).into_iter().collect(),
-        ..ResumeRequest::default()
-    };
-    context.ops.resume(&run, &request).await?;
+    let echo = Echo::listen(reach, &run).await?;
+    let request = ResumeRequest { notes: args.notes, requested_by: args.person.name(), ..ResumeRequest::default() };
+    reach.resume(&run, request, args.message).await?;
     echo.report("resume", "resumed").await
 }
 
-pub(super) async fn steer(context: &Context, args: SteerArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn steer(reach: &Reach, args: SteerArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(context, &run).await?;
+    let echo = Echo::listen(reach, &run).await?;
     let request = SteerRequest { text: args.text, requested_by: args.person.name(), ..SteerRequest::default() };
-    context.ops.steer(&run, &request).await?;
+    reach.steer(&run, request).await?;
     echo.report("steer", "steered").await
 }
 
 pub(super) async fn cancel(reach: &Reach, args: CancelArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let context = match reach {
-        Reach::Direct(context) => context,
-        Reach::Server(remote) => {
-            remote.client.cancel(&run).await?;
-            let document = json!({"runId": run, "request": "cancel", "state": "sent"});
-            reach.out().print(&document, || format!("cancel sent to {run}"))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-    };
-    let echo = Echo::listen(context, &run).await?;
-    context.ops.cancel(&run, &args.reason).await?;
+    let echo = Echo::listen(reach, &run).await?;
+    reach.cancel(&run, args.reason.as_deref()).await?;
     echo.report("cancel", "cancelled").await
 }
 
 /// Listens to a run's log for its word on a request.
 struct Echo<'a> {
-    context: &'a Context,
+    reach: &'a Reach,
     run: RunId,
     after: u64,
 }
@@ -124,16 +111,16 @@ enum Word {
 
 impl<'a> Echo<'a> {
     /// From before the request is sent, so that the word on it cannot be missed.
-    async fn listen(context: &'a Context, run: &RunId) -> Result<Self, Failure> {
-        let row = context.row(run).await?;
+    async fn listen(reach: &'a Reach, run: &RunId) -> Result<Self, Failure> {
+        let row = reach.row(run).await?;
         if let Some(row) = row.as_ref().filter(|row| row.status.is_terminal()) {
             return Err(refused(format!("{run} is {} already; nothing was sent", row.status.as_str())));
         }
-        Ok(Self { context, run: run.clone(), after: row.map_or(0, |row| row.last_seq) })
+        Ok(Self { reach, run: run.clone(), after: row.map_or(0, |row| row.last_seq) })
     }
 
     async fn report(self, request: &str, obeyed: &str) -> Result<ExitCode, Failure> {
-        let Self { context, run, .. } = &self;
+        let run = &self.run;
         let word = tokio::time::timeout(PATIENCE, self.word(request, obeyed)).await;
         let (state, text, code) = match word.ok().transpose()? {
             Some(Word::Obeyed) => (obeyed, format!("{run} {obeyed}"), 0),
@@ -145,24 +132,22 @@ impl<'a> Echo<'a> {
                 0,
             ),
         };
-        context
-            .out
-            .print(&json!({"runId": run, "request": request, "state": state, "message": text}), || text.clone())?;
+        let document = json!({"runId": run, "request": request, "state": state, "message": text});
+        self.reach.out().print(&document, || text.clone())?;
         Ok(ExitCode::from(code))
     }
 
     async fn word(&self, request: &str, obeyed: &str) -> Result<Word, Failure> {
-        let mut watch = self.context.store().watch(&self.run);
-        let mut after = self.after;
-        loop {
-            for event in self.context.events(&self.run, after).await? {
-                if let Some(word) = word_in(&event, request, obeyed) {
-                    return Ok(word);
-                }
-                after = event.seq;
+        let mut log = self.reach.log(&self.run, self.after);
+        while let Some(update) = log.next().await {
+            if let Update::Event(event) = update?
+                && let Some(word) = word_in(&event, request, obeyed)
+            {
+                return Ok(word);
             }
-            watch.changed().await;
         }
+        // A log without a last word.
+        std::future::pending().await
     }
 }
 

@@ -1,13 +1,15 @@
 //! `windlass runs events`: the log as it is.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
+use futures_util::StreamExt as _;
+use windlass_client::Update;
 use windlass_core::event::Event;
 
 use super::RunArg;
 use crate::{
-    cli::{Failure, Stop, context::Context},
+    cli::{Failure, Stop, reach::Reach, start::GIVE_UP_AFTER, values},
     render::event_line,
 };
 
@@ -27,34 +29,38 @@ pub struct EventsArgs {
     /// Begin after this sequence number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
+
+    /// How long a server may be away before following it ends
+    #[arg(long, value_name = "SPAN", default_value = GIVE_UP_AFTER, value_parser = values::span)]
+    pub(super) give_up_after: Duration,
 }
 
-pub(super) async fn run(context: &Context, args: EventsArgs) -> Result<ExitCode, Failure> {
-    let EventsArgs { run, follow, mut after } = args;
-    let (run, mut stop) = (run.run, Stop::listen()?);
-    context.row(&run).await?;
-    // Watched before it is read: nothing falls in between.
-    let mut watch = context.store().watch(&run);
+pub(super) async fn run(reach: &Reach, args: EventsArgs) -> Result<ExitCode, Failure> {
+    let (run, out) = (args.run.run, reach.out());
+    let print = |event: &Event| out.print(event, || event_line(event, out.paint()));
+    reach.row(&run).await?;
+    if !args.follow {
+        for event in &reach.events(&run, args.after).await? {
+            print(event)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (mut log, mut stop, mut away) = (reach.log(&run, args.after), Stop::listen()?, false);
     loop {
-        let events = context.events(&run, after).await?;
-        for event in &events {
-            print(context, event)?;
-            after = event.seq;
-        }
-        if !follow || events.last().is_some_and(Event::is_terminal) {
-            return Ok(ExitCode::SUCCESS);
-        }
-        // Nothing comes after the last event, also if reading began there.
-        if events.is_empty() && context.store().run(&run).await?.is_some_and(|row| row.closed_at.is_some()) {
-            return Ok(ExitCode::SUCCESS);
-        }
-        tokio::select! {
-            () = watch.changed() => {}
-            () = stop.asked() => return Ok(ExitCode::SUCCESS),
+        let update = tokio::select! {
+            update = log.next() => update,
+            () = stop.asked() => None,
+        };
+        match update.transpose()? {
+            None => return Ok(ExitCode::SUCCESS),
+            Some(Update::Event(event)) => print(&event)?,
+            // Said once, however often it is tried again.
+            Some(Update::Lost(_)) => {
+                if !std::mem::replace(&mut away, true) {
+                    out.note("server gone, waiting for it…");
+                }
+            }
+            Some(Update::Back) => away = false,
         }
     }
-}
-
-fn print(context: &Context, event: &Event) -> Result<(), serde_json::Error> {
-    context.out.print(event, || event_line(event, context.out.paint()))
 }

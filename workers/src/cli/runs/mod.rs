@@ -17,7 +17,7 @@ use super::{
     context::{Context, Missing},
     follow::{self, follow},
     person::Person,
-    reach::Reach,
+    reach::{Reach, Visitor},
     start::GIVE_UP_AFTER,
     usage, values,
 };
@@ -76,41 +76,59 @@ pub struct AttachArgs {
     person: Person,
 }
 
+/// Between a word that is sent and the run's own about it a server may be away for a moment.
+const SHORTLY: Duration = Duration::from_secs(10);
+
 pub(super) async fn run(global: &Global, command: RunsCommand) -> Result<ExitCode, Failure> {
     match command {
-        // Over a server's API where there is one, as `windlass run`.
+        RunsCommand::List(args) => list::run(global, args).await,
+        RunsCommand::Show(args) => show::run(&existing(global, "", SHORTLY).await?, &args.run).await,
+        RunsCommand::Awaits(args) => show::awaits(&existing(global, "", SHORTLY).await?, &args.run).await,
+        RunsCommand::Events(args) => events::run(&existing(global, "", args.give_up_after).await?, args).await,
+        RunsCommand::Pause(args) => control::pause(&existing(global, &args.person.name(), SHORTLY).await?, args).await,
+        RunsCommand::Resume(args) => {
+            control::resume(&existing(global, &args.person.name(), SHORTLY).await?, args).await
+        }
+        RunsCommand::Steer(args) => control::steer(&existing(global, &args.person.name(), SHORTLY).await?, args).await,
+        RunsCommand::Cancel(args) => {
+            let reach = open(global, "", SHORTLY).await?;
+            closed(control::cancel(&reach, args).await, reach).await
+        }
         RunsCommand::Attach(args) => attach(global, args).await,
         RunsCommand::Answer(args) => {
-            let reach = reach(global, &args.to).await?;
+            let reach = to_answer(global, &args.to).await?;
             closed(answer::answer(&reach, args).await, reach).await
         }
         RunsCommand::Approve(args) => {
-            let reach = reach(global, &args.to).await?;
+            let reach = to_answer(global, &args.to).await?;
             closed(answer::approve(&reach, args).await, reach).await
         }
         RunsCommand::Deny(args) => {
-            let reach = reach(global, &args.to).await?;
+            let reach = to_answer(global, &args.to).await?;
             closed(answer::deny(&reach, args).await, reach).await
         }
-        RunsCommand::Cancel(args) => {
-            let reach = Reach::open(global, Missing::Refuse, "", Duration::ZERO).await?;
-            closed(control::cancel(&reach, args).await, reach).await
-        }
-        _ if global.server.is_some() => Err(usage(
-            "over --server there are `runs attach`, `answer`, `approve`, `deny` and `cancel`; the rest needs --temporal",
-        )),
-        // Listing needs no server, and works while there is none.
-        RunsCommand::List(args) => list::run(global, args).await,
-        command => directly(&Context::open(global, Missing::Refuse).await?, command).await,
     }
 }
 
-async fn reach(global: &Global, to: &answer::AwaitArgs) -> Result<Reach, Failure> {
-    // A signal goes to the workflow itself, whoever serves.
-    if to.signal && global.server.is_none() {
-        return Ok(Reach::Direct(Context::open(global, Missing::Refuse).await?));
+async fn existing(global: &Global, actor: &str, give_up_after: Duration) -> Result<Reach, Failure> {
+    Reach::open_existing(global, Visitor { actor, give_up_after }).await
+}
+
+async fn open(global: &Global, actor: &str, give_up_after: Duration) -> Result<Reach, Failure> {
+    Reach::open(global, Missing::Refuse, Visitor { actor, give_up_after }).await
+}
+
+async fn to_answer(global: &Global, to: &answer::AwaitArgs) -> Result<Reach, Failure> {
+    if !to.signal {
+        return open(global, &to.person.name(), SHORTLY).await;
     }
-    Reach::open(global, Missing::Refuse, &to.person.name(), Duration::ZERO).await
+    if global.server.is_some() {
+        return Err(usage(
+            "--signal goes straight to the run's workflow, past its server: leave it out, or give --temporal instead of \
+             --server",
+        ));
+    }
+    Ok(Reach::Direct(Context::open(global, Missing::Refuse).await?))
 }
 
 async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCode, Failure> {
@@ -120,28 +138,10 @@ async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCo
 
 async fn attach(global: &Global, args: AttachArgs) -> Result<ExitCode, Failure> {
     let (run, actor) = (args.run.run, args.person.name());
-    let reach = Reach::open(global, Missing::Refuse, &actor, args.give_up_after).await?;
+    let reach = open(global, &actor, args.give_up_after).await?;
     if let Reach::Direct(context) = &reach {
         context.row(&run).await?;
     }
     let options = follow::Options { actor, until_waiting: args.until_waiting };
     closed(follow(&reach, &run, &options).await, reach).await
-}
-
-/// What needs Temporal and the store.
-async fn directly(context: &Context, command: RunsCommand) -> Result<ExitCode, Failure> {
-    match command {
-        RunsCommand::Show(args) => show::run(context, &args.run).await,
-        RunsCommand::Awaits(args) => show::awaits(context, &args.run).await,
-        RunsCommand::Events(args) => events::run(context, args).await,
-        RunsCommand::Pause(args) => control::pause(context, args).await,
-        RunsCommand::Resume(args) => control::resume(context, args).await,
-        RunsCommand::Steer(args) => control::steer(context, args).await,
-        RunsCommand::List(_)
-        | RunsCommand::Attach(_)
-        | RunsCommand::Answer(_)
-        | RunsCommand::Approve(_)
-        | RunsCommand::Deny(_)
-        | RunsCommand::Cancel(_) => unreachable!("handled above"),
-    }
 }

@@ -3,49 +3,50 @@
 use std::{process::ExitCode, time::Duration};
 
 use serde_json::json;
+use tokio::time::timeout;
 use windlass_core::{event::Event, ids::RunId};
-use windlass_store::RunFilter;
 
 use crate::{
-    cli::{
-        Failure,
-        context::{Context, in_time, now},
-        failed,
-    },
+    cli::{Failure, context::now, failed, reach::Reach},
     render::{Details, await_lines, details, how_to_answer},
 };
 
 /// How many tool results are shown.
 const RESULTS: usize = 5;
 
-pub(super) async fn run(context: &Context, run: &RunId) -> Result<ExitCode, Failure> {
-    let Some(row) = context.row(run).await? else {
-        // A run that could not open leaves no row; its workflow knows why.
-        let end = tokio::time::timeout(Duration::from_secs(1), context.ops.result(run)).await;
-        return Err(failed(match end {
-            Ok(Err(end)) => format!("{run} could not begin: {end}"),
-            _ => format!("{run} is started, but no worker has taken it yet; start one: windlass worker"),
-        }));
-    };
+pub(super) async fn run(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure> {
+    let Some(row) = reach.row(run).await? else { return Err(not_begun(reach, run).await) };
     let ended = row.status.is_terminal();
     let (live, awaits) = if ended {
         (None, Vec::new())
     } else {
         // Together, so that an absent worker is waited for once.
-        let (live, awaits) = tokio::join!(in_time(context.ops.status(run)), context.pending(run));
-        (live?.flatten(), awaits?)
+        let (live, awaits) = tokio::join!(reach.live(run), reach.pending(run));
+        (live?, awaits?)
     };
-    let below = RunFilter { parent: Some(run.clone()), ..RunFilter::default() };
-    let mut children = context.store().runs(below).await?.runs;
+    let mut children = reach.children(run).await?;
     children.reverse();
-    let (results, end) = last_words(context.events(run, 0).await?);
+    let (results, end) = last_words(reach.events(run, 0).await?);
     let facts = Details { row, live, awaits, children, results, end };
     let document = json!({
         "run": facts.row, "live": facts.live, "awaits": facts.awaits, "children": facts.children,
         "toolResults": facts.results, "end": facts.end,
     });
-    context.out.print(&document, || details(&facts, now(), &context.hint, context.out.paint()))?;
+    let out = reach.out();
+    out.print(&document, || details(&facts, now(), reach.hint(), out.paint()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run that could not open leaves no row; its workflow knows why.
+async fn not_begun(reach: &Reach, run: &RunId) -> Failure {
+    let end = match reach {
+        Reach::Direct(context) => timeout(Duration::from_secs(1), context.ops.result(run)).await.ok(),
+        Reach::Server(_) => None,
+    };
+    failed(match end {
+        Some(Err(end)) => format!("{run} could not begin: {end}"),
+        _ => format!("{run} is started, but no worker has taken it yet; start one: windlass worker"),
+    })
 }
 
 /// The last tool results, and the terminal event.
@@ -56,17 +57,19 @@ fn last_words(events: Vec<Event>) -> (Vec<Event>, Option<Event>) {
     (results.split_off(surplus), end)
 }
 
-pub(super) async fn awaits(context: &Context, run: &RunId) -> Result<ExitCode, Failure> {
-    context.row(run).await?;
-    let items = context.pending(run).await?;
-    if items.is_empty() && !context.out.json {
-        context.out.note(format!("{run} waits for nobody"));
+pub(super) async fn awaits(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure> {
+    let (out, hint) = (reach.out(), reach.hint());
+    let row = reach.row(run).await?;
+    let ended = row.is_some_and(|row| row.status.is_terminal());
+    let items = if ended { Vec::new() } else { reach.pending(run).await? };
+    if items.is_empty() && !out.json {
+        out.note(format!("{run} waits for nobody"));
         return Ok(ExitCode::SUCCESS);
     }
-    context.out.print(&items, || {
+    out.print(&items, || {
         let blocks = items.iter().map(|item| {
-            let commands = how_to_answer(&context.hint, run, item).into_iter().map(|command| format!("  $ {command}"));
-            await_lines(item, context.out.paint()).into_iter().chain(commands).collect::<Vec<_>>().join("\n")
+            let commands = how_to_answer(hint, run, item).into_iter().map(|command| format!("  $ {command}"));
+            await_lines(item, out.paint()).into_iter().chain(commands).collect::<Vec<_>>().join("\n")
         });
         blocks.collect::<Vec<_>>().join("\n\n")
     })?;

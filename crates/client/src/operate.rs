@@ -1,0 +1,122 @@
+//! What whoever operates runs asks for beyond the protocol. Only Windlass answers it.
+
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::{
+    envelope::{AnswerBody, AnswerReply, AnswerStatus, RunStatusView},
+    event::Event,
+    ids::{AwaitId, RunId},
+    row::RunRow,
+};
+
+use crate::{Client, Error, Kept, Refusal, RowPage, RunFilter, Update};
+
+/// A run that was asked for with its row.
+#[derive(Deserialize)]
+struct WithRow {
+    row: Option<RunRow>,
+    live: Option<RunStatusView>,
+}
+
+impl Client {
+    /// A run as its store keeps it.
+    pub async fn row(&self, run: &RunId) -> Result<RunRow, Error> {
+        Ok(self.kept(run, &["row"]).await?.row)
+    }
+
+    /// A run as its store keeps it, and as its workflow sees it.
+    pub async fn look(&self, run: &RunId) -> Result<Kept, Error> {
+        self.kept(run, &["row", "live"]).await
+    }
+
+    async fn kept(&self, run: &RunId, wanted: &[&'static str]) -> Result<Kept, Error> {
+        let query: Vec<_> = wanted.iter().map(|flag| (*flag, "1".to_owned())).collect();
+        let WithRow { row, live } = self.http().get(&["agent-runs", run.as_str()], &query).await?;
+        Ok(Kept { row: self.present(row)?, live })
+    }
+
+    /// Runs as their store keeps them.
+    pub async fn rows(&self, filter: &RunFilter) -> Result<RowPage, Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Page {
+            runs: Vec<WithRow>,
+            next_cursor: Option<String>,
+        }
+        let mut query = filter.query();
+        query.push(("row", "1".to_owned()));
+        let Page { runs, next_cursor } = self.http().get(&["agent-runs"], &query).await?;
+        let rows = runs.into_iter().map(|run| self.present(run.row)).collect::<Result<_, _>>()?;
+        Ok(RowPage { rows, next_cursor })
+    }
+
+    fn present(&self, row: Option<RunRow>) -> Result<RunRow, Error> {
+        let reason = "it tells no rows of runs; it is no Windlass, or an older one";
+        row.ok_or_else(|| Error::Unintelligible { url: self.http().origin(), reason: reason.to_owned() })
+    }
+
+    /// The run's log after `after`, as far as it reaches by now.
+    pub async fn log_so_far(&self, run: &RunId, after: u64) -> Result<Vec<Event>, Error> {
+        let last = self.get(run).await?.last_seq.unwrap_or(0);
+        let (mut events, mut log) = (Vec::new(), self.log(run, after));
+        let mut read = after;
+        while read < last
+            && let Some(update) = log.next().await
+        {
+            if let Update::Event(event) = update? {
+                read = event.seq;
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+
+    /// [`Client::cancel`] with a reason for the run's log.
+    pub async fn cancel_because(&self, run: &RunId, reason: &str) -> Result<(), Error> {
+        self.tell(run, "cancel", json!({"reason": reason})).await
+    }
+
+    /// [`Client::resume`] with something to say to the model before it goes on.
+    pub async fn resume_with(&self, run: &RunId, notes: &str, message: &str) -> Result<(), Error> {
+        self.tell(run, "resume", json!({"notes": notes, "message": message})).await
+    }
+
+    /// Answers an await in whichever way, and returns the run's own reply, also when it did not take the answer.
+    pub async fn submit(&self, run: &RunId, id: &AwaitId, answer: &AnswerBody) -> Result<AnswerReply, Error> {
+        let (to, body) = match answer {
+            AnswerBody::Clarification { answer } => ("answers", json!({"awaitId": id, "answer": answer})),
+            AnswerBody::ToolResults { results } => ("answers", json!({"awaitId": id, "results": results})),
+            AnswerBody::Confirmation { approved, digest } => {
+                ("confirmations", json!({"awaitId": id, "approved": approved, "digest": digest}))
+            }
+        };
+        match self.heard(run, to, body).await {
+            Err(Error::Refused(refusal)) => judged(&refusal).ok_or(Error::Refused(refusal)),
+            replied => replied,
+        }
+    }
+}
+
+/// The run's reply in a refusal, if the run was asked at all.
+fn judged(refusal: &Refusal) -> Option<AnswerReply> {
+    let status: AnswerStatus = serde_json::from_value(refusal.body.get("status")?.clone()).ok()?;
+    let reason = refusal.body.get("reason").and_then(Value::as_str).unwrap_or(&refusal.message);
+    Some(AnswerReply::new(status, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_of_the_run_is_told_from_a_refusal_of_the_server() {
+        let told = |status: u16, body: Value| judged(&Refusal::new(status, None, body.to_string().as_bytes()));
+        let expired = json!({"code": "await_closed", "message": "m", "status": "expired", "reason": "too late"});
+        assert_eq!(told(409, expired), Some(AnswerReply::new(AnswerStatus::Expired, "too late")));
+        let unknown = json!({"code": "not_found", "message": "no such await", "status": "unknown"});
+        assert_eq!(told(404, unknown), Some(AnswerReply::new(AnswerStatus::Unknown, "no such await")));
+        assert_eq!(told(404, json!({"code": "not_found", "message": "no such run"})), None);
+        assert_eq!(told(502, json!({"status": 502})), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a server's refusals mean to whoever typed a command, and what to do next.
+
+use windlass_client::{Error, Refusal};
+
+use super::exit;
+
+const KEY: &str = "check WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key";
+
+/// The exit code and the sentence for an error of the client, where its own words would leave somebody alone with it.
+pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
+    match error {
+        Error::Refused(refusal) => {
+            let code = if refusal.code == "run_terminal" { exit::REFUSED } else { exit::FAILED };
+            Some((code, sentence(refusal)))
+        }
+        // The run goes on without its reader.
+        Error::GaveUp { .. } => Some((exit::DETACHED, error.to_string())),
+        Error::Unintelligible { .. } => Some((exit::FAILED, format!("{error}; check that --server names a Windlass"))),
+        _ => None,
+    }
+}
+
+fn sentence(refusal: &Refusal) -> String {
+    let Refusal { status, code, message, hint, .. } = refusal;
+    let required = || refusal.body.get("required").and_then(|required| required[0].as_str()).unwrap_or("*");
+    let (said, next) = match (*status, code.as_str()) {
+        (401, _) => ("it does not know this key", KEY.to_owned()),
+        (_, code) if code.starts_with("http_") => (message.as_str(), "check that --server names a Windlass".to_owned()),
+        (403, "insufficient_scope") => (
+            message.as_str(),
+            format!("take a key that has it, or make one: windlass keys create --scope {}", required()),
+        ),
+        (403, _) => (message.as_str(), "take another agent, or a key that may start this one".to_owned()),
+        (404, "not_found") => match hint {
+            Some(hint) => (message.as_str(), format!("{hint}: say so with --workspace, or take another key")),
+            None => (message.as_str(), "`windlass runs list` shows what there is".to_owned()),
+        },
+        (409, "run_exists") => (message.as_str(), "choose another --run-id".to_owned()),
+        (409, "run_terminal") => (message.as_str(), "nothing was changed; `windlass runs show` says more".to_owned()),
+        // The server's own sentences say what to do.
+        _ => (message.as_str(), String::new()),
+    };
+    let next = if next.is_empty() { next } else { format!("; {next}") };
+    format!("CLT0003: the server refused ({status} {code}): {said}{next}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn said(status: u16, body: Value) -> (u8, String) {
+        let refusal = Refusal::new(status, None, body.to_string().as_bytes());
+        explained(&Error::Refused(Box::new(refusal))).unwrap()
+    }
+
+    #[test]
+    fn every_refusal_says_what_to_do_next() {
+        let cases = [
+            (
+                (401, json!({"code": "unauthorized", "message": "send a key"})),
+                (
+                    1,
+                    "(401 unauthorized): it does not know this key; check WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key",
+                ),
+            ),
+            (
+                (
+                    403,
+                    json!({"code": "insufficient_scope", "message": "this key lacks the scope runs:write", "required": ["runs:write"]}),
+                ),
+                (
+                    1,
+                    "(403 insufficient_scope): this key lacks the scope runs:write; take a key that has it, or make one: windlass keys create --scope runs:write",
+                ),
+            ),
+            (
+                (404, json!({"code": "not_found", "message": "there is no such run in this workspace"})),
+                (
+                    1,
+                    "(404 not_found): there is no such run in this workspace; `windlass runs list` shows what there is",
+                ),
+            ),
+            (
+                (
+                    404,
+                    json!({"code": "not_found", "message": "no workspace", "hint": "this key belongs to workspace a"}),
+                ),
+                (
+                    1,
+                    "(404 not_found): no workspace; this key belongs to workspace a: say so with --workspace, or take another key",
+                ),
+            ),
+            (
+                (409, json!({"code": "run_exists", "message": "a run of this id exists already"})),
+                (1, "(409 run_exists): a run of this id exists already; choose another --run-id"),
+            ),
+            (
+                (409, json!({"code": "run_terminal", "message": "the run has ended (failed)"})),
+                (
+                    5,
+                    "(409 run_terminal): the run has ended (failed); nothing was changed; `windlass runs show` says more",
+                ),
+            ),
+            (
+                (429, json!({"code": "rate_limit_exceeded", "message": "too often; try again in 3 s"})),
+                (1, "(429 rate_limit_exceeded): too often; try again in 3 s"),
+            ),
+            (
+                (503, json!({"code": "unavailable", "message": "the store is not available; try again"})),
+                (1, "(503 unavailable): the store is not available; try again"),
+            ),
+            ((403, json!("<html>")), (1, "(403 http_403): HTTP 403; check that --server names a Windlass")),
+            ((502, json!("<html>")), (1, "(502 http_502): HTTP 502; check that --server names a Windlass")),
+        ];
+        for ((status, body), (code, rest)) in cases {
+            assert_eq!(said(status, body), (code, format!("CLT0003: the server refused {rest}")));
+        }
+    }
+
+    #[test]
+    fn what_is_no_refusal_is_explained_where_its_own_words_do_not_do() {
+        let error = Error::Unintelligible { url: "http://h".into(), reason: "no JSON".into() };
+        let (code, said) = explained(&error).unwrap();
+        assert_eq!((code, said.ends_with("no JSON; check that --server names a Windlass")), (1, true), "{said}");
+        let away = Error::GaveUp { run: "run-1".into(), away: Duration::from_secs(9), reason: "no".into() };
+        assert_eq!(explained(&away), Some((4, away.to_string())), "the run goes on");
+        assert_eq!(explained(&Error::Unusable { what: "x".into() }), None);
+    }
+}
