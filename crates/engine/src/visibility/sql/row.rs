@@ -60,6 +60,9 @@ impl VisibilityRow {
 
 /// Writes a run's row, in place of the one it had.
 pub(crate) fn put(connection: &Connection, row: &VisibilityRow) -> rusqlite::Result<()> {
+    if revise(connection, row)? {
+        return Ok(());
+    }
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO engine_visibility (run, namespace, workflow_id, run_id, workflow_type, task_queue, \
@@ -91,6 +94,29 @@ pub(crate) fn put(connection: &Connection, row: &VisibilityRow) -> rusqlite::Res
             ":attributes": row.attributes,
         })
         .map(drop)
+}
+
+/// Writes what changes while a run is open or closed, if the run is on the lists as that. None of it is in an index, and
+/// an index that is left alone need not be written.
+fn revise(connection: &Connection, row: &VisibilityRow) -> rusqlite::Result<bool> {
+    let revised = connection
+        .prepare_cached(
+            "UPDATE engine_visibility SET execution_time = :execution_time, history_length = :history_length, \
+             history_size = :history_size, memo = :memo, search_attributes = :search_attributes, \
+             attributes = :attributes WHERE run = :run AND status = :status AND close_time IS :close_time",
+        )?
+        .execute(named_params! {
+            ":run": row.run,
+            ":status": row.status,
+            ":close_time": row.close_time,
+            ":execution_time": row.execution_time,
+            ":history_length": row.history_length,
+            ":history_size": row.history_size,
+            ":memo": row.memo,
+            ":search_attributes": row.search_attributes,
+            ":attributes": row.attributes,
+        })?;
+    Ok(revised > 0)
 }
 
 /// Takes a run off the lists. One that is not there is no error.

@@ -25,12 +25,20 @@ fn a_row_comes_back_as_it_was_written_last() {
         search_attributes: Some(vec![3]),
         ..closed(row(1, "w", json!({"Kw": "b", "In": 5})), 2, EPOCH + 9)
     };
-    put(&connection, &first).unwrap();
-    put(&connection, &last).unwrap();
-
+    let revised = VisibilityRow {
+        execution_time: first.execution_time + 1,
+        history_length: 12,
+        history_size: 3456,
+        memo: Some(vec![1]),
+        search_attributes: Some(vec![2]),
+        ..row(1, "w", json!({"Kw": "b"}))
+    };
     let everything = read("").unwrap();
-    let page = list(&connection, NAMESPACE, &everything, 10, &[]).unwrap();
-    assert_eq!(page, Page { rows: vec![last], next: Vec::new() });
+    for row in [first, revised, last] {
+        put(&connection, &row).unwrap();
+        let page = list(&connection, NAMESPACE, &everything, 10, &[]).unwrap();
+        assert_eq!(page, Page { rows: vec![row], next: Vec::new() });
+    }
 
     delete(&connection, 1).unwrap();
     delete(&connection, 1).unwrap();
