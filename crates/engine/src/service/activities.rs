@@ -219,8 +219,10 @@ impl Core {
         named: &Named,
         act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
+        let epoch = self.registry.epoch();
         self.on_activity(named, act)?.kept().await?;
-        self.database.synced().await.map_err(|error| unavailable(&error))
+        self.database.synced().await.map_err(|error| unavailable(&error))?;
+        self.must_remember(epoch)
     }
 
     /// Does something with an activity that somebody names. The attempt is zero where it is not named.
