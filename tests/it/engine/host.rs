@@ -20,6 +20,7 @@ use windlass_engine::{Call, Clock, Engine, Handle, Limits, Options, SystemClock,
 use windlass_sqlite::{Database, Faults};
 
 use super::client::Client;
+use crate::support::server::namespaces;
 
 const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
 
@@ -59,6 +60,11 @@ impl Disk {
     /// Waits until this many batches have been lost.
     pub(super) async fn failed(&self, batches: usize) {
         self.lost.subscribe().wait_for(|lost| *lost >= batches).await.unwrap();
+    }
+
+    /// How many batches have been lost.
+    pub(super) fn losses(&self) -> usize {
+        *self.lost.borrow()
     }
 
     pub(super) fn heal(&self) {
@@ -120,7 +126,8 @@ impl Host {
         let database = Database::open(options).unwrap();
         let losses = Arc::clone(&disk);
         database.on_failed_commit(move || losses.lost.send_modify(|lost| *lost += 1));
-        let (engine, handle) = Engine::open(Options { limits, clock, ..Options::new(database) }).unwrap();
+        let options = Options { limits, clock, namespaces: namespaces(), ..Options::new(database) };
+        let (engine, handle) = Engine::open(options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let stop = CancellationToken::new();
@@ -129,6 +136,10 @@ impl Host {
         let run = engine.run(stop.clone());
         let tasks = vec![tokio::spawn(served), tokio::spawn(async move { run.await.unwrap() })];
         Self { disk, handle, up: watch::channel(true).0, port, stop, tasks }
+    }
+
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub(super) fn client(&self) -> Client {

@@ -17,6 +17,7 @@ mod load;
 mod orphans;
 mod plan;
 mod relatives;
+mod runs;
 mod script;
 mod torn;
 mod verify;

@@ -92,11 +92,7 @@ impl Server {
     fn start_engine() -> Self {
         let dir = TempDir::new().expect("a directory");
         let database = Database::open(windlass_sqlite::Options::new(dir.path().join("engine.db"))).expect("a database");
-        let mut options = Options::new(database);
-        options.namespaces = vec![NamespaceOptions {
-            name: "default".to_owned(),
-            search_attributes: attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword)).into(),
-        }];
+        let options = Options { namespaces: namespaces(), ..Options::new(database) };
         let (engine, handle) = Engine::open(options).expect("the engine opens");
         let (ready, address) = mpsc::channel();
         let served = handle.clone();
@@ -116,6 +112,14 @@ impl Server {
         let address = address.recv().expect("the engine runs");
         Self { address, cli: temporal_cli(), engine: Some(handle), _alive: Alive::Thread(dir) }
     }
+}
+
+/// The namespace that runs are started in, with the attributes they have.
+pub(crate) fn namespaces() -> Vec<NamespaceOptions> {
+    vec![NamespaceOptions {
+        name: "default".to_owned(),
+        search_attributes: attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword)).into(),
+    }]
 }
 
 /// Where xtask put the Temporal CLI.
