@@ -10,7 +10,7 @@ use windlass_core::{
         SettlePlanInput, SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
     },
     event::{CallSummary, EventBody, NewEvent},
-    ids::CallId,
+    ids::{CallId, RunId},
     message::{Message, Part, Role},
     schema,
 };
@@ -41,18 +41,15 @@ impl RunActivities {
         let prepared = self.definition(input.agent_digest).await?;
         let known = self.conversations.take(&input.run_id, input.head);
         let begin = self.beginning(&mut input, attempt).await?;
-        let news = known.is_some().then(|| begin.messages.clone());
-        let head = match self.store.begin_plan(begin).await.map_err(|error| failures::store(&error))? {
+        let news = begin.messages.clone();
+        // What is said up to the head does not change any more, so it is read while the turn begins.
+        let (begun, before) =
+            tokio::join!(self.store.begin_plan(begin), self.conversation(&input.run_id, input.head, known));
+        let head = match begun.map_err(|error| failures::store(&error))? {
             PlanBeginning::Journalled(plan) => return Ok(plan.output),
             PlanBeginning::Ask(head) => head,
         };
-        let (mut conversation, news) = match (known, news) {
-            (Some(known), Some(news)) => (known, news),
-            _ => {
-                let read = self.store.transcript(&input.run_id, head).await;
-                (Conversation::default(), read.map_err(|error| failures::store(&error))?)
-            }
-        };
+        let mut conversation = before?;
         conversation.extend(news);
         let model_id = input.run_context.model_id.clone().unwrap_or_else(|| prepared.definition.model.clone());
         let (model, name) =
@@ -76,6 +73,21 @@ impl RunActivities {
         let response = answered.map_err(|error| failures::model(&error, said))?;
         logged.map_err(|error| failures::store(&error))?;
         self.commit(&prepared, &input, (head, conversation), &model_id, response).await
+    }
+
+    /// The conversation up to its head: as this worker knows it, or else as the store has it.
+    async fn conversation(
+        &self,
+        run: &RunId,
+        head: TranscriptHead,
+        known: Option<Conversation>,
+    ) -> Result<Conversation, ActivityError> {
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut conversation = Conversation::default();
+        conversation.extend(self.store.transcript(run, head).await.map_err(|error| failures::store(&error))?);
+        Ok(conversation)
     }
 
     pub(crate) async fn settle_turn(&self, input: SettlePlanInput) -> Result<SettlePlanOutput, ActivityError> {

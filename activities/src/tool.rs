@@ -180,6 +180,7 @@ impl RunActivities {
             run: input.run_id.clone(),
             call: input.tool_call_id.clone(),
             dispatch: input.dispatch,
+            idempotent: input.idempotent,
             // A result that travels is in the output already.
             body: body.filter(|_| output.result_ref.is_some()),
             output,

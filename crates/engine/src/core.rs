@@ -276,13 +276,7 @@ impl Core {
         self.database.read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
     }
 
-    /// For whoever acts on a write that was carried out and is to be kept later: if it was lost instead, so was all that
-    /// memory knew then.
-    pub(crate) fn must_remember(&self, epoch: u64) -> Result<(), Refusal> {
-        if self.registry.epoch() == epoch { Ok(()) } else { Err(forgotten()) }
-    }
-
-    /// For what is not in memory: only what is safe is ever let go.
+    /// For what is not in memory: only what is safe is ever let go, or what a failure takes along.
     fn read_safe<T>(&self, work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T, Refusal> {
         self.database.read_safe_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
     }

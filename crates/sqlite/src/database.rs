@@ -47,6 +47,8 @@ struct Parts {
     readers: Arc<Readers>,
     /// Whether a write was answered that readers do not see yet.
     ahead: Arc<AtomicBool>,
+    /// Whether such a write was lost with its transaction and has to be carried out again.
+    owed: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     synced: watch::Receiver<Synced>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -78,7 +80,7 @@ impl Database {
         let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
         let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
         let written = Arc::default();
-        let ahead = Arc::default();
+        let (ahead, owed) = (Arc::default(), Arc::default());
         let (synced, sync_news) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
             log_pages,
@@ -95,7 +97,7 @@ impl Database {
             settled: true,
             transaction: Transaction::default(),
             ahead: Arc::clone(&ahead),
-            cautious: false,
+            owed: Arc::clone(&owed),
         };
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())
@@ -111,6 +113,7 @@ impl Database {
             counters,
             hooks,
             ahead,
+            owed,
             written,
             synced: sync_news,
             writer: Mutex::new(Some(thread)),
@@ -197,20 +200,27 @@ impl Database {
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         if self.parts.ahead.load(Ordering::Acquire) {
-            let (reply, answer) = channel();
-            self.ask_for_commit(move |outcome| _ = reply.send(outcome));
-            answer.recv().map_err(|_| DatabaseError::Closed)??;
+            self.commit_blocking()?;
         }
-        self.read_safe_blocking(work)
+        self.parts.readers.read_blocking(work)
     }
 
     /// The same for a caller who looks for what has been safe for a while: it may miss the latest writes that wait for
-    /// no disk, and makes nobody commit them.
+    /// no disk, and makes nobody commit them. After a lost commit it sees all that was answered before.
     pub fn read_safe_blocking<T, E: From<DatabaseError>>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        if self.parts.owed.load(Ordering::Acquire) {
+            self.commit_blocking()?;
+        }
         self.parts.readers.read_blocking(work)
+    }
+
+    fn commit_blocking(&self) -> Result<()> {
+        let (reply, answer) = channel();
+        self.ask_for_commit(move |outcome| _ = reply.send(outcome));
+        answer.recv().map_err(|_| DatabaseError::Closed)?
     }
 
     /// Returns once every write that was queued so far is committed or refused.

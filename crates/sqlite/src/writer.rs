@@ -75,8 +75,9 @@ pub(crate) struct Writer {
     pub(crate) transaction: Transaction,
     /// Whether somebody was told of a write that readers do not see yet.
     pub(crate) ahead: Arc<AtomicBool>,
-    /// A transaction was lost of which somebody had been told: until one succeeds, nobody is told before the commit.
-    pub(crate) cautious: bool,
+    /// Whether a transaction was lost of which somebody had been told. Until one succeeds, nobody is told before the
+    /// commit.
+    pub(crate) owed: Arc<AtomicBool>,
 }
 
 /// How far the commits have got.
@@ -140,7 +141,7 @@ impl Writer {
 
     fn wait(&self, orders: &Receiver<Order>) -> std::result::Result<Order, RecvTimeoutError> {
         match self.progress.unsynced_since {
-            Some(_) if self.cautious => orders.recv_timeout(RETRY),
+            Some(_) if self.owes() => orders.recv_timeout(RETRY),
             Some(since) => orders.recv_timeout(LINGER.saturating_sub(since.elapsed())),
             None if !self.settled => orders.recv_timeout(IDLE),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -184,7 +185,7 @@ impl Writer {
             self.progress.written.fetch_add(1, Ordering::Release);
         }
         self.transaction.carry_out(&self.sql)?;
-        let awaited = end == End::Now || self.cautious || self.transaction.is_awaited();
+        let awaited = end == End::Now || self.owes() || self.transaction.is_awaited();
         // Without a transaction there is nothing that somebody could share.
         if awaited || self.is_due() || self.transaction.len() >= BATCH || !self.transaction.has_begun() {
             return self.commit();
@@ -207,7 +208,7 @@ impl Writer {
             Counters::add(&self.counters.writes, writes);
             self.settled = false;
         }
-        self.cautious = false;
+        self.owed.store(false, Ordering::Release);
         self.ahead.store(false, Ordering::Release);
         let (mut unanswered, after_sync) = self.transaction.end();
         if begun {
@@ -232,8 +233,8 @@ impl Writer {
         if !self.trusts_disk() {
             self.transaction.give_up();
         }
-        self.cautious = !self.transaction.is_empty();
-        if !self.cautious {
+        self.owed.store(!self.transaction.is_empty(), Ordering::Release);
+        if !self.owes() {
             self.ahead.store(false, Ordering::Release);
             self.nothing_was_kept();
         }
@@ -245,6 +246,10 @@ impl Writer {
         if self.progress.unsynced_since.is_none() && self.trusts_disk() {
             self.progress.all_is_safe();
         }
+    }
+
+    fn owes(&self) -> bool {
+        self.owed.load(Ordering::Relaxed)
     }
 
     fn is_due(&self) -> bool {

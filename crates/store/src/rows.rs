@@ -177,6 +177,8 @@ pub struct FinishedCall {
     pub run: RunId,
     pub call: CallId,
     pub dispatch: u32,
+    /// As its claim said.
+    pub idempotent: bool,
     pub output: ToolOutput,
     /// The result body, stored under its digest; `None` when there is none.
     pub body: Option<Value>,

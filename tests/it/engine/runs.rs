@@ -6,6 +6,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::json;
 use tempfile::TempDir;
+use temporalio_client::Client;
+use windlass::temporal::connect_embedded;
 use windlass_core::{ids::RunId, message::Message};
 use windlass_engine::Limits;
 use windlass_store::sqlite::{Ack, SqliteStore, system_clock};
@@ -21,8 +23,8 @@ use crate::{
     },
 };
 
-const RUNS: usize = 8;
-const TURNS: usize = 12;
+const RUNS: usize = 4;
+const TURNS: usize = 8;
 
 /// What a run has said that has ended, after its log was looked through.
 async fn conversation(world: &World, run: &RunId) -> Vec<Message> {
@@ -32,40 +34,49 @@ async fn conversation(world: &World, run: &RunId) -> Vec<Message> {
     transcript
 }
 
+/// A worker in the engine's process goes on before what it decided is safe.
 #[test]
 fn runs_on_a_failing_disk_say_what_they_say_on_a_good_one() {
-    block_on(async {
-        let directory = TempDir::new().unwrap();
-        let host = Host::start(&directory, Limits::default()).await;
-        let store = SqliteStore::on(host.handle.database().clone(), system_clock(), Ack::Written).unwrap();
-        let mut turns = vec![calls(&[("echo", json!({"n": 1})), ("echo", json!({"n": 2}))]); TURNS];
-        turns.push(says("{{all_tool_results}}"));
-        let scripts = scripts([("works", script(&turns))]);
-        let client = client_at(&host.address()).await;
-        let world = World::with_store(client, Arc::new(store), TempDir::new().unwrap(), scripts);
-        let definition = agent("works", json!([{"name": "echo"}]));
-        world.start_worker();
-        let (run, output) = world.answer_of(definition.clone(), "go").await;
-        let expected = (output.final_message, conversation(&world, &run).await);
-        world.stop_worker().await;
+    block_on(play(async |host: &Host| connect_embedded(&host.handle, "default", "it").await.unwrap()));
+}
 
-        let runs = join_all((0..RUNS).map(|_| world.start(definition.clone(), "go"))).await;
-        let mut dice = Dice::seeded(11);
-        host.disk.choose(move || match dice.roll(100) {
-            0..4 => Fault::LostCommit,
-            4..6 => Fault::Full,
-            _ => Fault::None,
-        });
-        world.start_worker();
-        let outputs = join_all(runs.iter().map(|run| world.result(run))).await;
-        host.disk.heal();
-        let losses = host.disk.losses();
-        println!("{RUNS} runs, {losses} batches lost in commit or for want of space");
-        assert!(losses > 0);
-        for (run, output) in runs.iter().zip(outputs) {
-            assert_eq!((output.unwrap().final_message, conversation(&world, run).await), expected);
-        }
-        world.stop_worker().await;
-        host.stop().await;
+/// A worker elsewhere does not.
+#[test]
+fn so_do_those_of_a_worker_elsewhere() {
+    block_on(play(async |host: &Host| client_at(&host.address()).await));
+}
+
+async fn play(connect: impl AsyncFnOnce(&Host) -> Client) {
+    let directory = TempDir::new().unwrap();
+    let host = Host::start(&directory, Limits::default()).await;
+    let store = SqliteStore::on(host.handle.database().clone(), system_clock(), Ack::Written).unwrap();
+    let mut turns = vec![calls(&[("echo", json!({"n": 1})), ("echo", json!({"n": 2}))]); TURNS];
+    turns.push(says("{{all_tool_results}}"));
+    let scripts = scripts([("works", script(&turns))]);
+    let client = connect(&host).await;
+    let world = World::with_store(client, Arc::new(store), TempDir::new().unwrap(), scripts);
+    let definition = agent("works", json!([{"name": "echo"}]));
+    world.start_worker();
+    let (run, output) = world.answer_of(definition.clone(), "go").await;
+    let expected = (output.final_message, conversation(&world, &run).await);
+    world.stop_worker().await;
+
+    let runs = join_all((0..RUNS).map(|_| world.start(definition.clone(), "go"))).await;
+    let mut dice = Dice::seeded(11);
+    host.disk.choose(move || match dice.roll(100) {
+        0..3 => Fault::LostCommit,
+        3..5 => Fault::Full,
+        _ => Fault::None,
     });
+    world.start_worker();
+    let outputs = join_all(runs.iter().map(|run| world.result(run))).await;
+    host.disk.heal();
+    let losses = host.disk.losses();
+    println!("{RUNS} runs, {losses} batches lost in commit or for want of space");
+    assert!(losses > 0);
+    for (run, output) in runs.iter().zip(outputs) {
+        assert_eq!((output.unwrap().final_message, conversation(&world, run).await), expected);
+    }
+    world.stop_worker().await;
+    host.stop().await;
 }

@@ -1,8 +1,11 @@
 //! The end of an operation: what runs decided becomes one write, tasks for workers, and news for those who wait.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use prost::Message as _;
@@ -150,8 +153,10 @@ impl Core {
             return None;
         }
         let (core, steps) = (Arc::clone(self), Arc::new(steps));
+        let carried_out = Cell::new(false);
         Some(self.database.apply(ack, move |tx| {
-            if core.registry.epoch() != epoch {
+            // What has to be carried out again was answered, whatever became of memory since.
+            if core.registry.epoch() != epoch && !carried_out.get() {
                 return Ok(false);
             }
             for step in steps.iter() {
@@ -161,6 +166,7 @@ impl Core {
             }
             let (core, steps) = (Arc::clone(&core), Arc::clone(&steps));
             tx.after_sync(move || steps.iter().for_each(|step| step.tell(&core)));
+            carried_out.set(true);
             Ok(true)
         }))
     }

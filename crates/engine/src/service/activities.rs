@@ -219,10 +219,8 @@ impl Core {
         named: &Named,
         act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let epoch = self.registry.epoch();
         self.on_activity(named, act)?.kept().await?;
-        self.database.synced().await.map_err(|error| unavailable(&error))?;
-        self.must_remember(epoch)
+        self.database.synced().await.map_err(|error| unavailable(&error))
     }
 
     /// Does something with an activity that somebody names. The attempt is zero where it is not named.

@@ -125,7 +125,9 @@ impl Core {
         } else {
             // What memory knows may be on its way to disk still.
             self.written().await?;
-            self.must_remember(epoch)?;
+            if self.registry.epoch() != epoch {
+                return Err(forgotten());
+            }
         }
         Ok((number, run_id, position))
     }
@@ -145,10 +147,6 @@ impl Core {
         let number = self.with_run(target, |run, _| Ok(run.number))?.value();
         let limit = page_limit(page_size);
         let mut events = self.read(|sql| persist::events_after(sql, number, token.position, limit))?;
-        if events.is_empty() && token.position < token.until {
-            // The task was handed out before it was kept, and then it was not.
-            return Err(forgotten());
-        }
         events.retain(|event| event.event_id <= token.until);
         let reached = events.last().map_or(token.until, |event| event.event_id);
         let next_page_token = if reached < token.until {

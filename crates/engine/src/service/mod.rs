@@ -4,6 +4,7 @@
 pub(crate) mod activities;
 mod checks;
 mod control;
+mod decisions;
 mod describe;
 mod history;
 mod info;

@@ -14,7 +14,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::checks;
 use crate::{
-    core::{Core, Target},
+    core::{Core, Target, unavailable},
     queues::{Kind, QueueKey, Task},
     refusal::Refusal,
     run::{
@@ -57,7 +57,19 @@ impl Core {
         if query.query_type.is_empty() {
             return Err(Refusal::invalid("QueryType is not set on request."));
         }
-        let (mut target, mut condition) = (target, condition);
+        let answer = self.ask_run(target, condition, query, deadline).await?;
+        // A worker in this process goes on before what it decided is safe, and answers from what it knows.
+        self.database.synced().await.map_err(|error| unavailable(&error))?;
+        Ok(answer)
+    }
+
+    async fn ask_run(
+        self: &Arc<Self>,
+        mut target: Target,
+        mut condition: QueryRejectCondition,
+        query: WorkflowQuery,
+        deadline: Instant,
+    ) -> Result<QueryWorkflowResponse, Refusal> {
         loop {
             let (run_id, answer) = match self.choose_way(&target, condition, &query)? {
                 Way::Rejected(status) => {

@@ -43,7 +43,7 @@ impl Core {
         match call.rpc.as_str() {
             // What a worker asks all the time.
             "PollWorkflowTaskQueue" => answer!(call, |request| core.poll_workflow_task(request, timeout, local)),
-            "RespondWorkflowTaskCompleted" => answer!(call, |request| core.complete_workflow_task(request)),
+            "RespondWorkflowTaskCompleted" => answer!(call, |request| core.complete_workflow_task(request, local)),
             "RespondWorkflowTaskFailed" => answer!(call, |request| core.fail_workflow_task(request)),
             "RespondQueryTaskCompleted" => answer!(call, |request| core.complete_query(request)),
             "PollActivityTaskQueue" => answer!(call, |request| core.poll_activity_task(request, timeout, local)),

@@ -16,7 +16,7 @@ use temporalio_protos::temporal::api::{
 use tokio::time::Instant;
 use windlass_sqlite::Ack;
 
-use super::{activities::activity_response, checks, history::PAGE_EVENTS};
+use super::{activities::activity_response, checks, decisions, history::PAGE_EVENTS};
 use crate::{
     core::{Core, Target},
     persist,
@@ -127,7 +127,6 @@ impl Core {
         local: bool,
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
         let target = Target::of(run);
-        let epoch = self.registry.epoch();
         let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
             if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
                 // Its worker was said to have dropped the run: the task is lost until then.
@@ -150,15 +149,14 @@ impl Core {
             _ => return Ok(done.value().map(|taken| taken.response)),
         }
         let Some(taken) = done.kept().await? else { return Ok(None) };
-        self.with_history(taken, epoch).map(Some)
+        self.with_history(taken).map(Some)
     }
 
-    /// Reads the first page of history into a task of this memory.
-    fn with_history(&self, taken: Taken, epoch: u64) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+    /// Reads the first page of history into a task.
+    fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
         let Taken { mut response, number, read_until, unwritten } = taken;
         let Some(until) = read_until else { return Ok(response) };
         let mut events = self.read(|sql| persist::events_after(sql, number, 0, PAGE_EVENTS))?;
-        self.must_remember(epoch)?;
         events.retain(|event| event.event_id <= until);
         let reached = events.last().map_or(0, |event| event.event_id);
         if reached < until {
@@ -182,7 +180,6 @@ impl Core {
             return Ok(None);
         }
         let target = Target::of(&query.run);
-        let epoch = self.registry.epoch();
         let taken = self.with_run(&target, |run, _| {
             let token = TaskToken {
                 namespace: target.namespace.clone(),
@@ -203,7 +200,7 @@ impl Core {
             Ok(Taken { response, number: run.number, read_until, unwritten: Vec::new() })
         });
         match taken {
-            Ok(done) => self.with_history(done.value(), epoch).map(Some),
+            Ok(done) => self.with_history(done.value()).map(Some),
             Err(Refusal::NotFound(_)) => Ok(None),
             Err(refusal) => Err(refusal),
         }
@@ -212,6 +209,7 @@ impl Core {
     pub(super) async fn complete_workflow_task(
         self: &Arc<Self>,
         mut request: RespondWorkflowTaskCompletedRequest,
+        local: bool,
     ) -> Result<RespondWorkflowTaskCompletedResponse, Refusal> {
         let token = TaskToken::read(&request.task_token)?;
         if request.intermediate_page || request.page_number > 0 {
@@ -223,8 +221,8 @@ impl Core {
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
         let beats = request.force_create_new_workflow_task;
-        let epoch = self.registry.epoch();
-        let done = self.with_run(&target, |run, env| {
+        let ack = if local && decisions::may_be_made_again(&request) { Ack::Written } else { Ack::Durable };
+        let done = self.with_run_acked(&target, ack, |run, env| {
             let held = (token.scheduled_id, token.started_id, token.attempt);
             if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
                 run.refuse_stale_answer(env, token.scheduled_id);
@@ -256,7 +254,7 @@ impl Core {
         if let Some(refusal) = refused {
             return Err(refusal);
         }
-        let workflow_task = next.map(|taken| self.with_history(taken, epoch)).transpose()?;
+        let workflow_task = next.map(|taken| self.with_history(taken)).transpose()?;
         Ok(RespondWorkflowTaskCompletedResponse { workflow_task, activity_tasks, reset_history_event_id })
     }
 

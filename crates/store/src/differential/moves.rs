@@ -162,6 +162,7 @@ impl Move {
                 run,
                 call: CallId::new(call),
                 dispatch,
+                idempotent: true,
                 output: ToolOutput {
                     payload: chance.pick(&[None, Some(json!(1.0)), Some(json!("x"))]),
                     ..ToolOutput::new(CallStatus::Ok)

@@ -46,6 +46,15 @@ impl Parts {
         self.write_until(self.riding, work).await
     }
 
+    /// Carries out `work`, which waits for the disk unless what it is about may be repeated.
+    pub(super) async fn ride_if<T, F>(&self, repeatable: bool, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        self.write_until(if repeatable { self.riding } else { Ack::Durable }, work).await
+    }
+
     /// Runs `work` on one snapshot of the database.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
     where

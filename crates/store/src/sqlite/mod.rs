@@ -8,8 +8,9 @@
 //! and syncs: that sync covers the write too. A power failure before it loses both, and the activity is repeated and
 //! finds or repeats an idempotent write. The same holds for a blob, which nobody can reach before something that refers
 //! to it is written, and for the reservation of a run, which counts only once its workflow is started. Some writes wait
-//! nevertheless: the claim of a call that must not be executed twice, because the call begins before any completion; and
-//! sessions, keys, notes and housekeeping, because they belong to no run and may answer a person. Readers of a log are not shown events that are not yet synced.
+//! nevertheless: the response of a model, because it was paid for; the claim of a call that must not be executed twice,
+//! because the call begins before any completion, and its result, because nothing else tells what happened; and sessions,
+//! keys, notes and housekeeping, because they belong to no run and may answer a person. Readers of a log are not shown events that are not yet synced.
 
 mod access;
 mod blobs;

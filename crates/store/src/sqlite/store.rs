@@ -130,7 +130,8 @@ impl Store for SqliteStore {
             head: commit.head,
             output: commit.output,
         };
-        self.parts.ride(move |tx| plans::commit(tx, &response)).await
+        // It was paid for, and took longer than any disk does.
+        self.parts.write(move |tx| plans::commit(tx, &response)).await
     }
 
     async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
@@ -138,7 +139,7 @@ impl Store for SqliteStore {
         let idempotent = claim.idempotent;
         let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, &event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        if idempotent { self.parts.ride(work).await } else { self.parts.write(work).await }
+        self.parts.ride_if(idempotent, work).await
     }
 
     async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
@@ -151,7 +152,8 @@ impl Store for SqliteStore {
             output: Text::of(&call.output)?,
             result_ref: call.output.result_ref,
         };
-        self.parts.ride(move |tx| calls::finish(tx, &outcome)).await
+        // What happened only once is known only from here.
+        self.parts.ride_if(call.idempotent, move |tx| calls::finish(tx, &outcome)).await
     }
 
     async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {

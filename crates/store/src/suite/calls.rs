@@ -45,6 +45,7 @@ impl Script {
             run: self.run.clone(),
             call: CallId::new(call),
             dispatch,
+            idempotent: true,
             output: output.clone(),
             body: output.payload.clone(),
             event: result_event(call, output),

@@ -41,6 +41,7 @@ async fn finished_run(bench: &Bench, new: NewRun, answer: &str) -> RunId {
         run: run.clone(),
         call,
         dispatch: 1,
+        idempotent: true,
         output: ToolOutput::new(CallStatus::Ok),
         body: Some(tool_result(&run)),
         event: note("tool", "x"),

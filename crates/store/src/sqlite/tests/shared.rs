@@ -101,9 +101,16 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         run: run.clone(),
         call: call.clone(),
         dispatch: 1,
+        idempotent: false,
         output: ToolOutput::new(CallStatus::Ok),
         body: None,
         event: note("result", "x"),
+    };
+    let repeatable = FinishedCall {
+        call: CallId::new("any"),
+        idempotent: true,
+        event: note("another result", "x"),
+        ..finished.clone()
     };
     let messages = vec![Message::assistant("hi")];
     let begin = PlanBegin { run: run.clone(), turn: 1, head, messages, events: Vec::new() };
@@ -116,7 +123,8 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         ("settle_plan", shared.write(store.settle_plan(&run, 2)).await.1),
         ("claim of a repeatable call", shared.write(store.claim_call(new_claim(&run, "any", 1, true))).await.1),
         ("claim of a call that runs once", shared.write(store.claim_call(new_claim(&run, "once", 1, false))).await.1),
-        ("finish_call", shared.write(store.finish_call(&finished)).await.1),
+        ("result of a repeatable call", shared.write(store.finish_call(&repeatable)).await.1),
+        ("result of a call that runs once", shared.write(store.finish_call(&finished)).await.1),
         ("settle_call", shared.write(store.settle_call(&run, &CallId::new("any"), 1)).await.1),
         ("reserve_run", shared.write(store.reserve_run(reserved("run-2", "hello"))).await.1),
         ("put_blob", shared.write(store.put_blob(json!("body"))).await.1),
@@ -125,7 +133,15 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         ("put_note", shared.write(store.put_note(&workspace(), "key", "text")).await.1),
     ];
     let waited: Vec<_> = rode.into_iter().filter(|(_, rode)| !rode).map(|(name, _)| name).collect();
-    assert_eq!(waited, ["claim of a call that runs once", "ensure_session", "create_key", "put_note"]);
+    let expected = [
+        "commit_plan",
+        "claim of a call that runs once",
+        "result of a call that runs once",
+        "ensure_session",
+        "create_key",
+        "put_note",
+    ];
+    assert_eq!(waited, expected);
 }
 
 #[tokio::test]

@@ -49,6 +49,7 @@ async fn a_late_outcome_is_kept_for_people() {
             run: run_id(),
             call: call.clone(),
             dispatch: 1,
+            idempotent: true,
             output: ToolOutput::new(outcome),
             body: None,
             event: note("result/c", "late"),
