@@ -99,12 +99,14 @@ impl Context {
         let pages = stream::try_unfold(Some((context, run, watch, after)), async |reading| {
             let Some((context, run, mut watch, after)) = reading else { return Ok(None) };
             loop {
+                // Asked before the log is read: an end in between must not hide the event that says so.
+                let closed = context.store().run(&run).await?.is_some_and(|row| row.closed_at.is_some());
                 let events = context.events(&run, after).await?;
                 if let Some((last, terminal)) = events.last().map(|event| (event.seq, event.is_terminal())) {
                     return Ok(Some((events, (!terminal).then_some((context, run, watch, last)))));
                 }
                 // Nothing comes after the last event, also if reading began there.
-                if context.store().run(&run).await?.is_some_and(|row| row.closed_at.is_some()) {
+                if closed {
                     return Ok::<_, Failure>(None);
                 }
                 watch.changed().await;
