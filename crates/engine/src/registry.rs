@@ -63,7 +63,8 @@ impl Registry {
         Self { slots: Mutex::default(), epoch: AtomicU64::new(1), tick: AtomicU64::new(1), limit }
     }
 
-    /// Counts how often the memory was forgotten. A write that belongs to an earlier memory must not be carried out.
+    /// Counts how often the memory was forgotten. A write that belongs to an earlier memory must not be carried
+    /// out, unless it was before and has to be once more.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }

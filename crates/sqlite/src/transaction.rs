@@ -23,8 +23,8 @@ pub(crate) struct Transaction {
     after_sync: Vec<AfterSync>,
 }
 
-pub(crate) struct Entry {
-    pub(crate) job: Box<dyn Job>,
+struct Entry {
+    job: Box<dyn Job>,
     answered: bool,
     kept: bool,
 }

@@ -133,8 +133,9 @@ impl Writer {
                 Some(Order::Write(_)) | None => {}
             }
         }
+        // However it ended, nothing that was answered is left uncommitted.
         if self.progress.unsynced_since.is_some() {
-            self.sync_unless_broken();
+            self.rest();
         }
         self.checkpointer.stop();
     }
