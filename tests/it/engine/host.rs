@@ -67,8 +67,11 @@ impl Disk {
         *self.lost.borrow()
     }
 
+    /// No commit is lost from now on, not even one whose fault was chosen when its batch began.
     pub(super) fn heal(&self) {
-        *self.chance.lock().unwrap() = None;
+        let mut chance = self.chance.lock().unwrap();
+        *chance = None;
+        self.failing.store(0, Ordering::SeqCst);
     }
 
     /// The next commit waits at the gate.
@@ -81,12 +84,14 @@ impl Disk {
 
 impl Faults for Disk {
     fn before_batch(&self, sql: &Connection) -> rusqlite::Result<()> {
-        let fault = self.chance.lock().unwrap().as_mut().map_or(Fault::None, |chance| chance());
-        // SQLite takes one page for "no more than there are".
-        let pages = if fault == Fault::Full { 1 } else { PLENTY };
+        let mut chance = self.chance.lock().unwrap();
+        let fault = chance.as_mut().map_or(Fault::None, |chance| chance());
         if fault == Fault::LostCommit {
             self.failing.fetch_add(1, Ordering::SeqCst);
         }
+        drop(chance);
+        // SQLite takes one page for "no more than there are".
+        let pages = if fault == Fault::Full { 1 } else { PLENTY };
         sql.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
     }
 

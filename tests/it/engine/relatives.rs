@@ -69,9 +69,13 @@ fn a_child_begins_is_signalled_and_is_heard_of_once_whichever_commit_is_lost() {
                 let times = events.iter().filter(|event| **event == kind).count();
                 assert_eq!(times, 1, "{kind:?} when commit {lost} is lost: {events:?}");
             }
-            let signals =
-                host.events("child").await.into_iter().filter(|it| *it == EventType::WorkflowExecutionSignaled);
+            let of_child = host.events("child").await;
+            let signals = of_child.iter().filter(|event| **event == EventType::WorkflowExecutionSignaled);
             assert_eq!(signals.count(), 1, "when commit {lost} is lost");
+            // Nobody had to wait until a task that nobody had was given up.
+            for events in [events, of_child] {
+                assert!(!events.contains(&EventType::WorkflowTaskTimedOut), "when commit {lost} is lost: {events:?}");
+            }
             host.stop().await;
         }
     });

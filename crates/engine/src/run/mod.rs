@@ -87,6 +87,8 @@ pub(crate) struct Memory {
     pub(crate) task_waits_until: Nanos,
     /// Who has the started workflow task.
     pub(crate) task_identity: String,
+    /// A started workflow task that nobody could be told of.
+    pub(crate) undelivered: Option<Undelivered>,
     /// The last worker wanted to end the run, but there was news.
     pub(crate) close_attempted: bool,
     /// Recent events: all those after the last completed workflow task was started, and sometimes more.
@@ -104,6 +106,15 @@ pub(crate) struct Memory {
     pub(crate) unwritten_heartbeats: bool,
     /// Before this moment activities may have shown signs of life that nobody remembers.
     pub(crate) remembers_from: Nanos,
+}
+
+/// A workflow task that was started for a worker which then could not be given it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Undelivered {
+    /// As what it is queued again.
+    pub(crate) scheduled_id: i64,
+    /// The start that is meant.
+    pub(crate) request_id: String,
 }
 
 /// The worker that has the run in its cache.

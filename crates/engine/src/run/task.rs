@@ -137,8 +137,11 @@ impl Run {
         identity: &str,
         request_id: &str,
     ) -> Option<StartedTask> {
-        let mut task = self.state.task.clone()?;
-        if !self.state.is_running() || task.scheduled_id != scheduled_id || task.started_id != 0 {
+        let mut task = self.state.task.clone().filter(|_| self.state.is_running())?;
+        if task.started_id != 0 {
+            return self.deliver_again(task, scheduled_id, identity);
+        }
+        if task.scheduled_id != scheduled_id {
             return None;
         }
         let mut written = !self.state.is_transient() && !task.speculative;
@@ -163,6 +166,16 @@ impl Run {
         }
         self.state.task = Some(task.clone());
         let unwritten = if written { Vec::new() } else { self.unwritten(&task, identity) };
+        Some(StartedTask { task, unwritten })
+    }
+
+    /// The started task, if whoever it was started for was never told of it.
+    fn deliver_again(&mut self, task: WorkflowTask, scheduled_id: i64, identity: &str) -> Option<StartedTask> {
+        self.memory
+            .undelivered
+            .take_if(|it| it.scheduled_id == scheduled_id)
+            .filter(|it| it.request_id == task.request_id)?;
+        let unwritten = if self.task_is_written(&task) { Vec::new() } else { self.unwritten(&task, identity) };
         Some(StartedTask { task, unwritten })
     }
 

@@ -23,7 +23,7 @@ use crate::{
     queues::{Kind, QueueKey, Task},
     refusal::Refusal,
     registry::RunKey,
-    run::{Run, StartedTask, queries::PendingQuery, task_not_found},
+    run::{Run, StartedTask, Undelivered, queries::PendingQuery, task_not_found},
     time::timestamp,
     token::{HistoryToken, TaskToken},
 };
@@ -39,6 +39,8 @@ const SHORTEST_POLL: Duration = Duration::from_secs(2);
 struct Taken {
     response: PollWorkflowTaskQueueResponse,
     number: i64,
+    /// Tells this start of the task from others.
+    request_id: String,
     /// All of history has to be read, up to this event.
     read_until: Option<i64>,
     unwritten: Vec<HistoryEvent>,
@@ -149,12 +151,28 @@ impl Core {
             _ => return Ok(done.value().map(|taken| taken.response)),
         }
         let Some(taken) = done.kept().await? else { return Ok(None) };
-        self.with_history(taken).map(Some)
+        let request_id = taken.request_id.clone();
+        let told = self.with_history(taken).map(Some);
+        if told.is_err() {
+            self.hold_for_another(&target, Undelivered { scheduled_id, request_id });
+        }
+        told
+    }
+
+    /// The task was started and nobody has it: without this it would be missing until it has timed out.
+    fn hold_for_another(self: &Arc<Self>, target: &Target, undelivered: Undelivered) {
+        let held = self.with_run(target, |run, _| {
+            run.memory.undelivered = Some(undelivered);
+            Ok(())
+        });
+        if let Err(refusal) = held {
+            tracing::debug!(?refusal, "a task that nobody got is handed out again when it has timed out");
+        }
     }
 
     /// Reads the first page of history into a task.
     fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
-        let Taken { mut response, number, read_until, unwritten } = taken;
+        let Taken { mut response, number, request_id: _, read_until, unwritten } = taken;
         let Some(until) = read_until else { return Ok(response) };
         let mut events = self.read(|sql| persist::events_after(sql, number, 0, PAGE_EVENTS))?;
         events.retain(|event| event.event_id <= until);
@@ -197,7 +215,7 @@ impl Core {
                 ..about(run)
             };
             let read_until = (!sticky).then_some(run.state.next_event_id - 1);
-            Ok(Taken { response, number: run.number, read_until, unwritten: Vec::new() })
+            Ok(Taken { response, number: run.number, request_id: String::new(), read_until, unwritten: Vec::new() })
         });
         match taken {
             Ok(done) => self.with_history(done.value()).map(Some),
@@ -337,6 +355,7 @@ pub(super) fn task_response(
 
 fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) -> Taken {
     let number = run.number;
+    let request_id = started.task.request_id.clone();
     if cached {
         // What this very operation has written is not in the tail yet.
         let mut events = run.memory.tail.clone();
@@ -344,9 +363,9 @@ fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) 
         events.retain(|event| event.event_id > run.state.previous_started_id);
         events.extend(started.unwritten.iter().cloned());
         let response = task_response(run, &started, events, messages);
-        return Taken { response, number, read_until: None, unwritten: Vec::new() };
+        return Taken { response, number, request_id, read_until: None, unwritten: Vec::new() };
     }
     let until = run.state.next_event_id - 1;
     let response = task_response(run, &started, Vec::new(), messages);
-    Taken { response, number, read_until: Some(until), unwritten: started.unwritten }
+    Taken { response, number, request_id, read_until: Some(until), unwritten: started.unwritten }
 }
