@@ -52,6 +52,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How often a silent stream shows that it is alive.
     pub keep_alive: Duration,
+    /// How often it is looked for runs that were closed on the server without a last event.
+    pub overruled_every: Duration,
     /// How long requests may go on after a stop was asked for.
     pub grace: Duration,
 }
@@ -65,6 +67,7 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
+            overruled_every: Duration::from_secs(5),
             grace: Duration::from_secs(5),
         }
     }
@@ -114,6 +117,8 @@ impl Service {
             }
         };
         let router = routes::router(Arc::clone(&app));
-        let ((), ()) = tokio::join!(connections::serve(listener, router, &app), drained);
+        let look = app.ops.end_overruled_runs(app.limits.overruled_every, windlass_store::system_clock());
+        let overruled = app.draining.run_until_cancelled(Box::pin(look));
+        let ((), (), _) = tokio::join!(connections::serve(listener, router, &app), drained, overruled);
     }
 }

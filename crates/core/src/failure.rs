@@ -64,6 +64,8 @@ pub enum RunFailureKind {
     OutputMisfit,
     /// The caller did not answer a call of its own tool in time.
     LocalToolTimedOut,
+    /// Its workflow was closed without the run having a say.
+    Overruled,
 }
 
 impl RunFailureKind {
@@ -80,6 +82,7 @@ impl RunFailureKind {
             Self::AnswerRefused => "RUN0009",
             Self::OutputMisfit => "RUN0010",
             Self::LocalToolTimedOut => "RUN0011",
+            Self::Overruled => "RUN0012",
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod failure;
 pub mod guard;
 pub mod ids;
 pub mod message;
+pub mod overruled;
 pub mod policy;
 pub mod row;
 pub mod run;

@@ -6,6 +6,7 @@
 mod durable;
 mod error;
 mod look;
+mod overruled;
 mod start;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use windlass_core::{
-    awaits::AwaitView,
+    awaits::{AwaitView, pending_in},
     envelope::RunStatusView,
     event::{Event, EventBody},
     ids::RunId,
@@ -74,44 +74,5 @@ async fn in_time<T>(asked: impl Future<Output = Result<T, OpsError>>) -> Result<
         Ok(Ok(answer)) => Ok(Some(answer)),
         Ok(Err(OpsError::Unanswered { .. })) | Err(_) => Ok(None),
         Ok(Err(error)) => Err(error),
-    }
-}
-
-/// Awaits that a log opened and did not close.
-fn pending_in(events: &[Event]) -> Vec<AwaitView> {
-    let mut pending: Vec<AwaitView> = Vec::new();
-    for event in events {
-        match event.body() {
-            Ok(EventBody::AwaitOpened { item }) => pending.push(item),
-            Ok(EventBody::AwaitClosed { await_id, .. }) => pending.retain(|item| item.id != await_id),
-            _ => {}
-        }
-    }
-    pending
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-    use windlass_core::time::Timestamp;
-
-    use super::*;
-
-    #[test]
-    fn a_log_knows_what_is_pending() {
-        let event =
-            |kind: &str, data: Value| Event { seq: 1, at: Timestamp(0), key: "k".into(), kind: kind.into(), data };
-        let opened = |id: &str| {
-            let item = json!({"id": id, "kind": "clarification", "prompt": "?", "openedAt": 0, "onExpiry": "replan"});
-            event("await_opened", json!({"item": item}))
-        };
-        let log = [
-            opened("await-1"),
-            opened("await-2"),
-            event("await_closed", json!({"awaitId": "await-1", "outcome": "answered"})),
-            event("hologram", json!({})),
-        ];
-        let pending: Vec<String> = pending_in(&log).into_iter().map(|item| item.id.to_string()).collect();
-        assert_eq!(pending, ["await-2"]);
     }
 }

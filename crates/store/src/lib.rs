@@ -41,6 +41,7 @@ use windlass_core::{
 };
 
 pub use self::{
+    clock::{Clock, system_clock},
     error::{ErrorKind, StoreError},
     rows::{
         ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, JournalledPlan, KeyHash, MessagePage, NewApiKey,

@@ -5,6 +5,7 @@ mod doors;
 mod http;
 mod local_tools;
 mod operating;
+mod overruled;
 pub(crate) mod rig;
 mod runs;
 mod sessions;

@@ -10,7 +10,10 @@ use temporalio_client::Client;
 use windlass::temporal::connect_embedded;
 use windlass_core::{ids::RunId, message::Message};
 use windlass_engine::Limits;
-use windlass_store::sqlite::{Ack, SqliteStore, system_clock};
+use windlass_store::{
+    sqlite::{Ack, SqliteStore},
+    system_clock,
+};
 
 use super::host::{Fault, Host};
 use crate::{

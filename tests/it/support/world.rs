@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use temporalio_client::Client;
+use temporalio_client::{Client, UntypedWorkflow};
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore, mpsc},
     task::JoinHandle,
@@ -205,6 +205,21 @@ impl World {
             }
         })
         .await
+    }
+
+    /// Waits until nothing is under way in the run: an answer that came sooner would race with what is.
+    pub(crate) async fn at_rest(&self, run: &RunId) {
+        let handle = self.ops.client().get_workflow_handle::<UntypedWorkflow>(run.to_string());
+        within("rest", async {
+            loop {
+                let described = handle.describe(Default::default()).await.unwrap().raw_description;
+                if described.pending_activities.is_empty() && described.pending_workflow_task.is_none() {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 
     /// Waits until a call of the `gate` tool has begun.

@@ -1,6 +1,7 @@
 //! Awaits: what a run waits for from the outside world, keyed by id and answered in any order.
 
 mod judge;
+mod log;
 mod table;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 pub use self::{
     judge::Resolution,
+    log::pending_in,
     table::{AwaitTable, NewAwait},
 };
 use crate::{

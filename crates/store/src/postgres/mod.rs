@@ -42,8 +42,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::task::JoinHandle;
 
 use self::line::Line;
-pub use crate::clock::{Clock, system_clock};
-use crate::{Result, StoreError, watch::Watchers};
+use crate::{Clock, Result, StoreError, system_clock, watch::Watchers};
 
 /// How long somebody waits for a connection of the pool.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -42,8 +42,7 @@ use tokio::sync::Semaphore;
 pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
 use self::poll::Poller;
-pub use crate::clock::{Clock, system_clock};
-use crate::{Result, StoreError, watch::Watchers};
+use crate::{Clock, Result, StoreError, system_clock, watch::Watchers};
 
 /// A released migration is never edited; a change of the schema is a new file at the end of the list.
 const MIGRATIONS: &[&str] = &[

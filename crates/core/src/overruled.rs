@@ -1,0 +1,158 @@
+//! The end of a log whose run could not write it.
+//!
+//! A run that is terminated, or whose time on the server is up, is given no turn to say so. Whoever finds it closed over
+//! an open log writes these events in its place, so that readers learn of the end and awaits do not stay open.
+
+use crate::{
+    awaits::{AwaitView, pending_in},
+    envelope::TokenUsage,
+    event::{AwaitClosure, Event, EventBody, NewEvent},
+    failure::RunFailureKind,
+    time::Millis,
+};
+
+/// How a run was closed over its head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Overruled {
+    Terminated,
+    TimedOut,
+    /// Its workflow failed without having been able to write why, mostly because the store refused it.
+    Failed {
+        code: String,
+        message: String,
+    },
+}
+
+impl Overruled {
+    /// The failure's code and what is said about it.
+    fn reason(&self) -> (&str, &str) {
+        let code = RunFailureKind::Overruled.code();
+        match self {
+            Self::Terminated => {
+                (code, "The run was terminated on the Temporal server. Start it again if it is still wanted.")
+            }
+            Self::TimedOut => {
+                (code, "The run's time on the Temporal server was up. Start it again if it is still wanted.")
+            }
+            Self::Failed { code: own, message } => {
+                let bare = message.strip_prefix(own.as_str()).and_then(|message| message.strip_prefix(": "));
+                (if own.is_empty() { code } else { own }, bare.unwrap_or(message))
+            }
+        }
+    }
+}
+
+/// What the log has to say after all that it says already. The same log always gets the same end.
+pub fn last_events(log: &[Event], how: &Overruled) -> Vec<NewEvent> {
+    let closed = pending_in(log).into_iter().map(|AwaitView { id, .. }| {
+        let key = format!("overruled/{id}");
+        NewEvent::new(key, EventBody::AwaitClosed { await_id: id, outcome: AwaitClosure::Abandoned, actor: None })
+    });
+    closed.chain([NewEvent::new("overruled", ending(log, how))]).collect()
+}
+
+/// Of what the run did, the log knows all but the time it was at work.
+fn ending(log: &[Event], how: &Overruled) -> EventBody {
+    let (mut turns, mut tool_calls, mut usage, mut last_model) = (0, 0, TokenUsage::default(), None);
+    for event in log {
+        match event.body() {
+            Ok(EventBody::AssistantMessage { model, .. }) => {
+                turns += 1;
+                last_model = Some(model);
+            }
+            Ok(EventBody::ToolCall { .. } | EventBody::LocalToolCall { .. }) => tool_calls += 1,
+            Ok(EventBody::Usage { usage: of_turn, .. }) => usage.add(&of_turn),
+            _ => {}
+        }
+    }
+    let (code, message) = how.reason();
+    EventBody::Error {
+        code: code.to_owned(),
+        error: message.to_owned(),
+        error_class: None,
+        failure: Some(code.to_owned()),
+        retryable: false,
+        api_status: None,
+        finish_reason: None,
+        partial_text: None,
+        turns,
+        tool_calls,
+        active_ms: Millis::ZERO,
+        usage,
+        model: last_model,
+        structured_output: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{ids::AwaitId, time::Timestamp};
+
+    fn log(events: &[(&str, Value)]) -> Vec<Event> {
+        let numbered = (1..).zip(events);
+        let event = |(seq, (kind, data)): (u64, &(&str, Value))| Event {
+            seq,
+            at: Timestamp(0),
+            key: seq.to_string(),
+            kind: (*kind).to_owned(),
+            data: data.clone(),
+        };
+        numbered.map(event).collect()
+    }
+
+    fn opened(id: &str) -> (&'static str, Value) {
+        let item = json!({"id": id, "kind": "clarification", "prompt": "?", "openedAt": 0, "onExpiry": "replan"});
+        ("await_opened", json!({ "item": item }))
+    }
+
+    #[test]
+    fn a_log_gets_the_end_its_run_could_not_write() {
+        let log = log(&[
+            ("assistant_message", json!({"text": "", "turn": 1, "finishReason": null, "model": "script:a"})),
+            ("usage", json!({"turn": 1, "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5}})),
+            ("tool_call", json!({"toolUseId": "c1", "name": "echo", "input": {}, "digest": "0".repeat(64), "turn": 1})),
+            opened("await-1"),
+            ("await_closed", json!({"awaitId": "await-1", "outcome": "answered"})),
+            opened("await-2"),
+            ("hologram", json!({})),
+        ]);
+        let [closed, end] = last_events(&log, &Overruled::Terminated).try_into().unwrap();
+        let abandoned =
+            EventBody::AwaitClosed { await_id: AwaitId::new("await-2"), outcome: AwaitClosure::Abandoned, actor: None };
+        assert_eq!(closed, NewEvent::new("overruled/await-2", abandoned));
+        assert_eq!(end.key, "overruled");
+        let (kind, data) = end.body.split().unwrap();
+        let expected = json!({
+            "code": "RUN0012",
+            "error": "The run was terminated on the Temporal server. Start it again if it is still wanted.",
+            "failure": "RUN0012",
+            "retryable": false,
+            "turns": 1,
+            "toolCalls": 1,
+            "activeMs": 0,
+            "usage": data["usage"],
+            "model": "script:a",
+        });
+        assert_eq!((kind, &data), ("error", &expected));
+        assert_eq!(data["usage"]["totalTokens"], 5);
+    }
+
+    #[test]
+    fn a_failure_that_could_not_be_written_is_told_in_its_own_words() {
+        let failed = |code: &str, message: &str| Overruled::Failed { code: code.into(), message: message.into() };
+        let cases = [
+            (failed("RUN0007", "RUN0007: STO0004: no"), ("RUN0007", "STO0004: no")),
+            (failed("", "panicked"), ("RUN0012", "panicked")),
+        ];
+        for (how, (expected_code, expected_error)) in cases {
+            // Even of a run that never got to its log.
+            let [end] = last_events(&[], &how).try_into().unwrap();
+            let EventBody::Error { code, error, failure, .. } = end.body else { panic!("{end:?}") };
+            assert_eq!((code.as_str(), error.as_str()), (expected_code, expected_error));
+            assert_eq!(failure, Some(code));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Runs that were closed over their heads: terminated, out of time. Their logs are ended for them.
+//!
+//! One question to the server finds them all, however many runs are followed, so an idle system stays idle. Any number
+//! of processes may look at the same time: a log takes its end once.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures_util::TryStreamExt as _;
+use temporalio_client::{WorkflowExecutionStatus, errors::ClientError};
+use windlass_core::{
+    envelope::TranscriptHead,
+    ids::RunId,
+    overruled::{Overruled, last_events},
+    run::{Phase, RunStatus},
+    time::{Millis, Timestamp},
+};
+use windlass_store::{Clock, RecordBatch, StoreError};
+use windlass_workflows::contract::RUN_WORKFLOW;
+
+use super::{OpsError, RunEnd, RunOps};
+
+/// How far the first look goes back: to what happened while nobody looked.
+const FIRST_LOOK: Millis = Millis::from_secs(24 * 60 * 60);
+/// How long it may take until lists show that a run was closed.
+const LISTS_LAG: Millis = Millis::from_secs(120);
+
+impl RunOps {
+    /// Looks for such runs again and again, until it is dropped.
+    pub async fn end_overruled_runs(&self, every: Duration, clock: Clock) {
+        let mut since = before(clock(), FIRST_LOOK);
+        loop {
+            let now = clock();
+            match self.end_overruled_since(since).await {
+                Ok(ended) => {
+                    ended
+                        .iter()
+                        .for_each(|run| tracing::warn!(%run, "the run was closed over its head; its log was ended"));
+                    since = before(now, LISTS_LAG);
+                }
+                // The next look goes back as far as this one.
+                Err(error) => tracing::debug!(%error, "runs that were closed over their heads cannot be looked for"),
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// Ends the logs of runs that were closed over their heads since then. Returns the runs.
+    pub async fn end_overruled_since(&self, since: Timestamp) -> Result<Vec<RunId>, OpsError> {
+        let query = format!(
+            "WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed') \
+             AND CloseTime >= '{}'",
+            moment(since)
+        );
+        let closed = self.client().list_workflows(query, Default::default());
+        let closed: BTreeSet<RunId> =
+            closed.map_ok(|it| RunId::new(it.id())).try_collect().await.map_err(|error| refused(&error))?;
+        let mut ended = Vec::new();
+        for run in closed {
+            if self.end_if_overruled(&run).await? {
+                ended.push(run);
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn end_if_overruled(&self, run: &RunId) -> Result<bool, OpsError> {
+        // Of another deployment, of a time before retention, or ended as it should be.
+        if self.store().run(run).await?.is_none_or(|row| row.closed_at.is_some()) {
+            return Ok(false);
+        }
+        let Some(how) = self.overruled(run).await? else { return Ok(false) };
+        let batch = RecordBatch {
+            run: run.clone(),
+            head: TranscriptHead::default(),
+            messages: Vec::new(),
+            events: last_events(&self.events(run, 0).await?, &how),
+            status: RunStatus::Failed,
+            phase: Phase::Done,
+            closes_session_turn: false,
+        };
+        match self.store().record(batch).await {
+            Ok(_) => Ok(true),
+            // Somebody else was faster, or a last write of the run arrived after all.
+            Err(StoreError::RunClosed { .. } | StoreError::EventConflict { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A list may show a run that goes on: one that was reset, or continued.
+    async fn overruled(&self, run: &RunId) -> Result<Option<Overruled>, OpsError> {
+        let described = self.handle(run).describe(Default::default()).await;
+        let described = described.map_err(|error| OpsError::interaction(run, &error))?;
+        Ok(match described.status() {
+            WorkflowExecutionStatus::Terminated => Some(Overruled::Terminated),
+            WorkflowExecutionStatus::TimedOut => Some(Overruled::TimedOut),
+            WorkflowExecutionStatus::Failed => match self.result(run).await {
+                Err(RunEnd::Failed { code, message }) => Some(Overruled::Failed { code, message }),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+fn before(now: Timestamp, span: Millis) -> Timestamp {
+    Timestamp(now.0.saturating_sub(span.0))
+}
+
+fn moment(at: Timestamp) -> jiff::Timestamp {
+    i64::try_from(at.0).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok()).unwrap_or(jiff::Timestamp::MAX)
+}
+
+fn refused(error: &ClientError) -> OpsError {
+    OpsError::Refused { reason: error.to_string() }
+}
