@@ -52,6 +52,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How often a silent stream shows that it is alive.
     pub keep_alive: Duration,
+    /// How long a worker may take to judge an answer.
+    pub judged_within: Duration,
     /// How often it is looked for runs that were closed on the server without a last event.
     pub overruled_every: Duration,
     /// How long requests may go on after a stop was asked for.
@@ -67,6 +69,7 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
+            judged_within: Duration::from_secs(10),
             overruled_every: Duration::from_secs(5),
             grace: Duration::from_secs(5),
         }

@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::rig::{Rig, ask, ask_with_tool};
-use crate::support::world::scripts;
+use crate::support::world::{scripts, within};
 
 fn waiting() -> Value {
     scripts([
@@ -35,6 +37,27 @@ async fn a_question_is_answered() {
         rig.post(&answers, json!({"awaitId": opened["item"]["id"], "answer": "Oslo"})).await.refusal(),
         (409, "run_terminal")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_no_worker_judges_is_refused_in_time_and_may_be_sent_again() {
+    let rig = Rig::with(waiting(), |options| options.limits.judged_within = Duration::from_millis(300)).await;
+    let run = rig.run(ask("ask", "x")).await;
+    let mut stream = rig.stream(&run, None).await;
+    let opened = stream.until("await_opened").await;
+    rig.world.stop_worker().await;
+    let answers = format!("/agent-runs/{run}/answers");
+    let answer = json!({"awaitId": opened["item"]["id"], "answer": "Bergen"});
+    let refused = rig.post(&answers, answer.clone()).await;
+    assert_eq!((refused.refusal(), refused.header("retry-after")), ((503, "unavailable"), Some("1")), "{refused:?}");
+
+    rig.world.start_worker();
+    // Whether the first one was judged after all, once there was somebody to do so, is chance.
+    within("a judgement", async {
+        while rig.post(&answers, answer.clone()).await.refusal() == (503, "unavailable") {}
+    })
+    .await;
+    assert_eq!(stream.until("result").await["text"], "Bergen");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The verbs of an operator: cancel, pause, resume, steer, and answering what a run waits for.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Extension, Json,
@@ -30,9 +30,6 @@ use crate::{
     error::{ApiError, Result},
     openapi::bodies::{AnswerRequest, CancelBody, ConfirmationRequest, PauseBody, ResumeBody, SteerBody},
 };
-
-/// How long a worker may take to judge an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Cancelled {
@@ -223,7 +220,8 @@ async fn reply(
         return Err(too_late(row.status));
     }
     let answer = Answer::new(await_id.as_str().into(), actor, body);
-    let judged = tokio::time::timeout(PATIENCE, async { app.ops_for(caller).answer(&row.id, &answer).await }).await;
+    let ops = app.ops_for(caller);
+    let judged = tokio::time::timeout(app.limits.judged_within, ops.answer(&row.id, &answer)).await;
     let Ok(reply) = judged else {
         let message = "no worker judged the answer in time; start one and send the answer again, a repeat is harmless";
         return Err(ApiError::unavailable(message));
