@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use windlass_api::{Handle, Limits, Options, Rates};
 use windlass_core::time::Millis;
 use windlass_ops::RunOps;
+use windlass_store::system_clock;
 
 use crate::{
     cli::{Failure, Global, Service, WorkerArgs, values},
@@ -60,6 +61,7 @@ impl FrontArgs {
             builtins: ports.tools.names().filter_map(|name| ports.tools.get(name)).map(|tool| tool.spec()).collect(),
             rates,
             limits: Limits { local_tool_timeout: Millis(timeout), connections: room_for(limits.connections), ..limits },
+            clock: system_clock(),
         };
         Ok(windlass_api::Service::new(listener, options)?)
     }

@@ -14,6 +14,7 @@ use windlass_core::{
     time::Millis,
 };
 use windlass_ops::RunOps;
+use windlass_store::Clock;
 
 use crate::{
     app::App,
@@ -35,6 +36,7 @@ pub struct Options {
     /// Without rates nothing is limited.
     pub rates: Option<Rates>,
     pub limits: Limits,
+    pub clock: Clock,
 }
 
 /// How much one caller, one connection and all of them together may take up.
@@ -80,6 +82,7 @@ impl Default for Limits {
 pub struct Service {
     listener: TcpListener,
     app: Arc<App>,
+    clock: Clock,
 }
 
 /// The way to it.
@@ -91,7 +94,7 @@ pub struct Handle {
 impl Service {
     pub fn new(listener: TcpListener, options: Options) -> io::Result<(Self, Handle)> {
         let address = listener.local_addr()?;
-        let Options { ops, models, agents, builtins, rates, limits } = options;
+        let Options { ops, models, agents, builtins, rates, limits, clock } = options;
         let app = App {
             ops,
             models,
@@ -105,13 +108,13 @@ impl Service {
             limiter: Mutex::new(Limiter::default()),
             began: Instant::now(),
         };
-        Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
+        Ok((Self { listener, app: Arc::new(app), clock }, Handle { address }))
     }
 
     /// Serves until the token fires. Then live streams are dropped between two frames, so that their readers reconnect
     /// to whoever serves next, and requests end within the grace.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, app } = self;
+        let Self { listener, app, clock } = self;
         let drained = {
             let app = Arc::clone(&app);
             async move {
@@ -120,7 +123,7 @@ impl Service {
             }
         };
         let router = routes::router(Arc::clone(&app));
-        let look = app.ops.end_overruled_runs(app.limits.overruled_every, windlass_store::system_clock());
+        let look = app.ops.end_overruled_runs(app.limits.overruled_every, clock);
         let overruled = app.draining.run_until_cancelled(Box::pin(look));
         let ((), (), _) = tokio::join!(connections::serve(listener, router, &app), drained, overruled);
     }

@@ -31,12 +31,7 @@ impl RunOps {
         loop {
             let now = clock();
             match self.end_overruled_since(since).await {
-                Ok(ended) => {
-                    ended
-                        .iter()
-                        .for_each(|run| tracing::warn!(%run, "the run was closed over its head; its log was ended"));
-                    since = before(now, LISTS_LAG);
-                }
+                Ok(()) => since = before(now, LISTS_LAG),
                 // The next look goes back as far as this one.
                 Err(error) => tracing::debug!(%error, "runs that were closed over their heads cannot be looked for"),
             }
@@ -44,8 +39,8 @@ impl RunOps {
         }
     }
 
-    /// Ends the logs of runs that were closed over their heads since then. Returns the runs.
-    pub async fn end_overruled_since(&self, since: Timestamp) -> Result<Vec<RunId>, OpsError> {
+    /// Ends the logs of runs that were closed over their heads since then.
+    async fn end_overruled_since(&self, since: Timestamp) -> Result<(), OpsError> {
         let query = format!(
             "WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed') \
              AND CloseTime >= '{}'",
@@ -54,13 +49,16 @@ impl RunOps {
         let closed = self.client().list_workflows(query, Default::default());
         let closed: BTreeSet<RunId> =
             closed.map_ok(|it| RunId::new(it.id())).try_collect().await.map_err(|error| refused(&error))?;
-        let mut ended = Vec::new();
+        let mut outcome = Ok(());
         for run in closed {
-            if self.end_if_overruled(&run).await? {
-                ended.push(run);
+            match self.end_if_overruled(&run).await {
+                Ok(true) => tracing::warn!(%run, "the run was closed over its head; its log was ended"),
+                Ok(false) => {}
+                // One run that cannot be ended must not keep the others from it.
+                Err(error) => outcome = Err(error),
             }
         }
-        Ok(ended)
+        outcome
     }
 
     async fn end_if_overruled(&self, run: &RunId) -> Result<bool, OpsError> {

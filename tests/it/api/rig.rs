@@ -15,7 +15,7 @@ use windlass_core::{
     ids::{AgentId, WorkspaceId},
     time::Millis,
 };
-use windlass_store::Store;
+use windlass_store::{Store, system_clock};
 
 use super::http::{Answer, Exchange};
 use crate::support::world::{World, within};
@@ -54,6 +54,7 @@ impl Rig {
             builtins: Vec::new(),
             rates: None,
             limits,
+            clock: system_clock(),
         };
         change(&mut options);
         let key = ApiKey::random();

@@ -38,6 +38,7 @@ pub(super) async fn serve(ops: &RunOps, work: Work, stop: CancellationToken) -> 
         builtins: Vec::new(),
         rates: None,
         limits: Limits::default(),
+        clock: windlass_store::system_clock(),
     };
     let (service, handle) = Service::new(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, options)?;
     tokio::spawn(service.run(stop));

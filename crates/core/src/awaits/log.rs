@@ -18,9 +18,10 @@ pub fn pending_in(log: &[Event]) -> Vec<AwaitView> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::time::Timestamp;
-    use serde_json::{Value, json};
 
     #[test]
     fn a_log_knows_what_is_pending() {

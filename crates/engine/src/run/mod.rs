@@ -109,7 +109,7 @@ pub(crate) struct Memory {
 }
 
 /// A workflow task that was started for a worker which then could not be given it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Undelivered {
     /// As what it is queued again.
     pub(crate) scheduled_id: i64,

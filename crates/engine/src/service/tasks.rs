@@ -39,8 +39,6 @@ const SHORTEST_POLL: Duration = Duration::from_secs(2);
 struct Taken {
     response: PollWorkflowTaskQueueResponse,
     number: i64,
-    /// Tells this start of the task from others.
-    request_id: String,
     /// All of history has to be read, up to this event.
     read_until: Option<i64>,
     unwritten: Vec<HistoryEvent>,
@@ -136,8 +134,9 @@ impl Core {
             }
             let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
             run.lend_task(self.lent_to(local));
+            let start = Undelivered { scheduled_id, request_id: task.task.request_id.clone() };
             let messages = run.update_messages(task.task.started_id, true);
-            Ok(Some(taken(run, task, messages, sticky && run.memory.sticky.is_some())))
+            Ok(Some((taken(run, task, messages, sticky && run.memory.sticky.is_some()), start)))
         });
         let done = match taken {
             Ok(done) => done,
@@ -147,14 +146,13 @@ impl Core {
         // A worker that has the run in its cache gets what it needs from memory. For another one, history is read, and
         // it must have been written first.
         match &done.value {
-            Some(taken) if taken.read_until.is_some() => {}
-            _ => return Ok(done.value().map(|taken| taken.response)),
+            Some((taken, _)) if taken.read_until.is_some() => {}
+            _ => return Ok(done.value().map(|(taken, _)| taken.response)),
         }
-        let Some(taken) = done.kept().await? else { return Ok(None) };
-        let request_id = taken.request_id.clone();
+        let Some((taken, start)) = done.kept().await? else { return Ok(None) };
         let told = self.with_history(taken).map(Some);
         if told.is_err() {
-            self.hold_for_another(&target, Undelivered { scheduled_id, request_id });
+            self.hold_for_another(&target, start);
         }
         told
     }
@@ -172,7 +170,7 @@ impl Core {
 
     /// Reads the first page of history into a task.
     fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
-        let Taken { mut response, number, request_id: _, read_until, unwritten } = taken;
+        let Taken { mut response, number, read_until, unwritten } = taken;
         let Some(until) = read_until else { return Ok(response) };
         let mut events = self.read(|sql| persist::events_after(sql, number, 0, PAGE_EVENTS))?;
         events.retain(|event| event.event_id <= until);
@@ -215,7 +213,7 @@ impl Core {
                 ..about(run)
             };
             let read_until = (!sticky).then_some(run.state.next_event_id - 1);
-            Ok(Taken { response, number: run.number, request_id: String::new(), read_until, unwritten: Vec::new() })
+            Ok(Taken { response, number: run.number, read_until, unwritten: Vec::new() })
         });
         match taken {
             Ok(done) => self.with_history(done.value()).map(Some),
@@ -355,7 +353,6 @@ pub(super) fn task_response(
 
 fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) -> Taken {
     let number = run.number;
-    let request_id = started.task.request_id.clone();
     if cached {
         // What this very operation has written is not in the tail yet.
         let mut events = run.memory.tail.clone();
@@ -363,9 +360,9 @@ fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) 
         events.retain(|event| event.event_id > run.state.previous_started_id);
         events.extend(started.unwritten.iter().cloned());
         let response = task_response(run, &started, events, messages);
-        return Taken { response, number, request_id, read_until: None, unwritten: Vec::new() };
+        return Taken { response, number, read_until: None, unwritten: Vec::new() };
     }
     let until = run.state.next_event_id - 1;
     let response = task_response(run, &started, Vec::new(), messages);
-    Taken { response, number, request_id, read_until: Some(until), unwritten: started.unwritten }
+    Taken { response, number, read_until: Some(until), unwritten: started.unwritten }
 }
