@@ -4,6 +4,7 @@ mod bench;
 mod cargo;
 mod deny;
 mod fuzz;
+mod hostile;
 mod load;
 mod postgres;
 mod proofs;
@@ -41,6 +42,7 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         ("bench", rest) => bench::run(rest),
         ("fuzz", rest) => fuzz::run(rest),
+        ("hostile", rest) => hostile::run(rest),
         ("load", rest) => load::run(rest),
         ("schemathesis", rest) => schemathesis::run(rest),
         ("test", []) => test::run(),
@@ -61,6 +63,7 @@ fn help() -> String {
         ("test".to_owned(), "everything a change must pass"),
         (bench::USAGE.to_owned(), "the embedded engine and the dev server, measured side by side"),
         (fuzz::USAGE.to_owned(), "the API's parser under libFuzzer, from recorded requests on"),
+        (hostile::USAGE.to_owned(), "attacks on the built program: kills, damage, misuse of keys, malformed requests"),
         (load::USAGE.to_owned(), "thousands of streams on one server while their runs talk"),
         (schemathesis::USAGE.to_owned(), "requests nobody would send, made from the OpenAPI document"),
         ("record".to_owned(), "play the demo at a terminal and draw it for the README"),

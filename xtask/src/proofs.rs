@@ -123,9 +123,10 @@ pub(crate) const ALL: &[Proof] = &[
     },
     Proof {
         command: "kill",
-        description: "the engine killed under load loses nothing it acknowledged",
+        description: "the engine, and the server behind its API, killed under load lose nothing they acknowledged",
         tests: Tests::Integration,
-        filter: "engine::kill",
+        // Of `engine::kill` and `hostile::kill`.
+        filter: "kill::",
         variable: "WINDLASS_KILLS",
         size: Size::Option("--times", 200),
         first: Some(First { option: "--seed", variable: "WINDLASS_KILL_SEED", alone: 200 }),

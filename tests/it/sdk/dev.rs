@@ -1,6 +1,7 @@
 //! `windlass dev` as the SDKs meet it: a process of its own, with a key and scripted models.
 
 use std::{
+    ffi::OsString,
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
@@ -18,18 +19,29 @@ pub(crate) const WORKSPACE: &str = "sdk-tests";
 pub(crate) struct Dev {
     pub(crate) url: String,
     dir: TempDir,
-    listen: String,
-    local_tool_timeout: &'static str,
+    pub(crate) listen: String,
+    args: Vec<OsString>,
     process: Option<Process>,
 }
 
 impl Dev {
     pub(crate) fn start(local_tool_timeout: &'static str) -> Self {
+        let args = ["--port", "0", "--local-tool-timeout", local_tool_timeout].map(OsString::from);
+        let files = ["--scripts".into(), here("scripts.json").into(), "--agents".into(), here("agents").into()];
+        Self::start_with(args.into_iter().chain(files).collect())
+    }
+
+    /// With these options beside the key and the workspace.
+    pub(crate) fn start_with(args: Vec<OsString>) -> Self {
         let dir = TempDir::new().unwrap();
         let listen = format!("127.0.0.1:{}", lasting_port());
-        let mut dev = Self { url: format!("http://{listen}"), dir, listen, local_tool_timeout, process: None };
+        let mut dev = Self { url: format!("http://{listen}"), dir, listen, args, process: None };
         dev.start_again();
         dev
+    }
+
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.dir.path()
     }
 
     pub(crate) fn kill(&mut self) {
@@ -43,10 +55,13 @@ impl Dev {
 
     /// On the same data, at the same address.
     pub(crate) fn start_again(&mut self) {
-        let mut command = Command::new(binary());
-        command.args(["dev", "--json", "--port", "0", "--listen", &self.listen]).arg("--data-dir").arg(self.dir.path());
-        command.args(["--api-key", KEY, "--workspace", WORKSPACE, "--local-tool-timeout", self.local_tool_timeout]);
-        command.arg("--scripts").arg(here("scripts.json")).arg("--agents").arg(here("agents"));
+        self.start_as(Command::new(binary()));
+    }
+
+    /// On the same data, at the same address, by a command that ends with the program's name.
+    pub(crate) fn start_as(&mut self, mut command: Command) {
+        command.args(["dev", "--json", "--listen", &self.listen]).arg("--data-dir").arg(self.dir.path());
+        command.args(["--api-key", KEY, "--workspace", WORKSPACE]).args(&self.args);
         let process = Process::spawn(command);
         let banner: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
         assert_eq!(banner["api"], self.url.as_str());
