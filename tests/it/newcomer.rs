@@ -38,6 +38,14 @@ impl Place {
     fn output(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
+
+    /// The data of a run's events of a type.
+    fn told_of(&self, run: &str, kind: &str) -> Vec<Value> {
+        let log = self.output(&["runs", "events", run, "--json"]);
+        let events =
+            text(&log.stdout).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>();
+        events.into_iter().filter(|event| event["type"] == kind).map(|event| event["data"].clone()).collect()
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -56,7 +64,7 @@ fn plain(line: &str) -> String {
         _ if word.ends_with("ms") || word.ends_with('s') && word.starts_with(|c: char| c.is_ascii_digit()) => {
             "SPAN".to_owned()
         }
-        _ if word.starts_with("(key-") => "(KEY)".to_owned(),
+        _ if word.starts_with("(key-") => if word.ends_with(':') { "(KEY):" } else { "(KEY)" }.to_owned(),
         // The time is in the conversation, and written longer or shorter.
         _ if word.len() == 3 && word.parse::<u32>().is_ok() => "TOKENS".to_owned(),
         word => word.to_owned(),
@@ -77,8 +85,10 @@ One thing only you can tell me.
   The answer decides how the note is worded.
 answer to await-1>
 ! server gone, waiting for it…
+answer to await-1>
+! server is back
 answer to await-1> the team
-✓ await-1 answered by ann (KEY)
+✓ await-1 answered by ann (KEY): the team
 So it is for: the team. I will keep that as a note, if you approve it.
 ? await-2 wants approval: Keep this note?
   Keep under launch: The launch is on Friday.
@@ -89,7 +99,7 @@ So it is for: the team. I will keep that as a note, if you approve it.
             }
   digest    DIGEST
   expires   TIME then it counts as denied
-approve await-2 as ann? [y/N] y
+approve await-2 as ann? [y/n/later] y
 ✓ await-2 approved by ann (KEY)
 → notes.add {"key":"launch","text":"The launch is on Friday."}
 ✓ notes.add SPAN {"key":"launch","text":"The launch is on TIME
@@ -119,8 +129,9 @@ fn a_newcomer_kills_the_server_in_the_middle_of_a_run() {
     terminal.wait_for("server gone, waiting for it…");
     let (_dev, again) = place.dev();
     assert_eq!(again[1], key, "the key stays the same");
+    terminal.wait_for("server is back");
     terminal.enter("the team");
-    terminal.wait_for("approve await-2 as ann? [y/N]");
+    terminal.wait_for("approve await-2 as ann? [y/n/later]");
     terminal.enter("y");
     let (ended, shown) = terminal.end();
     assert!(ended.success(), "{}", shown.join("\n"));
@@ -128,6 +139,127 @@ fn a_newcomer_kills_the_server_in_the_middle_of_a_run() {
     // Two calls at once begin and end in any order.
     shown[2..6].sort();
     assert_eq!(shown.join("\n"), SHOWN.trim());
+}
+
+#[test]
+fn an_answer_that_was_typed_while_the_server_was_away_is_sent_once_when_it_is_back() {
+    let place = Place::new();
+    let (dev, _) = place.dev();
+    let mut terminal = Terminal::run(place.command(&["run", "demo", "--run-id", "run-1"]));
+    terminal.wait_for("answer to await-1>");
+    drop(dev);
+    terminal.wait_for("server gone, waiting for it…");
+    terminal.enter("the team");
+    terminal.wait_for("the answer to await-1 is kept and sent when the server is back");
+    let (_dev, _) = place.dev();
+    terminal.wait_for("server is back");
+    terminal.wait_for("approve await-2 as ann?");
+    terminal.enter("y");
+    let (ended, shown) = terminal.end();
+    let shown: Vec<String> = shown.iter().map(|line| plain(line)).collect();
+    assert!(ended.success(), "{}", shown.join("\n"));
+    assert_eq!(shown.iter().filter(|line| line.starts_with("answer to await-1>")).count(), 2, "{}", shown.join("\n"));
+    assert_eq!(place.told_of("run-1", "await_closed").len(), 2);
+    assert_eq!(place.told_of("run-1", "answer_rejected"), Vec::<Value>::new());
+}
+
+#[test]
+fn enter_denies_nothing_and_a_denial_says_why() {
+    let place = Place::new();
+    let (_dev, _) = place.dev();
+    let mut terminal = Terminal::run(place.command(&["run", "demo", "--run-id", "run-1"]));
+    terminal.wait_for("answer to await-1>");
+    terminal.enter("");
+    terminal.wait_for("! type an answer, or /later to leave the question open");
+    terminal.enter("the team");
+    terminal.wait_for("approve await-2 as ann? [y/n/later]");
+    terminal.enter("");
+    terminal.wait_for("! type y to approve, n to deny, or later to leave it open");
+    terminal.enter("n");
+    terminal.wait_for("why is await-2 denied? (Enter: no reason)");
+    terminal.enter("not on a Friday");
+    let (ended, shown) = terminal.end();
+    let shown: Vec<String> = shown.iter().map(|line| plain(line)).collect();
+    assert!(ended.success(), "{}", shown.join("\n"));
+    assert!(shown.contains(&"✗ await-2 denied by ann (KEY): not on a Friday".to_owned()), "{}", shown.join("\n"));
+    let answer = place.told_of("run-1", "result")[0]["text"].as_str().unwrap().to_owned();
+    assert!(answer.starts_with("The note is not kept, and nothing else was done. I was told: ERROR: "), "{answer}");
+    assert!(answer.contains(" denied it: not on a Friday"), "the model reads the reason: {answer}");
+}
+
+#[test]
+fn a_question_that_is_left_for_later_stays_open_and_can_be_answered_elsewhere() {
+    let place = Place::new();
+    let (_dev, _) = place.dev();
+    let mut terminal = Terminal::run(place.command(&["run", "demo", "--run-id", "run-1"]));
+    terminal.wait_for("answer to await-1>");
+    terminal.enter("/later");
+    terminal.wait_for("! await-1 stays open; answer it with:");
+    terminal.wait_for(" runs answer run-1 await-1 'YOUR ANSWER'");
+    let answered = place.output(&["runs", "answer", "run-1", "await-1", "everybody"]);
+    assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
+    terminal.wait_for("approve await-2 as ann? [y/n/later]");
+    terminal.enter("later");
+    terminal.wait_for(" runs deny run-1 await-2");
+    let denied = place.output(&["runs", "deny", "run-1", "await-2", "--reason", "wrong day"]);
+    assert_eq!(text(&denied.stdout), "await-2 accepted\n", "{}", text(&denied.stderr));
+    let (ended, shown) = terminal.end();
+    assert!(ended.success(), "{}", shown.join("\n"));
+    assert_eq!(place.told_of("run-1", "await_closed")[1]["answer"], "wrong day");
+}
+
+#[test]
+fn a_run_plays_the_scripts_that_were_given_also_in_the_next_command() {
+    let place = Place::new();
+    let (agent, scripts) = (place.dir.path().join("guide.toml"), place.dir.path().join("given.json"));
+    std::fs::write(&agent, "id = \"guide\"\nmodel = \"script:guide\"\n").unwrap();
+    let question = r#"{"await": {"kind": "clarification", "question": "Which city?"}}"#;
+    std::fs::write(
+        &scripts,
+        format!(r#"{{"guide": {{"turns": [{question}, {{"text": "Go to {{{{last_user}}}}."}}]}}}}"#),
+    )
+    .unwrap();
+    let (agent, scripts) = (agent.to_str().unwrap(), scripts.to_str().unwrap());
+
+    let asked = place.output(&["run", agent, "hi", "--scripts", scripts, "--run-id", "run-1", "--until-waiting"]);
+    assert_eq!(asked.status.code(), Some(4), "{}", text(&asked.stderr));
+    let answered = place.output(&["runs", "answer", "run-1", "await-1", "Oslo"]);
+    assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
+    let ended = place.output(&["runs", "attach", "run-1"]);
+    assert_eq!(text(&ended.stdout), "Go to Oslo.\n", "{}", text(&ended.stderr));
+
+    let broken = place.dir.path().join("broken.json");
+    std::fs::write(&broken, r#"{"x": {"turn": []}}"#).unwrap();
+    let refused = place.output(&["run", agent, "hi", "--scripts", broken.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("broken.json: script `x`: unknown field `turn`"));
+}
+
+#[test]
+fn a_server_with_scripts_of_its_own_has_the_demo_too() {
+    let place = Place::new();
+    let scripts = place.dir.path().join("given.json");
+    std::fs::write(
+        &scripts,
+        r#"{"mine": {"turns": [{"text": "mine"}]}, "echo": {"turns": [{"text": "not the demo's"}]}}"#,
+    )
+    .unwrap();
+    let scripts = scripts.to_str().unwrap();
+    let dev = place.command(&["dev", "--json", "--port", "0", "--listen", &place.listen, "--scripts", scripts]);
+    let dev = Process::spawn(dev);
+    dev.line(|line| line.contains("\"api\""));
+    let said = |model: &str| {
+        let output = place.output(&["run", "echo", "hello", "--model", model]);
+        (text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(said("script:mine").0, "mine\n", "{}", said("script:mine").1);
+    assert_eq!(said("script:echo").0, "not the demo's\n");
+    let demo = place.output(&["run", "demo", "--until-waiting"]);
+    assert_eq!(demo.status.code(), Some(4), "{}", text(&demo.stderr));
+
+    let refused = place.output(&["run", "demo", "--scripts", scripts]);
+    let usage = "--scripts is for a run that this command executes itself: ";
+    assert_eq!((refused.status.code(), text(&refused.stderr).starts_with(usage)), (Some(2), true));
 }
 
 #[test]

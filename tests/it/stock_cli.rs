@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use windlass_core::{event::EventBody, message::Message};
 
 use crate::support::{
-    World, agent, block_on, calls, says, script, server,
+    World, agent, block_on, calls, says, script,
+    server::{self, Backend},
     world::{scripts, within},
 };
 
@@ -90,5 +91,47 @@ fn update_and_cancel_work_too() {
         world.opened(&run, 2).await;
         temporal(&["workflow", "cancel", "--workflow-id", run.as_str()]);
         world.event(&run, |body| matches!(body, EventBody::Cancelled { .. })).await;
+    });
+}
+
+/// `docs/guides/temporal-tools.md`: a list and a signal for each, because the embedded engine has no batch operations.
+#[test]
+fn a_signal_goes_to_many_runs_one_by_one_where_there_are_no_batch_operations() {
+    block_on(async {
+        let turns = [json!({"await": {"kind": "clarification", "question": "Which city?"}}), says("{{last_user}}")];
+        let world = World::new(scripts([("many", script(&turns))])).await;
+        let runs = [world.start(agent("many", json!([])), "a").await, world.start(agent("many", json!([])), "b").await];
+        for run in &runs {
+            world.opened(run, 1).await;
+        }
+        let query = format!("WorkflowId = '{}' OR WorkflowId = '{}'", runs[0], runs[1]);
+        let pause = ["--name", "windlass.pause", "--input", r#"{"requestedBy": "ann"}"#];
+        if Backend::chosen() == Backend::Embedded {
+            let server = server::shared();
+            let batch =
+                [&["workflow", "signal", "--yes", "--reason", "maintenance", "--query", &query][..], &pause].concat();
+            let refused = Command::new(&server.cli).args(batch).args(["--address", &server.address]).output().unwrap();
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(!refused.status.success() && said.contains("StartBatchOperation"), "{said}");
+        }
+        // The visibility store lags behind by a moment.
+        let listed = within("the list", async {
+            loop {
+                let listed = temporal_json(&["workflow", "list", "--query", &query]);
+                let listed: Vec<Value> = serde_json::from_value(listed).unwrap_or_default();
+                if listed.len() == runs.len() {
+                    return listed;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        for run in &listed {
+            let id = run["execution"]["workflowId"].as_str().unwrap();
+            temporal(&[&["workflow", "signal", "-w", id][..], &pause].concat());
+        }
+        for run in &runs {
+            world.event(run, |body| matches!(body, EventBody::Paused { .. })).await;
+        }
     });
 }

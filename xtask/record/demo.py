@@ -22,7 +22,7 @@ import time
 import pyte
 
 COLUMNS = 104
-SERVER_ROWS, RUN_ROWS = 9, 39
+SERVER_ROWS, RUN_ROWS = 9, 41
 CELL_WIDTH, LINE_HEIGHT, MARGIN = 8.4, 18, 16
 BOLD = ' font-weight="bold"'
 LONGEST_PAUSE = 1.6  # of the playback, however long the recording waited
@@ -144,9 +144,10 @@ def play(windlass):
     recording.watch(1.5)
     recording.shell(server, "windlass dev", [windlass, "dev", "--log", "off"])
     recording.watch(30, lambda recording: "".join(server.screen.display).count("Try  ") == 2)
+    recording.watch(30, shows("server is back"))
     recording.watch(0.8)
     recording.type(run, "the team\n")
-    recording.watch(60, shows("[y/N]"))
+    recording.watch(60, shows("[y/n/later]"))
     recording.watch(1.5)
     recording.type(run, "y\n")
     recording.watch(60, lambda recording: run.master is None)

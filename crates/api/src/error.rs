@@ -12,7 +12,10 @@ use serde_json::{Map, Value, json};
 use windlass_ops::OpsError;
 use windlass_store::{ErrorKind, StoreError};
 
-use crate::spec::{Invalid, SpecError};
+use crate::{
+    query::invalid,
+    spec::{Invalid, SpecError},
+};
 
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
@@ -131,6 +134,10 @@ impl From<SpecError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match (&error, error.kind()) {
+            // The store's own words name its own field.
+            (StoreError::InvalidArgument { argument: argument @ "cursor", .. }, _) => {
+                invalid(argument, "did not come from a page; send the nextCursor of the page before, unchanged")
+            }
             (StoreError::InvalidArgument { argument, .. }, _) => {
                 Self::invalid(error.to_string()).with("field", (*argument).to_owned())
             }

@@ -42,7 +42,7 @@ const fn post(path: &'static str, scope: Scope, bucket: Bucket, body_limit: usiz
     Demand { method: "POST", path, scope, bucket, body_limit }
 }
 
-pub(crate) const DEMANDS: [Demand; 22] = [
+pub(crate) const DEMANDS: [Demand; 23] = [
     get("/models", Scope::ModelsRead),
     get("/identity", Scope::IdentityRead),
     post("/agent-runs", Scope::RunsWrite, Bucket::Starts, LARGE),
@@ -50,6 +50,7 @@ pub(crate) const DEMANDS: [Demand; 22] = [
     get("/agent-runs/{id}", Scope::RunsRead),
     Demand { bucket: Bucket::Streams, ..get("/agent-runs/{id}/stream", Scope::RunsRead) },
     get("/agent-runs/{id}/events", Scope::RunsRead),
+    get("/agent-runs/{id}/transcript", Scope::RunsRead),
     get("/agent-runs/{id}/awaits", Scope::RunsRead),
     post("/agent-runs/{id}/tool-results", Scope::RunsWrite, Bucket::Lifecycle, LARGE),
     post("/agent-runs/{id}/cancel", Scope::RunsWrite, Bucket::Lifecycle, SMALL),

@@ -9,6 +9,8 @@ mod app;
 pub mod auth;
 mod body;
 mod connections;
+#[cfg(test)]
+mod documented;
 mod error;
 pub mod frames;
 mod guard;

@@ -1,4 +1,4 @@
-//! Queries of requests. Keys may repeat; unknown ones are ignored.
+//! Queries of requests. Keys may repeat. The protocol's routes ignore unknown ones, our own refuse them.
 
 use windlass_core::envelope::Labels;
 
@@ -14,6 +14,14 @@ impl Query {
     pub(crate) fn of(uri: &http::Uri) -> Self {
         let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+    }
+
+    /// Refuses keys that a route does not know. Not for the protocol's routes: their clients may send more.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
+        match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) => Err(invalid(key, &format!("is not known here; known are {}", known.join(", ")))),
+        }
     }
 
     /// The last value of a key; an empty one counts as absent.
@@ -78,6 +86,14 @@ mod tests {
         for bad in ["metadata=novalue", "metadata=:x", "metadata=a%20b:x"] {
             assert_eq!(query(bad).metadata().unwrap_err().code, "invalid_request", "{bad}");
         }
+    }
+
+    #[test]
+    fn a_route_of_our_own_refuses_what_it_does_not_know() {
+        assert_eq!(query("after=1&limit=2&after=3").only(&["after", "limit"]), Ok(()));
+        let refused = query("after=1&limt=2").only(&["after", "limit"]).unwrap_err();
+        assert_eq!(refused.message, "limt: is not known here; known are after, limit");
+        assert_eq!(refused.extra["field"], "limt");
     }
 
     #[test]

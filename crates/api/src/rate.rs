@@ -48,7 +48,7 @@ impl Default for Rates {
 }
 
 impl Rates {
-    fn of(&self, bucket: Bucket) -> u32 {
+    pub(crate) fn of(&self, bucket: Bucket) -> u32 {
         match bucket {
             Bucket::Starts => self.starts,
             Bucket::Lifecycle => self.lifecycle,

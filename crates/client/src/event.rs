@@ -82,6 +82,8 @@ pub enum EventBody {
     AwaitClosed {
         await_id: AwaitId,
         actor: Option<String>,
+        /// What was answered, or the reason for a decision; long texts are cut.
+        answer: Option<String>,
     },
     /// Terminal: the run answered, or with another subtype than `success` it did not.
     Result {

@@ -56,5 +56,6 @@ pub use self::{
     tools::{Tool, Tools},
     views::{
         Agent, Identity, Kept, RowPage, Run, RunFilter, RunPage, Session, SessionHistory, SessionItem, SessionPage,
+        Transcript,
     },
 };

@@ -7,16 +7,28 @@ use windlass_core::{
     envelope::{AnswerBody, AnswerReply, AnswerStatus, RunStatusView},
     event::Event,
     ids::{AwaitId, RunId},
+    message::Message,
     row::RunRow,
 };
 
-use crate::{Client, Error, Kept, Refusal, RowPage, RunFilter, Update};
+use crate::{Client, Error, Kept, Refusal, RowPage, RunFilter, Transcript, Update};
 
 /// A run that was asked for with its row.
 #[derive(Deserialize)]
 struct WithRow {
     row: Option<RunRow>,
     live: Option<RunStatusView>,
+}
+
+/// How many messages are asked for at once.
+const TRANSCRIPT_PAGE: u32 = 50;
+
+#[derive(Deserialize)]
+struct TranscriptPage {
+    messages: Vec<Message>,
+    opening: u64,
+    earlier: u64,
+    more: bool,
 }
 
 impl Client {
@@ -72,6 +84,22 @@ impl Client {
         Ok(events)
     }
 
+    /// The run's conversation, as far as it reaches by now.
+    pub async fn transcript(&self, run: &RunId) -> Result<Transcript, Error> {
+        let mut whole = Transcript::default();
+        loop {
+            let (after, limit) = (whole.messages.len(), TRANSCRIPT_PAGE);
+            let query = [("after", after.to_string()), ("limit", limit.to_string())];
+            let page: TranscriptPage = self.http().get(&["agent-runs", run.as_str(), "transcript"], &query).await?;
+            let more = page.more && !page.messages.is_empty();
+            whole.messages.extend(page.messages);
+            (whole.opening, whole.earlier) = (page.opening, page.earlier);
+            if !more {
+                return Ok(whole);
+            }
+        }
+    }
+
     /// [`Client::cancel`] with a reason for the run's log.
     pub async fn cancel_because(&self, run: &RunId, reason: &str) -> Result<(), Error> {
         self.tell(run, "cancel", json!({"reason": reason})).await
@@ -87,8 +115,8 @@ impl Client {
         let (to, body) = match answer {
             AnswerBody::Clarification { answer } => ("answers", json!({"awaitId": id, "answer": answer})),
             AnswerBody::ToolResults { results } => ("answers", json!({"awaitId": id, "results": results})),
-            AnswerBody::Confirmation { approved, digest } => {
-                ("confirmations", json!({"awaitId": id, "approved": approved, "digest": digest}))
+            AnswerBody::Confirmation { approved, digest, reason } => {
+                ("confirmations", json!({"awaitId": id, "approved": approved, "digest": digest, "reason": reason}))
             }
         };
         match self.heard(run, to, body).await {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use windlass_core::{
     envelope::RunStatusView,
     ids::{AgentId, RunId, SessionId},
+    message::Message,
     row::RunRow,
 };
 
@@ -106,6 +107,17 @@ pub struct Kept {
     pub row: RunRow,
     /// `None` if the run has ended, and while no worker answers.
     pub live: Option<RunStatusView>,
+}
+
+/// What a run's model was told and what it said.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Transcript {
+    pub messages: Vec<Message>,
+    /// How many messages the run began with: those of its session, then the new ones.
+    pub opening: u64,
+    /// How many of those were its session's.
+    pub earlier: u64,
 }
 
 /// A conversation.

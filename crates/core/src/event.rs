@@ -187,6 +187,10 @@ pub enum EventBody {
         outcome: AwaitClosure,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         actor: Option<String>,
+        /// The words of the person who answered, cut to [`EventBody::WORDS_BYTES`]: the text, or the reason for a
+        /// decision. Results are in `local_tool_result_in`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
     },
     /// An answer that changed nothing.
     AnswerRejected {
@@ -291,6 +295,9 @@ impl EventBody {
 
     /// The largest body an event shows; the transcript has it whole.
     pub const SHOWN_BYTES: u64 = 16 * 1024;
+
+    /// The longest text of a person in an event that travels through history.
+    pub const WORDS_BYTES: usize = 2048;
 
     /// The types after which nothing may follow.
     pub const TERMINAL: [&'static str; 3] = ["result", "error", "cancelled"];

@@ -19,4 +19,5 @@ pub mod policy;
 pub mod row;
 pub mod run;
 pub mod schema;
+pub mod spent;
 pub mod time;

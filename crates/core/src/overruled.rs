@@ -5,9 +5,9 @@
 
 use crate::{
     awaits::{AwaitView, pending_in},
-    envelope::TokenUsage,
     event::{AwaitClosure, Event, EventBody, NewEvent},
     failure::RunFailureKind,
+    spent::Spent,
     time::Millis,
 };
 
@@ -46,25 +46,21 @@ impl Overruled {
 pub fn last_events(log: &[Event], how: &Overruled) -> Vec<NewEvent> {
     let closed = pending_in(log).into_iter().map(|AwaitView { id, .. }| {
         let key = format!("overruled/{id}");
-        NewEvent::new(key, EventBody::AwaitClosed { await_id: id, outcome: AwaitClosure::Abandoned, actor: None })
+        NewEvent::new(
+            key,
+            EventBody::AwaitClosed { await_id: id, outcome: AwaitClosure::Abandoned, actor: None, answer: None },
+        )
     });
     closed.chain([NewEvent::new("overruled", ending(log, how))]).collect()
 }
 
 /// Of what the run did, the log knows all but the time it was at work.
 fn ending(log: &[Event], how: &Overruled) -> EventBody {
-    let (mut turns, mut tool_calls, mut usage, mut last_model) = (0, 0, TokenUsage::default(), None);
-    for event in log {
-        match event.body() {
-            Ok(EventBody::AssistantMessage { model, .. }) => {
-                turns += 1;
-                last_model = Some(model);
-            }
-            Ok(EventBody::ToolCall { .. } | EventBody::LocalToolCall { .. }) => tool_calls += 1,
-            Ok(EventBody::Usage { usage: of_turn, .. }) => usage.add(&of_turn),
-            _ => {}
-        }
-    }
+    let Spent { turns, tool_calls, usage, .. } = Spent::of(log);
+    let last_model = log.iter().rev().find_map(|event| match event.body() {
+        Ok(EventBody::AssistantMessage { model, .. }) => Some(model),
+        _ => None,
+    });
     let (code, message) = how.reason();
     EventBody::Error {
         code: code.to_owned(),
@@ -120,8 +116,12 @@ mod tests {
             ("hologram", json!({})),
         ]);
         let [closed, end] = last_events(&log, &Overruled::Terminated).try_into().unwrap();
-        let abandoned =
-            EventBody::AwaitClosed { await_id: AwaitId::new("await-2"), outcome: AwaitClosure::Abandoned, actor: None };
+        let abandoned = EventBody::AwaitClosed {
+            await_id: AwaitId::new("await-2"),
+            outcome: AwaitClosure::Abandoned,
+            actor: None,
+            answer: None,
+        };
         assert_eq!(closed, NewEvent::new("overruled/await-2", abandoned));
         assert_eq!(end.key, "overruled");
         let (kind, data) = end.body.split().unwrap();

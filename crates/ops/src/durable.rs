@@ -19,9 +19,10 @@ impl RunOps {
                 let signal = ClarificationAnswer { run_id, id, answer, requested_by, labels };
                 handle.signal(RunWorkflow::provide_clarification, payload(&signal), Default::default()).await
             }
-            AnswerBody::Confirmation { approved, digest } => {
+            AnswerBody::Confirmation { approved, digest, reason } => {
                 let metadata = Extra::new();
-                let signal = ConfirmationDecision { run_id, id, approved, requested_by, digest, labels, metadata };
+                let signal =
+                    ConfirmationDecision { run_id, id, approved, requested_by, digest, reason, labels, metadata };
                 handle.signal(RunWorkflow::provide_confirmation, payload(&signal), Default::default()).await
             }
             AnswerBody::ToolResults { results } => {

@@ -61,7 +61,7 @@ impl OpsError {
         match error {
             WorkflowUpdateError::NotFound(_) => Self::NotFound { run: run.clone() },
             WorkflowUpdateError::Failed(failure) => Self::Refused { reason: failure.message.clone() },
-            WorkflowUpdateError::Rpc(status) if status.code() == Code::DeadlineExceeded => {
+            WorkflowUpdateError::Rpc(status) if matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable) => {
                 Self::Unanswered { reason: status.message().to_owned() }
             }
             error => Self::Refused { reason: error.to_string() },

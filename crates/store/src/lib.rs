@@ -46,7 +46,7 @@ pub use self::{
     rows::{
         ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, JournalledPlan, KeyHash, MessagePage, NewApiKey,
         NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun,
-        Retention, RunFilter, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept,
+        Retention, RunFilter, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
     },
     watch::EventWatch,
 };
@@ -117,6 +117,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The messages up to `head`. Fails if the stored ones do not add up to its digest.
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>>;
+
+    /// At most `limit` messages after the first `after`, for readers. Their digests are not added up.
+    async fn transcript_page(&self, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage>;
 
     // --- model calls
 

@@ -22,7 +22,7 @@ use crate::{Result, StoreError};
 pub use self::{
     keys::{ApiKeyRow, KeyHash, NewApiKey},
     retention::{Compacted, Retention, Swept},
-    sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus},
+    sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus, TranscriptPage},
 };
 
 /// A run as it is accepted, before any workflow has begun it.

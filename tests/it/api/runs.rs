@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::rig::{Rig, WORKSPACE, ask, desk};
+use super::rig::{Rig, WORKSPACE, ask, ask_with_tool, desk};
 use crate::support::world::scripts;
 
 fn hello() -> Value {
@@ -121,7 +121,12 @@ async fn runs_are_listed_by_what_they_are() {
     let cursor = first.body["nextCursor"].as_str().unwrap();
     let second = rig.get(&format!("/agent-runs?limit=2&cursor={cursor}")).await;
     assert_eq!((listed(&second), &second.body["nextCursor"]), (ids[2..].to_vec(), &Value::Null));
-    assert_eq!(rig.get("/agent-runs?cursor=nonsense").await.refusal(), (400, "invalid_request"));
+    let stray = rig.get("/agent-runs?cursor=nonsense").await;
+    assert_eq!((stray.refusal(), &stray.body["field"]), ((400, "invalid_request"), &json!("cursor")));
+    assert_eq!(
+        stray.body["message"],
+        "cursor: did not come from a page; send the nextCursor of the page before, unchanged"
+    );
     assert_eq!(rig.get("/agent-runs?status=odd").await.refusal(), (400, "invalid_request"));
 }
 
@@ -159,4 +164,39 @@ async fn models_and_identity() {
     assert_eq!(models["defaultModelId"], "script:broken");
     assert_eq!(models["models"][1]["id"], "script:echo");
     assert_eq!(rig.get("/identity").await.body["workspace"], WORKSPACE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_read_in_pages() {
+    let call = json!({"thinking": "hm", "text": "Let me see.", "tool_calls": [{"name": "probe", "args": {"n": 1}}]});
+    let rig = Rig::new(scripts([("call", json!({"turns": [call, {"text": "{{last_tool_result}}"}]}))])).await;
+    let probe = json!({"kind": "local", "name": "probe", "description": "", "parameters": {"type": "object"}});
+    let run = rig.run(ask_with_tool("call", probe)).await;
+    let mut stream = rig.stream(&run, None).await;
+    let call = stream.until("local_tool_call").await;
+    let path = format!("/agent-runs/{run}/transcript");
+    let so_far = rig.get(&path).await;
+    assert_eq!((so_far.status, &so_far.body["total"], &so_far.body["more"]), (200, &json!(2), &json!(false)));
+    let result = json!({"toolUseId": call["toolUseId"], "result": "42"});
+    assert_eq!(rig.post(&format!("/agent-runs/{run}/tool-results"), result).await.status, 200);
+    stream.until("result").await;
+
+    let parts = |message: &Value| -> Vec<String> {
+        message["parts"].as_array().unwrap().iter().map(|part| part["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = rig.get(&format!("{path}?limit=3")).await.body;
+    let heads = json!([first["total"], first["opening"], first["earlier"], first["more"]]);
+    assert_eq!(heads, json!([4, 1, 0, true]), "{first}");
+    let messages = first["messages"].as_array().unwrap();
+    assert_eq!(messages.iter().map(|message| message["index"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(parts(&messages[1]), ["thinking", "text", "tool_use"]);
+    assert_eq!(parts(&messages[2]), ["tool_result"]);
+    let last = rig.get(&format!("{path}?limit=3&after=3")).await.body;
+    assert_eq!((&last["more"], &last["messages"][0]["index"]), (&json!(false), &json!(4)), "{last}");
+    assert_eq!(last["messages"][0]["parts"][0]["text"], "42");
+
+    let strange = rig.get(&format!("{path}?limt=3")).await;
+    assert_eq!((strange.refusal(), &strange.body["field"]), ((400, "invalid_request"), &json!("limt")));
+    assert_eq!(rig.get(&format!("{path}?limit=0")).await.refusal(), (400, "invalid_request"));
+    assert_eq!(rig.get("/agent-runs/run-none/transcript").await.refusal(), (404, "not_found"));
 }

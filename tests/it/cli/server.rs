@@ -237,6 +237,8 @@ fn runs_look_the_same_over_a_server_and_straight() {
             &["runs", "awaits", run],
             &["runs", "events", run],
             &["runs", "events", run, "--after", "5"],
+            &["runs", "transcript", run],
+            &["runs", "transcript", run, "--full"],
         ] {
             same(args);
         }
@@ -261,6 +263,25 @@ fn runs_look_the_same_over_a_server_and_straight() {
     let shown = same(&["runs", "show", "run-1"]).remove(0);
     assert_eq!(shown["end"], *followed.last().unwrap());
     assert_eq!(shown["children"][0]["id"], "run-1/call-3-0");
+    // What it used and what it was told does not vanish with its workflow.
+    let end = &shown["end"]["data"];
+    assert_eq!((&end["turns"], &end["toolCalls"]), (&json!(5), &json!(4)), "{end}");
+    let spent = json!({"turns": 5, "toolCalls": 4, "usage": end["usage"], "activeMs": end["activeMs"]});
+    assert_eq!(shown["spent"], spent);
+    let answers: Vec<&Value> =
+        shown["answers"].as_array().unwrap().iter().map(|event| &event["data"]["answer"]).collect();
+    assert_eq!(answers, [&json!("everybody"), &Value::Null]);
+    let told = site.said(Way::Server, &["runs", "show", "run-1"]).out;
+    let tokens = end["usage"]["totalTokens"].as_u64().unwrap();
+    assert!(told.contains(&format!("\nin all     5 turns, 4 calls, {tokens} tokens, ")), "{told}");
+    let transcript = same(&["runs", "transcript", "run-1"]).remove(0);
+    let entries = transcript["entries"].as_array().unwrap();
+    let answer = entries.iter().find(|entry| entry["type"] == "answer").unwrap();
+    assert_eq!((&answer["awaitId"], &answer["answer"]), (&json!("await-1"), &json!("everybody")), "{answer}");
+    let kinds: Vec<&str> = entries.iter().map(|entry| entry["type"].as_str().unwrap()).collect();
+    let counted = |kind: &str| kinds.iter().filter(|other| **other == kind).count();
+    assert_eq!([counted("message"), counted("result"), counted("answer")], [6, 4, 2], "{kinds:?}");
+    assert_eq!(entries.last().unwrap()["event"], *followed.last().unwrap());
     let listed = same(&["runs", "list", "--limit", "1"]).remove(0);
     assert_eq!((listed["runs"].as_array().unwrap().len(), listed["next"].is_string()), (1, true), "{listed}");
     assert!(!site.elsewhere.path().join("windlass.db").exists(), "nothing was kept here");
@@ -270,9 +291,10 @@ fn runs_look_the_same_over_a_server_and_straight() {
 fn a_server_that_refuses_says_what_to_do_next() {
     let site = Site::new();
     site.ask("run-1");
-    let about = |run: &'static str| -> [Vec<&'static str>; 11] {
+    let about = |run: &'static str| -> [Vec<&'static str>; 12] {
         [
             vec!["show", run],
+            vec!["transcript", run],
             vec!["awaits", run],
             vec!["events", run],
             vec!["events", run, "--follow"],

@@ -4,7 +4,7 @@ use windlass_core::{
     agent::AgentDefinition,
     awaits::AwaitView,
     canonical::Digest,
-    envelope::{AnswerBody, AnswerReply, AnswerStatus},
+    envelope::{AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     ids::RunId,
     run::RunStatus,
 };
@@ -143,7 +143,7 @@ async fn a_run_replies_in_its_own_words_to_every_answer() {
     let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
     let answer = |text: &str| AnswerBody::Clarification { answer: text.to_owned() };
-    let denial = AnswerBody::Confirmation { approved: false, digest: None };
+    let denial = AnswerBody::Confirmation { approved: false, digest: None, reason: None };
     let submit = async |id: &str, body: &AnswerBody| client.submit(&run, &id.into(), body).await.unwrap();
     let reply = |status, message: &str| AnswerReply::new(status, message);
     let id = item.id.as_str();
@@ -157,6 +157,47 @@ async fn a_run_replies_in_its_own_words_to_every_answer() {
     assert_eq!(submit(id, &answer("Oslo")).await, reply(AnswerStatus::Stale, "the run has ended"));
     let nobody = client.submit(&"run-none".into(), &item.id, &answer("x")).await;
     assert_eq!(nobody.unwrap_err().status(), Some(404), "no run replied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_says_why_and_the_conversation_shows_it() {
+    let rig = Rig::new(waiting()).await;
+    let client = ann(&rig);
+    let keeper = agent("keep", json!([{"name": "echo", "confirmation": {"title": "Keep it?"}}]));
+    let mut spec = RunSpec::new("go");
+    spec.definition = Some(Box::new(keeper));
+    let run = client.start(&spec, &Tools::new()).await.unwrap();
+    let item = asked(&client, &run).await;
+    let denial = |reason: &str| AnswerBody::Confirmation { approved: false, digest: None, reason: Some(reason.into()) };
+    let refused = client.submit(&run, &item.id, &denial(&"x".repeat(3_000))).await.unwrap();
+    assert_eq!(refused.status, AnswerStatus::Invalid, "{refused:?}");
+    assert_eq!(client.submit(&run, &item.id, &denial("not today")).await.unwrap().status, AnswerStatus::Accepted);
+    let outcome = within("the end", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
+    assert!(outcome.text.contains(" denied it: not today"), "the model read it: {}", outcome.text);
+    let why = |body: &EventBody| match body {
+        EventBody::AwaitClosed { answer, .. } => answer.clone(),
+        _ => None,
+    };
+    assert_eq!(until(&client, &run, why).await, "not today");
+    let transcript = client.transcript(&run).await.unwrap();
+    assert_eq!((transcript.opening, transcript.earlier), (1, 0));
+    assert_eq!(transcript.messages, rig.world.transcript(&run).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_has_one_largest_size_on_every_way() {
+    let rig = Rig::new(waiting()).await;
+    let client = client(&rig);
+    let mut spec = RunSpec::new("go");
+    spec.definition = Some(Box::new(agent("outside", json!([{"name": "browser", "kind": "external"}]))));
+    let run = client.start(&spec, &Tools::new()).await.unwrap();
+    let item = asked(&client, &run).await;
+    let result =
+        json!({"toolCallId": item.calls[0].tool_call_id, "result": "x".repeat(ProvidedToolResult::MAX_BYTES + 1)});
+    let results = vec![serde_json::from_value(result).unwrap()];
+    let Err(Error::Refused(refusal)) = client.answer_calls(&run, &item.id, &results).await else { panic!("too large") };
+    assert_eq!((refusal.status, refusal.field.as_deref()), (400, Some("results[0].result")));
+    assert!(refusal.message.ends_with("; send at most 2097152"), "{}", refusal.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,7 +158,11 @@ async fn play(name: &str, world: &World) -> RunId {
                 let results = json!([{"toolCallId": item.calls[0].tool_call_id, "result": {"page": 1}}]);
                 AnswerBody::ToolResults { results: serde_json::from_value(results).unwrap() }
             }
-            _ => AnswerBody::Confirmation { approved: name == "approved", digest: Some(item.calls[0].digest) },
+            _ => AnswerBody::Confirmation {
+                approved: name == "approved",
+                digest: Some(item.calls[0].digest),
+                reason: None,
+            },
         };
         world.give(&run, &item, answer).await;
     }

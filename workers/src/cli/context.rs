@@ -9,7 +9,7 @@ use futures_util::{
     StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
 };
-use windlass_core::{event::Event, ids::RunId, time::Timestamp};
+use windlass_core::{event::Event, ids::RunId, message::Message, time::Timestamp};
 use windlass_ops::{RunOps, complete_entry};
 use windlass_store::{
     RunRow, Store,
@@ -91,7 +91,21 @@ impl Context {
         Ok(events)
     }
 
-    /// The same, and whatever is appended to it, until the run has ended.
+    /// The messages of the run's conversation; how many it began with, and how many of those were its session's.
+    pub(crate) async fn transcript(&self, run: &RunId) -> Result<(Vec<Message>, u64, u64), Failure> {
+        const PAGE: u32 = 200;
+        let mut messages = Vec::new();
+        loop {
+            let page = self.store().transcript_page(run, messages.len() as u64, PAGE).await?;
+            let more = page.messages.len() == PAGE as usize;
+            messages.extend(page.messages.into_iter().map(|(_, message)| message));
+            if !more {
+                return Ok((messages, page.opening, page.earlier));
+            }
+        }
+    }
+
+    /// The log after `after`, and whatever is appended to it, until the run has ended.
     pub(crate) fn log(&self, run: &RunId, after: u64) -> BoxStream<'static, Result<Event, Failure>> {
         let (context, run) = (self.clone(), run.clone());
         // Watched before it is read: nothing falls in between.

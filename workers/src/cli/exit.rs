@@ -2,6 +2,8 @@
 
 use std::{fmt, process::ExitCode};
 
+use windlass_ops::OpsError;
+
 use super::refusal::explained;
 
 /// The run or the operation failed.
@@ -20,35 +22,49 @@ pub const REFUSED: u8 = 5;
 pub struct Failure {
     code: u8,
     error: anyhow::Error,
+    passes: bool,
 }
 
 impl Failure {
     pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
+
+    /// Whether the same may succeed later: a server or a worker was away, or had too much to do.
+    pub fn may_pass(&self) -> bool {
+        self.passes
+    }
+
+    /// The same may succeed later.
+    #[must_use]
+    pub fn passing(self) -> Self {
+        Self { passes: true, ..self }
+    }
 }
 
 /// Something the caller typed or wrote cannot be used; the message stands on its own.
 pub fn usage(message: impl fmt::Display) -> Failure {
-    Failure { code: USAGE, error: anyhow::anyhow!("{message}") }
+    Failure { code: USAGE, error: anyhow::anyhow!("{message}"), passes: false }
 }
 
 /// Something did not work out; the message says what to do next.
 pub fn failed(message: impl fmt::Display) -> Failure {
-    Failure { code: FAILED, error: anyhow::anyhow!("{message}") }
+    Failure { code: FAILED, error: anyhow::anyhow!("{message}"), passes: false }
 }
 
 /// The run did not take what was sent, or could not.
 pub fn refused(message: impl fmt::Display) -> Failure {
-    Failure { code: REFUSED, error: anyhow::anyhow!("{message}") }
+    Failure { code: REFUSED, error: anyhow::anyhow!("{message}"), passes: false }
 }
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = anyhow::Error::from(error);
+        let passes = error.downcast_ref().is_some_and(windlass_client::Error::may_pass)
+            || matches!(error.downcast_ref(), Some(OpsError::Unanswered { .. }));
         match error.downcast_ref().and_then(explained) {
-            Some((code, sentence)) => Self { code, error: anyhow::anyhow!(sentence) },
-            None => Self { code: FAILED, error },
+            Some((code, sentence)) => Self { code, error: anyhow::anyhow!(sentence), passes },
+            None => Self { code: FAILED, error, passes },
         }
     }
 }

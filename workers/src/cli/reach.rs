@@ -4,10 +4,10 @@
 //!
 //! What a command asks of runs is here in both ways, so that the commands themselves do not know which one was taken.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
-use windlass_client::{Address, Client, Error, Options, Update};
+use windlass_client::{Address, Client, Error, Options, Transcript, Update};
 use windlass_core::{
     awaits::AwaitView,
     envelope::{Answer, AnswerReply, PauseRequest, ResumeRequest, RunStatusView, SteerRequest},
@@ -88,13 +88,19 @@ impl Remote {
 }
 
 impl Reach {
-    /// For whoever starts runs, follows them or ends their waiting: where nobody serves, this process does.
-    pub(crate) async fn open(global: &Global, missing: Missing, visitor: Visitor<'_>) -> Result<Self, Failure> {
+    /// For whoever starts runs, follows them or ends their waiting: where nobody serves, this process does, with these
+    /// scripts.
+    pub(crate) async fn open(
+        global: &Global,
+        missing: Missing,
+        visitor: Visitor<'_>,
+        scripts: Option<&Path>,
+    ) -> Result<Self, Failure> {
         if let Some(found) = Self::find(global, missing, visitor).await? {
             return Ok(found);
         }
         look_for_store(global, missing)?;
-        let here = Box::pin(Here::start(global)).await?;
+        let here = Box::pin(Here::start(global, scripts)).await?;
         let address = Address { base_url: here.url.clone(), api_key: here.key.clone() };
         Ok(Self::Server(Remote::of(global, visitor.options(global, address), Some(here))?))
     }
@@ -193,7 +199,18 @@ impl Reach {
         }
     }
 
-    /// The same, and whatever is appended to it, until the run has ended.
+    /// The messages of the run's conversation; how many it began with, and how many of those were its session's.
+    pub(crate) async fn transcript(&self, run: &RunId) -> Result<(Vec<Message>, u64, u64), Failure> {
+        match self {
+            Self::Direct(context) => context.transcript(run).await,
+            Self::Server(remote) => {
+                let Transcript { messages, opening, earlier, .. } = remote.client.transcript(run).await?;
+                Ok((messages, opening, earlier))
+            }
+        }
+    }
+
+    /// The run's log after `after`, and whatever is appended to it, until the run has ended.
     pub(crate) fn log(&self, run: &RunId, after: u64) -> BoxStream<'static, Result<Update<Event>, Failure>> {
         match self {
             Self::Direct(context) => context.log(run, after).map_ok(Update::Event).boxed(),

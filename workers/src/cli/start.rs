@@ -1,8 +1,12 @@
 //! `windlass run`: starts a run and follows it.
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde_json::json;
 use windlass_client::{RunSpec, Tools};
 use windlass_core::{
@@ -35,6 +39,7 @@ Examples:
   windlass run examples/agents/echo.toml 'Hello' > answer.txt
   windlass run --agent demo --session standup --label team=core 'And now?'
   windlass run demo --policy '{\"maxToolCalls\": 3}' --detach 'Go'
+  windlass run agent.toml 'Hello' --scripts scripts.json
 
 Where the run is started:
   1. --server URL, with its key in WINDLASS_API_KEY or --api-key-file: on that server
@@ -84,6 +89,10 @@ pub struct RunArgs {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = values::label)]
     labels: Vec<(String, String)>,
 
+    /// Scripts for `script:` models, where the run is executed in this process; they are kept in the data directory
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    scripts: Option<PathBuf>,
+
     /// Start the run, print its id and leave
     #[arg(long, conflicts_with = "until_waiting")]
     detach: bool,
@@ -104,7 +113,7 @@ pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Fail
     let (named, prompt) = args.words()?;
     let agent = agent(&named)?;
     let visitor = Visitor { actor: &args.person.name(), give_up_after: args.give_up_after };
-    let reach = Reach::open(global, Missing::Create, visitor).await?;
+    let reach = Reach::open(global, Missing::Create, visitor, args.scripts.as_deref()).await?;
     let ended = run_on(&reach, args, agent, prompt).await;
     reach.close().await?;
     ended
@@ -114,6 +123,10 @@ pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Fail
 type Agent = (AgentId, Option<AgentDefinition>);
 
 async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> Result<ExitCode, Failure> {
+    if args.scripts.is_some() && !reach.is_here() {
+        let needed = "give --scripts to the `windlass dev` or `windlass worker` that executes it";
+        return Err(usage(format!("--scripts is for a run that this command executes itself: {needed}")));
+    }
     if args.detach && reach.is_here() {
         let needed = "start `windlass dev`, or give --server or --temporal";
         return Err(usage(format!("--detach needs somebody who goes on with the run: {needed}")));

@@ -18,7 +18,7 @@ use super::{
     context::{Missing, now, open_store},
     values,
 };
-use crate::render::moment;
+use crate::{render::moment, stores::AnyStore};
 
 /// Runs and sessions that are deleted in one transaction: others write in between.
 const BATCH: u32 = 100;
@@ -27,7 +27,7 @@ const BATCH: u32 = 100;
 pub enum StoreCommand {
     /// Delete runs and sessions that ended long ago, with everything that only they refer to
     Sweep(SweepArgs),
-    /// Give the room that deleted rows have left back to the file system
+    /// Shorten the database file by the free pages that deleted rows have left (SQLite)
     Compact,
 }
 
@@ -65,7 +65,8 @@ pub(super) async fn run(global: &Global, command: StoreCommand) -> Result<ExitCo
     let out = Output::new(global.json);
     let stop = Stop::listen()?.into_token();
     let store = open_store(global, Missing::Refuse).await?;
-    let done = execute(&*store.port(), command, out, &stop).await;
+    let postgres = matches!(store, AnyStore::Postgres(_));
+    let done = execute(&*store.port(), command, (out, postgres), &stop).await;
     store.close().await?;
     done
 }
@@ -73,7 +74,7 @@ pub(super) async fn run(global: &Global, command: StoreCommand) -> Result<ExitCo
 async fn execute(
     store: &dyn Store,
     command: StoreCommand,
-    out: Output,
+    (out, postgres): (Output, bool),
     stop: &CancellationToken,
 ) -> Result<ExitCode, Failure> {
     match command {
@@ -86,7 +87,7 @@ async fn execute(
         }
         StoreCommand::Compact => {
             let compacted = store.compact().await?;
-            out.print(&compacted, || format!("{} bytes given back", compacted.bytes))?;
+            out.print(&compacted, || reclaimed(compacted.bytes, postgres))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -110,6 +111,16 @@ async fn sweep(store: &dyn Store, before: Timestamp, stop: &CancellationToken) -
     }
     progress.finish_and_clear();
     Ok(all)
+}
+
+/// What became of the room of deleted rows.
+fn reclaimed(bytes: u64, postgres: bool) -> String {
+    let what = match (bytes, postgres) {
+        (_, true) => "nothing to do, Postgres reclaims the room of deleted rows itself (autovacuum)",
+        (0, false) => "the database file has no free pages that could be cut off",
+        (_, false) => "free pages of deleted rows, cut off the end of the database file",
+    };
+    format!("{bytes} bytes reclaimed: {what}")
 }
 
 fn sentence(report: &Report) -> String {
@@ -151,6 +162,15 @@ mod tests {
         let stop = CancellationToken::new();
         assert_eq!(sweep(&store, FOREVER, &stop).await.unwrap(), all);
         assert_eq!(store.would_sweep(FOREVER).await.unwrap(), Swept::default());
+    }
+
+    #[test]
+    fn compacting_says_what_was_reclaimed_and_why_nothing_was() {
+        let guide = include_str!("../../../docs/guides/retention.md");
+        for (bytes, postgres) in [(4096, false), (0, false), (0, true)] {
+            let said = reclaimed(bytes, postgres);
+            assert!(guide.contains(&said.replace("4096", "N")), "{said:?} is not in docs/guides/retention.md");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,11 @@
 //! `windlass worker`, and the worker inside `windlass dev`.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::{Args, ValueHint};
 use temporalio_client::{Client, NamespacedClient};
@@ -76,21 +81,24 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) agents: Vec<PathBuf>,
 
-    /// Scripts for `script:` models, instead of those built in
+    /// Scripts for `script:` models, beside those built in; one of the same name takes its place
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) scripts: Option<PathBuf>,
 
+    /// Scripts that the data directory has kept from runs before.
+    #[arg(skip)]
+    pub(crate) kept_scripts: Option<PathBuf>,
+
     /// Let `http_get` reach loopback and private addresses
     #[arg(long)]
-    http_allow_private: bool,
+    pub(crate) http_allow_private: bool,
 }
 
 impl WorkerArgs {
+    /// The scripts that were given, then those that were kept, then those that are built in.
     fn scripts(&self) -> Result<ScriptModel, Failure> {
-        match &self.scripts {
-            Some(path) => ScriptModel::from_file(path).map_err(|error| usage(format!("{}: {error}", path.display()))),
-            None => Ok(ScriptModel::demos()?),
-        }
+        let files = [&self.kept_scripts, &self.scripts].into_iter().flatten();
+        files.map(|path| read_scripts(path)).try_fold(ScriptModel::demos()?, |scripts, read| Ok(read?.beside(scripts)))
     }
 
     fn models(&self) -> Result<ModelRegistry, Failure> {
@@ -99,9 +107,17 @@ impl WorkerArgs {
 
     /// The same models, as callers of the API choose among them.
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
-        let models: Vec<ModelInfo> = self.scripts()?.names().map(|name| ModelInfo::of(SCHEME, name)).collect();
-        let demo = models.iter().find(|model| model.vendor_model_id == "demo").or_else(|| models.first());
-        Ok(Catalogue { default_model_id: demo.map(|model| model.id.clone()), models })
+        let of = |scripts: &ScriptModel| -> Vec<ModelInfo> {
+            scripts.names().map(|name| ModelInfo::of(SCHEME, name)).collect()
+        };
+        let models = of(&self.scripts()?);
+        // Scripts that were given come before those that are only there.
+        let given = self.scripts.as_deref().map(read_scripts).transpose()?;
+        let given = given.as_ref().map(of);
+        let first = given.as_ref().unwrap_or(&models);
+        let demo = first.iter().find(|model| model.vendor_model_id == "demo").or_else(|| first.first());
+        let default_model_id = demo.map(|model| model.id.clone());
+        Ok(Catalogue { default_model_id, models })
     }
 
     fn ports(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {
@@ -109,6 +125,10 @@ impl WorkerArgs {
         let tools = ToolRegistry::with_builtins(Arc::clone(&store), http)?;
         Ok(Ports { store, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
     }
+}
+
+fn read_scripts(path: &Path) -> Result<ScriptModel, Failure> {
+    ScriptModel::from_file(path).map_err(|error| usage(format!("{}: {error}", path.display())))
 }
 
 pub(super) async fn run(global: &Global, command: WorkerCommand) -> Result<ExitCode, Failure> {

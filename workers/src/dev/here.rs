@@ -1,13 +1,13 @@
 //! A server inside a command that found none: engine, worker and API on the data directory, for as long as it takes.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use secrecy::SecretString;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_sqlite::Durability;
 
-use super::{GRACE, address::Announced, examples, home::Home, key};
+use super::{GRACE, address::Announced, examples, home::Home, key, scripts};
 use crate::{
     cli::{Failure, Global, Service, WorkerArgs},
     embedded::{EmbeddedOptions, RunningEmbedded},
@@ -27,8 +27,11 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    pub(crate) async fn start(global: &Global) -> Result<Self, Failure> {
+    pub(crate) async fn start(global: &Global, given: Option<&Path>) -> Result<Self, Failure> {
         let home = Home::lock(&global.data_dir)?;
+        if let Some(given) = given {
+            scripts::keep(home.directory(), given)?;
+        }
         let engine = RunningEmbedded::start(EmbeddedOptions {
             data_dir: home.directory().to_owned(),
             durability: Durability::Full,
@@ -36,7 +39,8 @@ impl Here {
             listen: None,
         })
         .await?;
-        let (front, worker) = (FrontArgs::loopback(), WorkerArgs::default());
+        let kept_scripts = scripts::kept(home.directory());
+        let (front, worker) = (FrontArgs::loopback(), WorkerArgs { kept_scripts, ..WorkerArgs::default() });
         let options =
             RunWorkerOptions { task_queue: global.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
         let service = Service::beside(engine.handle.clone(), global, &worker, examples::agents()?, options)?;

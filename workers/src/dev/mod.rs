@@ -11,6 +11,7 @@ mod here;
 mod home;
 mod key;
 mod process;
+mod scripts;
 mod server;
 
 use std::{
@@ -113,7 +114,7 @@ enum History {
     Elsewhere,
 }
 
-pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(global: &Global, mut args: DevArgs) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     let out = Output::new(global.json || global.json_logs);
     let shutdown = Stop::listen()?.into_token();
@@ -121,6 +122,7 @@ pub(crate) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
 
     let mut global = global.clone();
     let home = Home::lock(&global.data_dir)?;
+    args.worker.kept_scripts = scripts::kept(home.directory());
     let listener = args.front.bind().await?;
     let history = open_history(&mut global, &args, &home, out).await?;
     tracing::info!(ms = millis(began), "history is open");
@@ -169,13 +171,11 @@ fn engine_options(global: &Global, args: &DevArgs, home: &Home) -> EmbeddedOptio
     }
 }
 
-/// The agents that were given, and the examples. Those play the scripts that are built in.
+/// The agents that were given, and the examples.
 fn agents(args: &WorkerArgs) -> Result<Vec<AgentDefinition>, Failure> {
     let mut agents = load_agents(&args.agents)?;
-    if args.scripts.is_none() {
-        let given: Vec<_> = agents.iter().map(|agent| agent.id.clone()).collect();
-        agents.extend(examples::agents()?.into_iter().filter(|agent| !given.contains(&agent.id)));
-    }
+    let given: Vec<_> = agents.iter().map(|agent| agent.id.clone()).collect();
+    agents.extend(examples::agents()?.into_iter().filter(|agent| !given.contains(&agent.id)));
     Ok(agents)
 }
 

@@ -74,8 +74,8 @@ fn said(body: &EventBody) -> String {
             format!("{tool_use_id} → {child_run_id} (agent {child_agent_id})")
         }
         EventBody::AwaitOpened { item } => format!("{} {}: {}", item.id, word(&item.kind), await_summary(item)),
-        EventBody::AwaitClosed { await_id, outcome, actor } => {
-            format!("{await_id} {}", closed(*outcome, actor.as_deref()))
+        EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
+            format!("{await_id} {}", closed(*outcome, actor.as_deref(), answer.as_deref()))
         }
         EventBody::AnswerRejected { await_id, status, message, actor } => {
             format!("{await_id} by {}: {}: {}", text(actor), word(status), text(message))
@@ -108,9 +108,11 @@ pub(super) fn outcome(result: Option<&Value>, bytes: u64, error: Option<&ToolErr
     }
 }
 
-pub(super) fn closed(outcome: AwaitClosure, actor: Option<&str>) -> String {
+/// How an await ended: by whom, and with which words.
+pub(super) fn closed(outcome: AwaitClosure, actor: Option<&str>, answer: Option<&str>) -> String {
     let actor = actor.map(|actor| format!(" by {}", one_line(actor, 80))).unwrap_or_default();
-    format!("{}{actor}", word(&outcome))
+    let answer = answer.map(|answer| format!(": {}", one_line(answer, TEXT))).unwrap_or_default();
+    format!("{}{actor}{answer}", word(&outcome))
 }
 
 fn by(text: &str, who: &str) -> String {
@@ -181,6 +183,13 @@ mod tests {
             (
                 line("await_closed", json!({"awaitId": "await-1", "outcome": "approved", "actor": "ann"})),
                 "await_closed        await-1 approved by ann",
+            ),
+            (
+                line(
+                    "await_closed",
+                    json!({"awaitId": "await-1", "outcome": "answered", "actor": "ann", "answer": "the\nteam"}),
+                ),
+                "await_closed        await-1 answered by ann: the team",
             ),
             (line("paused", json!({"reason": "lunch", "requestedBy": "ann"})), "paused              lunch (by ann)"),
             (line("hologram", json!({"x": "\u{9b}"})), "hologram            {\"x\":\"�\"}"),

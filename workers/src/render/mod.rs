@@ -12,6 +12,7 @@ mod run;
 mod table;
 mod text;
 mod time;
+mod transcript;
 mod wrap;
 
 pub use self::{
@@ -24,5 +25,6 @@ pub use self::{
     table::Table,
     text::{clean, json_line, one_line},
     time::{age, duration, moment},
+    transcript::{Said, conversation, transcript_lines},
     wrap::LineBuffer,
 };

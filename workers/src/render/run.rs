@@ -6,6 +6,7 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
     run::RunStatus,
+    spent::Spent,
     time::Timestamp,
 };
 use windlass_store::RunRow;
@@ -37,7 +38,11 @@ pub struct Details {
     pub row: RunRow,
     /// What its workflow says, if a worker answered.
     pub live: Option<RunStatusView>,
+    /// Turns, calls and tokens, so far or in all.
+    pub spent: Spent,
     pub awaits: Vec<AwaitView>,
+    /// The events of awaits that were answered or ended otherwise, oldest first.
+    pub answers: Vec<Event>,
     pub children: Vec<RunRow>,
     /// Its last tool results, oldest first.
     pub results: Vec<Event>,
@@ -47,7 +52,7 @@ pub struct Details {
 
 /// A run in detail.
 pub fn details(run: &Details, now: Timestamp, hint: &Hint, paint: Paint) -> String {
-    let Details { row, live, awaits, children, results, end } = run;
+    let Details { row, live, awaits, answers, children, results, end, .. } = run;
     let mut lines = facts(run, now).iter().map(|(name, value)| fact(name, value, paint)).collect::<Vec<_>>();
     if live.is_none() && !row.status.is_terminal() {
         lines.push(paint.attention("! no worker answered in time; this is what the store knows"));
@@ -55,6 +60,11 @@ pub fn details(run: &Details, now: Timestamp, hint: &Hint, paint: Paint) -> Stri
     if !results.is_empty() {
         lines.extend([String::new(), paint.bold("Last tool results")]);
         lines.extend(results.iter().map(|event| format!("  {}", event_summary(event))));
+    }
+    if !answers.is_empty() {
+        lines.extend([String::new(), paint.bold("Answers")]);
+        lines
+            .extend(answers.iter().map(|event| format!("  {} {}", paint.dim(&moment(event.at)), event_summary(event))));
     }
     if let Some(end) = end {
         lines.extend([String::new(), paint.bold("End")]);
@@ -77,7 +87,7 @@ fn await_block(hint: &Hint, run: &RunId, item: &AwaitView, paint: Paint) -> Vec<
 }
 
 /// An answer is shown whole.
-fn last_words(end: &Event) -> String {
+pub(super) fn last_words(end: &Event) -> String {
     match end.body() {
         Ok(EventBody::Result { text, error: None, .. }) => clean(&text),
         _ => event_summary(end),
@@ -109,9 +119,7 @@ fn facts(run: &Details, now: Timestamp) -> Vec<(&'static str, String)> {
     facts.push(("created", format!("{} ({} ago)", moment(row.created_at), age(now, row.created_at))));
     facts.extend(row.closed_at.map(|at| ("closed", format!("{} ({} ago)", moment(at), age(now, at)))));
     facts.push(("log", format!("{} events, {} messages", row.last_seq, row.head.len)));
-    if let Some(live) = &run.live {
-        facts.push(("so far", so_far(live)));
-    }
+    facts.push((if row.status.is_terminal() { "in all" } else { "so far" }, spent(run)));
     facts.push(("input", one_line(&row.input_preview, INPUT)));
     facts
 }
@@ -126,9 +134,12 @@ fn status(run: &Details) -> String {
     }
 }
 
-fn so_far(live: &RunStatusView) -> String {
-    let left = live.remaining_ms.map(|left| format!(", {} of work left", duration(left))).unwrap_or_default();
-    format!("{} turns, {} calls, {} tokens{left}", live.turn, live.tool_calls, live.usage.total_tokens)
+fn spent(run: &Details) -> String {
+    let Spent { turns, tool_calls, usage, active_ms } = &run.spent;
+    let worked = active_ms.map(|worked| format!(", {} of work", duration(worked))).unwrap_or_default();
+    let left = run.live.as_ref().and_then(|live| live.remaining_ms);
+    let left = left.map(|left| format!(", {} of work left", duration(left))).unwrap_or_default();
+    format!("{turns} turns, {tool_calls} calls, {} tokens{worked}{left}", usage.total_tokens)
 }
 
 #[cfg(test)]
@@ -173,9 +184,12 @@ run-1  demo   completed  done             20484d  Write a note";
         });
         let result =
             json!({"toolUseId": "c", "name": "clock", "ok": true, "status": "ok", "result": 5, "resultBytes": 1});
+        let live: RunStatusView = serde_json::from_value(live).unwrap();
         let run = Details {
             row: row("run-2", json!({"session": "s1", "labels": {"team": "a"}})),
-            live: Some(serde_json::from_value(live).unwrap()),
+            spent: Spent::from(&live),
+            live: Some(live),
+            answers: Vec::new(),
             awaits: vec![serde_json::from_value(item).unwrap()],
             children: vec![row("run-2/call-0-0", json!({"status": "completed"}))],
             results: vec![Event { seq: 8, at: NOW, key: "k".into(), kind: "tool_result".into(), data: result }],
@@ -206,19 +220,25 @@ Waits for
     }
 
     #[test]
-    fn an_answer_is_shown_whole() {
-        let data = json!({"text": "One\nTwo", "subtype": "success", "finishReason": null, "turns": 1, "toolCalls": 0,
-            "activeMs": 1, "usage": {}});
+    fn a_run_that_has_ended_keeps_its_numbers_its_answers_and_its_last_word_whole() {
+        let data = json!({"text": "One\nTwo", "subtype": "success", "finishReason": null, "turns": 3, "toolCalls": 2,
+            "activeMs": 1500, "usage": {"totalTokens": 42}});
+        let end = Event { seq: 9, at: NOW, key: "k".into(), kind: "result".into(), data };
+        let answered = json!({"awaitId": "await-1", "outcome": "answered", "actor": "ann", "answer": "the team"});
         let run = Details {
             row: row("run-2", json!({"status": "completed", "closedAt": NOW.0})),
             live: None,
+            spent: Spent::of(std::slice::from_ref(&end)),
             awaits: Vec::new(),
+            answers: vec![Event { seq: 4, at: NOW, key: "k".into(), kind: "await_closed".into(), data: answered }],
             children: Vec::new(),
             results: Vec::new(),
-            end: Some(Event { seq: 9, at: NOW, key: "k".into(), kind: "result".into(), data }),
+            end: Some(end),
         };
         let text = details(&run, NOW, &Hint::new("windlass", []), Paint::PLAIN);
-        assert!(text.ends_with("\n\nEnd\n  One\n  Two"), "{text}");
+        assert!(text.contains("\nin all     3 turns, 2 calls, 42 tokens, 1.5s of work\n"), "{text}");
+        let answers = "\n\nAnswers\n  2026-01-31T09:05:00.000Z await-1 answered by ann: the team";
+        assert!(text.ends_with(&format!("{answers}\n\nEnd\n  One\n  Two")), "{text}");
     }
 
     #[test]
@@ -226,7 +246,9 @@ Waits for
         let run = Details {
             row: row("run-2", json!({})),
             live: None,
+            spent: Spent::default(),
             awaits: Vec::new(),
+            answers: Vec::new(),
             children: Vec::new(),
             results: Vec::new(),
             end: None,

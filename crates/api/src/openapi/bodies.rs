@@ -161,6 +161,8 @@ pub(crate) struct ConfirmationRequest {
     pub(crate) approved: bool,
     /// Of the arguments that were shown; an approval needs it.
     pub(crate) digest: Option<String>,
+    /// Why, for the run's log and, after a denial, for the model; at most 2,048 bytes.
+    pub(crate) reason: Option<String>,
     /// Who decides, for the run's log.
     pub(crate) actor: Option<String>,
 }

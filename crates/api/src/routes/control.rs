@@ -177,9 +177,18 @@ pub(crate) async fn answer(
 
 /// The same results, those that are too large to travel by way of the store.
 async fn travelling(app: &App, mut results: Vec<ProvidedToolResult>) -> Result<Vec<ProvidedToolResult>> {
-    for provided in &mut results {
-        let too_large = |body: &Value| canonical::to_bytes(body).len() as u64 > Tuning::DEFAULT_INLINE_LIMIT;
-        if let Some(body) = provided.result.take_if(|body| too_large(body)) {
+    for (index, provided) in results.iter_mut().enumerate() {
+        let Some(body) = &provided.result else { continue };
+        let bytes = canonical::to_bytes(body).len();
+        if bytes > ProvidedToolResult::MAX_BYTES {
+            let (field, max) = (format!("results[{index}].result"), ProvidedToolResult::MAX_BYTES);
+            return Err(
+                ApiError::invalid(format!("{field}: is {bytes} bytes; send at most {max}")).with("field", field)
+            );
+        }
+        if bytes as u64 > Tuning::DEFAULT_INLINE_LIMIT
+            && let Some(body) = provided.result.take()
+        {
             provided.result_ref = Some(app.store().put_blob(body).await?);
         }
     }
@@ -194,9 +203,9 @@ pub(crate) async fn confirm(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Reply>> {
-    let ConfirmationRequest { await_id, approved, digest, actor } = read(body)?;
+    let ConfirmationRequest { await_id, approved, digest, reason, actor } = read(body)?;
     let digest = digest.map(|digest| read(Value::String(digest))).transpose()?;
-    reply(&app, &caller, &id, (await_id, actor), AnswerBody::Confirmation { approved, digest }).await
+    reply(&app, &caller, &id, (await_id, actor), AnswerBody::Confirmation { approved, digest, reason }).await
 }
 
 /// What the run said to an answer.

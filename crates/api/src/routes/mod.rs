@@ -10,6 +10,7 @@ pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod stream;
 pub(crate) mod tool_results;
+pub(crate) mod transcript;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/agent-runs/{id}", get(runs::show))
         .route("/agent-runs/{id}/stream", get(stream::open))
         .route("/agent-runs/{id}/events", get(runs::events))
+        .route("/agent-runs/{id}/transcript", get(transcript::read))
         .route("/agent-runs/{id}/awaits", get(control::awaits))
         .route("/agent-runs/{id}/tool-results", post(tool_results::take))
         .route("/agent-runs/{id}/cancel", post(control::cancel))

@@ -1,11 +1,11 @@
 //! The body of `POST …/tool-results`.
 
 use serde_json::Value;
-use windlass_core::ids::CallId;
+use windlass_core::{envelope::ProvidedToolResult, ids::CallId};
 
 use super::{Attachment, Invalid, attachments, fields::Fields};
 
-const MAX_RESULT: usize = 2 * 1024 * 1024;
+const MAX_RESULT: usize = ProvidedToolResult::MAX_BYTES;
 const MAX_ERROR: usize = 8 * 1024;
 
 /// What the caller says about one call.

@@ -8,7 +8,7 @@ use super::{AwaitKind, AwaitTable, AwaitView};
 use crate::{
     canonical::Digest,
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
-    event::AwaitClosure,
+    event::{AwaitClosure, EventBody},
     ids::AwaitId,
     time::Timestamp,
 };
@@ -16,6 +16,8 @@ use crate::{
 /// The largest result that may come inline; larger ones go through the store.
 const MAX_INLINE_RESULT: usize = 256 * 1024;
 const MAX_CLARIFICATION: usize = 64 * 1024;
+/// A reason travels through history and into the log whole.
+const MAX_REASON: usize = EventBody::WORDS_BYTES;
 /// JSON readers give up at 128 levels, and a result travels inside other envelopes.
 const MAX_DEPTH: usize = 64;
 
@@ -91,9 +93,12 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
             }
             Ok(AwaitClosure::Answered)
         }
-        (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest }) => {
+        (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest, reason }) => {
             if answer.actor.trim().is_empty() {
                 return Err("a decision must say who decides".to_owned());
+            }
+            if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON) {
+                return Err(format!("the reason is longer than {MAX_REASON} bytes; shorten it"));
             }
             if !approved {
                 return Ok(AwaitClosure::Denied);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     fn approve(id: &str, actor: &str, digest: Option<Digest>) -> Answer {
-        Answer::new(id.into(), actor, AnswerBody::Confirmation { approved: true, digest })
+        Answer::new(id.into(), actor, AnswerBody::Confirmation { approved: true, digest, reason: None })
     }
 
     #[test]
@@ -212,7 +217,11 @@ mod tests {
             (approve("await-1", "ann", None), AnswerStatus::Invalid),
             (approve("await-1", "ann", Some(Digest::of_json(&json!("c2")))), AnswerStatus::Invalid),
             (
-                Answer::new("await-1".into(), "ann", AnswerBody::Confirmation { approved: false, digest: None }),
+                Answer::new(
+                    "await-1".into(),
+                    "ann",
+                    AnswerBody::Confirmation { approved: false, digest: None, reason: None },
+                ),
                 AnswerStatus::Accepted,
             ),
             (
@@ -234,7 +243,11 @@ mod tests {
         let resolution = table.judge(&answer, NOW).unwrap();
         table.close(&item.id, resolution.closure, Some(resolution.answer_digest));
         assert_eq!(status(&table, &answer, NOW), AnswerStatus::Duplicate);
-        let other = Answer::new("await-1".into(), "bob", AnswerBody::Confirmation { approved: false, digest: None });
+        let other = Answer::new(
+            "await-1".into(),
+            "bob",
+            AnswerBody::Confirmation { approved: false, digest: None, reason: None },
+        );
         assert_eq!(status(&table, &other, NOW), AnswerStatus::Stale);
         assert_eq!(status(&table, &approve("await-2", "ann", None), NOW), AnswerStatus::Unknown);
         assert_eq!(status(&table, &approve("nonsense", "ann", None), NOW), AnswerStatus::Unknown);

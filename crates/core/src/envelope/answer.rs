@@ -30,10 +30,25 @@ pub enum AnswerBody {
         /// The digest of the arguments that were shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
+        /// Why, in words for the log and, after a denial, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     ToolResults {
         results: Vec<ProvidedToolResult>,
     },
+}
+
+impl AnswerBody {
+    /// The words of the person who answered: the text, or the reason for a decision. Results have none.
+    pub fn words(&self) -> Option<&str> {
+        let words = match self {
+            Self::Clarification { answer } => Some(answer.as_str()),
+            Self::Confirmation { reason, .. } => reason.as_deref(),
+            Self::ToolResults { .. } => None,
+        };
+        words.map(str::trim).filter(|words| !words.is_empty())
+    }
 }
 
 impl Answer {
@@ -50,7 +65,8 @@ impl From<ClarificationAnswer> for Answer {
 
 impl From<ConfirmationDecision> for Answer {
     fn from(signal: ConfirmationDecision) -> Self {
-        let body = AnswerBody::Confirmation { approved: signal.approved, digest: signal.digest };
+        let ConfirmationDecision { approved, digest, reason, .. } = signal;
+        let body = AnswerBody::Confirmation { approved, digest, reason };
         Self::new(signal.id, signal.requested_by, body)
     }
 }

@@ -83,6 +83,9 @@ pub struct ConfirmationDecision {
     /// The digest of the arguments that were shown. An approval without it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
+    /// Why, in words for the log and, after a denial, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     #[serde(default, skip_serializing_if = "Extra::is_empty")]
@@ -121,4 +124,9 @@ pub struct ProvidedToolResult {
     pub error: Option<ToolError>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_hint: Option<RetryHint>,
+}
+
+impl ProvidedToolResult {
+    /// The largest result that edges take from outside. Larger ones belong into a file that the result names.
+    pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 }

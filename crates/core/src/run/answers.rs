@@ -26,10 +26,9 @@ impl Run {
         match judged {
             Err(reply) => self.reject_answer(answer.await_id.as_str(), &answer.actor, reply),
             Ok(resolution) => {
-                let actor = Some(clip(&answer.actor)).filter(|actor| !actor.is_empty());
-                let closed =
-                    self.close_await(&answer.await_id, resolution.closure, Some(resolution.answer_digest), actor);
-                if let Some(item) = closed {
+                if let Some(item) =
+                    self.close_await(&answer.await_id, resolution.closure, Some((&answer, resolution.answer_digest)))
+                {
                     self.apply(&item, answer, now);
                 }
                 self.settle_if_done(now);
@@ -83,7 +82,6 @@ impl Run {
     }
 
     fn apply(&mut self, item: &AwaitView, answer: Answer, now: Timestamp) {
-        let actor = answer.actor;
         match answer.body {
             AnswerBody::Clarification { answer } => self.state.said.push(Message::user(answer)),
             AnswerBody::Confirmation { approved: true, .. } => {
@@ -91,8 +89,10 @@ impl Run {
                     self.approve(&call.tool_call_id, now);
                 }
             }
-            AnswerBody::Confirmation { approved: false, .. } => {
-                let error = ToolError::new(ToolErrorKind::Denied, format!("not executed: {} denied it", clip(&actor)));
+            ref denial @ AnswerBody::Confirmation { approved: false, .. } => {
+                let why = denial.words().map(|why| format!(": {why}")).unwrap_or_default();
+                let denied = format!("not executed: {} denied it{why}", clip(&answer.actor));
+                let error = ToolError::new(ToolErrorKind::Denied, denied);
                 self.refuse_awaited(item, &error, now);
             }
             AnswerBody::ToolResults { results } => {
@@ -111,7 +111,7 @@ impl Run {
 
     /// Nobody answered in time.
     pub(super) fn expire(&mut self, id: &AwaitId, now: Timestamp) {
-        let Some(item) = self.close_await(id, AwaitClosure::Expired, None, None) else { return };
+        let Some(item) = self.close_await(id, AwaitClosure::Expired, None) else { return };
         if item.on_expiry == ExpiryOutcome::Fail {
             let local = self.timed_out_locally(item.calls.iter().map(|call| &call.name));
             self.fail(local.filter(|_| item.kind == AwaitKind::ExternalTools).unwrap_or_else(|| {
@@ -151,11 +151,16 @@ impl Run {
         &mut self,
         id: &AwaitId,
         closure: AwaitClosure,
-        answer: Option<Digest>,
-        actor: Option<String>,
+        answer: Option<(&Answer, Digest)>,
     ) -> Option<AwaitView> {
-        let item = self.state.awaits.close(id, closure, answer)?;
-        self.outgoing.event(EventBody::AwaitClosed { await_id: id.clone(), outcome: closure, actor });
+        let item = self.state.awaits.close(id, closure, answer.map(|(_, digest)| digest))?;
+        let answer = answer.map(|(answer, _)| answer);
+        self.outgoing.event(EventBody::AwaitClosed {
+            await_id: id.clone(),
+            outcome: closure,
+            actor: answer.map(|answer| clip(&answer.actor)).filter(|actor| !actor.is_empty()),
+            answer: answer.and_then(|answer| answer.body.words()).map(cut),
+        });
         Some(item)
     }
 }
@@ -186,6 +191,15 @@ fn taken(output: &ToolCallOutput) -> EventBody {
         error: output.error.as_ref().map(|error| error.message.clone()),
         result_bytes: output.result_bytes,
     }
+}
+
+/// A person's words as an event carries them. The transcript has a text whole, and a reason is never longer.
+fn cut(words: &str) -> String {
+    if words.len() <= EventBody::WORDS_BYTES {
+        return words.to_owned();
+    }
+    let room = words.floor_char_boundary(EventBody::WORDS_BYTES - '…'.len_utf8());
+    format!("{}…", &words[..room])
 }
 
 /// Enough of a caller's text to recognise it; a log entry is not a place for bodies.

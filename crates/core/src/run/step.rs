@@ -96,7 +96,7 @@ impl Run {
     pub(super) fn refuse_unstarted(&mut self, error: &ToolError, status: CallStatus, now: Timestamp) {
         let pending: Vec<_> = self.state.awaits.pending().iter().map(|item| item.id.clone()).collect();
         for id in pending {
-            self.close_await(&id, AwaitClosure::Abandoned, None, None);
+            self.close_await(&id, AwaitClosure::Abandoned, None);
         }
         let unstarted = |state: &RunState| -> Vec<_> {
             let open = state

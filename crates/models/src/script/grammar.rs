@@ -54,6 +54,8 @@ pub(super) struct Turn {
     pub(super) awaits: Vec<Await>,
     pub(super) usage: Option<Usage>,
     pub(super) error: Option<Failure>,
+    /// Played instead when the last call's result is an error.
+    pub(super) after_error: Option<Box<Turn>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -198,8 +200,12 @@ fn parse_script(name: &str, script: Value) -> Result<Script, ScriptError> {
 
 fn parse_turn(turn: Value) -> Result<Turn, serde_json::Error> {
     let turn: Turn = object(turn)?;
-    if turn.text.is_some() && turn.deltas.is_some() {
+    let other = turn.after_error.as_deref();
+    if [Some(&turn), other].into_iter().flatten().any(|turn| turn.text.is_some() && turn.deltas.is_some()) {
         return Err(serde_json::Error::custom("give `text` or `deltas`, not both"));
+    }
+    if other.is_some_and(|other| other.after_error.is_some()) {
+        return Err(serde_json::Error::custom("an `after_error` has no `after_error` of its own"));
     }
     Ok(turn)
 }
@@ -327,6 +333,8 @@ mod tests {
     fn what_is_not_the_grammar_is_refused() {
         let cases = [
             (json!({"text": "a", "deltas": ["b"]}), "give `text` or `deltas`, not both"),
+            (json!({"after_error": {"text": "a", "deltas": ["b"]}}), "give `text` or `deltas`, not both"),
+            (json!({"after_error": {"after_error": {}}}), "an `after_error` has no `after_error` of its own"),
             (json!({"error": {"error": "x"}}), "missing field `errorClass`"),
             (json!({"error": {"error": "x", "errorClass": "gremlins"}}), "unknown variant `gremlins`"),
             (json!({"await": {"kind": "vibes"}}), "unknown variant `vibes`"),

@@ -47,6 +47,15 @@ impl ScriptModel {
         Self::from_json(&json)
     }
 
+    /// These scripts and, under the names they leave free, the others.
+    #[must_use]
+    pub fn beside(mut self, others: Self) -> Self {
+        for (name, script) in others.scripts {
+            self.scripts.entry(name).or_insert(script);
+        }
+        self
+    }
+
     /// Scripts by name: `{"name": {"turns": […]}, …}`.
     pub fn from_json(json: &str) -> Result<Self, ScriptError> {
         Ok(Self { scripts: grammar::parse(json)? })
@@ -67,13 +76,15 @@ impl ScriptModel {
             return Ok(Turn { text: Some(text.to_owned()), ..Turn::default() });
         }
         let turn = script.turns.get(request.call_index as usize);
-        turn.or_else(|| script.turns.last().filter(|_| script.repeat_last)).cloned().ok_or_else(|| {
+        let turn = turn.or_else(|| script.turns.last().filter(|_| script.repeat_last)).ok_or_else(|| {
             ModelError::invalid_request(format!(
                 "script `{name}` has no turn {}: it ends after {}; add a turn or set `repeat_last`",
                 request.call_index,
                 script.turns.len()
             ))
-        })
+        })?;
+        let other = turn.after_error.as_deref().filter(|_| placeholders::last_call_failed(&request.messages));
+        Ok(other.unwrap_or(turn).clone())
     }
 }
 

@@ -94,14 +94,23 @@ fn is_from_user(message: &Message) -> bool {
     message.role == Role::User && !is_nudge(message) && message.parts.iter().any(says_something)
 }
 
-/// All results in the order of their calls, whatever the order they came in.
+/// Whether the last call that has a result failed, was refused or was denied.
+pub(super) fn last_call_failed(messages: &[Message]) -> bool {
+    results(messages).last().is_some_and(|(_, is_error)| *is_error)
+}
+
 fn tool_results(messages: &[Message]) -> Vec<String> {
-    let mut calls: Vec<(&CallId, Option<String>)> = Vec::new();
+    results(messages).into_iter().map(|(content, is_error)| render(content, is_error)).collect()
+}
+
+/// All results in the order of their calls, whatever the order they came in; each with whether it is an error.
+fn results(messages: &[Message]) -> Vec<(&Value, bool)> {
+    let mut calls: Vec<(&CallId, Option<(&Value, bool)>)> = Vec::new();
     for part in messages.iter().flat_map(|message| &message.parts) {
         match part {
             Part::ToolUse { id, .. } => calls.push((id, None)),
             Part::ToolResult { tool_use_id, content, is_error } => {
-                let result = render(content, *is_error);
+                let result = (content, *is_error);
                 match calls.iter_mut().find(|(id, result)| *id == tool_use_id && result.is_none()) {
                     Some((_, slot)) => *slot = Some(result),
                     None => calls.push((tool_use_id, Some(result))),
@@ -137,7 +146,7 @@ mod tests {
         Message::new(Role::Assistant, parts.collect())
     }
 
-    fn results(results: &[(&str, Value, bool)]) -> Message {
+    fn answered(results: &[(&str, Value, bool)]) -> Message {
         let part = |(id, content, is_error): &(&str, Value, bool)| Part::ToolResult {
             tool_use_id: (*id).into(),
             content: content.clone(),
@@ -164,10 +173,10 @@ mod tests {
         let messages = vec![
             Message::user("go"),
             calls(&["a", "b", "c"]),
-            results(&[("c", json!({"n": [1, 2]}), false), ("a", json!("plain \"text\""), false)]),
-            results(&[("b", json!("too slow"), true)]),
+            answered(&[("c", json!({"n": [1, 2]}), false), ("a", json!("plain \"text\""), false)]),
+            answered(&[("b", json!("too slow"), true)]),
             calls(&["d", "pending"]),
-            results(&[("d", json!({"kind": "timeout"}), true)]),
+            answered(&[("d", json!({"kind": "timeout"}), true)]),
         ];
         assert_eq!(
             fill(messages.clone(), "{{all_tool_results}}"),
@@ -188,7 +197,7 @@ mod tests {
             ),
         ];
         for (content, expected) in cases {
-            let messages = vec![calls(&["a"]), results(&[("a", content.clone(), true)])];
+            let messages = vec![calls(&["a"]), answered(&[("a", content.clone(), true)])];
             let filled = fill(messages, "{{last_tool_result}}");
             let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
             assert_eq!(parsed(filled.strip_prefix("ERROR: ").unwrap()), parsed(expected), "{content}");
@@ -197,8 +206,12 @@ mod tests {
 
     #[test]
     fn an_id_used_again_keeps_both_results() {
-        let messages =
-            vec![calls(&["a"]), results(&[("a", json!(1), false)]), calls(&["a"]), results(&[("a", json!(2), false)])];
+        let messages = vec![
+            calls(&["a"]),
+            answered(&[("a", json!(1), false)]),
+            calls(&["a"]),
+            answered(&[("a", json!(2), false)]),
+        ];
         assert_eq!(fill(messages, "{{all_tool_results}}"), "1|2");
     }
 
@@ -208,7 +221,7 @@ mod tests {
             Message::text(Role::System, "rules"),
             Message::user("first"),
             calls(&["a"]),
-            results(&[("a", json!("result"), false)]),
+            answered(&[("a", json!("result"), false)]),
             Message::user("second"),
             nudge(),
             Message::assistant("hm"),

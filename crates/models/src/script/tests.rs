@@ -370,4 +370,26 @@ mod demos {
         );
         assert_eq!(model.names().collect::<Vec<_>>(), ["demo", "echo", "reviewer", "tools"]);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn demo_claims_nothing_that_was_denied() {
+        let model = ScriptModel::demos().unwrap();
+        let denied = Part::ToolResult {
+            tool_use_id: "call_2_0".into(),
+            content: json!({"error": "not executed: ann denied it: not on a Friday", "kind": "denied"}),
+            is_error: true,
+        };
+        let answer = play(&model, ask("demo", 3, vec![Message::new(Role::User, vec![denied])])).await.unwrap();
+        assert_eq!((answer.tool_calls.len(), answer.stop.as_str()), (0, "end_turn"));
+        let told = r#"ERROR: {"error":"not executed: ann denied it: not on a Friday","kind":"denied"}"#;
+        assert_eq!(answer.text, format!("The note is not kept, and nothing else was done. I was told: {told}"));
+    }
+}
+
+#[tokio::test]
+async fn scripts_stand_beside_others_and_win_where_they_have_the_same_name() {
+    let others = ScriptModel::from_json(r#"{"a": {"turns": []}, "s": {"turns": [{"text": "theirs"}]}}"#).unwrap();
+    let both = script(&json!({"turns": [{"text": "ours"}]})).beside(others);
+    assert_eq!(both.names().collect::<Vec<_>>(), ["a", "s"]);
+    assert_eq!(play(&both, request(vec![])).await.unwrap().text, "ours");
 }

@@ -89,6 +89,7 @@ async fn everything(store: &dyn Store) -> Vec<String> {
             let transcript = store.transcript(&run, row.head).await.unwrap();
             seen.push(format!("{transcript:?} {:?}", store.events(&run, 0, u32::MAX).await.unwrap()));
             seen.push(format!("{:?}", store.final_text(&run).await.unwrap()));
+            seen.push(format!("{:?}", store.transcript_page(&run, 1, 3).await.unwrap()));
         }
         seen.push(format!("{row:?}"));
     }

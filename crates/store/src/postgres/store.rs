@@ -18,8 +18,8 @@ use super::{
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
     NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
-    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body,
-    entry::Entry, opening::Opening, plain,
+    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, TranscriptPage,
+    body::Body, entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
@@ -95,6 +95,10 @@ impl Store for PostgresStore {
 
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
         transcript::load(&mut self.parts.each().await?, run, head).await
+    }
+
+    async fn transcript_page(&self, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+        transcript::page(&mut self.parts.each().await?, run, after, limit).await
     }
 
     async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {

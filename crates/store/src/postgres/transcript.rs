@@ -12,7 +12,7 @@ use super::{
     columns::{Columns as _, hex, int, millis},
     runs,
 };
-use crate::{Result, StoreError, body::Body};
+use crate::{Result, StoreError, TranscriptPage, body::Body};
 
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -112,6 +112,27 @@ pub(super) async fn load(sql: &mut Sql, run: &RunId, head: TranscriptHead) -> Re
         return Err(StoreError::Corrupt { detail: format!("the messages of run {run} do not add up to their head") });
     }
     Ok(messages)
+}
+
+/// A reader's part of the transcript. Indices count from 0, places from 1.
+pub(super) async fn page(sql: &mut Sql, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+    let row = sql
+        .query_opt(
+            "SELECT head_len, opening_len, opening_len - new_messages AS earlier FROM runs WHERE id = $1",
+            &[&run.as_str()],
+        )
+        .await?
+        .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })?;
+    let (total, opening, earlier) = (row.uint("head_len")?, row.uint("opening_len")?, row.uint("earlier")?);
+    let rows = sql
+        .query(
+            "SELECT digest, body, idx FROM transcript JOIN blobs USING (digest)
+             WHERE run_id = $1 AND idx >= $2 AND idx < $3 ORDER BY idx",
+            &[&run.as_str(), &int(after), &int(after.saturating_add(limit.into()))],
+        )
+        .await?;
+    let placed = |row: &tokio_postgres::Row| Ok((row.uint("idx")? + 1, blobs::from_row(row)?.1));
+    Ok(TranscriptPage { messages: rows.iter().map(placed).collect::<Result<_>>()?, total, opening, earlier })
 }
 
 async fn insert(sql: &mut Sql, run: &RunId, missing: &[(u64, &Body, TranscriptHead)]) -> Result<()> {

@@ -109,3 +109,15 @@ pub struct MessagePage {
     /// How many messages the whole conversation has.
     pub total: u64,
 }
+
+/// A stretch of a run's transcript, oldest first, each message with its place in the whole: 1 for the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TranscriptPage {
+    pub messages: Vec<(u64, Message)>,
+    /// How many messages the whole transcript has by now.
+    pub total: u64,
+    /// How many messages the run began with: those of its session, then the new ones.
+    pub opening: u64,
+    /// How many of those were its session's.
+    pub earlier: u64,
+}

@@ -25,8 +25,8 @@ use super::{
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
     NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
-    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, body::Body,
-    entry::Entry, opening::Opening, plain,
+    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, TranscriptPage,
+    body::Body, entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
@@ -103,6 +103,11 @@ impl Store for SqliteStore {
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
         let run = run.clone();
         self.parts.read(move |sql| transcript::load(sql, &run, head)).await
+    }
+
+    async fn transcript_page(&self, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+        let run = run.clone();
+        self.parts.read(move |sql| transcript::page(sql, &run, after, limit)).await
     }
 
     async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {

@@ -11,7 +11,7 @@ use super::{
     columns::{Hex, Uint},
     runs,
 };
-use crate::{Result, StoreError, body::Body};
+use crate::{Result, StoreError, TranscriptPage, body::Body};
 
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -91,6 +91,27 @@ pub(super) fn load(sql: &Connection, run: &RunId, head: TranscriptHead) -> Resul
         return Err(StoreError::Corrupt { detail: format!("the messages of run {run} do not add up to their head") });
     }
     Ok(messages)
+}
+
+/// A reader's part of the transcript. Indices count from 0, places from 1.
+pub(super) fn page(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+    let mut page = sql
+        .prepare_cached("SELECT head_len, opening_len, opening_len - new_messages FROM runs WHERE id = ?1")?
+        .query_row([run.as_str()], |row| {
+            let number = |column| row.get::<_, Uint>(column).map(|Uint(number)| number);
+            Ok(TranscriptPage { messages: Vec::new(), total: number(0)?, opening: number(1)?, earlier: number(2)? })
+        })
+        .optional()?
+        .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })?;
+    let mut rows = sql.prepare_cached(
+        "SELECT digest, body, idx FROM transcript JOIN blobs USING (digest)
+         WHERE run_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx",
+    )?;
+    let mut rows = rows.query(params![run.as_str(), Uint(after), Uint(after.saturating_add(limit.into()))])?;
+    while let Some(row) = rows.next()? {
+        page.messages.push((row.get::<_, Uint>(2)?.0 + 1, blobs::from_row(row)?.1));
+    }
+    Ok(page)
 }
 
 fn insert(sql: &Connection, run: &RunId, idx: u64, message: &Body, next: TranscriptHead) -> Result<()> {

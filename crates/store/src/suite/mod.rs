@@ -247,7 +247,8 @@ macro_rules! store_suite {
                 a_longer_repeat_adds_what_is_missing,
                 another_message_in_the_same_place_is_refused,
                 a_head_that_is_not_the_transcripts_is_refused,
-                an_older_head_reads_the_older_transcript;
+                an_older_head_reads_the_older_transcript,
+                a_transcript_is_read_in_pages;
             watch: an_append_wakes_the_watcher,
                 a_watcher_that_waits_is_woken,
                 other_writes_of_a_run_wake_too,

@@ -9,7 +9,7 @@ use windlass_core::{
 };
 
 use super::{Bench, batch, cancelled, head_of, new_run, session, workspace};
-use crate::{MessagePage, NewRun, RecordBatch, SessionRow};
+use crate::{MessagePage, NewRun, RecordBatch, SessionRow, TranscriptPage};
 
 /// The next run of the session: it starts from the conversation so far.
 async fn next_run(bench: &Bench, id: &str, question: &str) -> NewRun {
@@ -76,6 +76,9 @@ pub(crate) async fn the_next_run_starts_from_the_conversation(bench: Bench) {
     let so_far = [Message::user("what is there?"), Message::assistant("a door"), Message::user("what colour?")];
     assert_eq!(head, head_of(&so_far));
     assert_eq!(bench.store.transcript(&RunId::new("two"), head).await.unwrap(), so_far);
+    let page = bench.store.transcript_page(&RunId::new("two"), 2, 1).await.unwrap();
+    let messages = vec![(3, Message::user("what colour?"))];
+    assert_eq!(page, TranscriptPage { messages, total: 3, opening: 3, earlier: 2 });
     bench.store.record(last_batch("two", head, vec![Message::assistant("green")])).await.unwrap();
     assert_eq!(conversation(&bench).await, [so_far.as_slice(), &[Message::assistant("green")]].concat());
 }

@@ -3,6 +3,7 @@
 use windlass_core::{canonical::Digest, envelope::TranscriptHead, ids::RunId, message::Message};
 
 use super::{Bench, code, head_of, run_id};
+use crate::TranscriptPage;
 
 fn messages(texts: &[&str]) -> Vec<Message> {
     texts.iter().copied().map(Message::user).collect()
@@ -71,4 +72,23 @@ pub(crate) async fn an_older_head_reads_the_older_transcript(bench: Bench) {
     bench.append(&run, opened, messages(&["b"])).await.unwrap();
     assert_eq!(bench.store.transcript(&run, opened).await.unwrap(), messages(&["hello"]));
     assert_eq!(bench.store.transcript(&run, TranscriptHead::default()).await.unwrap(), []);
+}
+
+pub(crate) async fn a_transcript_is_read_in_pages(bench: Bench) {
+    let run = run_id();
+    let head = bench.open(&run).await;
+    bench.append(&run, head, messages(&["b", "c", "d"])).await.unwrap();
+    let placed = |texts: &[&str], first: u64| (first..).zip(messages(texts)).collect();
+    let cases = [
+        (0, 2, placed(&["hello", "b"], 1)),
+        (2, 2, placed(&["c", "d"], 3)),
+        (3, 200, placed(&["d"], 4)),
+        (4, 2, Vec::new()),
+        (u64::from(u32::MAX), 1, Vec::new()),
+    ];
+    for (after, limit, messages) in cases {
+        let page = bench.store.transcript_page(&run, after, limit).await.unwrap();
+        assert_eq!(page, TranscriptPage { messages, total: 4, opening: 1, earlier: 0 }, "after {after}");
+    }
+    assert_eq!(code(bench.store.transcript_page(&RunId::new("nobody"), 0, 1).await), "STO0001");
 }

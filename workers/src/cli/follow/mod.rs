@@ -10,6 +10,7 @@ mod source;
 mod view;
 
 use std::{
+    collections::VecDeque,
     io::{self, IsTerminal as _},
     process::ExitCode,
     time::Duration,
@@ -19,6 +20,7 @@ use serde::Serialize;
 use serde_json::json;
 use windlass_client::Lost;
 use windlass_core::{
+    envelope::{Answer, AnswerReply, AnswerStatus},
     event::{Event, EventBody},
     ids::RunId,
 };
@@ -71,10 +73,14 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         view: (!json).then(|| View::new(run, hint.clone(), Prompter::at_terminal(&options.actor))),
         waits: 0,
         away: false,
+        kept: VecDeque::new(),
     };
     let ending = follower.until_its_end().await;
     if let Some(view) = &mut follower.view {
         view.close();
+    }
+    for (_, answer) in &follower.kept {
+        out.note(format!("your answer to {} was not sent: no server took it", answer.await_id));
     }
     Ok(match ending? {
         Ending::Completed { text } => {
@@ -107,6 +113,8 @@ struct Follower<'a> {
     waits: usize,
     /// Whether the server is away, and that was said.
     away: bool,
+    /// Answers that were typed and that no server has taken yet. Sent again, the same answer is never taken twice.
+    kept: VecDeque<(RunId, Answer)>,
 }
 
 /// What woke the follower.
@@ -116,6 +124,7 @@ enum Wake {
     Leave,
     Silence,
     Line(Option<String>),
+    SendAgain,
 }
 
 impl Follower<'_> {
@@ -136,7 +145,10 @@ impl Follower<'_> {
                         }
                     }
                     News::Gone(lost) => self.server_gone(&lost)?,
-                    News::Back => self.server_back(),
+                    News::Back => {
+                        self.server_back()?;
+                        self.send_kept().await;
+                    }
                     News::GaveUp(why) => {
                         self.reach.out().note(why);
                         return Ok(Ending::Left);
@@ -156,6 +168,7 @@ impl Follower<'_> {
                 () = stop.asked() => Wake::Leave,
                 () = &mut silence, if !heard && !silent => Wake::Silence,
                 line = keyboard.line(), if asking => Wake::Line(line),
+                () = tokio::time::sleep(RETRY), if !self.kept.is_empty() && !self.away => Wake::SendAgain,
             };
             match wake {
                 Wake::News => {}
@@ -166,7 +179,8 @@ impl Follower<'_> {
                     silent = true;
                     self.look_for_worker().await;
                 }
-                Wake::Line(Some(line)) => self.typed(&line).await?,
+                Wake::Line(Some(line)) => self.typed(&line).await,
+                Wake::SendAgain => self.send_kept().await,
             }
         }
     }
@@ -230,11 +244,15 @@ impl Follower<'_> {
         Ok(())
     }
 
-    fn server_back(&mut self) {
-        self.away = false;
-        if let Some(view) = &mut self.view {
-            view.server_back();
+    fn server_back(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.away) {
+            return Ok(());
         }
+        match &mut self.view {
+            Some(view) => view.server_back(),
+            None => self.reach.out().document(&json!({"runId": self.run, "type": "server_back", "data": {}}))?,
+        }
+        Ok(())
     }
 
     async fn look_for_worker(&mut self) {
@@ -250,15 +268,48 @@ impl Follower<'_> {
         }
     }
 
-    async fn typed(&mut self, line: &str) -> Result<(), Failure> {
-        let Some(view) = &mut self.view else { return Ok(()) };
-        let Typed::Send(run, answer) = view.typed(line) else { return Ok(()) };
-        match self.reach.send(&run, &answer).await {
-            Ok(reply) => view.replied(&run, &answer.await_id, &reply),
-            // The question stays open; it will be put again.
-            Err(failure) => view.note(&failure.to_string()),
+    async fn typed(&mut self, line: &str) {
+        let Some(view) = &mut self.view else { return };
+        match view.typed(line) {
+            Typed::Send(run, answer) if self.away => self.keep(run, answer),
+            Typed::Send(run, answer) => match self.reach.send(&run, &answer).await {
+                Ok(reply) => view.replied(&run, &answer.await_id, &reply),
+                Err(failure) if failure.may_pass() => self.keep(run, answer),
+                Err(failure) => {
+                    view.note(&failure.to_string());
+                    view.ask_again(&run, &answer.await_id);
+                }
+            },
+            Typed::Later(run, item) => view.left_open(&run, &item),
+            Typed::Again(hint) => hint.into_iter().for_each(|hint| view.note(hint)),
         }
-        Ok(())
+    }
+
+    fn keep(&mut self, run: RunId, answer: Answer) {
+        if let Some(view) = &mut self.view {
+            view.note(&format!("the answer to {} is kept and sent when the server is back", answer.await_id));
+        }
+        self.kept.push_back((run, answer));
+    }
+
+    /// Sends what was kept, in the order in which it was typed, until a server is away again.
+    async fn send_kept(&mut self) {
+        while let (Some((run, answer)), Some(view)) = (self.kept.front(), &mut self.view) {
+            let (run, id) = (run.clone(), answer.await_id.clone());
+            match self.reach.send(&run, answer).await {
+                Err(failure) if failure.may_pass() => return,
+                Err(failure) => {
+                    view.note(&failure.to_string());
+                    view.ask_again(&run, &id);
+                }
+                // The first attempt got through after all; only its reply did not.
+                Ok(reply) if reply.status == AnswerStatus::Duplicate => {
+                    view.replied(&run, &id, &AnswerReply::new(AnswerStatus::Accepted, reply.message));
+                }
+                Ok(reply) => view.replied(&run, &id, &reply),
+            }
+            self.kept.pop_front();
+        }
     }
 }
 

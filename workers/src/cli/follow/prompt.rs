@@ -13,20 +13,29 @@ use windlass_core::{
     ids::{AwaitId, RunId},
 };
 
+/// What is typed to leave a question open. A question may well be answered with the bare word.
+const LATER: &str = "/later";
+
 /// Awaits that can be answered by typing, in the order in which they opened.
 #[derive(Debug)]
 pub(super) struct Prompter {
     actor: String,
     waiting: VecDeque<(RunId, AwaitView)>,
     asking: bool,
+    /// The next line says why the first one is denied.
+    denying: bool,
+    /// Those that were answered, until the run has said what it thinks of the answer.
+    answered: Vec<(RunId, AwaitView)>,
 }
 
 /// What to do with a line that was typed.
 #[derive(Debug, PartialEq)]
 pub(super) enum Typed {
     Send(RunId, Answer),
-    /// Nothing was said; ask again.
-    Again,
+    /// The question stays open and is not put again.
+    Later(RunId, Box<AwaitView>),
+    /// Ask again, or on; with a word on what may be typed.
+    Again(Option<&'static str>),
 }
 
 impl Prompter {
@@ -37,7 +46,8 @@ impl Prompter {
     }
 
     fn new(actor: &str) -> Self {
-        Self { actor: actor.to_owned(), waiting: VecDeque::new(), asking: false }
+        let (waiting, answered) = (VecDeque::new(), Vec::new());
+        Self { actor: actor.to_owned(), waiting, asking: false, denying: false, answered }
     }
 
     pub(super) fn opened(&mut self, run: &RunId, item: AwaitView) {
@@ -49,12 +59,23 @@ impl Prompter {
     /// Says whether it was the one that is being asked about.
     pub(super) fn closed(&mut self, run: &RunId, id: &AwaitId) -> bool {
         let of = |(other, item): &(RunId, AwaitView)| other == run && item.id == *id;
-        let asked = self.asking && self.waiting.front().is_some_and(of);
+        let first = self.waiting.front().is_some_and(of);
+        let asked = self.asking && first;
         self.waiting.retain(|waiting| !of(waiting));
-        if asked {
-            self.asking = false;
+        self.answered.retain(|answered| !of(answered));
+        if first {
+            (self.asking, self.denying) = (false, false);
         }
         asked
+    }
+
+    /// The answer did not fit, or could not be sent: the question is put again.
+    pub(super) fn reopen(&mut self, run: &RunId, id: &AwaitId) {
+        let found = self.answered.iter().position(|(other, item)| other == run && item.id == *id);
+        if let Some(found) = found {
+            let again = self.answered.remove(found);
+            self.waiting.push_front(again);
+        }
     }
 
     /// The next question to put, if none is open.
@@ -65,7 +86,8 @@ impl Prompter {
         let (_, item) = self.waiting.front()?;
         self.asking = true;
         Some(match item.kind {
-            AwaitKind::Confirmation => format!("approve {} as {}? [y/N] ", item.id, self.actor),
+            AwaitKind::Confirmation if self.denying => format!("why is {} denied? (Enter: no reason) ", item.id),
+            AwaitKind::Confirmation => format!("approve {} as {}? [y/n/later] ", item.id, self.actor),
             _ => format!("answer to {}> ", item.id),
         })
     }
@@ -78,17 +100,40 @@ impl Prompter {
     pub(super) fn typed(&mut self, line: &str) -> Typed {
         self.asking = false;
         let line = line.trim();
-        let Some((run, item)) = self.waiting.front() else { return Typed::Again };
-        let body = match item.kind {
-            AwaitKind::Confirmation => {
-                let approved = matches!(line.to_lowercase().as_str(), "y" | "yes");
-                let digest = item.calls.first().map(|call| call.digest).filter(|_| approved);
-                AnswerBody::Confirmation { approved, digest }
+        let Some((_, item)) = self.waiting.front() else { return Typed::Again(None) };
+        let reason = Some(line.to_owned()).filter(|reason| !reason.is_empty());
+        match (item.kind, line.to_lowercase().as_str()) {
+            (AwaitKind::Confirmation, _) if std::mem::take(&mut self.denying) => {
+                self.send(AnswerBody::Confirmation { approved: false, digest: None, reason })
             }
-            _ if line.is_empty() => return Typed::Again,
-            _ => AnswerBody::Clarification { answer: line.to_owned() },
-        };
-        Typed::Send(run.clone(), Answer::new(item.id.clone(), self.actor.clone(), body))
+            (AwaitKind::Confirmation, "y" | "yes") => {
+                let digest = item.calls.first().map(|call| call.digest);
+                self.send(AnswerBody::Confirmation { approved: true, digest, reason: None })
+            }
+            (AwaitKind::Confirmation, "n" | "no") => {
+                self.denying = true;
+                Typed::Again(None)
+            }
+            (AwaitKind::Confirmation, "l" | "later" | LATER) | (_, LATER) => self.later(),
+            // A slip must not deny a call for good.
+            (AwaitKind::Confirmation, _) => {
+                Typed::Again(Some("type y to approve, n to deny, or later to leave it open"))
+            }
+            (_, "") => Typed::Again(Some("type an answer, or /later to leave the question open")),
+            _ => self.send(AnswerBody::Clarification { answer: line.to_owned() }),
+        }
+    }
+
+    fn send(&mut self, body: AnswerBody) -> Typed {
+        let Some((run, item)) = self.waiting.pop_front() else { return Typed::Again(None) };
+        let answer = Answer::new(item.id.clone(), self.actor.clone(), body);
+        self.answered.push((run.clone(), item));
+        Typed::Send(run, answer)
+    }
+
+    fn later(&mut self) -> Typed {
+        let later = self.waiting.pop_front();
+        later.map_or(Typed::Again(None), |(run, item)| Typed::Later(run, Box::new(item)))
     }
 }
 
@@ -142,42 +187,96 @@ mod tests {
         prompter.opened(&run(), item("await-3", AwaitKind::Confirmation));
         assert_eq!(prompter.next_question().as_deref(), Some("answer to await-1> "));
         assert_eq!(prompter.next_question(), None);
-        let body = AnswerBody::Clarification { answer: "the team".into() };
-        assert_eq!(prompter.typed(" the team "), Typed::Send(run(), Answer::new("await-1".into(), "ann", body)));
-        prompter.closed(&run(), &"await-1".into());
-        assert_eq!(prompter.next_question().as_deref(), Some("approve await-3 as ann? [y/N] "));
-        prompter.closed(&run(), &"await-3".into());
+        assert_eq!(
+            prompter.typed(" the team "),
+            sent("await-1", AnswerBody::Clarification { answer: "the team".into() })
+        );
+        assert_eq!(prompter.next_question().as_deref(), Some("approve await-3 as ann? [y/n/later] "));
+        assert!(!prompter.closed(&run(), &"await-1".into()));
+        assert!(prompter.closed(&run(), &"await-3".into()));
         assert_eq!(prompter.next_question(), None);
+    }
+
+    fn sent(id: &str, body: AnswerBody) -> Typed {
+        Typed::Send(run(), Answer::new(id.into(), "ann", body))
+    }
+
+    fn asked(kind: AwaitKind) -> Prompter {
+        let mut prompter = Prompter::new("ann");
+        prompter.opened(&run(), item("await-1", kind));
+        prompter.next_question();
+        prompter
     }
 
     #[test]
     fn only_a_clear_yes_approves_and_it_carries_the_digest() {
         let digest = Some(Digest::of_json(&json!(1)));
-        for (line, approved) in [("y", true), ("YES ", true), ("", false), ("n", false), ("yep", false)] {
-            let mut prompter = Prompter::new("ann");
-            prompter.opened(&run(), item("await-1", AwaitKind::Confirmation));
-            prompter.next_question();
-            let body = AnswerBody::Confirmation { approved, digest: digest.filter(|_| approved) };
-            assert_eq!(prompter.typed(line), Typed::Send(run(), Answer::new("await-1".into(), "ann", body)), "{line}");
+        for line in ["y", "YES "] {
+            let body = AnswerBody::Confirmation { approved: true, digest, reason: None };
+            assert_eq!(asked(AwaitKind::Confirmation).typed(line), sent("await-1", body), "{line}");
         }
     }
 
     #[test]
-    fn an_empty_answer_is_not_an_answer() {
-        let mut prompter = Prompter::new("ann");
-        prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
-        prompter.next_question();
-        assert_eq!(prompter.typed("  "), Typed::Again);
+    fn only_a_clear_no_denies_and_it_may_say_why() {
+        for (why, reason) in [("", None), (" not on a Friday ", Some("not on a Friday")), ("y", Some("y"))] {
+            let mut prompter = asked(AwaitKind::Confirmation);
+            assert_eq!(prompter.typed("No"), Typed::Again(None));
+            assert_eq!(prompter.next_question().as_deref(), Some("why is await-1 denied? (Enter: no reason) "));
+            let reason = reason.map(str::to_owned);
+            let body = AnswerBody::Confirmation { approved: false, digest: None, reason };
+            assert_eq!(prompter.typed(why), sent("await-1", body), "{why}");
+        }
+    }
+
+    #[test]
+    fn enter_alone_and_slips_are_asked_about_again() {
+        let hint = "type y to approve, n to deny, or later to leave it open";
+        for line in ["", "yep", "nope", " "] {
+            let mut prompter = asked(AwaitKind::Confirmation);
+            assert_eq!(prompter.typed(line), Typed::Again(Some(hint)), "{line}");
+            assert_eq!(prompter.next_question().as_deref(), Some("approve await-1 as ann? [y/n/later] "));
+        }
+        let mut prompter = asked(AwaitKind::Clarification);
+        let hint = "type an answer, or /later to leave the question open";
+        assert_eq!(prompter.typed("  "), Typed::Again(Some(hint)));
+        assert_eq!(prompter.next_question().as_deref(), Some("answer to await-1> "));
+    }
+
+    #[test]
+    fn later_leaves_the_await_open_and_does_not_ask_again() {
+        for (kind, line) in [
+            (AwaitKind::Confirmation, "later"),
+            (AwaitKind::Confirmation, "L"),
+            (AwaitKind::Confirmation, "/later"),
+            (AwaitKind::Clarification, "/later"),
+        ] {
+            let mut prompter = asked(kind);
+            assert_eq!(prompter.typed(line), Typed::Later(run(), Box::new(item("await-1", kind))), "{line}");
+            assert_eq!(prompter.next_question(), None);
+        }
+        let body = AnswerBody::Clarification { answer: "later".into() };
+        assert_eq!(asked(AwaitKind::Clarification).typed("later"), sent("await-1", body), "it may be the answer");
+    }
+
+    #[test]
+    fn an_answer_that_did_not_fit_is_asked_for_again_first() {
+        let mut prompter = asked(AwaitKind::Clarification);
+        prompter.opened(&run(), item("await-2", AwaitKind::Confirmation));
+        prompter.typed("hm");
+        prompter.reopen(&run(), &"await-1".into());
         assert_eq!(prompter.next_question().as_deref(), Some("answer to await-1> "));
     }
 
     #[test]
     fn an_answer_from_elsewhere_ends_the_question() {
-        let mut prompter = Prompter::new("ann");
-        prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
+        let mut prompter = asked(AwaitKind::Confirmation);
+        prompter.opened(&run(), item("await-2", AwaitKind::Confirmation));
+        prompter.typed("n");
         prompter.next_question();
         assert!(!prompter.closed(&"run-2".into(), &"await-1".into()));
         assert!(prompter.closed(&run(), &"await-1".into()));
         assert!(!prompter.is_asking());
+        assert_eq!(prompter.next_question().as_deref(), Some("approve await-2 as ann? [y/n/later] "), "not why");
     }
 }

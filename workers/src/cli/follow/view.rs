@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use windlass_core::{
+    awaits::AwaitView,
     envelope::{AnswerReply, AnswerStatus},
     event::{Event, EventBody},
     ids::{AwaitId, RunId},
@@ -12,7 +13,7 @@ use super::{
     prompt::{Prompter, Typed},
     screen::Screen,
 };
-use crate::render::{EventView, Hint, one_line};
+use crate::render::{EventView, Hint, how_to_answer, one_line};
 
 pub(super) struct View {
     root: RunId,
@@ -64,7 +65,7 @@ impl View {
 
     pub(super) fn typed(&mut self, line: &str) -> Typed {
         self.screen.stop_asking(true);
-        self.prompter.as_mut().map_or(Typed::Again, |prompter| prompter.typed(line))
+        self.prompter.as_mut().map_or(Typed::Again(None), |prompter| prompter.typed(line))
     }
 
     /// What the run said to an answer. An answer that does not fit is asked for again.
@@ -72,10 +73,24 @@ impl View {
         if !reply.accepted() {
             self.note(&reply.message);
         }
-        if reply.status != AnswerStatus::Invalid
-            && let Some(prompter) = &mut self.prompter
-        {
+        if reply.status == AnswerStatus::Invalid {
+            self.ask_again(run, id);
+        } else if let Some(prompter) = &mut self.prompter {
             prompter.closed(run, id);
+        }
+    }
+
+    pub(super) fn ask_again(&mut self, run: &RunId, id: &AwaitId) {
+        if let Some(prompter) = &mut self.prompter {
+            prompter.reopen(run, id);
+        }
+    }
+
+    /// Says how a question can be answered afterwards that was left open.
+    pub(super) fn left_open(&mut self, run: &RunId, item: &AwaitView) {
+        self.note(&format!("{} stays open; answer it with:", item.id));
+        for command in how_to_answer(&self.hint, run, item) {
+            self.screen.line(&format!("  $ {command}"));
         }
     }
 
@@ -85,6 +100,7 @@ impl View {
     }
 
     pub(super) fn server_back(&mut self) {
+        self.note("server is back");
         let doing = self.views.get(&self.root).map_or_else(|| "starting".to_owned(), EventView::doing);
         self.screen.doing(doing);
     }

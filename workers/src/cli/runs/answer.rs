@@ -91,9 +91,19 @@ pub struct ApproveArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass runs deny run-1 await-3
+  windlass runs deny run-1 await-3 --reason 'Not on a Friday: ask again on Monday'
+
+The model reads the reason and plans again; the run's log keeps it.")]
 pub struct DenyArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
+
+    /// Why, for the model and the log; at most 2048 bytes
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, Failure> {
@@ -122,7 +132,11 @@ async fn provided(
     };
     let mut provided = Vec::new();
     for (call, value) in results {
-        let travels = canonical::to_bytes(&value).len() as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
+        let (bytes, max) = (canonical::to_bytes(&value).len(), ProvidedToolResult::MAX_BYTES);
+        if bytes > max {
+            return Err(usage(format!("the result of {call} is {bytes} bytes; send at most {max}")));
+        }
+        let travels = bytes as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
         provided.push(match reach {
             Reach::Direct(context) if !travels => {
                 ProvidedToolResult { result_ref: Some(context.store().put_blob(value).await?), ..empty(call) }
@@ -156,7 +170,7 @@ pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode
         reach.out().note("nothing was sent; `windlass runs deny` denies the call");
         return Ok(ExitCode::from(exit::FAILED));
     }
-    deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest) }).await
+    deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None }).await
 }
 
 /// The await as whoever approves it must see it, pending or not.
@@ -181,7 +195,8 @@ fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
 
 pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Failure> {
     let actor = args.to.person.required()?;
-    deliver(reach, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None }).await
+    deliver(reach, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None, reason: args.reason })
+        .await
 }
 
 async fn deliver(reach: &Reach, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
@@ -223,7 +238,8 @@ pub(in crate::cli) async fn send(context: &Context, run: &RunId, answer: &Answer
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(failed(
             "no worker judged the answer in time; start one and send it again (a repeat is harmless), or add --signal",
-        )),
+        )
+        .passing()),
     }
 }
 

@@ -60,7 +60,11 @@ pub(super) async fn run(reach: &Reach, args: EventsArgs) -> Result<ExitCode, Fai
                     out.note("server gone, waiting for it…");
                 }
             }
-            Some(Update::Back) => away = false,
+            Some(Update::Back) => {
+                if std::mem::take(&mut away) {
+                    out.note("server is back");
+                }
+            }
         }
     }
 }

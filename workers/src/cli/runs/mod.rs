@@ -5,6 +5,7 @@ mod control;
 mod events;
 mod list;
 mod show;
+mod transcript;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -30,6 +31,8 @@ pub enum RunsCommand {
     Show(RunArg),
     /// Follow a run as `windlass run` does, and answer its questions.
     Attach(AttachArgs),
+    /// Show the conversation: who said what, calls and results, questions and answers.
+    Transcript(transcript::TranscriptArgs),
     /// Print a run's event log.
     Events(events::EventsArgs),
     /// Show what a run waits for, arguments included.
@@ -84,6 +87,7 @@ pub(super) async fn run(global: &Global, command: RunsCommand) -> Result<ExitCod
         RunsCommand::List(args) => list::run(global, args).await,
         RunsCommand::Show(args) => show::run(&existing(global, "", SHORTLY).await?, &args.run).await,
         RunsCommand::Awaits(args) => show::awaits(&existing(global, "", SHORTLY).await?, &args.run).await,
+        RunsCommand::Transcript(args) => transcript::run(&existing(global, "", SHORTLY).await?, args).await,
         RunsCommand::Events(args) => events::run(&existing(global, "", args.give_up_after).await?, args).await,
         RunsCommand::Pause(args) => control::pause(&existing(global, &args.person.name(), SHORTLY).await?, args).await,
         RunsCommand::Resume(args) => {
@@ -115,7 +119,7 @@ async fn existing(global: &Global, actor: &str, give_up_after: Duration) -> Resu
 }
 
 async fn open(global: &Global, actor: &str, give_up_after: Duration) -> Result<Reach, Failure> {
-    Reach::open(global, Missing::Refuse, Visitor { actor, give_up_after }).await
+    Reach::open(global, Missing::Refuse, Visitor { actor, give_up_after }, None).await
 }
 
 async fn to_answer(global: &Global, to: &answer::AwaitArgs) -> Result<Reach, Failure> {

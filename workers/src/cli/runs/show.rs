@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use serde_json::json;
 use tokio::time::timeout;
-use windlass_core::{event::Event, ids::RunId};
+use windlass_core::{event::Event, ids::RunId, spent::Spent};
 
 use crate::{
     cli::{Failure, context::now, failed, reach::Reach},
@@ -26,11 +26,15 @@ pub(super) async fn run(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure>
     };
     let mut children = reach.children(run).await?;
     children.reverse();
-    let (results, end) = last_words(reach.events(run, 0).await?);
-    let facts = Details { row, live, awaits, children, results, end };
+    let events = reach.events(run, 0).await?;
+    // The workflow knows before the log does.
+    let spent = live.as_ref().map_or_else(|| Spent::of(&events), Spent::from);
+    let answers = events.iter().filter(|event| event.kind == "await_closed").cloned().collect();
+    let (results, end) = last_words(events);
+    let facts = Details { row, live, spent, awaits, answers, children, results, end };
     let document = json!({
-        "run": facts.row, "live": facts.live, "awaits": facts.awaits, "children": facts.children,
-        "toolResults": facts.results, "end": facts.end,
+        "run": facts.row, "live": facts.live, "spent": facts.spent, "awaits": facts.awaits, "answers": facts.answers,
+        "children": facts.children, "toolResults": facts.results, "end": facts.end,
     });
     let out = reach.out();
     out.print(&document, || details(&facts, now(), reach.hint(), out.paint()))?;

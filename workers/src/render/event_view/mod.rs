@@ -148,8 +148,8 @@ impl EventView {
                 self.doing = format!("waiting for {}", item.id);
                 self.opened(&item)
             }
-            EventBody::AwaitClosed { await_id, outcome, actor } => {
-                let text = format!("{await_id} {}", closed(outcome, actor.as_deref()));
+            EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
+                let text = format!("{await_id} {}", closed(outcome, actor.as_deref(), answer.as_deref()));
                 self.doing = "planning".to_owned();
                 vec![match outcome {
                     AwaitClosure::Answered | AwaitClosure::Approved => paint.good(&format!("✓ {text}")),

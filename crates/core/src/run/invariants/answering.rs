@@ -137,7 +137,7 @@ impl World {
         let id = item.id.clone();
         let shown = item.calls.first().map(|call| call.digest);
         let other = AnswerBody::Clarification { answer: String::new() };
-        let confirmation = |approved, digest| AnswerBody::Confirmation { approved, digest };
+        let confirmation = |approved, digest| AnswerBody::Confirmation { approved, digest, reason: None };
         let (body, actor, fits) = match (item.kind, how) {
             (AwaitKind::Confirmation, How::Right) => (confirmation(true, shown), "ann", true),
             (AwaitKind::Confirmation, How::Denied) => (confirmation(false, None), "ann", true),
@@ -220,7 +220,7 @@ fn by_call(answer: &Answer) -> Option<CallAnswer> {
 
 fn approved(item: &AwaitView, answer: &Answer) -> Option<(CallId, Digest)> {
     match answer.body {
-        AnswerBody::Confirmation { approved: true, digest } => {
+        AnswerBody::Confirmation { approved: true, digest, .. } => {
             item.calls.first().map(|call| (call.tool_call_id.clone(), digest.unwrap_or_default()))
         }
         _ => None,

@@ -157,7 +157,7 @@ impl Bench {
 
     pub(super) fn approve(&mut self, id: &str) -> AnswerStatus {
         let digest = self.run.digest_shown_by(&id.into());
-        self.answer(id, AnswerBody::Confirmation { approved: true, digest })
+        self.answer(id, AnswerBody::Confirmation { approved: true, digest, reason: None })
     }
 
     pub(super) fn provide(&mut self, id: &str, results: Value) -> AnswerStatus {

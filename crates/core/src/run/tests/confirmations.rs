@@ -49,7 +49,7 @@ fn a_decision_of_the_seed_is_bound_by_the_await_it_names() {
     assert_eq!(shown(&bench, "await-2"), Some(Digest::of_json(&dear)));
     assert_eq!(shown(&bench, "await-3"), None);
 
-    let crossed = AnswerBody::Confirmation { approved: true, digest: shown(&bench, "await-1") };
+    let crossed = AnswerBody::Confirmation { approved: true, digest: shown(&bench, "await-1"), reason: None };
     assert_eq!(bench.answer("await-2", crossed), AnswerStatus::Invalid);
     assert_eq!(bench.approve("await-1"), AnswerStatus::Accepted);
     assert_eq!(shown(&bench, "await-1"), None);
@@ -62,11 +62,12 @@ fn a_decision_of_the_seed_is_bound_by_the_await_it_names() {
 fn an_approval_is_used_once() {
     let mut bench = bench(json!({}), json!({}));
     bench.turn(&[("pay", json!({}))]);
-    let yes = AnswerBody::Confirmation { approved: true, digest: bench.run.digest_shown_by(&"await-1".into()) };
+    let digest = bench.run.digest_shown_by(&"await-1".into());
+    let yes = AnswerBody::Confirmation { approved: true, digest, reason: None };
     assert_eq!(bench.answer("await-1", yes.clone()), AnswerStatus::Accepted);
     assert_eq!(bench.dispatch().len(), 1);
     assert_eq!(bench.answer("await-1", yes.clone()), AnswerStatus::Duplicate);
-    let no = AnswerBody::Confirmation { approved: false, digest: None };
+    let no = AnswerBody::Confirmation { approved: false, digest: None, reason: None };
     assert_eq!(bench.answer("await-1", no), AnswerStatus::Stale);
     assert_eq!(bench.step(), Step::Wait);
     bench.ok("call-0-0");

@@ -11,3 +11,4 @@ mod expiry;
 mod finalising;
 mod guards;
 mod sizes;
+mod words;

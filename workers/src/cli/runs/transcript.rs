@@ -1,0 +1,43 @@
+//! `windlass runs transcript`: who said what.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::RunArg;
+use crate::{
+    cli::{Failure, failed, reach::Reach},
+    render::{conversation, transcript_lines},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass runs transcript run-1
+  windlass runs transcript run-1 --full | less
+  windlass runs transcript run-1 --json | jq '.entries[] | select(.type == \"answer\")'
+
+The messages of the conversation with the calls, their results, the questions and what was answered, by whom and when.
+Works while the run goes on and after it has ended. With --json everything is whole.")]
+pub struct TranscriptArgs {
+    #[command(flatten)]
+    run: RunArg,
+
+    /// Show long arguments and results whole
+    #[arg(long)]
+    full: bool,
+}
+
+pub(super) async fn run(reach: &Reach, args: TranscriptArgs) -> Result<ExitCode, Failure> {
+    let (run, out) = (args.run.run, reach.out());
+    let Some(row) = reach.row(&run).await? else {
+        return Err(failed(format!("{run} is started, but no worker has taken it yet; start one: windlass worker")));
+    };
+    // The messages first: what the log says beyond them is shown from the log.
+    let (messages, opening, earlier) = reach.transcript(&run).await?;
+    let entries = conversation(&messages, opening, earlier, &reach.events(&run, 0).await?);
+    let document = json!({"runId": run, "status": row.status, "entries": entries});
+    out.print(&document, || transcript_lines(&entries, args.full, out.paint()).join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

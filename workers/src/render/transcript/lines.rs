@@ -1,0 +1,145 @@
+//! The conversation as people read it.
+
+use serde_json::Value;
+use windlass_core::{
+    event::{AwaitClosure, Event, EventBody},
+    message::{DocumentSource, Part, Role},
+    time::Timestamp,
+};
+
+use super::Said;
+use crate::render::{
+    Paint, await_lines, clean, duration,
+    event_line::{closed, word},
+    event_summary, json_line, moment, one_line,
+    run::last_words,
+};
+
+/// How much of a call's arguments and of a result is shown, unless all of it is wanted.
+const SHOWN: usize = 400;
+
+/// Who said what. Long arguments and results are cut unless `full`.
+pub fn transcript_lines(said: &[Said], full: bool, paint: Paint) -> Vec<String> {
+    said.iter().flat_map(|said| lines(said, full, paint)).collect()
+}
+
+fn lines(said: &Said, full: bool, paint: Paint) -> Vec<String> {
+    match said {
+        Said::Message { role, parts, earlier, runtime, turn, at, .. } => {
+            let who = match role {
+                _ if *runtime => "windlass",
+                Role::System => "system",
+                Role::User => "user",
+                Role::Assistant => "assistant",
+            };
+            let turn = turn.map(|turn| format!("turn {}", turn + 1));
+            let notes = [earlier.then(|| "earlier in the session".to_owned()), turn, at.map(moment)];
+            let notes: String = notes.into_iter().flatten().map(|note| format!(" · {note}")).collect();
+            let head = format!("{}{}", paint.bold(who), paint.dim(&notes));
+            [head].into_iter().chain(parts.iter().flat_map(|part| part_lines(part, full, paint))).collect()
+        }
+        Said::Result { call_id, name, ok, content, bytes, duration_ms, at } => {
+            let name = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
+            let time = duration_ms.map(|time| format!(" {}", duration(time))).unwrap_or_default();
+            let head = format!("{name}({call_id}){time}");
+            let head = if *ok { format!("{} {head}", paint.good("✓")) } else { paint.bad(&format!("✗ {head}")) };
+            let shown = match content {
+                Some(content) => body(content, full),
+                None => vec![format!("{} bytes, in the transcript after the next turn", bytes.unwrap_or(0))],
+            };
+            let head = format!("{head}{}", paint.dim(&when(*at)));
+            [head].into_iter().chain(shown.into_iter().map(|line| format!("  {line}"))).collect()
+        }
+        Said::Answer { await_id, outcome, actor, answer, at } => {
+            let text = format!("{await_id} {}", closed(*outcome, actor.as_deref(), None));
+            let head = match outcome {
+                AwaitClosure::Answered | AwaitClosure::Approved => paint.good(&format!("✓ {text}")),
+                AwaitClosure::Denied | AwaitClosure::Expired | AwaitClosure::Abandoned => {
+                    paint.attention(&format!("✗ {text}"))
+                }
+            };
+            let head = format!("{head}{}", paint.dim(&when(Some(*at))));
+            [head].into_iter().chain(answer.iter().flat_map(|answer| indented(answer))).collect()
+        }
+        Said::Event { event } => event_lines(event, paint),
+    }
+}
+
+fn event_lines(event: &Event, paint: Paint) -> Vec<String> {
+    let at = paint.dim(&when(Some(event.at)));
+    match event.body() {
+        Ok(EventBody::AwaitOpened { item }) => {
+            let mut lines = await_lines(&item, paint);
+            if let Some(first) = lines.first_mut() {
+                first.push_str(&at);
+            }
+            lines
+        }
+        Ok(EventBody::Steered { text, requested_by }) => {
+            let by = one_line(&requested_by, 80);
+            let by = if by.is_empty() { by } else { format!(" by {by}") };
+            [format!("{}{at}", paint.attention(&format!("! steered{by}")))].into_iter().chain(indented(&text)).collect()
+        }
+        // The answer itself is the last message.
+        Ok(EventBody::Result { error: None, .. }) => vec![format!("{}{at}", paint.good("✓ completed"))],
+        Ok(EventBody::Result { .. } | EventBody::Error { .. } | EventBody::Cancelled { .. }) => {
+            vec![format!("{}{at}", paint.bad(&format!("✗ {}: {}", event.kind, last_words(event))))]
+        }
+        _ => vec![format!("· {} {}{at}", one_line(&event.kind, 40), event_summary(event))],
+    }
+}
+
+fn when(at: Option<Timestamp>) -> String {
+    at.map(|at| format!(" · {}", moment(at))).unwrap_or_default()
+}
+
+fn part_lines(part: &Part, full: bool, paint: Paint) -> Vec<String> {
+    match part {
+        Part::Text { text } | Part::Citations { text, .. } => indented(text).collect(),
+        Part::Thinking { redacted: Some(_), .. } => vec![paint.dim("  (thinking, which only its provider can read)")],
+        Part::Thinking { text, .. } => {
+            let mut lines: Vec<String> = indented(text).collect();
+            if let Some(first) = lines.first_mut() {
+                *first = format!("  (thinking) {}", first.trim_start());
+            }
+            lines.iter().map(|line| paint.dim(line)).collect()
+        }
+        Part::ToolUse { id, name, input } => {
+            let head = format!("  → {name} ({id})");
+            match body(input, full) {
+                args if args.len() == 1 => vec![format!("{head} {}", paint.dim(&args[0]))],
+                args => [head].into_iter().chain(args.into_iter().map(|line| format!("    {line}"))).collect(),
+            }
+        }
+        Part::Image { format, bytes } => {
+            vec![format!("  [image, {}, {} bytes]", word(format), bytes.len() / 4 * 3)]
+        }
+        Part::Document { name, format, source, .. } => {
+            let bytes = match source {
+                DocumentSource::Bytes(data) => data.len() / 4 * 3,
+                DocumentSource::Text(text) | DocumentSource::Uri(text) => text.len(),
+                DocumentSource::Chunks(chunks) => chunks.iter().map(String::len).sum(),
+            };
+            vec![format!("  [document {}, {}, {bytes} bytes]", one_line(name, 80), word(format))]
+        }
+        Part::ToolResult { .. } | Part::CacheCheckpoint => Vec::new(),
+    }
+}
+
+/// A text as it is, anything else as JSON; one line that is cut, or all of it.
+fn body(value: &Value, full: bool) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(clean);
+    match (full, text(value)) {
+        (true, Some(text)) => text.lines().map(str::to_owned).collect(),
+        (true, None) => {
+            let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+            clean(&pretty).lines().map(str::to_owned).collect()
+        }
+        (false, Some(text)) => vec![one_line(&text, SHOWN)],
+        (false, None) => vec![json_line(value, SHOWN)],
+    }
+}
+
+fn indented(text: &str) -> impl Iterator<Item = String> {
+    clean(text).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().into_iter()
+}

@@ -1,0 +1,221 @@
+//! A run's conversation: messages, calls and results, questions and what was answered, in the order in which it happened.
+//!
+//! The messages have the bodies, whole. The log has the order, the times and the people. Both are read and put together
+//! here; what the log has and the messages do not yet (the results of a turn under way) is shown from the log.
+
+mod lines;
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass_core::{
+    envelope::ToolError,
+    event::{AwaitClosure, Event, EventBody},
+    ids::{AwaitId, CallId, ToolName},
+    message::{Message, Part, Role},
+    run::NUDGE_MARK,
+    time::{Millis, Timestamp},
+};
+
+pub use self::lines::transcript_lines;
+
+/// One thing that was said or done.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Said {
+    Message {
+        /// 1 for the first message of the transcript.
+        index: u64,
+        role: Role,
+        /// Without tool results: they are entries of their own.
+        parts: Vec<Part>,
+        /// It is part of the session's conversation before this run.
+        #[serde(skip_serializing_if = "is_false")]
+        earlier: bool,
+        /// Not a person: the runtime's own word to the model.
+        #[serde(skip_serializing_if = "is_false")]
+        runtime: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
+    },
+    Result {
+        call_id: CallId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<ToolName>,
+        ok: bool,
+        /// As the model reads it; absent while it is too large for the log and not in the transcript yet.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<Millis>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
+    },
+    Answer {
+        await_id: AwaitId,
+        outcome: AwaitClosure,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        actor: Option<String>,
+        /// The text, whole, or the reason for a decision.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
+        at: Timestamp,
+    },
+    /// An entry of the log that belongs to the conversation: a question, a child, a pause, the end.
+    Event { event: Event },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// The messages of a run and its log, as one story. `opening` messages were there before the first turn, `earlier` of
+/// them before the run.
+pub fn conversation(messages: &[Message], opening: u64, earlier: u64, log: &[Event]) -> Vec<Said> {
+    let mut story = Story { messages, next: 0, heard: BTreeSet::new(), results: results(messages), told: Vec::new() };
+    while story.next < messages.len() && (story.next as u64) < opening {
+        story.message(None, (story.next as u64) < earlier);
+    }
+    for event in log {
+        story.event(event);
+    }
+    // What the log does not speak of.
+    while story.next < messages.len() {
+        story.message(None, false);
+    }
+    story.told
+}
+
+type Results<'a> = HashMap<&'a CallId, (&'a Value, bool)>;
+
+fn results(messages: &[Message]) -> Results<'_> {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    let result = |part| match part {
+        &Part::ToolResult { ref tool_use_id, ref content, is_error } => Some((tool_use_id, (content, is_error))),
+        _ => None,
+    };
+    parts.filter_map(result).collect()
+}
+
+struct Story<'a> {
+    messages: &'a [Message],
+    /// The first message that is not told yet.
+    next: usize,
+    /// Messages that are told already, as what somebody answered or said.
+    heard: BTreeSet<usize>,
+    /// Results that are not told yet.
+    results: Results<'a>,
+    told: Vec<Said>,
+}
+
+impl Story<'_> {
+    fn event(&mut self, event: &Event) {
+        let Ok(body) = event.body() else { return };
+        match body {
+            EventBody::AssistantMessage { turn, .. } => self.turn(turn, event.at),
+            EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
+                let kept = self.results.remove(&tool_use_id).map(|(content, _)| content.clone());
+                self.told.push(Said::Result {
+                    content: kept.or(result).or_else(|| error.as_ref().map(failure)),
+                    call_id: tool_use_id,
+                    name: Some(name),
+                    ok,
+                    bytes: Some(result_bytes),
+                    duration_ms: telemetry.map(|facts| facts.duration_ms),
+                    at: Some(event.at),
+                });
+            }
+            EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
+                let answer = answer.map(|words| self.whole(&words).unwrap_or(words));
+                self.told.push(Said::Answer { await_id, outcome, actor, answer, at: event.at });
+            }
+            EventBody::Steered { text, requested_by } => {
+                let text = self.whole(&text).unwrap_or(text);
+                let steered = EventBody::Steered { text, requested_by }.split();
+                let data = steered.map_or_else(|_| event.data.clone(), |(_, data)| data);
+                self.told.push(Said::Event { event: Event { data, ..event.clone() } });
+            }
+            EventBody::AwaitOpened { .. }
+            | EventBody::ChildRunLinked { .. }
+            | EventBody::Paused { .. }
+            | EventBody::Resumed { .. }
+            | EventBody::Finalizing { .. }
+            | EventBody::Result { .. }
+            | EventBody::Error { .. }
+            | EventBody::Cancelled { .. } => self.told.push(Said::Event { event: event.clone() }),
+            _ => {}
+        }
+    }
+
+    /// The model has answered: what it was told before comes first.
+    fn turn(&mut self, turn: u32, at: Timestamp) {
+        while let Some(message) = self.messages.get(self.next) {
+            if message.role == Role::Assistant {
+                return self.message(Some((turn, at)), false);
+            }
+            self.message(None, false);
+        }
+    }
+
+    fn message(&mut self, turn: Option<(u32, Timestamp)>, earlier: bool) {
+        let index = self.next;
+        let Some(message) = self.messages.get(index) else { return };
+        self.next += 1;
+        for part in &message.parts {
+            if let Part::ToolResult { tool_use_id, .. } = part
+                && let Some((content, is_error)) = self.results.remove(tool_use_id)
+            {
+                self.told.push(Said::Result {
+                    call_id: tool_use_id.clone(),
+                    name: None,
+                    ok: !is_error,
+                    content: Some(content.clone()),
+                    bytes: None,
+                    duration_ms: None,
+                    at: None,
+                });
+            }
+        }
+        let said = |part: &&Part| !matches!(part, Part::ToolResult { .. } | Part::CacheCheckpoint);
+        let parts: Vec<Part> = message.parts.iter().filter(said).cloned().collect();
+        if self.heard.contains(&index) || (parts.is_empty() && message.role != Role::Assistant) {
+            return;
+        }
+        self.told.push(Said::Message {
+            index: index as u64 + 1,
+            role: message.role,
+            parts,
+            earlier,
+            runtime: message.meta.get(NUDGE_MARK) == Some(&Value::Bool(true)),
+            turn: turn.map(|(turn, _)| turn),
+            at: turn.map(|(_, at)| at),
+        });
+    }
+
+    /// The words of an event, whole: those of the next message of a user that begins with them. It is told with them.
+    fn whole(&mut self, words: &str) -> Option<String> {
+        let known = words.strip_suffix('…').unwrap_or(words);
+        let rest = self.messages.iter().enumerate().skip(self.next);
+        let mut rest = rest.filter(|(index, message)| message.role == Role::User && !self.heard.contains(index));
+        let (index, text) = rest.find_map(|(index, message)| {
+            let text = message.plain_text();
+            (text.trim() == words || (known != words && text.trim().starts_with(known))).then_some((index, text))
+        })?;
+        self.heard.insert(index);
+        Some(text)
+    }
+}
+
+/// A failure as the model reads it.
+fn failure(error: &ToolError) -> Value {
+    json!({"error": error.message, "kind": error.kind})
+}
+
+#[cfg(test)]
+mod tests;
