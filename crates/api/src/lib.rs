@@ -9,6 +9,7 @@ mod app;
 pub mod auth;
 mod body;
 mod connections;
+mod drain;
 mod error;
 pub mod frames;
 mod guard;
@@ -21,6 +22,7 @@ mod routes;
 mod service;
 pub mod spec;
 mod tails;
+mod unknown;
 
 pub use self::{
     openapi::document_json,
