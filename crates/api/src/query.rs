@@ -27,8 +27,17 @@ const KNOWN: [(&str, Of, &[&str]); 11] = [
         "/agent-runs",
         Of::TheProtocol,
         &[
-            "status", "state", "modelId", "agentId", "sessionId", "parentRunId", "metadata", "limit", "cursor",
-            "includeTotal", "row",
+            "status",
+            "state",
+            "modelId",
+            "agentId",
+            "sessionId",
+            "parentRunId",
+            "metadata",
+            "limit",
+            "cursor",
+            "includeTotal",
+            "row",
         ],
     ),
     ("/agent-runs/{id}", Of::TheProtocol, &["row", "live"]),
@@ -54,7 +63,9 @@ pub(crate) fn check(path: &str, uri: &http::Uri) -> Result<()> {
     let (of, keys) = known(path);
     for (index, (key, _)) in pairs.enumerate() {
         if index == QUERY_PARAMETERS {
-            return Err(ApiError::invalid(format!("query: send at most {QUERY_PARAMETERS} parameters")).with("field", "query"));
+            return Err(
+                ApiError::invalid(format!("query: send at most {QUERY_PARAMETERS} parameters")).with("field", "query")
+            );
         }
         if keys.contains(&&*key) {
             continue;
@@ -154,7 +165,11 @@ mod tests {
             ("/agent-runs", "archived=1", None),
             ("/agent-runs", "statsu=failed", Some("statsu: unknown query parameter `statsu`; did you mean `status`?")),
             ("/agent-runs/{id}/events", "after=1&limit=2", None),
-            ("/agent-runs/{id}/events", "archived=1", Some("archived: unknown query parameter `archived`; known are `after`, `limit`")),
+            (
+                "/agent-runs/{id}/events",
+                "archived=1",
+                Some("archived: unknown query parameter `archived`; known are `after`, `limit`"),
+            ),
             ("/agent-runs/{id}/awaits", "x=1", Some("x: unknown query parameter `x`; there are none here")),
             ("/agent-runs/{id}/stream", "lastSeq=3&trace=x", None),
         ];

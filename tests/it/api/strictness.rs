@@ -97,7 +97,12 @@ async fn a_verb_with_a_misspelt_field_is_refused() {
         ("steer", json!({"text": "x", "actr": "ann"}), "actr", Some("actor")),
         ("cancel", json!({"resaon": "x"}), "resaon", Some("reason")),
         ("answers", json!({"awaitId": "await-1", "anwser": "x"}), "anwser", Some("answer")),
-        ("answers", json!({"awaitId": "await-1", "results": [{"toolCallId": "c", "ouput": 1}]}), "results[0].ouput", None),
+        (
+            "answers",
+            json!({"awaitId": "await-1", "results": [{"toolCallId": "c", "ouput": 1}]}),
+            "results[0].ouput",
+            None,
+        ),
         ("confirmations", json!({"awaitId": "await-1", "approvd": true}), "approvd", Some("approved")),
     ] {
         let refused = rig.post(&format!("/agent-runs/{run}/{verb}"), body).await;
@@ -172,11 +177,17 @@ async fn a_run_that_was_cut_short_says_so_in_its_snapshot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_cannot_be_used_is_refused_before_a_model_is_paid() {
     let rig = Rig::new(waiting()).await;
-    for schema in [json!({"type": "banana"}), json!({"$ref": "https://example.com/schema.json"}), json!({"$ref": "#/$defs/none"})] {
+    for schema in
+        [json!({"type": "banana"}), json!({"$ref": "https://example.com/schema.json"}), json!({"$ref": "#/$defs/none"})]
+    {
         let mut spec = ask("echo", "x");
         spec["outputSchema"] = json!({"schema": schema, "enforcement": "strict"});
         let refused = rig.post("/agent-runs", spec).await;
-        assert_eq!((refused.refusal(), &refused.body["field"]), ((400, "invalid_request"), &json!("outputSchema.schema")), "{schema}");
+        assert_eq!(
+            (refused.refusal(), &refused.body["field"]),
+            ((400, "invalid_request"), &json!("outputSchema.schema")),
+            "{schema}"
+        );
         let definition = json!({"id": "a", "model": "script:echo", "outputSchema": {"schema": schema}});
         let refused = rig.post("/agent-runs", json!({"definition": definition, "prompt": "x"})).await;
         assert_eq!(refused.refusal(), (400, "invalid_request"), "{schema}");

@@ -39,6 +39,9 @@ async fn a_schema_that_never_ends_is_refused() {
         let mut spec = ask("echo", "x");
         spec["outputSchema"] = json!({"schema": schema});
         let refused = rig.post("/agent-runs", spec).await;
-        assert_eq!((refused.refusal(), &refused.body["field"]), ((400, "invalid_request"), &json!("outputSchema.schema")));
+        assert_eq!(
+            (refused.refusal(), &refused.body["field"]),
+            ((400, "invalid_request"), &json!("outputSchema.schema"))
+        );
     }
 }

@@ -51,7 +51,8 @@ async fn exchange(stream: &mut TcpStream, key: &str, body: usize, connection: &s
 
 async fn rig() -> Rig {
     let rates = windlass_api::Rates { starts: 1, ..windlass_api::Rates::default() };
-    let rig = Rig::with(scripts([("echo", json!({"turns": [{"text": "hi"}]}))]), |options| options.rates = Some(rates)).await;
+    let rig =
+        Rig::with(scripts([("echo", json!({"turns": [{"text": "hi"}]}))]), |options| options.rates = Some(rates)).await;
     // The only start of this minute.
     rig.post("/agent-runs", json!({})).await;
     rig
@@ -69,7 +70,8 @@ async fn whoever_is_over_the_limit_is_answered_however_much_it_sends() {
     ] {
         let sent = (0..many).map(|_| send(rig.address, &key, body));
         let answered = within("all answers", futures_util::future::join_all(sent)).await;
-        let dropped: Vec<_> = answered.iter().filter(|answer| !matches!(answer, Ok(status) if status == expected)).collect();
+        let dropped: Vec<_> =
+            answered.iter().filter(|answer| !matches!(answer, Ok(status) if status == expected)).collect();
         assert!(dropped.is_empty(), "{} of {many} with {body} bytes: {:?}", dropped.len(), dropped.first());
     }
 }
@@ -78,7 +80,10 @@ async fn whoever_is_over_the_limit_is_answered_however_much_it_sends() {
 async fn a_body_that_is_too_large_is_answered_too() {
     let rig = rig().await;
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
-    let run = format!("POST /api/v1/workspaces/{WORKSPACE}/agent-runs/x/pause HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 3000000\r\n\r\n", rig.key.reveal());
+    let run = format!(
+        "POST /api/v1/workspaces/{WORKSPACE}/agent-runs/x/pause HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 3000000\r\n\r\n",
+        rig.key.reveal()
+    );
     let said = within("an answer", async {
         stream.write_all(run.as_bytes()).await?;
         for piece in vec![b'x'; 3_000_000].chunks(PIECE) {

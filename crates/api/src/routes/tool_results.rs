@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
+    canonical,
     envelope::{AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     run::RunStatus,
 };
@@ -113,7 +114,7 @@ async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
         Outcome::Failure { error } => provided.error = Some(ToolError::new(ToolErrorKind::ToolFailed, error)),
         Outcome::Success { result, files } => {
             let body = body_of(result, &files);
-            if body.to_string().len() as u64 > Tuning::DEFAULT_INLINE_LIMIT {
+            if canonical::exceeds(&body, Tuning::DEFAULT_INLINE_LIMIT as usize) {
                 provided.result_ref = Some(app.store().put_blob(body).await?);
             } else {
                 provided.result = Some(body);

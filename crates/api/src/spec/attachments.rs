@@ -150,7 +150,11 @@ fn linked(item: &Fields<'_>) -> Result<Attachment, Invalid> {
     if let Some(mime_type) = &mime_type {
         check_mime_type(mime_type).map_err(|problem| item.invalid("mimeType", problem))?;
     }
-    Ok(Attachment::Url { url: url.to_owned(), mime_type, filename: item.bounded_text("filename", NAME_CHARS)?.map(str::to_owned) })
+    Ok(Attachment::Url {
+        url: url.to_owned(),
+        mime_type,
+        filename: item.bounded_text("filename", NAME_CHARS)?.map(str::to_owned),
+    })
 }
 
 /// How many bytes a base64 text stands for, without decoding it into memory.

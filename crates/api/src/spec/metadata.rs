@@ -19,7 +19,9 @@ pub(super) fn parse(fields: &Fields<'_>, key: &str) -> Result<Metadata, Invalid>
     for (name, value) in entries.entries() {
         check_key(name).map_err(|problem| entries.invalid(name, problem))?;
         match value {
-            Value::String(text) if text.chars().count() <= METADATA_VALUE_CHARS => metadata.insert(name.clone(), text.clone()),
+            Value::String(text) if text.chars().count() <= METADATA_VALUE_CHARS => {
+                metadata.insert(name.clone(), text.clone())
+            }
             Value::String(_) => {
                 return Err(entries.invalid(name, format!("must have at most {METADATA_VALUE_CHARS} characters")));
             }

@@ -53,7 +53,8 @@ mod tests {
 
     fn agent(tools: usize, prompt: usize) -> AgentDefinition {
         let confirmation = json!({"prompt": "p".repeat(prompt)});
-        let tools: Vec<_> = (0..tools).map(|index| json!({"name": format!("t{index}"), "confirmation": confirmation})).collect();
+        let tools: Vec<_> =
+            (0..tools).map(|index| json!({"name": format!("t{index}"), "confirmation": confirmation})).collect();
         serde_json::from_value(json!({"id": "a", "model": "m:n", "tools": tools})).unwrap()
     }
 

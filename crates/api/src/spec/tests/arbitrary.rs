@@ -69,7 +69,8 @@ fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         target.prop_map(|target| json!({"$ref": target})),
         prop::sample::select(&["object", "array", "string", "banana"][..]).prop_map(|kind| json!({"type": kind})),
-        prop::sample::select(&["^x+$", "(x+x+)+y", "(", "^(?=x)x*$"][..]).prop_map(|pattern| json!({"pattern": pattern})),
+        prop::sample::select(&["^x+$", "(x+x+)+y", "(", "^(?=x)x*$"][..])
+            .prop_map(|pattern| json!({"pattern": pattern})),
     ];
     leaf.prop_recursive(4, 32, 4, |inner| {
         let keyword = prop::sample::select(&["allOf", "anyOf", "not", "items", "if", "$defs", "properties"][..]);
@@ -77,7 +78,9 @@ fn schema() -> impl Strategy<Value = Value> {
         (keyword, prop::collection::vec((names, inner), 1..4)).prop_map(|(keyword, parts)| {
             let value = match keyword {
                 "allOf" | "anyOf" => parts.into_iter().map(|(_, part)| part).collect(),
-                "$defs" | "properties" => parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect::<Map<_, _>>().into(),
+                "$defs" | "properties" => {
+                    parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect::<Map<_, _>>().into()
+                }
                 _ => parts.into_iter().next().map(|(_, part)| part).unwrap_or_default(),
             };
             json!({keyword: value})

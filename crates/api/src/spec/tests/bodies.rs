@@ -115,7 +115,9 @@ fn guards_and_settings_have_ranges() {
         (
             "outputSchema",
             json!({"schema": {"$ref": "https://example.com/s"}}),
-            Some("outputSchema.schema: is not a usable JSON Schema: /$ref: a $ref must name a part of this schema, for example \"#/$defs/address\""),
+            Some(
+                "outputSchema.schema: is not a usable JSON Schema: /$ref: a $ref must name a part of this schema, for example \"#/$defs/address\"",
+            ),
         ),
         ("supervisor", json!(false), None),
         ("supervisor", json!(true), Some("supervisor: is not available on this server; leave it out or send false")),
@@ -259,7 +261,11 @@ fn tool_results_are_one_thing_or_the_other() {
     assert_eq!(read(json!({"toolUseId": id, "error": "no"})), of(Outcome::Failure { error: "no".into() }));
     let long = "é".repeat(5000);
     assert_eq!(read(json!({"toolUseId": id, "error": long})), of(Outcome::Failure { error: "é".repeat(4096) }));
-    assert_eq!(read(json!({"toolUseId": id, "result": "x", "newer": 1})), of(success("x")), "a later protocol has more");
+    assert_eq!(
+        read(json!({"toolUseId": id, "result": "x", "newer": 1})),
+        of(success("x")),
+        "a later protocol has more"
+    );
     let cases = [
         (json!({"toolUseId": id, "output": "x"}), "output: unknown field `output`; did you mean `result`?"),
         (json!({"toolUseId": id, "resutl": "x"}), "resutl: unknown field `resutl`; did you mean `result`?"),
@@ -317,7 +323,12 @@ fn what_may_be_repeated_may_be_repeated_so_often() {
         ("systemPrompt", &|chars| json!("é".repeat(chars)), limits::TEXT_CHARS, "systemPrompt"),
         ("prompt", &|chars| json!("é".repeat(chars)), limits::TEXT_CHARS, "prompt"),
         ("name", &|chars| json!("é".repeat(chars)), limits::NAME_CHARS, "name"),
-        ("labels", &|many| texts(many).map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>().into(), limits::METADATA_ENTRIES, "labels"),
+        (
+            "labels",
+            &|many| texts(many).map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>().into(),
+            limits::METADATA_ENTRIES,
+            "labels",
+        ),
         ("policy", &tags, limits::TAGS, "policy.allowedTags"),
         ("policy", &timeouts, limits::TOOL_TIMEOUTS, "policy.perToolTimeoutMs"),
         ("policy", &|chars| json!({"deniedTags": ["é".repeat(chars)]}), limits::TAG_CHARS, "policy.deniedTags.0"),

@@ -160,8 +160,16 @@ fn a_schema_that_no_call_could_meet_is_refused() {
     let unusable = "is not a usable JSON Schema";
     let object = "arguments are always an object; its type must be \"object\"";
     let cases = [
-        ("parameters", json!({"type": "object", "properties": {"a": {"type": "intege"}}}), format!("{unusable}: /properties/a/type: ")),
-        ("parameters", json!({"properties": {"a": {"$ref": "https://x/y"}}}), format!("{unusable}: /properties/a/$ref: a $ref must name")),
+        (
+            "parameters",
+            json!({"type": "object", "properties": {"a": {"type": "intege"}}}),
+            format!("{unusable}: /properties/a/type: "),
+        ),
+        (
+            "parameters",
+            json!({"properties": {"a": {"$ref": "https://x/y"}}}),
+            format!("{unusable}: /properties/a/$ref: a $ref must name"),
+        ),
         ("parameters", json!({"type": "array"}), object.to_owned()),
         ("parameters", json!({"type": ["string", "null"]}), object.to_owned()),
         ("parameters", json!([]), "must be a JSON Schema, an object".to_owned()),
@@ -174,6 +182,7 @@ fn a_schema_that_no_call_could_meet_is_refused() {
         let said = complaint(&with("tools", json!([tool]))).unwrap_or_default();
         assert!(said.starts_with(&format!("tools[0].{key}: {expected}")), "{schema}: {said}");
     }
-    let server = json!([{"kind": "mcp_local", "name": "m", "tools": [{"name": "m_a", "inputSchema": {"type": "string"}}]}]);
+    let server =
+        json!([{"kind": "mcp_local", "name": "m", "tools": [{"name": "m_a", "inputSchema": {"type": "string"}}]}]);
     assert_eq!(complaint(&with("tools", server)), Some(format!("tools[0].tools[0].inputSchema: {object}")));
 }

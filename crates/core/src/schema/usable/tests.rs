@@ -40,7 +40,10 @@ fn what_cannot_be_used_is_named_by_its_place() {
         (json!({"$ref": "#"}), back.to_owned()),
         (json!({"anyOf": [{"type": "string"}, {"$ref": "#"}]}), back.to_owned()),
         (json!({"items": {"$anchor": "x", "not": {"$ref": "#x"}}}), format!("/items: {back}")),
-        (json!({"items": {"$id": "https://other"}}), "/items/$id: only the whole schema may have an $id; remove this one".to_owned()),
+        (
+            json!({"items": {"$id": "https://other"}}),
+            "/items/$id: only the whole schema may have an $id; remove this one".to_owned(),
+        ),
         (json!({"patternProperties": patterns}), "a schema has at most 64 regular expressions".to_owned()),
         (
             json!({"items": {"pattern": "x".repeat(1025)}}),
