@@ -13,6 +13,7 @@ use windlass_store::Store;
 
 use crate::{
     auth::Caller,
+    error::{ApiError, Result},
     models::Catalogue,
     rate::{Allowance, Bucket, Limiter, Rates},
     service::Limits,
@@ -28,6 +29,8 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     /// Requests at work; streams do not count.
     pub(crate) room: Arc<Semaphore>,
+    /// Bodies that take a while to understand, at a time.
+    pub(crate) heavy: Semaphore,
     /// Fires when this process is about to end: live streams are cut off so that their readers go elsewhere.
     pub(crate) draining: CancellationToken,
     pub(crate) tails: Arc<Tails>,
@@ -36,7 +39,26 @@ pub(crate) struct App {
     pub(crate) began: Instant,
 }
 
+/// What is understood in a moment, on the thread that serves the request.
+const LIGHT: usize = 4 * 1024;
+
 impl App {
+    /// Does what a caller's body makes expensive. Only a light body is worked on by the threads that serve everybody.
+    pub(crate) async fn apart<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        if bytes <= LIGHT {
+            return Ok(work());
+        }
+        let busy = |_| ApiError::unavailable("the server is about to end; try again");
+        let place = self.heavy.acquire().await.map_err(busy)?;
+        let done = tokio::task::spawn_blocking(work).await;
+        drop(place);
+        done.map_err(|error| ApiError::internal(&error))
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &**self.ops.store()
     }

@@ -1,6 +1,6 @@
 //! Accepts connections and holds each of them to its limits until the end.
 
-use std::{io, pin::pin, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, pin, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
 use hyper::{Request, body::Incoming, server::conn::http1};
@@ -9,6 +9,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     time,
@@ -17,13 +18,17 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
+use windlass_core::limits;
+
 use crate::app::App;
 
 /// Without it, a listener that cannot accept (out of file descriptors) would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection buffers of a request's head or a response, at most.
-const BUFFER: usize = 64 * 1024;
+/// How long a connection that is closed reads on, so that its client gets to read its last answer.
+const LINGER: Duration = Duration::from_secs(5);
+/// How much it reads meanwhile: as much as any client may send.
+const LINGER_BYTES: usize = limits::BODY_BYTES;
 
 /// Serves until the app drains; returns when every connection is closed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, app: &Arc<App>) {
@@ -58,17 +63,18 @@ async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(Tc
 
 async fn serve_connection(stream: TcpStream, router: Router, app: &App) {
     let service = router.map_request(|request: Request<Incoming>| request.map(Body::new));
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(app.limits.head_timeout)
-        .max_buf_size(BUFFER)
+        // What is buffered of a request's head or a response.
+        .max_buf_size(limits::HEAD_BYTES)
+        .max_headers(limits::HEADERS)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    let mut connection = pin!(connection);
     let ended = tokio::select! {
-        ended = &mut connection => ended,
+        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
         () = app.draining.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            match time::timeout(app.limits.grace, connection).await {
+            pin::Pin::new(&mut connection).graceful_shutdown();
+            match time::timeout(app.limits.grace, poll_fn(|cx| connection.poll_without_shutdown(cx))).await {
                 Ok(ended) => ended,
                 Err(_) => return debug!("a request was cut off by the shutdown"),
             }
@@ -77,4 +83,24 @@ async fn serve_connection(stream: TcpStream, router: Router, app: &App) {
     if let Err(error) = ended {
         debug!(%error, "a connection ended early");
     }
+    let stream = connection.into_parts().io.into_inner();
+    app.draining.run_until_cancelled(linger(stream)).await;
+}
+
+/// Closes a connection so that its client can read what was answered. What the client still sends is read and dropped for
+/// a while: closing over it would reset the connection, and the answer would be lost.
+async fn linger(mut stream: TcpStream) {
+    let rest = async {
+        stream.shutdown().await?;
+        let (mut buffer, mut left) = (vec![0; 16 * 1024], LINGER_BYTES);
+        while left > 0 {
+            match stream.read(&mut buffer).await? {
+                0 => break,
+                read => left = left.saturating_sub(read),
+            }
+        }
+        io::Result::Ok(())
+    };
+    // A client that is gone has nothing to read.
+    let _ = time::timeout(LINGER, rest).await;
 }

@@ -1,16 +1,8 @@
 //! The guide's numbers are the code's.
 
-use serde_json::{Value, json};
-use windlass_core::{
-    awaits::{AwaitKind, AwaitTable, ExpiryOutcome, NewAwait},
-    envelope::{Answer, AnswerBody},
-    time::Timestamp,
-};
-
 use crate::{
     guard::DEMANDS,
     rate::{Bucket, Rates},
-    spec::{self, Outcome, ToolResult},
 };
 
 const GUIDE: &str = include_str!("../../../docs/guides/api.md");
@@ -57,50 +49,4 @@ fn the_rate_limits_of_the_guide_are_true() {
         documented.push(bucket);
     }
     assert_eq!(documented.len(), 5, "{documented:?}");
-}
-
-#[test]
-fn the_sizes_of_the_guide_are_true() {
-    let rows = table("Sizes of what is sent");
-    let [prompt, messages, result, error, answer, reason] = &rows[..] else { panic!("{rows:?}") };
-    let [prompt, messages, result, error, answer, reason] =
-        [prompt, messages, result, error, answer, reason].map(|row| number(&row[1]));
-
-    let run = |body: Value| spec::parse_run(&body).is_ok();
-    let prompted = |length: usize| run(json!({"systemPrompt": "s", "prompt": "é".repeat(length)}));
-    assert_eq!([prompted(prompt), prompted(prompt + 1)], [true, false], "a prompt");
-    let said = |length: usize| json!({"role": "user", "content": "é".repeat(length)});
-    let speaking = |length: usize| run(json!({"systemPrompt": "s", "messages": [said(length)]}));
-    assert_eq!([speaking(prompt), speaking(prompt + 1)], [true, false], "a message");
-    let talking = |count: usize| run(json!({"systemPrompt": "s", "messages": vec![said(1); count]}));
-    assert_eq!([talking(messages), talking(messages + 1)], [true, false], "messages");
-
-    let given = |length: usize| ToolResult::parse(&json!({"toolUseId": "c", "result": "x".repeat(length)})).is_ok();
-    assert_eq!([given(result), given(result + 1)], [true, false], "a result");
-    let failed = ToolResult::parse(&json!({"toolUseId": "c", "error": "x".repeat(error * 2)})).unwrap();
-    assert_eq!(failed.outcome, Outcome::Failure { error: "x".repeat(error) }, "an error");
-
-    let judged = |kind, body: AnswerBody| {
-        let mut table = AwaitTable::default();
-        let new = NewAwait {
-            kind,
-            title: None,
-            prompt: String::new(),
-            calls: Vec::new(),
-            questions: Vec::new(),
-            expires_in: None,
-            on_expiry: ExpiryOutcome::Replan,
-            default_answer: None,
-        };
-        let id = table.open(new, Timestamp(0)).id;
-        table.judge(&Answer::new(id, "ann", body), Timestamp(0)).is_ok()
-    };
-    let answered =
-        |length: usize| judged(AwaitKind::Clarification, AnswerBody::Clarification { answer: "x".repeat(length) });
-    assert_eq!([answered(answer), answered(answer + 1)], [true, false], "an answer");
-    let denied = |length: usize| {
-        let reason = Some("x".repeat(length));
-        judged(AwaitKind::Confirmation, AnswerBody::Confirmation { approved: false, digest: None, reason })
-    };
-    assert_eq!([denied(reason), denied(reason + 1)], [true, false], "a reason");
 }

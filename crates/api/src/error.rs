@@ -124,9 +124,10 @@ impl From<SpecError> for ApiError {
             SpecError::Model(unknown) => Self::new(StatusCode::BAD_REQUEST, "invalid_model", message)
                 .with("field", "modelId")
                 .with("candidates", unknown.candidates),
-            SpecError::Agent(_) | SpecError::AgentRequired => {
-                Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message)
+            SpecError::Agent(_) | SpecError::UnknownAgent(_) => {
+                Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", "agentId")
             }
+            SpecError::AgentRequired => Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message),
         }
     }
 }

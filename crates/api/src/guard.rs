@@ -10,11 +10,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use windlass_core::limits;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     error::{ApiError, Result},
+    query,
     rate::{Allowance, Bucket},
     routes::PREFIX,
 };
@@ -31,8 +33,8 @@ pub(crate) struct Demand {
 }
 
 /// Specs carry files of up to 5 MB, in base64, and texts; results likewise.
-const LARGE: usize = 16 * 1024 * 1024;
-const SMALL: usize = 128 * 1024;
+const LARGE: usize = limits::BODY_BYTES;
+const SMALL: usize = limits::VERB_BODY_BYTES;
 
 const fn get(path: &'static str, scope: Scope) -> Demand {
     Demand { method: "GET", path, scope, bucket: Bucket::Reads, body_limit: 0 }
@@ -90,9 +92,10 @@ pub(crate) async fn enter(
         Err(error) => return error.into_response(),
     };
     let limited = allowance.filter(|allowance| !allowance.allowed);
-    let mut response = match limited {
-        Some(allowance) => too_often(demand.bucket, allowance).into_response(),
-        None => {
+    let mut response = match (limited, query::check(demand.path, request.uri())) {
+        (Some(allowance), _) => too_often(demand.bucket, allowance).into_response(),
+        (None, Err(error)) => error.into_response(),
+        (None, Ok(())) => {
             tracing::Span::current().record("key", &caller.key_id);
             request.extensions_mut().insert(*demand);
             request.extensions_mut().insert(caller);

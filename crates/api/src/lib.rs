@@ -11,6 +11,7 @@ mod body;
 mod connections;
 #[cfg(test)]
 mod documented;
+mod drain;
 mod error;
 pub mod frames;
 mod guard;
@@ -23,6 +24,7 @@ mod routes;
 mod service;
 pub mod spec;
 mod tails;
+mod unknown;
 
 pub use self::{
     openapi::document_json,

@@ -1,11 +1,83 @@
-//! Queries of requests. Keys may repeat. The protocol's routes ignore unknown ones, our own refuse them.
+//! Queries of requests. Keys may repeat. A key that nobody knows is refused on this server's own routes; on the
+//! protocol's, which may grow, only one that looks like a slip of the hand.
 
-use windlass_core::envelope::Labels;
+use windlass_core::{
+    agent::nearest,
+    envelope::Labels,
+    limits::{METADATA_ENTRIES, QUERY_PARAMETERS},
+};
 
 use crate::{
     error::{ApiError, Result},
     spec::check_metadata_key,
+    unknown,
 };
+
+/// Whose a route is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    TheProtocol,
+    ThisServer,
+}
+
+/// What may be asked of a route in its query. A route that is not here takes none.
+const KNOWN: [(&str, Of, &[&str]); 11] = [
+    ("/models", Of::TheProtocol, &[]),
+    (
+        "/agent-runs",
+        Of::TheProtocol,
+        &[
+            "status",
+            "state",
+            "modelId",
+            "agentId",
+            "sessionId",
+            "parentRunId",
+            "metadata",
+            "limit",
+            "cursor",
+            "includeTotal",
+            "row",
+        ],
+    ),
+    ("/agent-runs/{id}", Of::TheProtocol, &["row", "live"]),
+    ("/agent-runs/{id}/stream", Of::TheProtocol, &["lastSeq", "format"]),
+    ("/agent-runs/{id}/events", Of::ThisServer, &["after", "limit"]),
+    ("/agent-runs/{id}/transcript", Of::ThisServer, &["after", "limit"]),
+    ("/agent-runs/{id}/tool-results", Of::TheProtocol, &[]),
+    ("/agent-runs/{id}/cancel", Of::TheProtocol, &[]),
+    ("/agent-sessions", Of::TheProtocol, &["status", "metadata", "limit", "offset", "cursor", "includeTotal"]),
+    ("/agent-sessions/{id}", Of::TheProtocol, &[]),
+    ("/agent-sessions/{id}/events", Of::TheProtocol, &["full", "lastMessages", "beforeSeq"]),
+    ("/agent-sessions/{id}/messages", Of::TheProtocol, &[]),
+];
+
+fn known(path: &str) -> (Of, &'static [&'static str]) {
+    let row = KNOWN.iter().find(|(known, ..)| *known == path);
+    row.map_or((Of::ThisServer, &[]), |(_, of, keys)| (*of, keys))
+}
+
+/// Whether a route, below the workspace, may be asked this.
+pub(crate) fn check(path: &str, uri: &http::Uri) -> Result<()> {
+    let Some(text) = uri.query() else { return Ok(()) };
+    let pairs = form_urlencoded::parse(text.as_bytes());
+    let (of, keys) = known(path);
+    for (index, (key, _)) in pairs.enumerate() {
+        if index == QUERY_PARAMETERS {
+            return Err(
+                ApiError::invalid(format!("query: send at most {QUERY_PARAMETERS} parameters")).with("field", "query")
+            );
+        }
+        if keys.contains(&&*key) {
+            continue;
+        }
+        if of == Of::ThisServer || nearest(&key, keys.iter().copied()).is_some() {
+            let (key, problem) = unknown::key("query parameter", &key, keys);
+            return Err(invalid(&key, &problem));
+        }
+    }
+    Ok(())
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -14,14 +86,6 @@ impl Query {
     pub(crate) fn of(uri: &http::Uri) -> Self {
         let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
-    }
-
-    /// Refuses keys that a route does not know. Not for the protocol's routes: their clients may send more.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
-        match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            None => Ok(()),
-            Some((key, _)) => Err(invalid(key, &format!("is not known here; known are {}", known.join(", ")))),
-        }
     }
 
     /// The last value of a key; an empty one counts as absent.
@@ -55,6 +119,9 @@ impl Query {
     /// Repeated `metadata=key:value`; the value may contain colons.
     pub(crate) fn metadata(&self) -> Result<Labels> {
         let mut wanted = Labels::new();
+        if self.0.iter().filter(|(key, _)| key == "metadata").count() > METADATA_ENTRIES {
+            return Err(invalid("metadata", &format!("send at most {METADATA_ENTRIES} filters")));
+        }
         for (_, filter) in self.0.iter().filter(|(key, _)| key == "metadata") {
             let (key, value) =
                 filter.split_once(':').ok_or_else(|| invalid("metadata", "must be of the form key:value"))?;
@@ -89,11 +156,48 @@ mod tests {
     }
 
     #[test]
-    fn a_route_of_our_own_refuses_what_it_does_not_know() {
-        assert_eq!(query("after=1&limit=2&after=3").only(&["after", "limit"]), Ok(()));
-        let refused = query("after=1&limt=2").only(&["after", "limit"]).unwrap_err();
-        assert_eq!(refused.message, "limt: is not known here; known are after, limit");
-        assert_eq!(refused.extra["field"], "limt");
+    fn a_key_that_nobody_knows_is_refused_where_it_cannot_mean_anything() {
+        let said = |path: &str, text: &str| {
+            let refused = check(path, &format!("/x?{text}").parse().unwrap());
+            refused.err().map(|error| error.message)
+        };
+        let cases = [
+            ("/agent-runs", "status=failed&metadata=a:b&metadata=c:d&limit=", None),
+            ("/agent-runs", "archived=1", None),
+            ("/agent-runs", "statsu=failed", Some("statsu: unknown query parameter `statsu`; did you mean `status`?")),
+            ("/agent-runs/{id}/events", "after=1&limit=2", None),
+            (
+                "/agent-runs/{id}/events",
+                "archived=1",
+                Some("archived: unknown query parameter `archived`; known are `after`, `limit`"),
+            ),
+            ("/agent-runs/{id}/awaits", "x=1", Some("x: unknown query parameter `x`; there are none here")),
+            ("/agent-runs/{id}/stream", "lastSeq=3&trace=x", None),
+        ];
+        for (path, text, expected) in cases {
+            assert_eq!(said(path, text).as_deref(), expected, "{path}?{text}");
+        }
+        let many = "limit=1&".repeat(65);
+        assert_eq!(said("/agent-runs", &many).as_deref(), Some("query: send at most 64 parameters"));
+        assert!(query(&"metadata=a:b&".repeat(17)).metadata().is_err());
+    }
+
+    #[test]
+    fn the_document_has_the_keys_of_every_route() {
+        let document: serde_json::Value = serde_json::from_str(&crate::document_json()).unwrap();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            let path = path.replace(crate::routes::PREFIX, "");
+            let parameters = item["get"]["parameters"].as_array().cloned().unwrap_or_default();
+            let mut documented: Vec<&str> = parameters
+                .iter()
+                .filter(|parameter| parameter["in"] == "query")
+                .map(|parameter| parameter["name"].as_str().unwrap())
+                .collect();
+            let mut keys = known(&path).1.to_vec();
+            documented.sort_unstable();
+            keys.sort_unstable();
+            assert_eq!(keys, documented, "{path}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    thread::available_parallelism,
     time::{Duration, Instant},
 };
 
@@ -101,6 +102,7 @@ impl Service {
             agents,
             builtins,
             room: Arc::new(Semaphore::new(limits.requests)),
+            heavy: Semaphore::new(available_parallelism().map_or(2, usize::from).clamp(2, 8)),
             limits,
             draining: CancellationToken::new(),
             tails: Arc::default(),

@@ -297,7 +297,7 @@ impl EventBody {
     pub const SHOWN_BYTES: u64 = 16 * 1024;
 
     /// The longest text of a person in an event that travels through history.
-    pub const WORDS_BYTES: usize = 2048;
+    pub const WORDS_BYTES: usize = crate::limits::REASON_BYTES;
 
     /// The types after which nothing may follow.
     pub const TERMINAL: [&'static str; 3] = ["result", "error", "cancelled"];

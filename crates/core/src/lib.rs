@@ -13,6 +13,7 @@ pub mod event;
 pub mod failure;
 pub mod guard;
 pub mod ids;
+pub mod limits;
 pub mod message;
 pub mod overruled;
 pub mod policy;

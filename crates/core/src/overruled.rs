@@ -14,7 +14,12 @@ use crate::{
 /// How a run was closed over its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overruled {
-    Terminated,
+    Terminated {
+        /// As the server knows them; empty if nobody is named.
+        by: String,
+        /// As it was given; empty if none was.
+        reason: String,
+    },
     TimedOut,
     /// Its workflow failed without having been able to write why, mostly because the store refused it.
     Failed {
@@ -23,20 +28,36 @@ pub enum Overruled {
     },
 }
 
+const AGAIN: &str = "Start it again if it is still wanted.";
+/// Of a word from the server; a log entry is no place for bodies.
+const MAX_QUOTED: usize = 500;
+
+/// What the server has, on one line and cut short, after `joint`; nothing if it has nothing.
+fn preceded(joint: &str, quoted: &str) -> String {
+    let quoted = quoted.trim().trim_end_matches('.');
+    if quoted.is_empty() {
+        return String::new();
+    }
+    let line = quoted.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let cut = if quoted.chars().count() > MAX_QUOTED { "…" } else { "" };
+    format!("{joint}{}{cut}", line.take(MAX_QUOTED).collect::<String>())
+}
+
 impl Overruled {
     /// The failure's code and what is said about it.
-    fn reason(&self) -> (&str, &str) {
+    fn reason(&self) -> (&str, String) {
         let code = RunFailureKind::Overruled.code();
         match self {
-            Self::Terminated => {
-                (code, "The run was terminated on the Temporal server. Start it again if it is still wanted.")
+            Self::Terminated { by, reason } => {
+                let by = preceded(" by ", by);
+                let why = preceded(": ", reason);
+                let said = format!("The run was terminated on the Temporal server{by}{why}. {AGAIN}");
+                (code, said)
             }
-            Self::TimedOut => {
-                (code, "The run's time on the Temporal server was up. Start it again if it is still wanted.")
-            }
+            Self::TimedOut => (code, format!("The run's time on the Temporal server was up. {AGAIN}")),
             Self::Failed { code: own, message } => {
                 let bare = message.strip_prefix(own.as_str()).and_then(|message| message.strip_prefix(": "));
-                (if own.is_empty() { code } else { own }, bare.unwrap_or(message))
+                (if own.is_empty() { code } else { own }, bare.unwrap_or(message).to_owned())
             }
         }
     }
@@ -64,7 +85,7 @@ fn ending(log: &[Event], how: &Overruled) -> EventBody {
     let (code, message) = how.reason();
     EventBody::Error {
         code: code.to_owned(),
-        error: message.to_owned(),
+        error: message,
         error_class: None,
         failure: Some(code.to_owned()),
         retryable: false,
@@ -115,7 +136,7 @@ mod tests {
             opened("await-2"),
             ("hologram", json!({})),
         ]);
-        let [closed, end] = last_events(&log, &Overruled::Terminated).try_into().unwrap();
+        let [closed, end] = last_events(&log, &terminated("ann@host", "enough")).try_into().unwrap();
         let abandoned = EventBody::AwaitClosed {
             await_id: AwaitId::new("await-2"),
             outcome: AwaitClosure::Abandoned,
@@ -127,7 +148,7 @@ mod tests {
         let (kind, data) = end.body.split().unwrap();
         let expected = json!({
             "code": "RUN0012",
-            "error": "The run was terminated on the Temporal server. Start it again if it is still wanted.",
+            "error": "The run was terminated on the Temporal server by ann@host: enough. Start it again if it is still wanted.",
             "failure": "RUN0012",
             "retryable": false,
             "turns": 1,
@@ -138,6 +159,27 @@ mod tests {
         });
         assert_eq!((kind, &data), ("error", &expected));
         assert_eq!(data["usage"]["totalTokens"], 5);
+    }
+
+    fn terminated(by: &str, reason: &str) -> Overruled {
+        Overruled::Terminated { by: by.into(), reason: reason.into() }
+    }
+
+    #[test]
+    fn a_termination_is_told_with_its_reason_as_far_as_there_is_one() {
+        let end = "Start it again if it is still wanted.";
+        let cases = [
+            (terminated("", ""), format!("The run was terminated on the Temporal server. {end}")),
+            (terminated("ann", " "), format!("The run was terminated on the Temporal server by ann. {end}")),
+            (terminated("", "too\nlarge."), format!("The run was terminated on the Temporal server: too large. {end}")),
+            (
+                terminated("", &"x".repeat(501)),
+                format!("The run was terminated on the Temporal server: {}…. {end}", "x".repeat(500)),
+            ),
+        ];
+        for (how, expected) in cases {
+            assert_eq!(how.reason().1, expected);
+        }
     }
 
     #[test]

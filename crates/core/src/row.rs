@@ -59,6 +59,9 @@ pub struct Ending {
     pub error_class: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
+    /// Which limit made the run give its last answer early; absent for one that ended by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finalized: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,9 +4,12 @@
 //! Models write `"5"` for 5 and `"yes"` for true. A top-level value is coerced only where the schema wants another type
 //! and the conversion loses nothing; whatever is then still wrong becomes a hint the model can act on.
 
+mod usable;
+
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Number, Value};
 
+pub use self::usable::{Unusable, check as check_usable};
 use crate::envelope::{FieldIssue, RetryHint, RetryReason, SchemaFit};
 
 /// The largest number of problems reported for one call.
@@ -26,7 +29,7 @@ pub struct ArgumentCheck {
 
 impl ArgumentCheck {
     pub fn of(schema: Value) -> Self {
-        let validator = jsonschema::validator_for(&schema).map_err(|problem| problem.to_string());
+        let validator = usable::compiled(&schema).map_err(|problem| problem.to_string());
         Self { schema, validator }
     }
 
@@ -65,7 +68,7 @@ fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
 
 /// Whether a text is a JSON document that the schema accepts.
 pub fn fit(schema: &Value, text: &str) -> SchemaFit {
-    let validator = match jsonschema::validator_for(schema) {
+    let validator = match usable::compiled(schema) {
         Ok(validator) => validator,
         Err(problem) => return SchemaFit::Unusable { problem: shorten(problem.to_string()) },
     };
@@ -84,6 +87,11 @@ fn invalid(issues: Vec<FieldIssue>) -> RetryHint {
     let missing_fields: Vec<String> = missing.map(|issue| issue.field.trim_start_matches('/').to_owned()).collect();
     let reason = if missing_fields.is_empty() { RetryReason::InvalidArguments } else { RetryReason::MissingFields };
     RetryHint { missing_fields, issues, ..RetryHint::new(reason) }
+}
+
+/// A key as RFC 6901 writes it inside a pointer.
+pub(crate) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }
 
 fn shorten(text: String) -> String {

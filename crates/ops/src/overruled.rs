@@ -6,7 +6,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::TryStreamExt as _;
-use temporalio_client::{WorkflowExecutionStatus, errors::ClientError};
+use temporalio_client::{
+    HistoryEventFilterType, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, errors::ClientError,
+};
+use temporalio_protos::temporal::api::history::v1::history_event::Attributes;
 use windlass_core::{
     envelope::TranscriptHead,
     ids::RunId,
@@ -89,13 +92,30 @@ impl RunOps {
         let described = self.handle(run).describe(Default::default()).await;
         let described = described.map_err(|error| OpsError::interaction(run, &error))?;
         Ok(match described.status() {
-            WorkflowExecutionStatus::Terminated => Some(Overruled::Terminated),
+            WorkflowExecutionStatus::Terminated => Some(self.termination(run).await?),
             WorkflowExecutionStatus::TimedOut => Some(Overruled::TimedOut),
             WorkflowExecutionStatus::Failed => match self.result(run).await {
                 Err(RunEnd::Failed { code, message }) => Some(Overruled::Failed { code, message }),
                 _ => None,
             },
             _ => None,
+        })
+    }
+}
+
+impl RunOps {
+    /// Who terminated the run and why, as the last event of its history has it.
+    async fn termination(&self, run: &RunId) -> Result<Overruled, OpsError> {
+        let closing =
+            WorkflowFetchHistoryOptions::builder().event_filter_type(HistoryEventFilterType::CloseEvent).build();
+        let history = self.handle(run).fetch_history(closing).into_events().await;
+        let history = history.map_err(|error| OpsError::interaction(run, &error))?;
+        let attributes = history.into_iter().rev().find_map(|event| event.attributes);
+        Ok(match attributes {
+            Some(Attributes::WorkflowExecutionTerminatedEventAttributes(ended)) => {
+                Overruled::Terminated { by: ended.identity, reason: ended.reason }
+            }
+            _ => Overruled::Terminated { by: String::new(), reason: String::new() },
         })
     }
 }

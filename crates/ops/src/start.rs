@@ -77,7 +77,7 @@ impl RunOps {
         }
         let messages = serde_json::to_value(&start.messages).map_err(|error| OpsError::Input(error.to_string()))?;
         let limit = input.tuning.clone().unwrap_or_default().inline_limit();
-        if canonical::to_bytes(&messages).len() as u64 > limit {
+        if canonical::exceeds(&messages, usize::try_from(limit).unwrap_or(usize::MAX)) {
             input.messages_ref = Some(self.store.put_blob(messages).await?);
         } else {
             input.messages = start.messages;

@@ -1,12 +1,16 @@
 //! Bodies on their way into a store and out of it.
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use windlass_core::{
     canonical::{self, Digest},
     envelope::BlobRef,
 };
 
 use crate::{Result, StoreError};
+
+/// What is digested in a moment.
+const LIGHT: usize = 64 * 1024;
 
 /// A body with its digest. Made before any transaction begins, so that none has to wait for a hash.
 pub(crate) struct Body {
@@ -21,6 +25,15 @@ impl Body {
             problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
         })?;
         Ok(Self { digest: Digest::of_bytes(&bytes), bytes })
+    }
+
+    /// As [`Self::of`], for a body of any size: no thread that serves others is held up by writing and digesting it.
+    pub(crate) async fn apart(value: Value) -> Result<Self> {
+        if !canonical::exceeds(&value, LIGHT) {
+            return Self::of(&value);
+        }
+        let made = tokio::task::spawn_blocking(move || Self::of(&value)).await;
+        made.unwrap_or_else(|error| Err(StoreError::Unavailable { action: "write a body", detail: error.to_string() }))
     }
 
     pub(crate) fn all_of<T: Serialize>(values: &[T]) -> Result<Vec<Self>> {

@@ -14,6 +14,7 @@ pub(crate) fn of(data: &Value) -> Ending {
         error: text(data, "error"),
         error_class: text(data, "errorClass"),
         finish_reason: text(data, "finishReason"),
+        finalized: text(data, "finalized"),
         usage: serde_json::from_value(data["usage"].clone()).ok(),
         turns: count(data, "turns"),
         tool_calls: count(data, "toolCalls"),
@@ -45,10 +46,11 @@ mod tests {
         let usage = TokenUsage { input_tokens: 3, ..TokenUsage::default() };
         let cases = [
             (
-                json!({"text": "done", "finishReason": "stop", "turns": 2, "toolCalls": 1, "usage": usage}),
+                json!({"text": "done", "finishReason": "stop", "finalized": "time_budget", "turns": 2, "toolCalls": 1, "usage": usage}),
                 Ending {
                     output_preview: Some("done".into()),
                     finish_reason: Some("stop".into()),
+                    finalized: Some("time_budget".into()),
                     usage: Some(usage),
                     turns: Some(2),
                     tool_calls: Some(1),

@@ -10,33 +10,33 @@ use tokio::{
 
 /// An answer, read to its end.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
 }
 
 impl Answer {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The status and the code of a refusal.
-    pub(super) fn refusal(&self) -> (u16, &str) {
+    pub(crate) fn refusal(&self) -> (u16, &str) {
         (self.status, self.body["code"].as_str().unwrap_or_default())
     }
 }
 
 /// One request on a connection of its own.
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     reader: BufReader<TcpStream>,
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
     chunked: bool,
 }
 
 impl Exchange {
-    pub(super) async fn open(
+    pub(crate) async fn open(
         address: SocketAddr,
         request: &str,
         headers: &[(&str, &str)],
@@ -66,7 +66,7 @@ impl Exchange {
     }
 
     /// The next piece of a chunked body; `None` at its proper end, an error if the connection just stops.
-    pub(super) async fn chunk(&mut self) -> Result<Option<String>, &'static str> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<String>, &'static str> {
         assert!(self.chunked, "{:?}", self.headers);
         let mut line = String::new();
         if self.reader.read_line(&mut line).await.unwrap_or(0) == 0 {
@@ -79,7 +79,7 @@ impl Exchange {
         Ok((size > 0).then(|| String::from_utf8(bytes).unwrap()))
     }
 
-    pub(super) async fn finish(mut self) -> Answer {
+    pub(crate) async fn finish(mut self) -> Answer {
         let mut text = String::new();
         if self.chunked {
             while let Some(chunk) = self.chunk().await.unwrap() {

@@ -2,7 +2,7 @@
 
 mod cluster;
 mod doors;
-mod http;
+pub(crate) mod http;
 mod local_tools;
 mod operating;
 mod overruled;
@@ -10,3 +10,4 @@ pub(crate) mod rig;
 mod runs;
 mod sessions;
 mod streams;
+mod strictness;

@@ -97,3 +97,16 @@ async fn reset(rig: &Rig, run: &RunId) {
     let mut service = client.connection().workflow_service();
     within("a reset", service.reset_workflow_execution(request.into_request())).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminated_run_says_who_ended_it_and_why() {
+    let rig = rig().await;
+    let run = rig.run(probe()).await;
+    let mut stream = rig.stream(&run, None).await;
+    stream.until("local_tool_call").await;
+    terminate(&rig, &run).await;
+    let last = stream.rest().await.pop().unwrap();
+    let said = last["error"].as_str().unwrap();
+    assert!(said.starts_with("The run was terminated on the Temporal server by "), "{said}");
+    assert!(said.ends_with(": enough. Start it again if it is still wanted."), "{said}");
+}

@@ -88,15 +88,15 @@ impl Rig {
     }
 
     /// `GET /models`, relative to the workspace.
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(&self.key, "GET", path, None).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
         self.send(&self.key, "POST", path, Some(&body)).await
     }
 
-    pub(super) async fn send(&self, key: &ApiKey, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    pub(crate) async fn send(&self, key: &ApiKey, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let bearer = format!("Bearer {}", key.reveal());
         let request = format!("{method} /api/v1/workspaces/{WORKSPACE}{path}");
         let headers = [("Authorization", bearer.as_str())];
@@ -104,23 +104,23 @@ impl Rig {
     }
 
     /// Starts a run and returns its id.
-    pub(super) async fn run(&self, body: Value) -> String {
+    pub(crate) async fn run(&self, body: Value) -> String {
         let answer = self.post("/agent-runs", body).await;
         assert_eq!(answer.status, 202, "{answer:?}");
         answer.body["runId"].as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn stream(&self, run: &str, last_seq: Option<u64>) -> Stream {
+    pub(crate) async fn stream(&self, run: &str, last_seq: Option<u64>) -> Stream {
         Stream::open(self.address, self.key.reveal(), run, last_seq).await
     }
 
     /// Everything a run says, to its end.
-    pub(super) async fn frames(&self, run: &str) -> Vec<Value> {
+    pub(crate) async fn frames(&self, run: &str) -> Vec<Value> {
         self.stream(run, None).await.rest().await
     }
 
     /// The last frame of a run.
-    pub(super) async fn ending(&self, run: &str) -> Value {
+    pub(crate) async fn ending(&self, run: &str) -> Value {
         self.frames(run).await.pop().unwrap()
     }
 }
@@ -133,13 +133,13 @@ async fn serve(address: SocketAddr, options: Options) -> (SocketAddr, Cancellati
 }
 
 /// A reader of a run's events.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     exchange: Exchange,
     text: String,
 }
 
 impl Stream {
-    pub(super) async fn open(address: SocketAddr, key: &str, run: &str, last_seq: Option<u64>) -> Self {
+    pub(crate) async fn open(address: SocketAddr, key: &str, run: &str, last_seq: Option<u64>) -> Self {
         let bearer = format!("Bearer {key}");
         let query = last_seq.map(|seq| format!("?lastSeq={seq}")).unwrap_or_default();
         let request = format!("GET /api/v1/workspaces/{WORKSPACE}/agent-runs/{run}/stream{query}");
@@ -164,7 +164,7 @@ impl Stream {
     }
 
     /// The next event; comments are passed over.
-    pub(super) async fn next(&mut self) -> Result<Option<Value>, &'static str> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Value>, &'static str> {
         while let Some(block) = self.block().await? {
             if let Some(data) = block.lines().find_map(|line| line.strip_prefix("data: ")) {
                 return Ok(Some(serde_json::from_str(data).unwrap()));
@@ -174,7 +174,7 @@ impl Stream {
     }
 
     /// The first comment that comes.
-    pub(super) async fn comment(&mut self) -> String {
+    pub(crate) async fn comment(&mut self) -> String {
         loop {
             let block = self.block().await.unwrap().unwrap();
             if block.starts_with(':') {
@@ -184,7 +184,7 @@ impl Stream {
     }
 
     /// Events until one of this type.
-    pub(super) async fn until(&mut self, kind: &str) -> Value {
+    pub(crate) async fn until(&mut self, kind: &str) -> Value {
         loop {
             let event = self.next().await.unwrap().unwrap_or_else(|| panic!("the stream ended before {kind}"));
             if event["type"] == kind {
@@ -193,7 +193,7 @@ impl Stream {
         }
     }
 
-    pub(super) async fn rest(&mut self) -> Vec<Value> {
+    pub(crate) async fn rest(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await.unwrap() {
             events.push(event);
@@ -203,18 +203,18 @@ impl Stream {
 }
 
 /// A spec that asks a script.
-pub(super) fn ask(script: &str, prompt: &str) -> Value {
+pub(crate) fn ask(script: &str, prompt: &str) -> Value {
     json!({"systemPrompt": "You are a test agent.", "modelId": format!("script:{script}"), "prompt": prompt, "tools": []})
 }
 
 /// The same with one local tool.
-pub(super) fn ask_with_tool(script: &str, tool: Value) -> Value {
+pub(crate) fn ask_with_tool(script: &str, tool: Value) -> Value {
     let mut spec = ask(script, "go");
     spec["tools"] = json!([tool]);
     spec
 }
 
-pub(super) fn strict_rates() -> Rates {
+pub(crate) fn strict_rates() -> Rates {
     Rates { starts: 2, ..Rates::default() }
 }
 

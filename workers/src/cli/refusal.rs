@@ -30,7 +30,9 @@ fn sentence(refusal: &Refusal) -> String {
             message.as_str(),
             format!("take a key that has it, or make one: windlass keys create --scope {}", required()),
         ),
-        (403, _) => (message.as_str(), "take another agent, or a key that may start this one".to_owned()),
+        // Which agents there are, and which of them this key may start, is the server's to say.
+        (403, "agent_not_allowed") => (message.as_str(), String::new()),
+        (403, _) => (message.as_str(), "take another key".to_owned()),
         (404, "not_found") => match hint {
             Some(hint) => (message.as_str(), format!("{hint}: say so with --workspace, or take another key")),
             None => (message.as_str(), "`windlass runs list` shows what there is".to_owned()),

@@ -1,7 +1,10 @@
 //! The caller of one request.
 
 use http::{HeaderMap, header};
-use windlass_core::ids::{AgentId, WorkspaceId};
+use windlass_core::{
+    ids::{AgentId, WorkspaceId},
+    limits::ACTOR_CHARS,
+};
 use windlass_store::{ApiKeyRow, Store};
 
 use super::{ApiKey, Scope};
@@ -39,10 +42,9 @@ impl Caller {
 
     /// Who answers or steers a run, for its log: the key, and whoever its holder says is behind it.
     pub(crate) fn actor(&self, named: Option<&str>) -> Result<String> {
-        const MAX_NAME: usize = 100;
         let name = named.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(&self.key_name);
-        if name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-            let message = format!("actor: must be a name of at most {MAX_NAME} characters on one line");
+        if name.chars().count() > ACTOR_CHARS || name.chars().any(char::is_control) {
+            let message = format!("actor: must be a name of at most {ACTOR_CHARS} characters on one line");
             return Err(ApiError::invalid(message).with("field", "actor"));
         }
         Ok(format!("{name} ({})", self.key_id))

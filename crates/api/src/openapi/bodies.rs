@@ -111,14 +111,14 @@ described! {
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct CancelBody {
     /// Why, for the run's log; without it the log says which key did it.
     pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
     /// Who acts, for the run's log.
@@ -126,7 +126,7 @@ pub(crate) struct PauseBody {
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct ResumeBody {
     pub(crate) notes: String,
     /// Said to the model before it goes on.
@@ -136,6 +136,7 @@ pub(crate) struct ResumeBody {
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SteerBody {
     pub(crate) text: String,
     /// Who acts, for the run's log.
@@ -144,7 +145,7 @@ pub(crate) struct SteerBody {
 
 /// `answer` for a question, `results` for calls that somebody outside executes.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AnswerRequest {
     pub(crate) await_id: String,
     pub(crate) answer: Option<String>,
@@ -155,7 +156,7 @@ pub(crate) struct AnswerRequest {
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ConfirmationRequest {
     pub(crate) await_id: String,
     pub(crate) approved: bool,

@@ -16,6 +16,7 @@ use windlass_core::{
         Tuning,
     },
     ids::RunId,
+    limits::{ANSWER_RESULTS, RESULT_BYTES, SAID_BYTES},
     message::Message,
     run::RunStatus,
 };
@@ -29,6 +30,8 @@ use crate::{
     body::JsonBody,
     error::{ApiError, Result},
     openapi::bodies::{AnswerRequest, CancelBody, ConfirmationRequest, PauseBody, ResumeBody, SteerBody},
+    query::invalid,
+    unknown,
 };
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -78,9 +81,23 @@ fn ended(status: RunStatus) -> String {
     format!("the run has ended ({})", status.as_str())
 }
 
-/// Reads a body into one of the run's own envelopes.
+/// Reads a body that has exactly the fields of its type.
 fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T> {
-    serde_json::from_value(body).map_err(|error| ApiError::invalid(format!("body: {error}")))
+    serde_json::from_value(body).map_err(|error| {
+        let complaint = error.to_string();
+        match unknown::field(&complaint) {
+            Some((field, problem)) => invalid(&field, &problem),
+            None => ApiError::invalid(format!("body: {complaint}")),
+        }
+    })
+}
+
+/// What is said to a run goes into its history.
+fn said(field: &str, text: String) -> Result<String> {
+    if text.len() <= SAID_BYTES {
+        return Ok(text);
+    }
+    Err(invalid(field, &format!("is {} bytes; send at most {SAID_BYTES}", text.len())))
 }
 
 /// Holds a run before its next step. Waiting costs no time budget.
@@ -110,6 +127,7 @@ pub(crate) async fn resume(
     let ResumeBody { notes, message, actor } = read(body)?;
     let requested_by = caller.actor(actor.as_deref())?;
     let run = open_run(&app, &caller, &id).await?;
+    let message = message.map(|message| said("message", message)).transpose()?;
     let messages = message.map(Message::user).into_iter().collect();
     let request = ResumeRequest { notes, requested_by, messages, ..ResumeRequest::default() };
     app.ops_for(&caller).resume(&run, &request).await?;
@@ -129,6 +147,7 @@ pub(crate) async fn steer(
     if text.trim().is_empty() {
         return Err(ApiError::invalid("text: is required, say something").with("field", "text"));
     }
+    let text = said("text", text)?;
     let run = open_run(&app, &caller, &id).await?;
     let request = SteerRequest { text, requested_by, ..SteerRequest::default() };
     app.ops_for(&caller).steer(&run, &request).await?;
@@ -168,7 +187,11 @@ pub(crate) async fn answer(
     let body = match (answer, results) {
         (Some(answer), None) => AnswerBody::Clarification { answer },
         (None, Some(results)) => {
-            AnswerBody::ToolResults { results: travelling(&app, read(Value::Array(results))?).await? }
+            if results.len() > ANSWER_RESULTS {
+                let problem = format!("has {} results; send at most {ANSWER_RESULTS}", results.len());
+                return Err(invalid("results", &problem));
+            }
+            AnswerBody::ToolResults { results: travelling(&app, results).await? }
         }
         _ => return Err(ApiError::invalid("answer: send either answer or results").with("field", "answer")),
     };
@@ -176,23 +199,43 @@ pub(crate) async fn answer(
 }
 
 /// The same results, those that are too large to travel by way of the store.
-async fn travelling(app: &App, mut results: Vec<ProvidedToolResult>) -> Result<Vec<ProvidedToolResult>> {
-    for (index, provided) in results.iter_mut().enumerate() {
-        let Some(body) = &provided.result else { continue };
-        let bytes = canonical::to_bytes(body).len();
-        if bytes > ProvidedToolResult::MAX_BYTES {
-            let (field, max) = (format!("results[{index}].result"), ProvidedToolResult::MAX_BYTES);
-            return Err(
-                ApiError::invalid(format!("{field}: is {bytes} bytes; send at most {max}")).with("field", field)
-            );
-        }
+async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
+    let weighed = app.apart(usize::MAX, move || weighed(results)).await??;
+    let mut results = Vec::new();
+    for (mut provided, bytes) in weighed {
         if bytes as u64 > Tuning::DEFAULT_INLINE_LIMIT
             && let Some(body) = provided.result.take()
         {
             provided.result_ref = Some(app.store().put_blob(body).await?);
         }
+        results.push(provided);
     }
     Ok(results)
+}
+
+/// What one result of an answer may have.
+const RESULT_FIELDS: [&str; 7] = ["toolCallId", "result", "error", "name", "resultRef", "bounds", "retryHint"];
+
+/// Each result and how many bytes of JSON it is.
+fn weighed(results: Vec<Value>) -> Result<Vec<(ProvidedToolResult, usize)>> {
+    let weigh = |(index, result): (usize, Value)| {
+        let at = format!("results[{index}].");
+        // The envelope itself is read with patience: workers of another build send it too.
+        let mut keys = result.as_object().into_iter().flat_map(serde_json::Map::keys);
+        if let Some(key) = keys.find(|key| !RESULT_FIELDS.contains(&key.as_str())) {
+            let (field, problem) = unknown::key("field", key, &RESULT_FIELDS);
+            return Err(invalid(&format!("{at}{field}"), &problem));
+        }
+        let provided: ProvidedToolResult =
+            serde_json::from_value(result).map_err(|error| invalid(at.trim_end_matches('.'), &error.to_string()))?;
+        let bytes = provided.result.as_ref().map_or(0, |body| canonical::to_bytes(body).len());
+        if bytes > RESULT_BYTES {
+            let problem = format!("is {bytes} bytes of JSON; send at most {RESULT_BYTES}");
+            return Err(invalid(&format!("{at}result"), &problem));
+        }
+        Ok((provided, bytes))
+    };
+    results.into_iter().enumerate().map(weigh).collect()
 }
 
 /// Approves or denies the exact arguments that were shown.
@@ -230,12 +273,7 @@ async fn reply(
     }
     let answer = Answer::new(await_id.as_str().into(), actor, body);
     let ops = app.ops_for(caller);
-    let judged = tokio::time::timeout(app.limits.judged_within, ops.answer(&row.id, &answer)).await;
-    let Ok(reply) = judged else {
-        let message = "no worker judged the answer in time; start one and send the answer again, a repeat is harmless";
-        return Err(ApiError::unavailable(message));
-    };
-    let reply = match reply {
+    let reply = match judged(app, "answer", ops.answer(&row.id, &answer)).await? {
         // It was there a moment ago.
         Err(OpsError::NotFound { .. }) => {
             let row = find(app, caller, id).await?;
@@ -255,12 +293,22 @@ async fn reply(
     Err(refusal(error, &reply))
 }
 
+/// What a worker says to something that was sent to a run, as long as one is there to say it. A request that waits takes
+/// the place of others.
+pub(super) async fn judged<T>(app: &App, what: &str, judging: impl Future<Output = T>) -> Result<T> {
+    tokio::time::timeout(app.limits.judged_within, judging).await.map_err(|_| {
+        let message =
+            format!("no worker judged the {what} in time; start one and send the {what} again, a repeat is harmless");
+        ApiError::unavailable(message)
+    })
+}
+
 fn too_late(status: RunStatus) -> ApiError {
-    let reply = AnswerReply::new(AnswerStatus::Stale, "the run has ended");
+    let reply = AnswerReply::run_ended();
     refusal(ApiError::conflict("run_terminal", ended(status)), &reply)
 }
 
 /// With the run's own words beside those of the protocol.
-fn refusal(error: ApiError, reply: &AnswerReply) -> ApiError {
+pub(super) fn refusal(error: ApiError, reply: &AnswerReply) -> ApiError {
     error.with("status", json!(reply.status)).with("reason", reply.message.as_str())
 }

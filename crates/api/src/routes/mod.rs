@@ -20,7 +20,7 @@ use axum::{
 };
 use http::StatusCode;
 
-use crate::{access, app::App, error::ApiError, guard};
+use crate::{access, app::App, drain, error::ApiError, guard};
 
 /// Where a workspace's routes begin.
 pub(crate) const PREFIX: &str = "/api/v1/workspaces/{slug}";
@@ -59,5 +59,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method")
         })
         .layer(middleware::from_fn(access::log))
+        .layer(middleware::from_fn(drain::rest))
         .with_state(app)
 }

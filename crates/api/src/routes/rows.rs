@@ -68,6 +68,8 @@ pub(crate) struct RunItem {
     input_preview: String,
     output_preview: Option<String>,
     error: Option<String>,
+    /// Which limit made a run that succeeded give its answer early, for example `time_budget`; null otherwise.
+    finalized: Option<String>,
     /// Null until the run has ended, as are `turns`.
     tokens: Option<Value>,
     turns: Option<u32>,
@@ -106,6 +108,7 @@ impl RunItem {
             input_preview: row.input_preview.clone(),
             output_preview: ending.output_preview,
             error: ending.error,
+            finalized: ending.finalized,
             tokens: usage.map(|usage| frames::tokens(&usage)),
             turns: ending.turns,
             duration_ms: row.closed_at.map(|closed| closed.since(row.created_at).0),

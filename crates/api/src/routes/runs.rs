@@ -24,11 +24,11 @@ use super::{
 use crate::{
     app::App,
     auth::Caller,
-    body::JsonBody,
+    body::Understood,
     error::{ApiError, Result},
     openapi::bodies::RunBody,
     query::{Query, invalid},
-    spec,
+    spec::Accepted,
 };
 
 /// The run, if it is the caller's. Whatever it is otherwise looks the same.
@@ -43,9 +43,9 @@ pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow>
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-    JsonBody(body): JsonBody,
+    Understood(accepted): Understood<Accepted>,
 ) -> Result<(StatusCode, Json<Taken>)> {
-    let taken = launch(&app, &caller, spec::parse_run(&body)?, None).await?;
+    let taken = launch(&app, &caller, accepted, None).await?;
     Ok((StatusCode::ACCEPTED, Json(taken)))
 }
 

@@ -22,11 +22,11 @@ use super::{
 use crate::{
     app::App,
     auth::Caller,
-    body::JsonBody,
+    body::{JsonBody, Understood},
     error::{ApiError, Result},
     openapi::bodies::{MessageBody, SessionBody},
     query::{Query, invalid},
-    spec,
+    spec::{self, Kept},
 };
 
 /// How many messages one page of a history has at most.
@@ -54,9 +54,8 @@ pub(crate) struct Created {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-    JsonBody(body): JsonBody,
+    Understood((spec, kept)): Understood<Kept>,
 ) -> Result<(StatusCode, Json<Created>)> {
-    let (spec, kept) = spec::parse_session(&body)?;
     // What a run of it would stumble over is said now.
     spec.resolve(&[], app.around(&caller))?;
     let session = NewSession {
@@ -89,6 +88,7 @@ pub(crate) struct SessionList {
         ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
         ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
         ("offset" = Option<u32>, Query), ("cursor" = Option<String>, Query, description = "instead of an offset"),
+        ("includeTotal" = Option<u8>, Query, description = "accepted; the total is always told"),
     ),
     responses((status = 200, body = SessionList))
 )]
@@ -206,7 +206,8 @@ pub(crate) async fn message(
         return Err(ApiError::conflict("session_ended", "the session has ended; start a new one"));
     }
     let session = spec_of(&app, &row).await?.unwrap_or_else(|| json!({}));
-    let accepted = spec::effective(&session, &body)?;
+    // A session's spec is as heavy as a message may be.
+    let accepted = app.apart(usize::MAX, move || spec::effective(&session, &body)).await??;
     let taken = launch(&app, &caller, accepted, Some(row.id)).await?;
     Ok((StatusCode::ACCEPTED, Json(taken)))
 }

@@ -11,16 +11,20 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
+    canonical,
     envelope::{AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     run::RunStatus,
 };
 use windlass_ops::OpsError;
 
-use super::runs::find;
+use super::{
+    control::{judged, refusal},
+    runs::find,
+};
 use crate::{
     app::App,
     auth::Caller,
-    body::JsonBody,
+    body::Understood,
     error::{ApiError, Result},
     openapi::bodies::ToolResultBody,
     spec::{Attachment, Outcome, ToolResult},
@@ -37,36 +41,46 @@ pub(crate) struct Done {
     post, path = "/agent-runs/{id}/tool-results", tag = "runs", request_body = ToolResultBody,
     responses(
         (status = 200, body = Done),
-        (status = 404, description = "unknown_tool_use: no such call is open"),
+        (status = 404, description = "unknown_tool_use: no such call is open; duplicate_tool_result: it has its result already"),
         (status = 409, description = "run_terminal: the run has ended"),
+        (status = 503, description = "unavailable: no worker took the result in time"),
     )
 )]
 pub(crate) async fn take(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Path((_, id)): Path<(String, String)>,
-    JsonBody(body): JsonBody,
+    Understood(result): Understood<ToolResult>,
 ) -> Result<Json<Done>> {
-    let result = ToolResult::parse(&body)?;
     let row = find(&app, &caller, &id).await?;
     if row.status.is_terminal() {
         return Err(ended(row.status));
     }
     let provided = provided(&app, result).await?;
     let answer = CallAnswer::new(caller.actor(None)?, provided);
-    let reply = match app.ops_for(&caller).tool_result(&row.id, &answer).await {
+    let ops = app.ops_for(&caller);
+    let reply = match judged(&app, "result", ops.tool_result(&row.id, &answer)).await? {
         Ok(reply) => reply,
         // It was there a moment ago, so it has just ended, or has not begun.
         Err(OpsError::NotFound { .. }) => return Err(gone(&app, &caller, &id).await?),
         Err(error) => return Err(error.into()),
     };
-    match reply.status {
-        AnswerStatus::Accepted => Ok(Json(Done { ok: true })),
-        AnswerStatus::Invalid => Err(ApiError::invalid(reply.message)),
-        AnswerStatus::Duplicate | AnswerStatus::Stale | AnswerStatus::Unknown | AnswerStatus::Expired => {
-            Err(unknown_call(&reply.message))
+    let error = match reply.status {
+        AnswerStatus::Accepted => return Ok(Json(Done { ok: true })),
+        AnswerStatus::Invalid => ApiError::invalid(&reply.message),
+        AnswerStatus::Stale if reply.is_run_ended() => {
+            ApiError::conflict("run_terminal", "the run has ended; the result is not needed")
         }
-    }
+        AnswerStatus::Duplicate | AnswerStatus::Stale => answered(),
+        AnswerStatus::Unknown | AnswerStatus::Expired => unknown_call(&reply.message),
+    };
+    Err(refusal(error, &reply))
+}
+
+/// The protocol's status for a call that is not open; the code tells a repeat from a wrong id.
+fn answered() -> ApiError {
+    let message = "this call has its result already; the first one counts";
+    ApiError::new(StatusCode::NOT_FOUND, "duplicate_tool_result", message)
 }
 
 fn unknown_call(why: &str) -> ApiError {
@@ -100,7 +114,7 @@ async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
         Outcome::Failure { error } => provided.error = Some(ToolError::new(ToolErrorKind::ToolFailed, error)),
         Outcome::Success { result, files } => {
             let body = body_of(result, &files);
-            if body.to_string().len() as u64 > Tuning::DEFAULT_INLINE_LIMIT {
+            if canonical::exceeds(&body, Tuning::DEFAULT_INLINE_LIMIT as usize) {
                 provided.result_ref = Some(app.store().put_blob(body).await?);
             } else {
                 provided.result = Some(body);

@@ -45,7 +45,6 @@ pub(crate) async fn read(
     uri: Uri,
 ) -> Result<Json<Transcript>> {
     let query = Query::of(&uri);
-    query.only(&["after", "limit"])?;
     let (after, limit) = (query.number("after")?.unwrap_or(0), query.limit()?);
     let row = find(&app, &caller, &id).await?;
     let page = app.store().transcript_page(&row.id, after, limit).await?;

@@ -4,6 +4,7 @@ use windlass_core::{
     agent::{AgentDefinition, OutputSchema},
     envelope::GuardOverrides,
     ids::AgentId,
+    limits::{NAME_CHARS, TEXT_CHARS},
 };
 
 use super::{
@@ -36,16 +37,18 @@ pub struct Spec {
 impl Spec {
     pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
         guards::refuse_what_is_missing(fields)?;
-        let said = |key: &str| Ok::<_, Invalid>(fields.text(key)?.filter(|text| !text.is_empty()).map(str::to_owned));
-        let agent_id = said("agentId")?
+        let said = |key: &str, most: usize| {
+            Ok::<_, Invalid>(fields.bounded_text(key, most)?.filter(|text| !text.is_empty()).map(str::to_owned))
+        };
+        let agent_id = said("agentId", NAME_CHARS)?
             .map(|id| AgentId::parse(&id).map_err(|problem| fields.invalid("agentId", problem.to_string())))
             .transpose()?;
         Ok(Self {
-            name: said("name")?,
+            name: said("name", NAME_CHARS)?,
             agent_id,
             definition: whole::definition(fields)?,
-            system_prompt: said("systemPrompt")?,
-            model_id: said("modelId")?,
+            system_prompt: said("systemPrompt", TEXT_CHARS)?,
+            model_id: said("modelId", NAME_CHARS)?,
             reasoning_level: settings::reasoning_level(fields)?,
             output_schema: settings::output_schema(fields)?,
             guards: guards::parse(fields)?,

@@ -1,13 +1,12 @@
 //! Files: on a user's message, and on a tool's result. The same limits hold for both.
 
 use serde_json::{Value, json};
-use windlass_core::message::{DocumentFormat, DocumentSource, ImageFormat, Part};
+use windlass_core::{
+    limits::{FILES, FILES_BYTES, NAME_CHARS, URL_CHARS},
+    message::{DocumentFormat, DocumentSource, ImageFormat, Part},
+};
 
 use super::{Invalid, fields::Fields};
-
-const MAX_FILES: usize = 20;
-/// Of all inline files together, decoded.
-const MAX_BYTES: usize = 5 * 1024 * 1024;
 
 /// A file that came with a message or a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +101,7 @@ fn check_mime_type(mime_type: &str) -> Result<(), &'static str> {
 /// Attachments of a message.
 pub(super) fn parse(fields: &Fields<'_>, key: &str) -> Result<Vec<Attachment>, Invalid> {
     let items = list(fields, key)?;
-    let mut room = MAX_BYTES;
+    let mut room = FILES_BYTES;
     let parsed = items.into_iter().map(|(path, item)| {
         let item = Fields::at(&path, item)?;
         match item.required_text("type")? {
@@ -117,19 +116,16 @@ pub(super) fn parse(fields: &Fields<'_>, key: &str) -> Result<Vec<Attachment>, I
 /// Files of a tool's result; they are always inline.
 pub(super) fn files(fields: &Fields<'_>, key: &str) -> Result<Vec<Attachment>, Invalid> {
     let items = list(fields, key)?;
-    let mut room = MAX_BYTES;
+    let mut room = FILES_BYTES;
     items.into_iter().map(|(path, item)| inline(&Fields::at(&path, item)?, &mut room)).collect()
 }
 
 fn list<'a>(fields: &Fields<'a>, key: &str) -> Result<Vec<(String, &'a Value)>, Invalid> {
-    let items = fields.list(key)?.unwrap_or_default();
-    if items.len() > MAX_FILES {
-        return Err(fields.invalid(key, format!("has {} files; send at most {MAX_FILES}", items.len())));
-    }
-    Ok(items)
+    Ok(fields.bounded_list(key, FILES)?.unwrap_or_default())
 }
 
 fn inline(item: &Fields<'_>, room: &mut usize) -> Result<Attachment, Invalid> {
+    item.bounded_text("filename", NAME_CHARS)?;
     let filename = item.required_text("filename")?.to_owned();
     let mime_type = item.required_text("mimeType")?.to_ascii_lowercase();
     check_mime_type(&mime_type).map_err(|problem| item.invalid("mimeType", problem))?;
@@ -140,11 +136,12 @@ fn inline(item: &Fields<'_>, room: &mut usize) -> Result<Attachment, Invalid> {
     let bytes = decoded_len(data).ok_or_else(|| item.invalid("data", "must be base64"))?;
     *room = room
         .checked_sub(bytes)
-        .ok_or_else(|| item.invalid("data", format!("all files together exceed {MAX_BYTES} bytes; send less")))?;
+        .ok_or_else(|| item.invalid("data", format!("all files together exceed {FILES_BYTES} bytes; send less")))?;
     Ok(Attachment::Inline { filename, mime_type, data: data.to_owned(), bytes })
 }
 
 fn linked(item: &Fields<'_>) -> Result<Attachment, Invalid> {
+    item.bounded_text("url", URL_CHARS)?;
     let url = item.required_text("url")?;
     if !url.starts_with("https://") {
         return Err(item.invalid("url", "must begin with https://"));
@@ -153,7 +150,11 @@ fn linked(item: &Fields<'_>) -> Result<Attachment, Invalid> {
     if let Some(mime_type) = &mime_type {
         check_mime_type(mime_type).map_err(|problem| item.invalid("mimeType", problem))?;
     }
-    Ok(Attachment::Url { url: url.to_owned(), mime_type, filename: item.text("filename")?.map(str::to_owned) })
+    Ok(Attachment::Url {
+        url: url.to_owned(),
+        mime_type,
+        filename: item.bounded_text("filename", NAME_CHARS)?.map(str::to_owned),
+    })
 }
 
 /// How many bytes a base64 text stands for, without decoding it into memory.

@@ -1,7 +1,10 @@
 //! What is said to the agent: a prompt, or messages with roles.
 
 use serde_json::{Value, json};
-use windlass_core::message::{Message, Role};
+use windlass_core::{
+    limits::{MESSAGES, TEXT_CHARS},
+    message::{Message, Role},
+};
 
 use super::{
     Invalid,
@@ -9,8 +12,6 @@ use super::{
     fields::Fields,
 };
 
-const MAX_MESSAGES: usize = 200;
-const MAX_CHARS: usize = 200_000;
 /// Where a message's history keeps what it knows about its files.
 pub const ATTACHMENTS: &str = "attachments";
 
@@ -25,28 +26,21 @@ pub struct Conversation {
 
 impl Conversation {
     pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
-        let prompt = fields.text("prompt")?.filter(|prompt| !prompt.is_empty());
-        match (prompt, fields.list("messages")?) {
+        let prompt = fields.bounded_text("prompt", TEXT_CHARS)?.filter(|prompt| !prompt.is_empty());
+        match (prompt, fields.bounded_list("messages", MESSAGES)?) {
             (Some(_), Some(_)) => Err(fields.invalid("prompt", "send either prompt or messages, not both")),
             (None, None) => Err(fields.invalid("prompt", "is required, unless messages are sent")),
-            (Some(prompt), None) => {
-                check_length(prompt).map_err(|problem| fields.invalid("prompt", problem))?;
-                Ok(Self { system: Vec::new(), messages: vec![Message::user(prompt)] })
-            }
+            (Some(prompt), None) => Ok(Self { system: Vec::new(), messages: vec![Message::user(prompt)] }),
             (None, Some(items)) => Self::of_messages(fields, &items),
         }
     }
 
     fn of_messages(fields: &Fields<'_>, items: &[(String, &Value)]) -> Result<Self, Invalid> {
-        if items.len() > MAX_MESSAGES {
-            return Err(fields.invalid("messages", format!("has {} entries; send at most {MAX_MESSAGES}", items.len())));
-        }
         let mut conversation = Self { system: Vec::new(), messages: Vec::new() };
         let mut attached = Vec::new();
         for (path, item) in items {
             let item = Fields::at(path, item)?;
-            let content = item.text("content")?.unwrap_or_default();
-            check_length(content).map_err(|problem| item.invalid("content", problem))?;
+            let content = item.bounded_text("content", TEXT_CHARS)?.unwrap_or_default();
             let role = match item.required_text("role")? {
                 "system" => {
                     conversation.system.push(content.to_owned());
@@ -82,9 +76,4 @@ fn attach(message: &mut Message, attached: &[Attachment]) {
     message.parts.extend(attached.iter().map(Attachment::part));
     let summaries: Vec<Value> = attached.iter().map(Attachment::summary).collect();
     message.meta.insert(ATTACHMENTS.to_owned(), json!(summaries));
-}
-
-fn check_length(text: &str) -> Result<(), String> {
-    let chars = text.chars().count();
-    if chars <= MAX_CHARS { Ok(()) } else { Err(format!("has {chars} characters; send at most {MAX_CHARS}")) }
 }

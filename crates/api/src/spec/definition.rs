@@ -1,9 +1,11 @@
 //! From a spec to the agent definition that a run executes.
 
+use std::collections::HashSet;
+
 use windlass_core::{
-    agent::AgentDefinition,
+    agent::{AgentDefinition, fits},
     envelope::{GuardOverrides, PolicyOverrides},
-    ids::AgentId,
+    ids::{AgentId, ToolName},
 };
 
 use super::{
@@ -33,8 +35,10 @@ pub enum SpecError {
     Invalid(#[from] Invalid),
     #[error(transparent)]
     Model(#[from] UnknownModel),
-    /// There is no such agent, or this key may not use it. A caller cannot tell which.
-    #[error("there is no agent {0} that this key may use")]
+    #[error("agentId: this server has no agent {0}; GET /agents lists those it has")]
+    UnknownAgent(AgentId),
+    /// A key that is bound to agents does not learn which others there are.
+    #[error("agentId: this key may not start agent {0}; GET /agents lists those it may start")]
     Agent(AgentId),
     /// A key that is bound to agents must name one of them.
     #[error("this key may only start the agents it was made for; send agentId")]
@@ -76,11 +80,13 @@ impl Spec {
             definition.output_schema.clone_from(&self.output_schema);
         }
         let tools = tools::resolve(&self.tools, around.toolbox)?;
-        definition.tools.retain(|stored| tools.iter().all(|tool| tool.name != stored.name));
+        let named: HashSet<&ToolName> = tools.iter().map(|tool| &tool.name).collect();
+        definition.tools.retain(|stored| !named.contains(&stored.name));
         definition.tools.extend(tools);
         lay_over(&mut definition.guards, &self.guards);
         let ceiling = definition.policy.max_tool_turns.unwrap_or(MAX_TOOL_TURNS);
         definition.policy.max_tool_turns = Some(self.max_tool_turns.unwrap_or(ceiling).min(ceiling));
+        carried(&definition)?;
         Ok(definition)
     }
 
@@ -93,10 +99,20 @@ impl Spec {
         let Some(id) = &self.agent_id else {
             return if around.allowed_agents.is_some() { Err(SpecError::AgentRequired) } else { Ok(None) };
         };
-        let allowed = around.allowed_agents.is_none_or(|allowed| allowed.contains(id));
+        if around.allowed_agents.is_some_and(|allowed| !allowed.contains(id)) {
+            return Err(SpecError::Agent(id.clone()));
+        }
         let known = around.agents.iter().find(|agent| agent.id == *id);
-        known.filter(|_| allowed).map(Some).ok_or_else(|| SpecError::Agent(id.clone()))
+        known.map(Some).ok_or_else(|| SpecError::UnknownAgent(id.clone()))
     }
+}
+
+/// What no run can carry is refused here, by the limit it exceeds; later its run would only be ended.
+fn carried(definition: &AgentDefinition) -> Result<(), Invalid> {
+    fits(definition).map_err(|problem| {
+        let field = if problem.path.is_empty() { "tools" } else { problem.path.trim_start_matches('/') };
+        Invalid::new(field.replace('/', "."), problem.message)
+    })
 }
 
 fn blank(id: &str) -> AgentDefinition {

@@ -88,6 +88,34 @@ impl<'a> Fields<'a> {
         self.get(key).map(|value| Self::at(&self.path_of(key), value)).transpose()
     }
 
+    /// A string of at most `most` characters.
+    pub(super) fn bounded_text(&self, key: &str, most: usize) -> Result<Option<&'a str>, Invalid> {
+        let text = self.text(key)?;
+        match text.map(|text| text.chars().count()).filter(|chars| *chars > most) {
+            Some(chars) => Err(self.invalid(key, format!("has {chars} characters; send at most {most}"))),
+            None => Ok(text),
+        }
+    }
+
+    /// An object of at most `most` bytes of JSON.
+    pub(super) fn bounded_object(&self, key: &str, most: usize) -> Result<Option<Fields<'a>>, Invalid> {
+        let bytes = self.get(key).map_or(0, |value| value.to_string().len());
+        if bytes > most {
+            return Err(self.invalid(key, format!("is {bytes} bytes of JSON; send at most {most}")));
+        }
+        self.object(key)
+    }
+
+    /// The items of a list of at most `most`, each with its path.
+    pub(super) fn bounded_list(&self, key: &str, most: usize) -> Result<Option<Vec<(String, &'a Value)>>, Invalid> {
+        match self.get(key) {
+            Some(Value::Array(items)) if items.len() > most => {
+                Err(self.invalid(key, format!("has {} entries; send at most {most}", items.len())))
+            }
+            _ => self.list(key),
+        }
+    }
+
     /// The items of a list, each with its path.
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<(String, &'a Value)>>, Invalid> {
         match self.get(key) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_core::envelope::{GuardOverrides, LoopDetection, LoopThresholds, ToolBudget};
+use windlass_core::{
+    envelope::{GuardOverrides, LoopDetection, LoopThresholds, ToolBudget},
+    limits::{TOOL_BUDGET_CALLS, TOOL_BUDGET_KEY_CHARS, TOOL_BUDGETS},
+};
 
 use super::{Invalid, fields::Fields};
 
-const MAX_BUDGETS: usize = 32;
-const MAX_BUDGET_KEY: usize = 120;
-const MAX_BUDGET_CALLS: u32 = 1000;
 /// The protocol's ceiling: more is not refused, it is not granted.
 pub(super) const MAX_TOOL_TURNS: u32 = 100;
 
@@ -47,16 +47,16 @@ fn loop_detection(fields: &Fields<'_>) -> Result<Option<LoopDetection>, Invalid>
 fn tool_budgets(fields: &Fields<'_>) -> Result<Option<BTreeMap<String, ToolBudget>>, Invalid> {
     const KEY: &str = "toolBudgets";
     let Some(given) = fields.object(KEY)? else { return Ok(None) };
-    if given.len() > MAX_BUDGETS {
-        return Err(fields.invalid(KEY, format!("has {} entries; send at most {MAX_BUDGETS}", given.len())));
+    if given.len() > TOOL_BUDGETS {
+        return Err(fields.invalid(KEY, format!("has {} entries; send at most {TOOL_BUDGETS}", given.len())));
     }
     let mut budgets = BTreeMap::new();
     for (tool, value) in given.entries() {
-        if !(1..=MAX_BUDGET_KEY).contains(&tool.chars().count()) {
-            return Err(fields.invalid(KEY, format!("a tool name has 1 to {MAX_BUDGET_KEY} characters")));
+        if !(1..=TOOL_BUDGET_KEY_CHARS).contains(&tool.chars().count()) {
+            return Err(fields.invalid(KEY, format!("a tool name has 1 to {TOOL_BUDGET_KEY_CHARS} characters")));
         }
         let budget = Fields::at(&given.path_of(tool), value)?;
-        let max_calls = budget.integer("maxCalls", 0..=MAX_BUDGET_CALLS)?;
+        let max_calls = budget.integer("maxCalls", 0..=TOOL_BUDGET_CALLS as u32)?;
         let max_calls = max_calls.ok_or_else(|| budget.invalid("maxCalls", "is required"))?;
         budgets.insert(tool.clone(), ToolBudget { max_calls });
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use windlass_core::limits::{METADATA_BYTES, METADATA_ENTRIES, METADATA_KEY_CHARS, METADATA_VALUE_CHARS};
 
 use super::{
     Invalid,
@@ -11,20 +12,18 @@ use super::{
 
 pub type Metadata = BTreeMap<String, String>;
 
-const MAX_ENTRIES: usize = 16;
-const MAX_KEY: usize = 64;
-const MAX_VALUE: usize = 256;
-const MAX_BYTES: usize = 4096;
-
 pub(super) fn parse(fields: &Fields<'_>, key: &str) -> Result<Metadata, Invalid> {
     let Some(entries) = fields.object(key)? else { return Ok(Metadata::new()) };
+    check_count(entries.len()).map_err(|problem| fields.invalid(key, problem))?;
     let mut metadata = Metadata::new();
     for (name, value) in entries.entries() {
         check_key(name).map_err(|problem| entries.invalid(name, problem))?;
         match value {
-            Value::String(text) if text.chars().count() <= MAX_VALUE => metadata.insert(name.clone(), text.clone()),
+            Value::String(text) if text.chars().count() <= METADATA_VALUE_CHARS => {
+                metadata.insert(name.clone(), text.clone())
+            }
             Value::String(_) => {
-                return Err(entries.invalid(name, format!("must have at most {MAX_VALUE} characters")));
+                return Err(entries.invalid(name, format!("must have at most {METADATA_VALUE_CHARS} characters")));
             }
             _ => return Err(entries.invalid(name, "must be a string")),
         };
@@ -34,20 +33,25 @@ pub(super) fn parse(fields: &Fields<'_>, key: &str) -> Result<Metadata, Invalid>
 }
 
 pub fn check_key(name: &str) -> Result<(), String> {
-    if is_word(name, MAX_KEY, "._-") {
+    if is_word(name, METADATA_KEY_CHARS, "._-") {
         return Ok(());
     }
-    Err(format!("a key has 1 to {MAX_KEY} characters of A-Z a-z 0-9 . _ -"))
+    Err(format!("a key has 1 to {METADATA_KEY_CHARS} characters of A-Z a-z 0-9 . _ -"))
+}
+
+fn check_count(entries: usize) -> Result<(), String> {
+    if entries > METADATA_ENTRIES {
+        return Err(format!("has {entries} entries; send at most {METADATA_ENTRIES}"));
+    }
+    Ok(())
 }
 
 fn check_size(metadata: &Metadata) -> Result<(), String> {
-    if metadata.len() > MAX_ENTRIES {
-        return Err(format!("has {} entries; send at most {MAX_ENTRIES}", metadata.len()));
-    }
+    check_count(metadata.len())?;
     // Strings always serialise.
     let bytes = serde_json::to_string(metadata).map_or(0, |text| text.len());
-    if bytes > MAX_BYTES {
-        return Err(format!("is {bytes} bytes of JSON; send at most {MAX_BYTES}"));
+    if bytes > METADATA_BYTES {
+        return Err(format!("is {bytes} bytes of JSON; send at most {METADATA_BYTES}"));
     }
     Ok(())
 }

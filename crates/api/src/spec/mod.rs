@@ -25,7 +25,7 @@ pub use self::{
     definition::{SpecError, Surroundings, UnknownModel},
     invalid::Invalid,
     metadata::{Metadata, check_key as check_metadata_key},
-    session::{Accepted, effective, parse_run, parse_session},
+    session::{Accepted, Kept, effective, parse_run, parse_session},
     tool_result::{Outcome, ToolResult},
     tools::Toolbox,
     whole::Start,

@@ -30,8 +30,11 @@ pub fn parse_run(body: &Value) -> Result<Accepted, Invalid> {
     Ok(Accepted { spec, kept: kept(&fields), conversation, start: Start::parse(&fields)? })
 }
 
+/// What a session is, and the spec as it was sent.
+pub type Kept = (Spec, Value);
+
 /// The body of `POST /agent-sessions`, and what to keep of it.
-pub fn parse_session(body: &Value) -> Result<(Spec, Value), Invalid> {
+pub fn parse_session(body: &Value) -> Result<Kept, Invalid> {
     let fields = Fields::of_body(body)?;
     let spec = Spec::parse(&fields)?;
     spec.check_purpose(&[])?;

@@ -1,23 +1,22 @@
 //! How the model answers: reasoning effort and the schema of the final reply.
 
 use serde_json::Value;
-use windlass_core::agent::{Enforcement, OutputSchema};
+use windlass_core::{
+    agent::{Enforcement, OutputSchema},
+    limits::OUTPUT_SCHEMA_BYTES,
+};
 
 use super::{
     Invalid,
     fields::{Fields, is_word, whole_number},
+    tools::check_schema,
 };
 
-const MAX_SCHEMA_BYTES: usize = 32 * 1024;
 const DEFAULT_SCHEMA_NAME: &str = "output";
 
 pub(super) fn output_schema(fields: &Fields<'_>) -> Result<Option<OutputSchema>, Invalid> {
     const KEY: &str = "outputSchema";
-    let Some(given) = fields.object(KEY)? else { return Ok(None) };
-    let bytes = fields.get(KEY).map_or(0, |value| value.to_string().len());
-    if bytes > MAX_SCHEMA_BYTES {
-        return Err(fields.invalid(KEY, format!("is {bytes} bytes of JSON; send at most {MAX_SCHEMA_BYTES}")));
-    }
+    let Some(given) = fields.bounded_object(KEY, OUTPUT_SCHEMA_BYTES)? else { return Ok(None) };
     let name = given.text("name")?.unwrap_or(DEFAULT_SCHEMA_NAME);
     if !is_word(name, 64, "_-") {
         return Err(given.invalid("name", "must have 1 to 64 characters of A-Z a-z 0-9 _ -"));
@@ -27,6 +26,7 @@ pub(super) fn output_schema(fields: &Fields<'_>) -> Result<Option<OutputSchema>,
         Some(_) => return Err(given.invalid("schema", "must be a JSON Schema, an object")),
         None => return Err(given.invalid("schema", "is required, a JSON Schema object")),
     };
+    check_schema(&given, "schema", &schema, OUTPUT_SCHEMA_BYTES)?;
     let enforcement = match given.text("enforcement")? {
         None | Some("best_effort") => Enforcement::BestEffort,
         Some("strict") => Enforcement::Strict,

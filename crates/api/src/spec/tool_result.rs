@@ -1,12 +1,16 @@
 //! The body of `POST …/tool-results`.
 
 use serde_json::Value;
-use windlass_core::{envelope::ProvidedToolResult, ids::CallId};
+use windlass_core::{
+    agent::nearest,
+    ids::CallId,
+    limits::{ERROR_BYTES, RESULT_BYTES},
+};
 
 use super::{Attachment, Invalid, attachments, fields::Fields};
 
-const MAX_RESULT: usize = ProvidedToolResult::MAX_BYTES;
-const MAX_ERROR: usize = 8 * 1024;
+/// Every field of a result. Others are ignored, unless one of them is all that there is of a result.
+const FIELDS: [&str; 4] = ["toolUseId", "result", "error", "files"];
 
 /// What the caller says about one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,18 +34,35 @@ impl ToolResult {
         let outcome = match (fields.text("result")?, fields.text("error")?) {
             (Some(_), Some(_)) => return Err(fields.invalid("error", "send either result or error, not both")),
             // A refusal would leave the call open until its time is up, so a long text is cut instead.
-            (None, Some(error)) => Outcome::Failure { error: cut(error, MAX_ERROR).to_owned() },
-            // Some clients leave an empty result out.
+            (None, Some(error)) => Outcome::Failure { error: cut(error, ERROR_BYTES).to_owned() },
             (result, None) => {
+                if result.is_none() {
+                    refuse_misspelt(&fields)?;
+                }
                 let result = result.unwrap_or_default();
-                if result.len() > MAX_RESULT {
-                    let problem = format!("is {} bytes; send at most {MAX_RESULT}", result.len());
+                if result.len() > RESULT_BYTES {
+                    let problem = format!("is {} bytes; send at most {RESULT_BYTES}", result.len());
                     return Err(fields.invalid("result", problem));
                 }
                 Outcome::Success { result: result.to_owned(), files: attachments::files(&fields, "files")? }
             }
         };
         Ok(Self { tool_use_id, outcome })
+    }
+}
+
+/// Some clients leave an empty result out, and that is an empty result. One beside a field that nobody knows is taken for
+/// misspelt: it would be lost, and the model would go on without it.
+fn refuse_misspelt(fields: &Fields<'_>) -> Result<(), Invalid> {
+    let absent = |key: &str| fields.get(key).is_none();
+    let unknown = fields.entries().map(|(key, _)| key.as_str()).find(|key| !FIELDS.contains(key));
+    match unknown.filter(|_| absent("result") && absent("error")) {
+        None => Ok(()),
+        Some(key) => {
+            let meant = nearest(key, ["result", "error"]).unwrap_or("result");
+            let shown: String = key.chars().take(64).collect();
+            Err(fields.invalid(key, format!("unknown field `{shown}`; did you mean `{meant}`?")))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use windlass_core::{
-    agent::{AgentDefinition, check},
+    agent::{AgentDefinition, check, check_policy, file::policy_fields},
     envelope::PolicyOverrides,
     ids::{RunId, SessionId},
 };
@@ -12,7 +12,7 @@ use super::{
     fields::Fields,
     metadata::{self, Metadata},
 };
-use crate::models::Catalogue;
+use crate::{models::Catalogue, unknown};
 
 /// How a run starts, as far as its caller cares.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,8 +28,8 @@ pub struct Start {
 impl Start {
     pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
         let policy: Option<PolicyOverrides> = read(fields, "policy")?;
-        if let Some(unknown) = policy.as_ref().and_then(|policy| policy.extra.keys().next()) {
-            return Err(fields.invalid("policy", format!("has no limit {unknown:?}")));
+        if let Some(policy) = &policy {
+            check_limits(fields, policy)?;
         }
         Ok(Self {
             run_id: id(fields, "runId", |text| RunId::parse(text).map_err(|problem| problem.to_string()))?,
@@ -37,6 +37,20 @@ impl Start {
             policy,
             labels: metadata::parse(fields, "labels")?,
         })
+    }
+}
+
+fn check_limits(fields: &Fields<'_>, policy: &PolicyOverrides) -> Result<(), Invalid> {
+    if let Some(word) = policy.extra.keys().next() {
+        let known: Vec<&str> = policy_fields().collect();
+        let (word, problem) = unknown::key("limit", word, &known);
+        return Err(fields.invalid(&format!("policy.{word}"), problem));
+    }
+    match check_policy(policy).into_iter().next() {
+        None => Ok(()),
+        Some(problem) => {
+            Err(fields.invalid(&format!("policy{}", problem.path.replace('/', ".")), short(&problem.message)))
+        }
     }
 }
 
@@ -63,7 +77,11 @@ pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefiniti
 
 fn read<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Result<Option<T>, Invalid> {
     let read = |value: &serde_json::Value| T::deserialize(value);
-    fields.get(key).map(read).transpose().map_err(|problem| fields.invalid(key, short(&problem)))
+    fields.get(key).map(read).transpose().map_err(|problem| {
+        let complaint = problem.to_string();
+        let said = unknown::field(&complaint).map_or(complaint, |(_, problem)| problem);
+        fields.invalid(key, short(&said))
+    })
 }
 
 /// A problem may repeat what the caller wrote; a complaint is short.

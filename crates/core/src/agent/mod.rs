@@ -8,15 +8,17 @@ mod check;
 mod client;
 pub mod file;
 mod output;
+mod size;
 mod table;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use self::{
-    check::{Problem, check},
+    check::{Problem, check, check_policy, nearest},
     client::{ClientTool, HandOut},
     output::{Enforcement, OutputSchema},
+    size::fits,
     table::{ToolDispatch, ToolEntry, ToolTable},
 };
 use crate::{

@@ -55,6 +55,8 @@ impl ToolTable {
     /// The table of a checked definition; sub-agents are named by the digest of their own definition.
     pub fn of(definition: &AgentDefinition) -> Result<Self, serde_json::Error> {
         let mut table = BTreeMap::new();
+        // Many tools may name one agent.
+        let mut digests: BTreeMap<&AgentId, Digest> = BTreeMap::new();
         for tool in &definition.tools {
             let dispatch = match tool.kind {
                 ToolKind::Builtin => ToolDispatch::Activity,
@@ -67,7 +69,11 @@ impl ToolTable {
                     let sub = tool.agent.as_ref().and_then(|id| definition.sub_agent(id));
                     // `check` refuses a tool without its agent.
                     let Some(sub) = sub else { continue };
-                    ToolDispatch::Child { agent_id: sub.id.clone(), agent_digest: Digest::of(sub)? }
+                    let agent_digest = match digests.get(&sub.id) {
+                        Some(digest) => *digest,
+                        None => *digests.entry(&sub.id).or_insert(Digest::of(sub)?),
+                    };
+                    ToolDispatch::Child { agent_id: sub.id.clone(), agent_digest }
                 }
             };
             let entry = ToolEntry {

@@ -10,12 +10,12 @@ use crate::{
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     event::{AwaitClosure, EventBody},
     ids::AwaitId,
+    limits::SAID_BYTES,
     time::Timestamp,
 };
 
 /// The largest result that may come inline; larger ones go through the store.
 const MAX_INLINE_RESULT: usize = 256 * 1024;
-const MAX_CLARIFICATION: usize = 64 * 1024;
 /// A reason travels through history and into the log whole.
 const MAX_REASON: usize = EventBody::WORDS_BYTES;
 /// JSON readers give up at 128 levels, and a result travels inside other envelopes.
@@ -88,8 +88,8 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
             if answer.trim().is_empty() {
                 return Err("the answer is empty".to_owned());
             }
-            if answer.len() > MAX_CLARIFICATION {
-                return Err(format!("the answer is longer than {MAX_CLARIFICATION} bytes"));
+            if answer.len() > SAID_BYTES {
+                return Err(format!("the answer is longer than {SAID_BYTES} bytes"));
             }
             Ok(AwaitClosure::Answered)
         }

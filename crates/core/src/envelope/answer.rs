@@ -113,6 +113,8 @@ pub enum AnswerStatus {
     Expired,
 }
 
+const RUN_ENDED: &str = "the run has ended";
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerReply {
@@ -126,6 +128,16 @@ pub struct AnswerReply {
 impl AnswerReply {
     pub fn new(status: AnswerStatus, message: impl Into<String>) -> Self {
         Self { v: version(), status, message: message.into() }
+    }
+
+    /// The reply to whatever comes after the end.
+    pub fn run_ended() -> Self {
+        Self::new(AnswerStatus::Stale, RUN_ENDED)
+    }
+
+    /// Whether nothing can be answered any more, rather than this one await.
+    pub fn is_run_ended(&self) -> bool {
+        self.status == AnswerStatus::Stale && self.message == RUN_ENDED
     }
 
     pub fn accepted(&self) -> bool {

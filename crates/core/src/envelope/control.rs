@@ -125,8 +125,3 @@ pub struct ProvidedToolResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_hint: Option<RetryHint>,
 }
-
-impl ProvidedToolResult {
-    /// The largest result that edges take from outside. Larger ones belong into a file that the result names.
-    pub const MAX_BYTES: usize = 2 * 1024 * 1024;
-}

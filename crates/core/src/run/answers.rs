@@ -19,7 +19,7 @@ impl Run {
     /// Takes an answer. Anything but `Accepted` is recorded and changes nothing.
     pub fn answer(&mut self, answer: Answer, now: Timestamp) -> AnswerReply {
         let judged = if self.state.outcome.is_some() {
-            Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
+            Err(AnswerReply::run_ended())
         } else {
             self.state.awaits.judge(&answer, now).and_then(|resolution| self.with_room(resolution, &answer.body))
         };
@@ -42,7 +42,7 @@ impl Run {
         let CallAnswer { actor, result, .. } = answer;
         let call = result.tool_call_id.clone();
         let found = if self.state.outcome.is_some() {
-            Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
+            Err(AnswerReply::run_ended())
         } else {
             self.state.awaits.of_call(&result)
         };

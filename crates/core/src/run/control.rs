@@ -6,12 +6,11 @@ use crate::{
     event::EventBody,
     failure::RunFailure,
     ids::RunId,
+    limits::SAID_BYTES,
     message::{Message, Role},
     time::Timestamp,
 };
 
-/// The longest text an operator may put into the conversation at once.
-const MAX_STEER: usize = 64 * 1024;
 const TOO_MUCH: &str = "too much waits for the model already; say it after its next turn";
 
 impl Run {
@@ -38,7 +37,7 @@ impl Run {
         if request
             .messages
             .iter()
-            .any(|message| message.role == Role::Assistant || message.plain_text().len() > MAX_STEER)
+            .any(|message| message.role == Role::Assistant || message.plain_text().len() > SAID_BYTES)
         {
             return self.reject_signal("windlass.resume", "its messages must be short user or system texts");
         }
@@ -58,7 +57,7 @@ impl Run {
         if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
             return self.reject_signal("windlass.steer", &why);
         }
-        if request.text.trim().is_empty() || request.text.len() > MAX_STEER {
+        if request.text.trim().is_empty() || request.text.len() > SAID_BYTES {
             return self.reject_signal("windlass.steer", "its text must be 1 to 65536 bytes long");
         }
         if !self.has_room_for(&request.text) {

@@ -164,7 +164,7 @@ impl Store for PostgresStore {
     }
 
     async fn put_blob(&self, body: Value) -> Result<BlobRef> {
-        let body = Body::of(&body)?;
+        let body = Body::apart(body).await?;
         blobs::put_alone(&mut self.parts.each().await?, &body).await?;
         Ok(body.reference())
     }

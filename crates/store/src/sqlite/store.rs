@@ -197,7 +197,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_blob(&self, body: Value) -> Result<BlobRef> {
-        let body = Body::of(&body)?;
+        let body = Body::apart(body).await?;
         let reference = body.reference();
         self.parts.ride(move |tx| blobs::put_alone(tx, &body)).await?;
         Ok(reference)

@@ -85,6 +85,7 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         usage: Some(usage()),
         turns: Some(1),
         tool_calls: Some(0),
+        ..Ending::default()
     };
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().ending, Some(expected));
     assert_eq!(bench.store.final_text(&run).await.unwrap(), Some("I think".to_owned()));

@@ -78,6 +78,6 @@ pub(super) fn invalid_spec(_: Sdk) -> Value {
         "tools": refused("invalid_request", 400, "tools[1].name"),
         "schema": refused("invalid_request", 400, "tools[0].parameters"),
         "prompt": refused("invalid_request", 400, "prompt"),
-        "agent": refused("agent_not_allowed", 403, "there is no agent nobody that this key may use"),
+        "agent": refused("agent_not_allowed", 403, "agentId"),
     })
 }

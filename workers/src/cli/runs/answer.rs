@@ -132,9 +132,9 @@ async fn provided(
     };
     let mut provided = Vec::new();
     for (call, value) in results {
-        let (bytes, max) = (canonical::to_bytes(&value).len(), ProvidedToolResult::MAX_BYTES);
-        if bytes > max {
-            return Err(usage(format!("the result of {call} is {bytes} bytes; send at most {max}")));
+        let bytes = canonical::to_bytes(&value).len();
+        if bytes > RESULT_BYTES {
+            return Err(usage(format!("the result of {call} is {bytes} bytes; send at most {RESULT_BYTES}")));
         }
         let travels = bytes as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
         provided.push(match reach {

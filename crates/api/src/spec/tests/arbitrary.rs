@@ -63,6 +63,31 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Something like a schema, with references here and there.
+fn schema() -> impl Strategy<Value = Value> {
+    let target = prop::sample::select(&["#", "#/$defs/a", "#/$defs/b", "#/properties/a", "#x", "https://x/y"][..]);
+    let leaf = prop_oneof![
+        target.prop_map(|target| json!({"$ref": target})),
+        prop::sample::select(&["object", "array", "string", "banana"][..]).prop_map(|kind| json!({"type": kind})),
+        prop::sample::select(&["^x+$", "(x+x+)+y", "(", "^(?=x)x*$"][..])
+            .prop_map(|pattern| json!({"pattern": pattern})),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        let keyword = prop::sample::select(&["allOf", "anyOf", "not", "items", "if", "$defs", "properties"][..]);
+        let names = prop::sample::select(&["a", "b", "$anchor"][..]);
+        (keyword, prop::collection::vec((names, inner), 1..4)).prop_map(|(keyword, parts)| {
+            let value = match keyword {
+                "allOf" | "anyOf" => parts.into_iter().map(|(_, part)| part).collect(),
+                "$defs" | "properties" => {
+                    parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect::<Map<_, _>>().into()
+                }
+                _ => parts.into_iter().next().map(|(_, part)| part).unwrap_or_default(),
+            };
+            json!({keyword: value})
+        })
+    })
+}
+
 /// A good body with one thing exchanged.
 fn nearly_good() -> impl Strategy<Value = Value> {
     (word(), json()).prop_map(|(key, value)| {
@@ -89,6 +114,45 @@ proptest! {
             prop_assert_eq!(parse_session(&kept).map(|(again, _)| again), Ok(spec.clone()));
             let effective = effective(&kept, &json!({"prompt": "p"})).unwrap().spec;
             prop_assert_eq!(effective, spec);
+        }
+    }
+
+    /// However many of whatever: it is taken, or refused by a limit, and never for another reason.
+    #[test]
+    fn nothing_is_taken_beyond_its_limit(tools in 0_usize..600, servers in 0_usize..8, of_server in 0_usize..80) {
+        let local = (0..tools).map(|index| json!({"kind": "local", "name": format!("t{index}")}));
+        let server = |server: usize| {
+            let tools: Vec<Value> = (0..of_server).map(|tool| json!({"name": format!("s{server}_{tool}")})).collect();
+            json!({"kind": "mcp_local", "name": format!("s{server}"), "tools": tools})
+        };
+        let refs: Vec<Value> = local.chain((0..servers).map(server)).collect();
+        let body = json!({"systemPrompt": "s", "prompt": "p", "tools": refs});
+        let of_servers = servers == 0 || (1..=64).contains(&of_server);
+        let fits = tools + servers <= 256 && of_servers && tools + servers * of_server <= 256;
+        match resolve(&body) {
+            Ok(definition) => {
+                prop_assert!(fits);
+                prop_assert_eq!(definition.tools.len(), tools + servers * of_server);
+            }
+            Err(error) => {
+                prop_assert!(!fits, "{}", error);
+                prop_assert!(error.to_string().starts_with("tools"), "{}", error);
+            }
+        }
+    }
+
+    /// A schema of a caller is usable or refused, and either is said soon.
+    #[test]
+    fn a_schema_is_judged_soon(schema in schema()) {
+        let began = std::time::Instant::now();
+        let body = json!({"systemPrompt": "s", "prompt": "p", "outputSchema": {"schema": schema}});
+        let taken = resolve(&body);
+        prop_assert!(began.elapsed().as_secs() < 5, "{} took {:?}", schema, began.elapsed());
+        if let Ok(definition) = taken {
+            let schema = definition.output_schema.unwrap().schema;
+            let fit = windlass_core::schema::fit(&schema, r#"{"a": [1, {"b": "xxxxxxxxxxxxxxxxxxxxxxxxxx"}]}"#);
+            let unusable = matches!(fit, windlass_core::envelope::SchemaFit::Unusable { .. });
+            prop_assert!(!unusable, "{}", schema);
         }
     }
 

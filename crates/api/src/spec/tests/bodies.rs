@@ -112,6 +112,13 @@ fn guards_and_settings_have_ranges() {
             json!({"schema": {"x": "y".repeat(33_000)}}),
             Some("outputSchema: is 33019 bytes of JSON; send at most 32768"),
         ),
+        (
+            "outputSchema",
+            json!({"schema": {"$ref": "https://example.com/s"}}),
+            Some(
+                "outputSchema.schema: is not a usable JSON Schema: /$ref: a $ref must name a part of this schema, for example \"#/$defs/address\"",
+            ),
+        ),
         ("supervisor", json!(false), None),
         ("supervisor", json!(true), Some("supervisor: is not available on this server; leave it out or send false")),
         ("supervisor", json!({"interval": 0}), Some("supervisor.interval: must be a whole number from 1 to 100")),
@@ -209,7 +216,7 @@ fn attachments_have_limits() {
             json!([{"type": "input_file_url", "url": "http://x"}]),
             Some("messages[0].attachments[0].url: must begin with https://"),
         ),
-        (json!(vec![file("text/plain", "aGk="); 21]), Some("messages[0].attachments: has 21 files; send at most 20")),
+        (json!(vec![file("text/plain", "aGk="); 21]), Some("messages[0].attachments: has 21 entries; send at most 20")),
         (
             json!([file("image/png", &megabytes), file("image/png", &megabytes)]),
             Some("messages[0].attachments[1].data: all files together exceed 5242880 bytes; send less"),
@@ -254,7 +261,15 @@ fn tool_results_are_one_thing_or_the_other() {
     assert_eq!(read(json!({"toolUseId": id, "error": "no"})), of(Outcome::Failure { error: "no".into() }));
     let long = "é".repeat(5000);
     assert_eq!(read(json!({"toolUseId": id, "error": long})), of(Outcome::Failure { error: "é".repeat(4096) }));
+    assert_eq!(
+        read(json!({"toolUseId": id, "result": "x", "newer": 1})),
+        of(success("x")),
+        "a later protocol has more"
+    );
     let cases = [
+        (json!({"toolUseId": id, "output": "x"}), "output: unknown field `output`; did you mean `result`?"),
+        (json!({"toolUseId": id, "resutl": "x"}), "resutl: unknown field `resutl`; did you mean `result`?"),
+        (json!({"toolUseId": id, "Error": "x"}), "Error: unknown field `Error`; did you mean `error`?"),
         (json!({"result": "x"}), "toolUseId: is required, a non-empty string"),
         (json!({"toolUseId": id, "result": "x", "error": "y"}), "error: send either result or error, not both"),
         (json!({"toolUseId": id, "result": {"a": 1}}), "result: must be a string"),
@@ -278,4 +293,62 @@ fn the_ceiling_of_tool_turns_is_not_exceeded() {
     assert_eq!(turns(json!({})), Some(100));
     assert_eq!(turns(json!({"maxToolTurns": 3})), Some(3));
     assert_eq!(turns(json!({"maxToolTurns": 5000})), Some(100));
+}
+
+#[test]
+fn what_may_be_repeated_may_be_repeated_so_often() {
+    use windlass_core::limits;
+    let texts = |many: usize| (0..many).map(|index| format!("x{index}"));
+    let local = |many: usize| -> Value { texts(many).map(|name| json!({"kind": "local", "name": name})).collect() };
+    let servers = |many: usize| -> Value {
+        let server = |server: usize| {
+            let tools: Vec<Value> = (0..64).map(|tool| json!({"name": format!("s{server}_{tool}")})).collect();
+            json!({"kind": "mcp_local", "name": format!("s{server}"), "tools": tools})
+        };
+        (0..many).map(server).collect()
+    };
+    let card = |bytes: usize| json!([{"kind": "a2a_local", "name": "p", "agentCard": {"x": "y".repeat(bytes)}}]);
+    let info = |bytes: usize| json!([{"kind": "mcp_local", "name": "p", "serverInfo": {"x": "y".repeat(bytes)}, "tools": [{"name": "a"}]}]);
+    let described = |chars: usize| json!([{"kind": "local", "name": "p", "description": "é".repeat(chars)}]);
+    let tags = |many: usize| json!({"allowedTags": texts(many).collect::<Vec<_>>()});
+    let timeouts = |many: usize| json!({"perToolTimeoutMs": texts(many).map(|name| (name, json!(5))).collect::<serde_json::Map<_, _>>()});
+    // A key, how to make so much of it, the most, and the field that is named beyond.
+    type Make<'a> = &'a dyn Fn(usize) -> Value;
+    let cases: [(&str, Make<'_>, usize, &str); 12] = [
+        ("tools", &local, limits::TOOLS, "tools"),
+        ("tools", &servers, limits::TOOLS / limits::SERVER_TOOLS, "tools"),
+        ("tools", &card, limits::CARD_BYTES - r#"{"x":""}"#.len(), "tools[0].agentCard"),
+        ("tools", &info, limits::SERVER_INFO_BYTES - r#"{"x":""}"#.len(), "tools[0].serverInfo"),
+        ("tools", &described, limits::DESCRIPTION_CHARS, "tools[0].description"),
+        ("systemPrompt", &|chars| json!("é".repeat(chars)), limits::TEXT_CHARS, "systemPrompt"),
+        ("prompt", &|chars| json!("é".repeat(chars)), limits::TEXT_CHARS, "prompt"),
+        ("name", &|chars| json!("é".repeat(chars)), limits::NAME_CHARS, "name"),
+        (
+            "labels",
+            &|many| texts(many).map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>().into(),
+            limits::METADATA_ENTRIES,
+            "labels",
+        ),
+        ("policy", &tags, limits::TAGS, "policy.allowedTags"),
+        ("policy", &timeouts, limits::TOOL_TIMEOUTS, "policy.perToolTimeoutMs"),
+        ("policy", &|chars| json!({"deniedTags": ["é".repeat(chars)]}), limits::TAG_CHARS, "policy.deniedTags.0"),
+    ];
+    for (key, make, most, field) in cases {
+        assert_eq!(complaint(&with(key, make(most))), None, "{key}: {most}");
+        let said = complaint(&with(key, make(most + 1))).unwrap_or_default();
+        assert!(said.starts_with(&format!("{field}: ")), "{key}: {said}");
+    }
+}
+
+#[test]
+fn an_agent_that_no_run_can_carry_is_refused_by_its_limit() {
+    let confirmed = |index: usize| json!({"name": format!("t{index}"), "confirmation": {"prompt": "p".repeat(2000)}});
+    let tools: Vec<Value> = (0..200).map(confirmed).collect();
+    let definition = json!({"id": "a", "model": "script:demo", "tools": tools});
+    let said = complaint(&json!({"definition": definition, "prompt": "p"})).unwrap();
+    assert!(said.ends_with("a run carries at most 262144"), "{said}");
+    let system: Vec<Value> = (0..25).map(|_| json!({"role": "system", "content": "x".repeat(200_000)})).collect();
+    let messages: Vec<Value> = system.into_iter().chain([json!({"role": "user", "content": "q"})]).collect();
+    let said = complaint(&json!({"messages": messages})).unwrap();
+    assert!(said.ends_with("keep at most 4194304"), "{said}");
 }

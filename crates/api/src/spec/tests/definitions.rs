@@ -70,12 +70,13 @@ fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
 }
 
 #[test]
-fn an_agent_that_is_unknown_and_one_that_is_not_allowed_look_alike() {
+fn to_a_bound_key_an_agent_that_is_unknown_and_one_that_is_not_allowed_look_alike() {
     let spec = parse_run(&json!({"agentId": "desk", "prompt": "p"})).unwrap().spec;
-    let refused = Err(SpecError::Agent("desk".into()));
-    assert_eq!(resolve_among(&[], None, &spec, &[]), refused);
+    assert_eq!(resolve_among(&[], None, &spec, &[]), Err(SpecError::UnknownAgent("desk".into())));
     let others: [AgentId; 1] = ["other".into()];
+    let refused = Err(SpecError::Agent("desk".into()));
     assert_eq!(resolve_among(&[stored()], Some(&others), &spec, &[]), refused);
+    assert_eq!(resolve_among(&[], Some(&others), &spec, &[]), refused);
     let own: [AgentId; 1] = ["desk".into()];
     assert!(resolve_among(&[stored()], Some(&own), &spec, &[]).is_ok());
     let free = parse_run(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap().spec;
@@ -152,6 +153,12 @@ fn a_definition_that_cannot_run_is_refused() {
     );
     let nested = complaint(|body| body["definition"]["tools"] = json!([{"name": "t", "kind": "agent", "agent": "x"}]));
     assert!(nested.starts_with("definition: /tools/0/"), "{nested}");
+    let misspelt = complaint(|body| body["definition"]["systemPromt"] = json!("x"));
+    assert_eq!(misspelt, "definition: unknown field `systemPromt`; did you mean `systemPrompt`?");
+    let limit = complaint(|body| body["policy"] = json!({"maxToolCals": 3}));
+    assert_eq!(limit, "policy.maxToolCals: unknown limit `maxToolCals`; did you mean `maxToolCalls`?");
+    let schema = complaint(|body| body["definition"]["outputSchema"] = json!({"schema": {"type": "banana"}}));
+    assert!(schema.starts_with("definition: /outputSchema/schema/type: this is not a valid JSON Schema"), "{schema}");
     let unknown = complaint(|body| body["definition"]["x".repeat(9000)] = json!(1));
     assert!(unknown.starts_with("definition: unknown field") && unknown.len() < 400, "{unknown}");
     for (key, value) in [("runId", json!("a/b")), ("policy", json!({"maxCalls": 3})), ("labels", json!({"a b": "c"}))] {

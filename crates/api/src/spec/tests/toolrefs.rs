@@ -29,7 +29,7 @@ fn a_local_tool() {
         {"kind": "local", "name": "add", "description": "Adds.", "parameters": schema, "outputSchema": {"type": "object"},
          "longRunning": true, "readOnly": true, "retain": true},
         {"kind": "local", "name": "bare"},
-        {"kind": "local", "name": "odd", "parameters": {"type": "array"}, "outputSchema": []},
+        {"kind": "local", "name": "either", "parameters": {"type": ["object", "null"]}},
     ]);
     let empty = json!({"type": "object", "properties": {}});
     let expected = [
@@ -44,8 +44,8 @@ fn a_local_tool() {
             retain: true,
             ..callers("add", ClientTool::Local {})
         },
-        ToolSpec { input_schema: Some(empty.clone()), ..callers("bare", ClientTool::Local {}) },
-        ToolSpec { input_schema: Some(empty), ..callers("odd", ClientTool::Local {}) },
+        ToolSpec { input_schema: Some(empty), ..callers("bare", ClientTool::Local {}) },
+        ToolSpec { input_schema: Some(json!({"type": "object"})), ..callers("either", ClientTool::Local {}) },
     ];
     assert_eq!(tools(refs), expected);
 }
@@ -153,7 +153,36 @@ fn what_is_wrong_with_a_reference_is_named() {
     for (refs, expected) in cases {
         assert_eq!(complaint(&with("tools", refs.clone())).as_deref(), Some(expected), "{refs}");
     }
-    let broken = json!([{"kind": "local", "name": "x", "parameters": {"type": "object", "properties": {"a": {"type": "intege"}}}}]);
-    let said = complaint(&with("tools", broken)).unwrap();
-    assert!(said.starts_with("tools[0].parameters: is not a usable JSON Schema: "), "{said}");
+}
+
+#[test]
+fn a_schema_that_no_call_could_meet_is_refused() {
+    let unusable = "is not a usable JSON Schema";
+    let object = "arguments are always an object; its type must be \"object\"";
+    let cases = [
+        (
+            "parameters",
+            json!({"type": "object", "properties": {"a": {"type": "intege"}}}),
+            format!("{unusable}: /properties/a/type: "),
+        ),
+        (
+            "parameters",
+            json!({"properties": {"a": {"$ref": "https://x/y"}}}),
+            format!("{unusable}: /properties/a/$ref: a $ref must name"),
+        ),
+        ("parameters", json!({"type": "array"}), object.to_owned()),
+        ("parameters", json!({"type": ["string", "null"]}), object.to_owned()),
+        ("parameters", json!([]), "must be a JSON Schema, an object".to_owned()),
+        ("outputSchema", json!({"type": "banana"}), format!("{unusable}: /type: ")),
+        ("outputSchema", json!([]), format!("{unusable}: this must be a JSON Schema, which is an object")),
+    ];
+    for (key, schema, expected) in cases {
+        let mut tool = json!({"kind": "local", "name": "x"});
+        tool[key] = schema.clone();
+        let said = complaint(&with("tools", json!([tool]))).unwrap_or_default();
+        assert!(said.starts_with(&format!("tools[0].{key}: {expected}")), "{schema}: {said}");
+    }
+    let server =
+        json!([{"kind": "mcp_local", "name": "m", "tools": [{"name": "m_a", "inputSchema": {"type": "string"}}]}]);
+    assert_eq!(complaint(&with("tools", server)), Some(format!("tools[0].tools[0].inputSchema: {object}")));
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use windlass_core::{
     agent::{ClientTool, ToolSpec},
+    limits::{CARD_BYTES, DESCRIPTION_CHARS},
     time::Millis,
 };
 
@@ -21,8 +22,10 @@ pub(in crate::spec) struct LocalPeer {
 
 pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalPeer, Invalid> {
     let name = plain_name(item, "name")?.to_owned();
-    let card = item.object("agentCard")?.ok_or_else(|| item.invalid("agentCard", "is required, an object"))?;
-    let description = match item.text("description")? {
+    let card = item
+        .bounded_object("agentCard", CARD_BYTES)?
+        .ok_or_else(|| item.invalid("agentCard", "is required, an object"))?;
+    let description = match item.bounded_text("description", DESCRIPTION_CHARS)? {
         Some(said) if !said.is_empty() => said.to_owned(),
         _ => describe(&name, &card),
     };

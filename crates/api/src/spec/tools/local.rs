@@ -3,10 +3,11 @@
 use serde_json::Value;
 use windlass_core::{
     agent::{ClientTool, ToolSpec},
+    limits::{DESCRIPTION_CHARS, TOOL_SCHEMA_BYTES},
     time::Millis,
 };
 
-use super::{Fields, Invalid, callers_tool, check_schema, object_schema, plain_name};
+use super::{Fields, Invalid, arguments_schema, callers_tool, check_schema, plain_name};
 
 /// Models call again what seems to hang. The text is the protocol's.
 const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
@@ -25,17 +26,18 @@ pub(in crate::spec) struct LocalTool {
 
 pub(super) fn parse(item: &Fields<'_>) -> Result<LocalTool, Invalid> {
     let name = plain_name(item, "name")?.to_owned();
-    let mut description = item.text("description")?.unwrap_or_default().to_owned();
+    let mut description = item.bounded_text("description", DESCRIPTION_CHARS)?.unwrap_or_default().to_owned();
     if item.flag("longRunning")? == Some(true) {
         if !description.is_empty() {
             description.push_str("\n\n");
         }
         description.push_str(LONG_RUNNING);
     }
-    let parameters = object_schema(item.get("parameters"));
-    check_schema(item, "parameters", &parameters)?;
-    // A root that is no object is of no use to a provider and is left out.
-    let output_schema = item.get("outputSchema").filter(|schema| schema.is_object()).cloned();
+    let parameters = arguments_schema(item, "parameters")?;
+    let output_schema = item.get("outputSchema").cloned();
+    if let Some(schema) = &output_schema {
+        check_schema(item, "outputSchema", schema, TOOL_SCHEMA_BYTES)?;
+    }
     let read_only = item.flag("readOnly")?.unwrap_or(false);
     let retain = item.flag("retain")?.unwrap_or(false);
     Ok(LocalTool { path: item.path_of("name"), name, description, parameters, output_schema, read_only, retain })

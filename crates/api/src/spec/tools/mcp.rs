@@ -3,16 +3,15 @@
 use serde_json::Value;
 use windlass_core::{
     agent::{ClientTool, ToolSpec},
+    limits::{DESCRIPTION_CHARS, SERVER_INFO_BYTES, SERVER_TOOLS, TOOL_HEADERS, TOOL_NAME_CHARS},
     time::Millis,
 };
 
-use super::{Fields, Invalid, callers_tool, check_headers, check_schema, object_schema, plain_name};
+use super::{Fields, Invalid, arguments_schema, callers_tool, check_headers, plain_name};
 use crate::spec::fields::is_word;
 
-const MAX_TOOLS: usize = 64;
 /// MCP servers use more characters than the protocol allows elsewhere, and clients pass the names on as they are.
 const NAME_CHARS: &str = "_.-/";
-const MAX_NAME: usize = 128;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::spec) struct LocalServer {
@@ -33,11 +32,12 @@ struct ServerTool {
 
 pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalServer, Invalid> {
     let label = plain_name(item, "name")?.to_owned();
-    item.object("serverInfo")?;
+    // Every tool of the server carries it.
+    item.bounded_object("serverInfo", SERVER_INFO_BYTES)?;
     let info = item.get("serverInfo").cloned();
     let listed = item.list("tools")?.unwrap_or_default();
-    if !(1..=MAX_TOOLS).contains(&listed.len()) {
-        return Err(item.invalid("tools", format!("has {} tools; send 1 to {MAX_TOOLS}", listed.len())));
+    if !(1..=SERVER_TOOLS).contains(&listed.len()) {
+        return Err(item.invalid("tools", format!("has {} tools; send 1 to {SERVER_TOOLS}", listed.len())));
     }
     let tools =
         listed.into_iter().map(|(path, tool)| server_tool(&Fields::at(&path, tool)?)).collect::<Result<_, _>>()?;
@@ -46,16 +46,15 @@ pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalServer, Invalid> {
 
 fn server_tool(tool: &Fields<'_>) -> Result<ServerTool, Invalid> {
     let name = tool.required_text("name")?;
-    if !is_word(name, MAX_NAME, NAME_CHARS) {
-        return Err(tool.invalid("name", format!("must have 1 to {MAX_NAME} characters of A-Z a-z 0-9 _ . - /")));
+    if !is_word(name, TOOL_NAME_CHARS, NAME_CHARS) {
+        return Err(tool.invalid("name", format!("must have 1 to {TOOL_NAME_CHARS} characters of A-Z a-z 0-9 _ . - /")));
     }
-    let input_schema = object_schema(tool.get("inputSchema"));
-    check_schema(tool, "inputSchema", &input_schema)?;
+    let input_schema = arguments_schema(tool, "inputSchema")?;
     let hint = |annotations: Fields<'_>| annotations.get("readOnlyHint") == Some(&Value::Bool(true));
     Ok(ServerTool {
         path: tool.path_of("name"),
         name: name.to_owned(),
-        description: tool.text("description")?.unwrap_or_default().to_owned(),
+        description: tool.bounded_text("description", DESCRIPTION_CHARS)?.unwrap_or_default().to_owned(),
         input_schema,
         read_only: tool.object("annotations")?.is_some_and(hint),
     })
@@ -82,7 +81,7 @@ impl LocalServer {
 pub(super) fn check_remote(item: &Fields<'_>) -> Result<(), Invalid> {
     plain_name(item, "name")?;
     item.required_text("url")?;
-    for (path, tool) in item.list("toolFilter")?.unwrap_or_default() {
+    for (path, tool) in item.bounded_list("toolFilter", TOOL_HEADERS)?.unwrap_or_default() {
         if !tool.is_string() {
             return Err(Invalid::new(path, "must be a string"));
         }

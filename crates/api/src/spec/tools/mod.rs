@@ -7,11 +7,15 @@ mod a2a;
 mod local;
 mod mcp;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use windlass_core::{
     agent::{ClientTool, ToolKind, ToolSpec},
     awaits::ExpiryOutcome,
     ids::ToolName,
+    limits::{TOOL_HEADER_BYTES, TOOL_HEADERS, TOOL_SCHEMA_BYTES, TOOLS},
+    schema::check_usable,
     time::Millis,
 };
 
@@ -48,7 +52,7 @@ pub struct Toolbox<'a> {
 }
 
 pub(super) fn parse(fields: &Fields<'_>) -> Result<Option<Vec<ToolRef>>, Invalid> {
-    let Some(items) = fields.list("tools")? else { return Ok(None) };
+    let Some(items) = fields.bounded_list("tools", TOOLS)? else { return Ok(None) };
     items.into_iter().map(|(path, item)| tool_ref(&path, item)).collect::<Result<_, _>>().map(Some)
 }
 
@@ -86,10 +90,14 @@ fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
 /// The tools an agent is given. Two of one name would leave it to chance which one is called.
 pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>) -> Result<Vec<ToolSpec>, Invalid> {
     let mut specs: Vec<ToolSpec> = Vec::new();
+    let mut names = HashSet::new();
     for reference in refs {
         for (path, spec) in reference.specs(toolbox)? {
-            if specs.iter().any(|known| known.name == spec.name) {
+            if !names.insert(spec.name.clone()) {
                 return Err(Invalid::new(path, format!("a tool named {:?} is there already", spec.name.as_str())));
+            }
+            if specs.len() == TOOLS {
+                return Err(Invalid::new("tools", format!("there are more than {TOOLS}, with those of MCP servers")));
             }
             specs.push(spec);
         }
@@ -141,39 +149,45 @@ fn callers_tool(name: &str, client: ClientTool, timeout: Millis) -> ToolSpec {
     spec
 }
 
-/// Arguments are an object; a schema of anything else is taken for one without properties.
-fn object_schema(schema: Option<&Value>) -> Value {
-    match schema {
-        Some(schema @ Value::Object(fields)) if is_object_type(fields.get("type")) => {
-            let mut schema = schema.clone();
-            schema["type"] = json!("object");
-            schema
-        }
-        _ => json!({"type": "object", "properties": {}}),
+/// The schema of a tool's arguments. Arguments are an object, so a schema of anything else would refuse every call.
+fn arguments_schema(item: &Fields<'_>, key: &str) -> Result<Value, Invalid> {
+    let Some(given) = item.get(key) else { return Ok(json!({"type": "object", "properties": {}})) };
+    let Value::Object(fields) = given else {
+        return Err(item.invalid(key, "must be a JSON Schema, an object"));
+    };
+    if !is_object_type(fields.get("type")) {
+        return Err(item.invalid(key, "arguments are always an object; its type must be \"object\""));
     }
+    check_schema(item, key, given, TOOL_SCHEMA_BYTES)?;
+    let mut schema = given.clone();
+    schema["type"] = json!("object");
+    Ok(schema)
 }
 
 /// Absent says nothing against an object; providers and validators want it said.
 fn is_object_type(kind: Option<&Value>) -> bool {
-    kind.is_none_or(|kind| kind == "object")
+    match kind {
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        Some(kind) => kind == "object",
+        None => true,
+    }
 }
 
-/// A schema nobody can check arguments against would refuse every call; better to say so now.
-fn check_schema(item: &Fields<'_>, key: &str, schema: &Value) -> Result<(), Invalid> {
-    match jsonschema::validator_for(schema) {
-        Ok(_) => Ok(()),
-        Err(problem) => Err(item.invalid(key, format!("is not a usable JSON Schema: {problem}"))),
-    }
+/// A schema nobody can check values against would fail runs after their models were paid; better to say so now.
+pub(super) fn check_schema(item: &Fields<'_>, key: &str, schema: &Value, most: usize) -> Result<(), Invalid> {
+    check_usable(schema, most).map_err(|problem| item.invalid(key, format!("is not a usable JSON Schema: {problem}")))
 }
 
 /// Headers for a server that would be reached from here.
 fn check_headers(item: &Fields<'_>) -> Result<(), Invalid> {
-    const MAX_HEADER: usize = 8 * 1024;
     let Some(headers) = item.object("headers")? else { return Ok(()) };
+    if headers.len() > TOOL_HEADERS {
+        return Err(item.invalid("headers", format!("has {} entries; send at most {TOOL_HEADERS}", headers.len())));
+    }
     for (name, value) in headers.entries() {
         match value.as_str() {
-            Some(value) if value.len() <= MAX_HEADER => {}
-            Some(_) => return Err(headers.invalid(name, format!("must have at most {MAX_HEADER} bytes"))),
+            Some(value) if value.len() <= TOOL_HEADER_BYTES => {}
+            Some(_) => return Err(headers.invalid(name, format!("must have at most {TOOL_HEADER_BYTES} bytes"))),
             None => return Err(headers.invalid(name, "must be a string")),
         }
     }

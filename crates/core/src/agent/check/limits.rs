@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use super::{Pointer, Problems, nearest, tools::check_tags};
+use super::{Pointer, Problem, Problems, nearest, tools::check_tags};
 use crate::{
     agent::AgentDefinition,
     envelope::{LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
+    ids::ToolName,
+    limits::{TOOL_BUDGET_CALLS, TOOL_BUDGET_KEY_CHARS, TOOL_BUDGETS, TOOL_NAME_CHARS, TOOL_TIMEOUTS},
     time::Millis,
 };
 
@@ -16,12 +18,9 @@ const MAX_SPAN: Millis = Millis(3650 * 24 * 60 * 60 * 1000);
 const CONSECUTIVE: RangeInclusive<u32> = 2..=99;
 const HARD_CUTOFF: RangeInclusive<u32> = 3..=100;
 
-const MAX_BUDGETS: usize = 32;
-const MAX_BUDGET_KEY: usize = 120;
-const MAX_BUDGET_CALLS: u32 = 1000;
-
 pub(super) fn check(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
-    check_policy(agent, &at.field("policy"), problems);
+    check_overrides(&agent.policy, &at.field("policy"), problems);
+    check_named_tools(agent, &at.field("policy"), problems);
     let at = at.field("guards");
     match agent.guards.loop_detection {
         Some(LoopDetection::Enabled(true)) => problems.add(
@@ -47,8 +46,14 @@ pub(super) fn check_span(span: Option<Millis>, at: &Pointer, problems: &mut Prob
     }
 }
 
-fn check_policy(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
-    let policy = &agent.policy;
+/// Everything that is wrong with a policy by itself, whatever agent it is laid over.
+pub fn check_policy(policy: &PolicyOverrides) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    check_overrides(policy, &Pointer::default(), &mut problems);
+    problems.0
+}
+
+fn check_overrides(policy: &PolicyOverrides, at: &Pointer, problems: &mut Problems) {
     let counts = [
         ("perTurnMaxToolCalls", policy.per_turn_max_tool_calls),
         ("maxConsecutiveFailedToolCalls", policy.max_consecutive_failed_tool_calls),
@@ -66,7 +71,27 @@ fn check_policy(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) 
         check_span(span, &at.field(field), problems);
     }
     check_policy_tags(policy, at, problems);
-    check_named_tools(agent, at, problems);
+    if let Some(only) = &policy.restrict_to_tool
+        && let Err(error) = ToolName::parse(only.as_str())
+    {
+        problems.add(&at.field("restrictToTool"), error);
+    }
+    check_timeouts(policy.per_tool_timeout_ms.as_ref(), &at.field("perToolTimeoutMs"), problems);
+}
+
+fn check_timeouts(timeouts: Option<&BTreeMap<String, Millis>>, at: &Pointer, problems: &mut Problems) {
+    let Some(timeouts) = timeouts else { return };
+    if timeouts.len() > TOOL_TIMEOUTS {
+        problems.add(at, format!("{} timeouts are too many; keep at most {TOOL_TIMEOUTS}", timeouts.len()));
+        return;
+    }
+    for (key, span) in timeouts {
+        if key.trim_end_matches('*').chars().count() > TOOL_NAME_CHARS {
+            problems.add(at, format!("a tool name has at most {TOOL_NAME_CHARS} characters"));
+        } else {
+            check_span(Some(*span), &at.field(key), problems);
+        }
+    }
 }
 
 fn check_policy_tags(policy: &PolicyOverrides, at: &Pointer, problems: &mut Problems) {
@@ -87,13 +112,17 @@ fn check_named_tools(agent: &AgentDefinition, at: &Pointer, problems: &mut Probl
         None => "name one of the agent's tools".to_owned(),
     };
     if let Some(only) = &agent.policy.restrict_to_tool
+        && ToolName::parse(only.as_str()).is_ok()
         && agent.tool(only).is_none()
     {
         let only = only.as_str();
         problems.add(&at.field("restrictToTool"), format!("this agent has no tool {only:?}; {}", advice(only)));
     }
     let at = at.field("perToolTimeoutMs");
-    for (key, span) in agent.policy.per_tool_timeout_ms.iter().flatten() {
+    for key in agent.policy.per_tool_timeout_ms.iter().flatten().map(|(key, _)| key).take(TOOL_TIMEOUTS) {
+        if problems.full() {
+            return;
+        }
         let matches = match key.strip_suffix('*') {
             Some(prefix) => names().any(|name| name.starts_with(prefix)),
             None => names().any(|name| name == key),
@@ -101,7 +130,6 @@ fn check_named_tools(agent: &AgentDefinition, at: &Pointer, problems: &mut Probl
         if !matches {
             problems.add(&at.field(key), format!("{key:?} matches no tool of this agent; {}", advice(key)));
         }
-        check_span(Some(*span), &at.field(key), problems);
     }
 }
 
@@ -130,16 +158,17 @@ fn check_thresholds(thresholds: &LoopThresholds, at: &Pointer, problems: &mut Pr
 }
 
 fn check_budgets(budgets: &BTreeMap<String, ToolBudget>, at: &Pointer, problems: &mut Problems) {
-    if budgets.len() > MAX_BUDGETS {
-        problems.add(at, format!("{} tool budgets are too many; keep at most {MAX_BUDGETS}", budgets.len()));
+    if budgets.len() > TOOL_BUDGETS {
+        problems.add(at, format!("{} tool budgets are too many; keep at most {TOOL_BUDGETS}", budgets.len()));
+        return;
     }
     for (tool, budget) in budgets {
         let at = at.field(tool);
-        if !(1..=MAX_BUDGET_KEY).contains(&tool.chars().count()) {
-            problems.add(&at, format!("a budget's tool name has 1 to {MAX_BUDGET_KEY} characters"));
+        if !(1..=TOOL_BUDGET_KEY_CHARS).contains(&tool.chars().count()) {
+            problems.add(&at, format!("a budget's tool name has 1 to {TOOL_BUDGET_KEY_CHARS} characters"));
         }
-        if budget.max_calls > MAX_BUDGET_CALLS {
-            problems.add(&at.field("maxCalls"), format!("this must be at most {MAX_BUDGET_CALLS}"));
+        if budget.max_calls as usize > TOOL_BUDGET_CALLS {
+            problems.add(&at.field("maxCalls"), format!("this must be at most {TOOL_BUDGET_CALLS}"));
         }
     }
 }

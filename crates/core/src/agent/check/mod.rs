@@ -9,9 +9,15 @@ mod tools;
 
 use std::{collections::BTreeMap, fmt};
 
-pub(super) use self::nearest::nearest;
-use super::AgentDefinition;
-use crate::{ids::AgentId, run::MAX_DEPTH};
+pub use self::{limits::check_policy, nearest::nearest};
+use super::{AgentDefinition, fits};
+pub(super) use crate::schema::escape;
+use crate::{
+    ids::AgentId,
+    limits::{AGENTS, DESCRIPTION_CHARS, NAME_CHARS, OUTPUT_SCHEMA_BYTES, TEXT_CHARS},
+    run::MAX_DEPTH,
+    schema::check_usable,
+};
 
 /// One thing that is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,8 +32,22 @@ pub struct Problem {
 /// Everything that is wrong with `definition` and its sub-agents; empty when it can run.
 pub fn check(definition: &AgentDefinition) -> Vec<Problem> {
     let mut problems = Problems::default();
+    let agents = count(definition);
+    if agents > AGENTS {
+        let message = format!("{agents} agents are too many; keep at most {AGENTS}, those below others included");
+        problems.add(&Pointer::default().field("agents"), message);
+        return problems.0;
+    }
+    // What no run can carry is not looked at any closer.
+    if let Err(problem) = fits(definition) {
+        return vec![problem];
+    }
     check_agent(definition, &Pointer::default(), &mut Vec::new(), &mut problems);
     problems.0
+}
+
+fn count(agent: &AgentDefinition) -> usize {
+    1 + agent.agents.iter().map(count).sum::<usize>()
 }
 
 fn check_agent<'a>(
@@ -46,16 +66,33 @@ fn check_agent<'a>(
         );
     }
     check_model(&agent.model, &at.field("model"), problems);
+    let texts = [
+        ("name", agent.name.as_deref().unwrap_or_default(), NAME_CHARS),
+        ("description", &agent.description, DESCRIPTION_CHARS),
+        ("model", &agent.model, NAME_CHARS),
+        ("systemPrompt", &agent.system_prompt, TEXT_CHARS),
+    ];
+    for (field, text, most) in texts {
+        check_length(text, most, &at.field(field), problems);
+    }
     check_answer(agent, at, problems);
     tools::check(agent, at, problems);
     limits::check(agent, at, problems);
     check_sub_agents(agent, at, ancestors, problems);
 }
 
+fn check_length(text: &str, most: usize, at: &Pointer, problems: &mut Problems) {
+    let chars = text.chars().count();
+    if chars > most {
+        problems.add(at, format!("this has {chars} characters; write at most {most}"));
+    }
+}
+
 fn check_model(model: &str, at: &Pointer, problems: &mut Problems) {
     let word = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+    let shown: String = model.chars().take(NAME_CHARS).collect();
     if !model.split_once(':').is_some_and(|(scheme, name)| word(scheme) && word(name)) {
-        problems.add(at, format!("{model:?} is not a model; write scheme:name, for example \"script:demo\""));
+        problems.add(at, format!("{shown:?} is not a model; write scheme:name, for example \"script:demo\""));
     }
 }
 
@@ -72,8 +109,13 @@ fn check_answer(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) 
     if !(1..=64).contains(&output.name.len()) || !word(&output.name) {
         problems.add(&at.field("name"), "this must be 1 to 64 characters of A-Z a-z 0-9 _ -");
     }
-    if !output.schema.is_object() {
-        problems.add(&at.field("schema"), "this must be a JSON Schema, which is an object");
+    check_schema(&output.schema, OUTPUT_SCHEMA_BYTES, &at.field("schema"), problems);
+}
+
+/// A schema that nothing can be checked against would fail runs after their models were paid.
+fn check_schema(schema: &serde_json::Value, most: usize, at: &Pointer, problems: &mut Problems) {
+    if let Err(unusable) = check_usable(schema, most) {
+        problems.add(&Pointer(format!("{}{}", at.0, unusable.at)), unusable.problem);
     }
 }
 
@@ -106,7 +148,14 @@ fn check_sub_agents<'a>(
 #[derive(Default)]
 struct Problems(Vec<Problem>);
 
+/// More problems help nobody who mends the first of them.
+const MAX_PROBLEMS: usize = 100;
+
 impl Problems {
+    fn full(&self) -> bool {
+        self.0.len() >= MAX_PROBLEMS
+    }
+
     fn add(&mut self, at: &Pointer, message: impl fmt::Display) {
         self.0.push(Problem { path: at.0.clone(), message: message.to_string() });
     }
@@ -124,11 +173,6 @@ impl Pointer {
     fn index(&self, index: usize) -> Self {
         Self(format!("{}/{index}", self.0))
     }
-}
-
-/// A key as RFC 6901 writes it inside a pointer.
-pub(super) fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

@@ -1,10 +1,21 @@
 //! Which known word somebody probably meant.
 
+/// A longer word is no slip of the hand, and comparing it would take long.
+const MAX_WORD: usize = 64;
+/// More candidates are not compared.
+const MAX_CANDIDATES: usize = 256;
+
 /// The candidate closest to `word`, unless none is close enough to be a slip of the hand.
-pub(in crate::agent) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let tolerated = 1 + word.chars().count() / 4;
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = word.chars().count();
+    if length > MAX_WORD {
+        return None;
+    }
+    let tolerated = 1 + length / 4;
     candidates
         .into_iter()
+        .take(MAX_CANDIDATES)
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= tolerated)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= tolerated)
         .min_by_key(|(distance, _)| *distance)
@@ -47,6 +58,7 @@ mod tests {
             ("retries", None),
             ("", None),
         ];
+        assert_eq!(nearest(&"x".repeat(65), ["x".repeat(65).as_str()]), None, "nobody waits for a comparison");
         for (word, expected) in cases {
             assert_eq!(nearest(word, known), expected, "{word:?}");
         }

@@ -382,3 +382,56 @@ fn what_an_answer_may_be_asked_to_be() {
         ),
     ]);
 }
+
+#[test]
+fn what_is_too_much_is_said_once_and_by_its_limit() {
+    let many = |many: usize, item: fn(usize) -> Value| -> Value { (0..many).map(item).collect() };
+    let named = |index: usize| json!({"name": format!("t{index}"), "kind": "external"});
+    let sub = |index: usize| json!({"id": format!("s{index}"), "model": "m:n"});
+    assert_problems(vec![
+        (agent(json!({"tools": many(256, named)})), vec![]),
+        (agent(json!({"tools": many(30_000, named)})), vec![("/tools", "30000 tools are too many; keep at most 256")]),
+        (agent(json!({"agents": many(63, sub)})), vec![]),
+        (
+            agent(json!({"agents": many(64, sub)})),
+            vec![("/agents", "65 agents are too many; keep at most 64, those below others included")],
+        ),
+        (
+            tool(json!({"tags": many(33, |index| json!(format!("t{index}")))})),
+            vec![("/tools/0/tags", "33 tags are too many; keep at most 32")],
+        ),
+        (
+            tool(json!({"description": "é".repeat(16_385)})),
+            vec![("/tools/0/description", "this has 16385 characters; write at most 16384")],
+        ),
+        (
+            tool(json!({"kind": "external", "client": {"kind": "a2a_local", "agentCard": {"x": "y".repeat(65_536)}}})),
+            vec![("/tools/0/client/agentCard", "this is 65544 bytes of JSON; write at most 65536")],
+        ),
+        (
+            agent(json!({"systemPrompt": "x".repeat(200_001)})),
+            vec![("/systemPrompt", "this has 200001 characters; write at most 200000")],
+        ),
+    ]);
+}
+
+#[test]
+fn schemas_that_nothing_can_be_checked_against() {
+    let foreign = "a $ref must name a part of this schema, for example \"#/$defs/address\"";
+    let back = "this schema leads back to itself without looking at a part of the value";
+    let answer = |schema: Value| agent(json!({"outputSchema": {"schema": schema}}));
+    let result = |schema: Value| tool(json!({"outputSchema": schema}));
+    assert_problems(vec![
+        (answer(json!({"type": "object"})), vec![]),
+        (answer(json!({"$ref": "https://example.com/s"})), vec![("/outputSchema/schema/$ref", foreign)]),
+        (answer(json!({"$ref": "#"})), vec![("/outputSchema/schema", back)]),
+        (result(json!({"items": {"$ref": "x"}})), vec![("/tools/0/outputSchema/items/$ref", foreign)]),
+        (
+            tool(json!({"inputSchema": {"type": "object", "allOf": [{"$ref": "#"}]}})),
+            vec![("/tools/0/inputSchema", back)],
+        ),
+    ]);
+    let [(path, message)] = &problems(&answer(json!({"type": "banana"})))[..] else { panic!() };
+    assert_eq!(path, "/outputSchema/schema/type");
+    assert!(message.starts_with("this is not a valid JSON Schema: \"banana\""), "{message}");
+}

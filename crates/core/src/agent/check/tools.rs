@@ -2,20 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
-use super::{Pointer, Problems, escape, limits::check_span, nearest};
+use super::{Pointer, Problems, check_length, limits::check_span, nearest};
 use crate::{
-    agent::{AgentDefinition, ConfirmationSpec, ToolKind, ToolSpec},
+    agent::{AgentDefinition, ClientTool, ConfirmationSpec, ToolKind, ToolSpec},
     awaits::ExpiryOutcome,
     ids::ToolName,
+    limits::{
+        CARD_BYTES, CONFIRMATION_CHARS, DESCRIPTION_CHARS, SERVER_INFO_BYTES, TAG_CHARS, TAGS, TOOL_SCHEMA_BYTES,
+    },
     time::Millis,
 };
 
 pub(super) fn check(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
     let mut seen = BTreeMap::new();
     for (index, tool) in agent.tools.iter().enumerate() {
+        if problems.full() {
+            return;
+        }
         let at = at.field("tools").index(index);
         if let Err(error) = ToolName::parse(tool.name.as_str()) {
             problems.add(&at.field("name"), error);
@@ -39,11 +44,17 @@ fn check_tool(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: 
     check_waiting_of(tool, at, problems);
     check_caller_of(tool, at, problems);
     check_schema(tool, &at.field("inputSchema"), problems);
+    if let Some(schema) = &tool.output_schema {
+        super::check_schema(schema, TOOL_SCHEMA_BYTES, &at.field("outputSchema"), problems);
+    }
+    check_length(&tool.description, DESCRIPTION_CHARS, &at.field("description"), problems);
     check_tags(&tool.tags, &at.field("tags"), problems);
     check_span(tool.timeout_ms, &at.field("timeoutMs"), problems);
     if let Some(confirmation) = &tool.confirmation {
         let at = at.field("confirmation");
         check_expiry(confirmation.expires_in_ms, confirmation.on_expiry, &at, problems);
+        let title = confirmation.title.as_deref().unwrap_or_default();
+        check_length(title, CONFIRMATION_CHARS, &at.field("title"), problems);
         check_prompt(confirmation, &tool.schema(), &at.field("prompt"), problems);
     }
 }
@@ -92,6 +103,9 @@ fn check_waiting_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
 }
 
 fn check_caller_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
+    if let Some(client) = &tool.client {
+        check_client(client, &at.field("client"), problems);
+    }
     if tool.client.is_some() && tool.kind != ToolKind::External {
         problems.add(
             &at.field("client"),
@@ -102,6 +116,18 @@ fn check_caller_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
     for (field, _) in given.into_iter().filter(|(_, given)| *given && tool.client.is_none()) {
         problems
             .add(&at.field(field), "this is for the caller's own tools; remove it or say whose tool it is in client");
+    }
+}
+
+fn check_client(client: &ClientTool, at: &Pointer, problems: &mut Problems) {
+    let (field, value, most) = match client {
+        ClientTool::A2aLocal { agent_card } => ("agentCard", agent_card, CARD_BYTES),
+        ClientTool::McpLocal { server_info: Some(info), .. } => ("serverInfo", info, SERVER_INFO_BYTES),
+        ClientTool::McpLocal { server_info: None, .. } | ClientTool::Local {} => return,
+    };
+    let bytes = value.to_string().len();
+    if bytes > most {
+        problems.add(&at.field(field), format!("this is {bytes} bytes of JSON; write at most {most}"));
     }
 }
 
@@ -123,39 +149,16 @@ fn check_schema(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
         Some(_) => problems.add(&at.field("type"), "arguments are always an object; the type must be \"object\""),
         None => problems.add(at, "arguments are always an object; add the type \"object\""),
     }
-    match jsonschema::validator_for(schema) {
-        Ok(_) => {}
-        Err(error) if matches!(error.kind(), ValidationErrorKind::Referencing(_)) => {
-            let place = Pointer(format!("{}{}", at.0, unresolved_ref(schema, schema).unwrap_or_default()));
-            problems.add(&place, "a $ref must name a part of this schema, for example \"#/$defs/address\"");
-        }
-        Err(error) => {
-            let place = Pointer(format!("{}{}", at.0, error.instance_path().as_str()));
-            problems.add(&place, format!("this is not a valid JSON Schema: {error}"));
-        }
-    }
-}
-
-/// Where the first `$ref` stands that names no part of the schema; the error itself does not say.
-fn unresolved_ref(root: &Value, part: &Value) -> Option<String> {
-    match part {
-        Value::Object(fields) => fields.iter().find_map(|(key, value)| match value {
-            Value::String(target) if key == "$ref" => {
-                let resolved = target.strip_prefix('#').is_some_and(|pointer| root.pointer(pointer).is_some());
-                (!resolved).then(|| "/$ref".to_owned())
-            }
-            _ => unresolved_ref(root, value).map(|below| format!("/{}{below}", escape(key))),
-        }),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .find_map(|(index, item)| unresolved_ref(root, item).map(|below| format!("/{index}{below}"))),
-        _ => None,
-    }
+    super::check_schema(schema, TOOL_SCHEMA_BYTES, at, problems);
 }
 
 pub(super) fn check_tags(tags: &[String], at: &Pointer, problems: &mut Problems) {
+    if tags.len() > TAGS {
+        problems.add(at, format!("{} tags are too many; keep at most {TAGS}", tags.len()));
+        return;
+    }
     for (index, tag) in tags.iter().enumerate() {
+        check_length(tag, TAG_CHARS, &at.index(index), problems);
         if tag.trim().is_empty() {
             problems.add(&at.index(index), "a tag is never empty; write a word or remove it");
         }
@@ -165,11 +168,15 @@ pub(super) fn check_tags(tags: &[String], at: &Pointer, problems: &mut Problems)
 /// A misspelt `{name}` would be shown to the person who decides, so it is refused here.
 fn check_prompt(confirmation: &ConfirmationSpec, schema: &Value, at: &Pointer, problems: &mut Problems) {
     let prompt = confirmation.prompt.as_deref().unwrap_or_default();
+    check_length(prompt, CONFIRMATION_CHARS, at, problems);
     let declared: Vec<&str> = match schema.get("properties") {
         Some(Value::Object(properties)) => properties.keys().map(String::as_str).collect(),
         _ => Vec::new(),
     };
     for name in placeholders(prompt).filter(|name| !declared.contains(name)) {
+        if problems.full() {
+            return;
+        }
         let advice = match nearest(name, declared.iter().copied()) {
             Some(known) => format!("did you mean {{{known}}}?"),
             None if declared.is_empty() => "declare it under properties of the input schema".to_owned(),

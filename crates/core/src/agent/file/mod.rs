@@ -85,6 +85,11 @@ fn parse_text(path_name: &str, text: &str) -> Result<AgentDefinition, Vec<Fault>
     Err(problems.into_iter().map(|problem| places.fault(problem)).collect())
 }
 
+/// The fields of a policy, as the wire and JSON files write them.
+pub fn policy_fields() -> impl Iterator<Item = &'static str> {
+    shape::POLICY.0.iter().filter(|field| field.key == field.fills).map(|field| field.key)
+}
+
 fn syntax_of(path_name: &str) -> Result<Syntax, Vec<Fault>> {
     match Path::new(path_name).extension() {
         Some(extension) if extension.eq_ignore_ascii_case("toml") => Ok(Syntax::Toml),

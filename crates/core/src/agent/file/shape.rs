@@ -103,7 +103,7 @@ static CONFIRMATION: Record = Record(&[
 
 const EXPIRY: Shape = Shape::Choice(&["deny", "default", "replan", "fail"]);
 
-static POLICY: Record = Record(&[
+pub(super) static POLICY: Record = Record(&[
     optional("perTurnMaxToolCalls", Shape::Count),
     optional("restrictToTool", Shape::Text),
     optional("allowedTags", Shape::List(&Shape::Text)),

@@ -27,8 +27,8 @@ a.toml:1:6: id: agent id "a b" is not valid: use 1 to 128 characters of A-Z a-z 
 a.toml:2:9: model: "demo" is not a model; write scheme:name, for example "script:demo"
 a.toml:7:1: tools[1]: a tool of kind agent must say which agent answers; add the field agent with its id
 a.toml:9:8: tools[1].name: tool "t" is already number 1 of this list; remove one of them
-a.toml:12:30: policy.per_tool_timeout."x.*": "x.*" matches no tool of this agent; name one of the agent's tools
-a.toml:12:30: policy.per_tool_timeout."x.*": this must be longer than zero"#,
+a.toml:12:30: policy.per_tool_timeout."x.*": this must be longer than zero
+a.toml:12:30: policy.per_tool_timeout."x.*": "x.*" matches no tool of this agent; name one of the agent's tools"#,
             ),
             (
                 r#"
