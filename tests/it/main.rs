@@ -9,6 +9,7 @@ mod client;
 mod diff;
 mod engine;
 mod engine_time;
+mod hostile;
 mod newcomer;
 mod peers;
 mod proofs;

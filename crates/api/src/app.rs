@@ -15,6 +15,7 @@ use crate::{
     auth::Caller,
     models::Catalogue,
     rate::{Allowance, Bucket, Limiter, Rates},
+    routes::Readiness,
     service::Limits,
     spec::{Surroundings, Toolbox},
     tails::Tails,
@@ -34,6 +35,7 @@ pub(crate) struct App {
     pub(crate) rates: Option<Rates>,
     pub(crate) limiter: Mutex<Limiter>,
     pub(crate) began: Instant,
+    pub(crate) readiness: Readiness,
 }
 
 impl App {

@@ -19,6 +19,7 @@ use axum::{
 };
 use http::StatusCode;
 
+pub(crate) use self::health::Readiness;
 use crate::{access, app::App, error::ApiError, guard};
 
 /// Where a workspace's routes begin.
