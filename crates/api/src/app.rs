@@ -16,6 +16,7 @@ use crate::{
     error::{ApiError, Result},
     models::Catalogue,
     rate::{Allowance, Bucket, Limiter, Rates},
+    routes::Readiness,
     service::Limits,
     spec::{Surroundings, Toolbox},
     tails::Tails,
@@ -37,6 +38,7 @@ pub(crate) struct App {
     pub(crate) rates: Option<Rates>,
     pub(crate) limiter: Mutex<Limiter>,
     pub(crate) began: Instant,
+    pub(crate) readiness: Readiness,
 }
 
 /// What is understood in a moment, on the thread that serves the request.

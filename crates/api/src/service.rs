@@ -109,6 +109,7 @@ impl Service {
             rates,
             limiter: Mutex::new(Limiter::default()),
             began: Instant::now(),
+            readiness: routes::Readiness::default(),
         };
         Ok((Self { listener, app: Arc::new(app), clock }, Handle { address }))
     }

@@ -55,12 +55,14 @@ impl Client {
         struct Page {
             runs: Vec<WithRow>,
             next_cursor: Option<String>,
+            #[serde(default)]
+            unreadable: u64,
         }
         let mut query = filter.query();
         query.push(("row", "1".to_owned()));
-        let Page { runs, next_cursor } = self.http().get(&["agent-runs"], &query).await?;
+        let Page { runs, next_cursor, unreadable } = self.http().get(&["agent-runs"], &query).await?;
         let rows = runs.into_iter().map(|run| self.present(run.row)).collect::<Result<_, _>>()?;
-        Ok(RowPage { rows, next_cursor })
+        Ok(RowPage { rows, next_cursor, unreadable })
     }
 
     fn present(&self, row: Option<RunRow>) -> Result<RunRow, Error> {

@@ -98,6 +98,8 @@ pub struct RunPage {
 pub struct RowPage {
     pub rows: Vec<RunRow>,
     pub next_cursor: Option<String>,
+    /// Runs that belong here and that the server cannot read; its log names them.
+    pub unreadable: u64,
 }
 
 /// A run as its store keeps it, and as its workflow sees it.

@@ -158,15 +158,24 @@ impl Core {
                 self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::ready_runs(sql, after, PAGE)?))?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             after = *last;
-            for (_, [namespace, workflow_id, run_id]) in page {
+            for (number, ids) in page {
+                let Some([namespace, workflow_id, run_id]) = ids else {
+                    tracing::warn!(number, "the ids of a run cannot be read; it does not go on");
+                    continue;
+                };
                 let target = Target { namespace, workflow_id, run_id };
-                // A run that cannot be read now is found again when somebody asks for it.
-                if let Ok(done) = self.with_run(&target, |run, _| Ok((run.waiting(), run.next_letter().is_some()))) {
-                    let (waiting, letters) = done.value();
-                    let key = target.key();
-                    waiting.into_iter().for_each(|dispatch| self.hand_out(&key, dispatch));
-                    if letters {
-                        self.post.send(key).ok();
+                match self.with_run(&target, |run, _| Ok((run.waiting(), run.next_letter().is_some()))) {
+                    Ok(done) => {
+                        let (waiting, letters) = done.value();
+                        let key = target.key();
+                        waiting.into_iter().for_each(|dispatch| self.hand_out(&key, dispatch));
+                        if letters {
+                            self.post.send(key).ok();
+                        }
+                    }
+                    // It is found again when somebody asks for it.
+                    Err(refusal) => {
+                        tracing::warn!(%refusal, workflow_id = target.workflow_id, "a run cannot be taken up now");
                     }
                 }
             }

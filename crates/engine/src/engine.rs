@@ -156,6 +156,9 @@ impl Core {
         match rung {
             Ok(done) => done.value(),
             Err(Refusal::NotFound(_)) => {}
+            Err(refusal @ Refusal::DataLoss(_)) => {
+                tracing::error!(%refusal, run = &*run.run_id, "a run cannot be read; nothing more happens to it by itself");
+            }
             Err(refusal) => {
                 tracing::warn!(%refusal, run = &*run.run_id, "what is due for a run cannot be done now");
                 self.alarms.set(self.now() + SECOND, run.clone());

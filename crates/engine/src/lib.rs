@@ -33,5 +33,6 @@ pub use self::{
     engine::{Engine, EngineError, Handle, NamespaceOptions, Options},
     limits::Limits,
     lock::DirectoryLock,
+    persist::{SCHEMA, examine},
     refusal::Refusal,
 };

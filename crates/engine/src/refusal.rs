@@ -58,6 +58,9 @@ pub enum Refusal {
     DeadlineExceeded(String),
     #[error("{0}")]
     Unavailable(String),
+    /// What is stored is not what was written. Trying again does not help.
+    #[error("{0}")]
+    DataLoss(String),
     #[error("{0}")]
     Internal(String),
     #[error("the embedded engine does not implement {0}")]
@@ -96,6 +99,7 @@ impl Refusal {
             Self::PermissionDenied(_) => Code::PermissionDenied,
             Self::DeadlineExceeded(_) => Code::DeadlineExceeded,
             Self::Unavailable(_) => Code::Unavailable,
+            Self::DataLoss(_) => Code::DataLoss,
             Self::Internal(_) => Code::Internal,
             Self::Unimplemented(_) => Code::Unimplemented,
         }

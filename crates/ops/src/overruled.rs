@@ -17,7 +17,7 @@ use windlass_core::{
     run::{Phase, RunStatus},
     time::{Millis, Timestamp},
 };
-use windlass_store::{Clock, RecordBatch, StoreError};
+use windlass_store::{Clock, ErrorKind, RecordBatch, StoreError};
 use windlass_workflows::contract::RUN_WORKFLOW;
 
 use super::{OpsError, RunEnd, RunOps};
@@ -57,6 +57,10 @@ impl RunOps {
             match self.end_if_overruled(&run).await {
                 Ok(true) => tracing::warn!(%run, "the run was closed over its head; its log was ended"),
                 Ok(false) => {}
+                // What cannot be read now cannot be read at the next look either.
+                Err(OpsError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
+                    tracing::error!(%error, %run, "the run was closed over its head, and its log cannot be ended");
+                }
                 // One run that cannot be ended must not keep the others from it.
                 Err(error) => outcome = Err(error),
             }

@@ -9,15 +9,17 @@ use std::{
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, hooks::Wal};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    Ack, DatabaseError, Options, Result, Stats, Ticket, Tx,
+    Ack, DatabaseError, Failure, Options, Result, Stats, Ticket, Tx, check,
     checkpoint::Checkpointer,
     connection,
+    damage::Damage,
     job::{Decided, Deciding, Job, Progress as JobProgress},
     log::{self, Log},
     migrate,
@@ -29,6 +31,9 @@ use crate::{
 
 /// Writes that may wait. Whoever is refused beyond that should have slowed down long before.
 pub(crate) const QUEUE: usize = 64 * 1024;
+
+/// For how long what a probe found is told again.
+const PROBE_HOLDS: Duration = Duration::from_secs(1);
 
 /// A database file that this process has open. Clones are the same database; the last one to go closes it.
 #[derive(Clone)]
@@ -51,6 +56,11 @@ struct Parts {
     owed: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     synced: watch::Receiver<Synced>,
+    damage: Arc<Damage>,
+    /// Whether the write of a probe has not been answered.
+    probing: Arc<AtomicBool>,
+    /// What the last probe found, and when.
+    probed: tokio::sync::Mutex<Option<(Instant, Result<()>)>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -63,9 +73,13 @@ impl Database {
                 DatabaseError::unavailable("create its directory", format!("{}: {error}", directory.display()))
             })?;
         }
+        check::prepare(&path)?;
         let mut sql = connection::open_writer(&path)?;
+        check::fold_on_close(&sql, false)?;
         // Reading anything makes SQLite open, and if need be create, the log.
         migrate::check_layout(&sql, &path)?;
+        check::look_through(&mut sql, &path)?;
+        check::fold_on_close(&sql, true)?;
         let log_path = log::path_of(&path)?;
         let log = Log::open(&log_path)?;
         let log_pages = Arc::new(AtomicI64::new(0));
@@ -79,7 +93,7 @@ impl Database {
         let (orders, queue) = channel();
         let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
         let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
-        let written = Arc::default();
+        let (written, damage) = (Arc::default(), Arc::<Damage>::default());
         let (ahead, owed) = (Arc::default(), Arc::default());
         let (synced, sync_news) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
@@ -104,7 +118,7 @@ impl Database {
             .spawn(move || writer.work_off(&queue))
             .map_err(|error| DatabaseError::unavailable("start its writer", error))?;
         let parts = Parts {
-            readers: Arc::new(Readers::new(path.clone())),
+            readers: Arc::new(Readers::new(path.clone(), Arc::clone(&damage))),
             path,
             log_path,
             orders,
@@ -116,6 +130,9 @@ impl Database {
             owed,
             written,
             synced: sync_news,
+            damage,
+            probing: Arc::default(),
+            probed: tokio::sync::Mutex::default(),
             writer: Mutex::new(Some(thread)),
         };
         Ok(Self { parts: Arc::new(parts) })
@@ -147,12 +164,16 @@ impl Database {
     pub fn submit<T, E, F>(&self, ack: Ack, work: F) -> Ticket<T, E>
     where
         T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
+        E: Failure,
         F: Fn(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
     {
         let (reply, ticket) = Ticket::new();
-        // A caller that went away does not need the answer.
-        let reply = move |outcome| _ = reply.send(outcome);
+        let damage = Arc::clone(&self.parts.damage);
+        let reply = move |outcome| {
+            damage.look_at(&outcome);
+            // A caller that went away does not need the answer.
+            let _ = reply.send(outcome);
+        };
         self.enqueue(Box::new(Deciding { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
         ticket
     }
@@ -165,7 +186,8 @@ impl Database {
         F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let (reply, ticket) = Ticket::new();
-        self.enqueue(Box::new(Decided { ack, work, value: None, reply: Some(reply) }));
+        let damage = Arc::clone(&self.parts.damage);
+        self.enqueue(Box::new(Decided { ack, work, value: None, damage, reply: Some(reply) }));
         ticket
     }
 
@@ -185,7 +207,7 @@ impl Database {
     pub async fn read<T, E, F>(&self, work: F) -> std::result::Result<T, E>
     where
         T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
+        E: Failure,
         F: FnOnce(&Connection) -> std::result::Result<T, E> + Send + 'static,
     {
         if self.parts.ahead.load(Ordering::Acquire) {
@@ -195,7 +217,7 @@ impl Database {
     }
 
     /// Runs `work` on one snapshot of the database, on this thread. It sees every write that was answered.
-    pub fn read_blocking<T, E: From<DatabaseError>>(
+    pub fn read_blocking<T, E: Failure>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
@@ -207,7 +229,7 @@ impl Database {
 
     /// The same for a caller who looks for what has been safe for a while: it may miss the latest writes that wait for
     /// no disk, and makes nobody commit them. After a lost commit it sees all that was answered before.
-    pub fn read_safe_blocking<T, E: From<DatabaseError>>(
+    pub fn read_safe_blocking<T, E: Failure>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
@@ -253,6 +275,48 @@ impl Database {
             Synced::UpTo(_) => Ok(()),
             Synced::Broken(error) => Err(error.clone()),
         }
+    }
+
+    /// Proves that the database works: writes a row that is there for this, waits for the disk and reads the row back.
+    /// Fails as well once anybody has met damage of the file. What was found is told to everybody who asks within a second.
+    pub async fn probe(&self) -> Result<()> {
+        let mut last = self.parts.probed.lock().await;
+        if let Some((at, outcome)) = &*last
+            && at.elapsed() < PROBE_HOLDS
+        {
+            return outcome.clone();
+        }
+        let outcome = self.probe_now().await;
+        self.parts.damage.look_at(&outcome);
+        *last = Some((Instant::now(), outcome.clone()));
+        outcome
+    }
+
+    async fn probe_now(&self) -> Result<()> {
+        self.parts.damage.met()?;
+        // Whoever asked before may have given up. One write at a time waits for a disk that hangs.
+        if self.parts.probing.swap(true, Ordering::AcqRel) {
+            return Err(DatabaseError::unavailable("write", "a write of some time ago has not been answered"));
+        }
+        let probing = Arc::clone(&self.parts.probing);
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Box::new(Deciding {
+            ack: Ack::Durable,
+            work: |tx: &Tx<'_>| migrate::count_probe(tx),
+            progress: JobProgress::Waiting,
+            reply: Some(move |outcome| {
+                probing.store(false, Ordering::Release);
+                // Whoever gave up does not need the answer.
+                let _ = reply.send(outcome);
+            }),
+        }));
+        let written = answer.await.map_err(|_| DatabaseError::Closed)??;
+        let read = self.read(migrate::probes).await?;
+        if read < written {
+            let detail = format!("probe {written} was written, and {read} was read back");
+            return Err(DatabaseError::Damaged { detail });
+        }
+        self.parts.damage.met()
     }
 
     /// Calls `hook` in the writer thread whenever a batch was lost, before any of its callers is told and before the

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use rusqlite::{Error, ErrorCode};
 
+use crate::damage::is_damage;
+
 /// What a caller can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -29,8 +31,17 @@ pub enum DatabaseError {
     #[error("the database is closed; open it again")]
     Closed,
 
-    #[error("stored data is damaged: {detail}; stop writing and restore the database from a backup")]
+    #[error("stored data is damaged: {detail}; `windlass doctor --deep` lists all of it, a backup has it whole")]
     Corrupt { detail: String },
+
+    #[error(
+        "the database file is damaged: {detail}; stop what uses it, look with `windlass doctor --deep`, and restore a backup \
+         with `windlass store restore FILE`"
+    )]
+    Damaged { detail: String },
+
+    #[error("{} cannot be used as a database: {problem}", path.display())]
+    NotADatabase { path: PathBuf, problem: String },
 
     #[error(
         "{} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build",
@@ -51,7 +62,7 @@ impl DatabaseError {
             Self::Unavailable { .. } | Self::DiskFull { .. } | Self::SyncFailed { .. } | Self::Closed => {
                 ErrorKind::Unavailable
             }
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::Damaged { .. } | Self::NotADatabase { .. } => ErrorKind::Corrupt,
             Self::NewerSchema { .. } | Self::UnsuitablePath { .. } | Self::Refused { .. } => ErrorKind::Invalid,
         }
     }
@@ -78,12 +89,9 @@ impl From<Error> for DatabaseError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match &error {
-            Error::FromSqlConversionFailure(..)
-            | Error::IntegralValueOutOfRange(..)
-            | Error::InvalidColumnType(..)
-            | Error::Utf8Error(..) => Self::Corrupt { detail },
+            error if is_about_a_row(error) => Self::Corrupt { detail },
             _ => match error.sqlite_error_code() {
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt { detail },
+                _ if is_damage(&error) => Self::Damaged { detail },
                 Some(ErrorCode::DiskFull) => Self::DiskFull { detail },
                 Some(
                     ErrorCode::DatabaseBusy
@@ -102,4 +110,15 @@ impl From<Error> for DatabaseError {
             },
         }
     }
+}
+
+/// Whether an error says that a row holds something that was never written. Other rows may be read.
+pub fn is_about_a_row(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)
+    )
 }

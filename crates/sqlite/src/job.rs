@@ -6,13 +6,14 @@ use std::{
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::{Ack, DatabaseError};
+use crate::{Ack, DatabaseError, damage::Damage};
 
 /// Runs once what it belongs to is safe.
 pub(crate) type AfterSync = Box<dyn FnOnce() + Send>;
@@ -167,6 +168,7 @@ pub(crate) struct Decided<T, F> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) value: Option<T>,
+    pub(crate) damage: Arc<Damage>,
     /// Until it is answered.
     pub(crate) reply: Option<oneshot::Sender<Result<T, DatabaseError>>>,
 }
@@ -190,7 +192,10 @@ where
                 self.value = Some(value);
                 Verdict::Keep
             }
-            Some(Err(error)) => Verdict::Fail(DatabaseError::of_batch(&error)),
+            Some(Err(error)) => {
+                self.damage.look_at_error(&error);
+                Verdict::Fail(DatabaseError::of_batch(&error))
+            }
             None => Verdict::Fail(DatabaseError::unavailable("write", "a write panicked")),
         }
     }

@@ -9,10 +9,14 @@
 //!   the next one that does.
 //! - Each component brings its tables ([`Database::migrate`]) and owns their SQL. This crate knows none of it.
 
+mod backup;
+mod check;
 mod checkpoint;
 mod connection;
+mod damage;
 mod database;
 mod error;
+mod examine;
 mod faults;
 mod job;
 mod log;
@@ -28,8 +32,11 @@ mod tests;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 pub use self::{
+    backup::{BackupError, Restored, backup, restore},
+    damage::Failure,
     database::Database,
-    error::{DatabaseError, ErrorKind},
+    error::{DatabaseError, ErrorKind, is_about_a_row},
+    examine::{Examined, Progress, examine},
     faults::Faults,
     job::{Ticket, Tx},
     stats::Stats,

@@ -68,6 +68,14 @@ fn adopt_layout(sql: &Connection, path: &Path) -> Result<()> {
     Ok(sql.pragma_update(None, "user_version", LAYOUT as i64)?)
 }
 
+/// Every component and its version.
+pub(crate) fn versions(sql: &Connection) -> Result<Vec<(String, usize)>> {
+    let mut versions = sql.prepare("SELECT component, version FROM schema_versions")?;
+    let versions = versions.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+    let versions = versions.collect::<rusqlite::Result<Vec<(String, i64)>>>()?;
+    Ok(versions.into_iter().map(|(component, version)| (component, usize::try_from(version).unwrap_or(0))).collect())
+}
+
 fn version(sql: &Connection, component: &str) -> Result<usize> {
     let version: Option<i64> = sql
         .query_row("SELECT version FROM schema_versions WHERE component = ?1", [component], |row| row.get(0))
@@ -76,6 +84,21 @@ fn version(sql: &Connection, component: &str) -> Result<usize> {
     usize::try_from(version).map_err(|_| DatabaseError::Corrupt {
         detail: format!("the schema version of the {component} is {version}, which was never written"),
     })
+}
+
+/// What probes are counted as: a row like a component's, so that no database needs another table for it.
+const PROBE: &str = "probe";
+
+/// Counts a probe of the database.
+pub(crate) fn count_probe(sql: &Connection) -> Result<usize> {
+    let count = probes(sql)? + 1;
+    set_version(sql, PROBE, count)?;
+    Ok(count)
+}
+
+/// The number of the last probe.
+pub(crate) fn probes(sql: &Connection) -> Result<usize> {
+    version(sql, PROBE)
 }
 
 fn set_version(sql: &Connection, component: &str, version: usize) -> Result<()> {

@@ -11,7 +11,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use crate::{DatabaseError, Result, connection};
+use crate::{DatabaseError, Failure, Result, connection, damage::Damage};
 
 /// Asynchronous reads that run at the same time; the others wait their turn.
 const READERS: usize = 4;
@@ -25,17 +25,19 @@ pub(crate) struct Readers {
     turns: Semaphore,
     idle: Mutex<Vec<Connection>>,
     closed: AtomicBool,
+    damage: Arc<Damage>,
 }
 
 impl Readers {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, turns: Semaphore::new(READERS), idle: Mutex::new(Vec::new()), closed: AtomicBool::new(false) }
+    pub(crate) fn new(path: PathBuf, damage: Arc<Damage>) -> Self {
+        let (turns, idle) = (Semaphore::new(READERS), Mutex::new(Vec::new()));
+        Self { path, turns, idle, closed: AtomicBool::new(false), damage }
     }
 
     pub(crate) async fn read<T, E, F>(self: &Arc<Self>, work: F) -> std::result::Result<T, E>
     where
         T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
+        E: Failure,
         F: FnOnce(&Connection) -> std::result::Result<T, E> + Send + 'static,
     {
         let pool = Arc::clone(self);
@@ -45,7 +47,7 @@ impl Readers {
             .map_err(|error| DatabaseError::unavailable("read", error))?
     }
 
-    pub(crate) fn read_blocking<T, E: From<DatabaseError>>(
+    pub(crate) fn read_blocking<T, E: Failure>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
@@ -59,6 +61,7 @@ impl Readers {
         };
         execute(&sql, "BEGIN")?;
         let outcome = work(&sql);
+        self.damage.look_at(&outcome);
         execute(&sql, "ROLLBACK")?;
         let mut idle = self.idle();
         if idle.len() < KEPT && !self.closed.load(Ordering::Acquire) {

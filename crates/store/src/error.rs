@@ -65,8 +65,17 @@ pub enum StoreError {
     #[error("key {id} already exists; make a new one")]
     KeyExists { id: String },
 
-    #[error("stored data is damaged: {detail}; stop writing and restore the database from a backup")]
+    #[error("stored data is damaged: {detail}; `windlass doctor --deep` lists all of it, a backup has it whole")]
     Corrupt { detail: String },
+
+    #[error(
+        "the database file is damaged: {detail}; stop what uses it, look with `windlass doctor --deep`, and restore a backup \
+         with `windlass store restore FILE`"
+    )]
+    Damaged { detail: String },
+
+    #[error("{path} cannot be used as a database: {problem}")]
+    NotADatabase { path: String, problem: String },
 
     #[error("the store could not {action}: {detail}; try again, a repeat is safe")]
     Unavailable { action: &'static str, detail: String },
@@ -87,6 +96,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether it is about one row, or one body, that is not what was written: others may be read.
+    pub(crate) fn is_about_a_row(&self) -> bool {
+        matches!(self, Self::Corrupt { .. })
+    }
+
     /// A digest that refers to nothing.
     pub(crate) fn missing_body(argument: &'static str) -> Self {
         Self::InvalidArgument { argument, problem: "no such body is stored; store it first".to_owned() }
@@ -103,7 +117,7 @@ impl StoreError {
             | Self::CallConflict { .. } => ErrorKind::Conflict,
             Self::RunClosed { .. } | Self::TurnGivenUp { .. } => ErrorKind::Closed,
             Self::SessionEnded { .. } => ErrorKind::Ended,
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::Damaged { .. } | Self::NotADatabase { .. } => ErrorKind::Corrupt,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::NewerSchema { .. }
             | Self::InvalidArgument { .. }
@@ -130,6 +144,8 @@ impl StoreError {
             Self::TurnGivenUp { .. } => "STO0014",
             Self::SessionExists { .. } => "STO0015",
             Self::KeyExists { .. } => "STO0016",
+            Self::Damaged { .. } => "STO0017",
+            Self::NotADatabase { .. } => "STO0018",
         }
     }
 

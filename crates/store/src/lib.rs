@@ -186,6 +186,9 @@ pub trait Store: Send + Sync + 'static {
 
     // --- housekeeping
 
+    /// Proves that the store works: writes a row that is there for this and reads it back.
+    async fn probe(&self) -> Result<()>;
+
     /// Deletes one batch of what is over for long enough, with the bodies that nothing refers to any more.
     async fn sweep(&self, retention: Retention) -> Result<Swept>;
 

@@ -15,18 +15,68 @@ pub(crate) fn preview(text: &str) -> String {
     text.chars().take(PREVIEW_CHARS).map(|c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-pub(crate) fn size(wanted: u32) -> usize {
+fn size(wanted: u32) -> usize {
     match wanted {
         0 => DEFAULT_PAGE as usize,
         wanted => wanted.min(LARGEST_PAGE) as usize,
     }
 }
 
-/// Cuts off what was read beyond a page of `size`, and says where the next one begins.
-pub(crate) fn cut<T>(rows: &mut Vec<T>, size: usize, cursor: impl Fn(&T) -> String) -> Option<String> {
-    let more = rows.len() > size;
-    rows.truncate(size);
-    rows.last().filter(|_| more).map(cursor)
+/// A page as it is read. A row that cannot be decoded is left out, logged and counted, and takes no place on the page: one
+/// bad row must not hide the others.
+pub(crate) struct Page<T> {
+    size: usize,
+    rows: Vec<T>,
+    unreadable: u64,
+    /// Of those, what came after the last row that was read.
+    trailing: u64,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn of(wanted: u32) -> Self {
+        Self { size: size(wanted), rows: Vec::new(), unreadable: 0, trailing: 0 }
+    }
+
+    /// How many rows are still to be read: one more than the page has tells whether there is another page.
+    pub(crate) fn missing(&self) -> usize {
+        self.size + 1 - self.rows.len()
+    }
+
+    /// Takes a row of `table`, or notes that it could not be read.
+    pub(crate) fn take(&mut self, read: Result<T>, table: &'static str, id: impl fmt::Display) -> Result<()> {
+        match read {
+            Ok(row) => {
+                if self.rows.len() < self.size {
+                    self.trailing = 0;
+                }
+                self.rows.push(row);
+            }
+            Err(error) => {
+                leave_out(error, table, id)?;
+                self.unreadable += 1;
+                self.trailing += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of the page, where the next one begins, and how many rows were left out.
+    pub(crate) fn end(mut self, cursor: impl Fn(&T) -> String) -> (Vec<T>, Option<String>, u64) {
+        let more = self.rows.len() > self.size;
+        self.rows.truncate(self.size);
+        let next = self.rows.last().filter(|_| more).map(cursor);
+        // What stands between this page and the next is the next one's.
+        (self.rows, next, self.unreadable - if more { self.trailing } else { 0 })
+    }
+}
+
+/// Logs that a row was left out because it cannot be decoded. Any other error is passed on.
+pub(crate) fn leave_out(error: StoreError, table: &'static str, id: impl fmt::Display) -> Result<()> {
+    if !error.is_about_a_row() {
+        return Err(error);
+    }
+    tracing::warn!(%error, table, %id, "a row cannot be read and is left out");
+    Ok(())
 }
 
 /// The last row of a page in a list that is ordered by a time and an id, both descending.

@@ -103,8 +103,16 @@ pub struct RunFilter {
 pub struct RunPage {
     pub runs: Vec<RunRow>,
     pub next: Option<String>,
+    /// Runs that belong here and cannot be read; the log names them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unreadable: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A turn on its way to the model, with what happened since the last one.

@@ -3,9 +3,13 @@
 //! Each attack counts what it did and lists its findings. `cargo xtask test` runs the short forms; `cargo xtask hostile`
 //! runs the long ones and prints one table.
 
+mod backup;
 mod bound_key;
 mod clock;
 mod connections;
+pub(crate) mod corruption;
+mod damage;
+mod dev;
 mod disk_full;
 mod heavy_bodies;
 mod isolation;

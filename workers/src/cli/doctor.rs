@@ -1,21 +1,33 @@
 //! `windlass doctor`: is everything there, and does it fit together? It looks and changes nothing.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
+use clap::Args;
 use serde::Serialize;
 use temporalio_client::{Client, NamespacedClient, tonic::IntoRequest};
 use temporalio_protos::temporal::api::workflowservice::v1::{DescribeNamespaceRequest, GetSystemInfoRequest};
+use windlass_sqlite::{Examined, Progress};
+use windlass_store::StoreError;
 
 use super::{
     Failure, Global, Output,
-    context::{Missing, open_store},
-    exit,
+    backup::watched,
+    context::{Missing, look_for_store, open_store},
+    exit, usage,
 };
 use crate::{
     render::{Paint, Table, one_line},
     stores::AnyStore,
     temporal::{connect, missing_search_attributes, pollers},
 };
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Look at every page and every row of the SQLite database instead: nothing is lost, and everything can be read. Needs no
+    /// server and disturbs none
+    #[arg(long)]
+    deep: bool,
+}
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -24,17 +36,66 @@ struct Check {
     ok: bool,
     /// What was found, and what to do if it is wrong.
     detail: String,
+    /// Each thing that is wrong, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
 }
 
 impl Check {
     fn new(check: &'static str, found: Result<String, String>) -> Self {
         let ok = found.is_ok();
-        Self { check, ok, detail: found.unwrap_or_else(|problem| problem) }
+        Self { check, ok, detail: found.unwrap_or_else(|problem| problem), problems: Vec::new() }
+    }
+
+    fn of(examined: Examined) -> Self {
+        let Examined { what, count, problems, more } = examined;
+        let unit = if what == "file" { "pages" } else { "rows" };
+        let found = match problems.first() {
+            None if what == "references" => Ok("all lead somewhere".to_owned()),
+            None => Ok(format!("{count} {unit}")),
+            Some(first) => match problems.len() as u64 + more - 1 {
+                0 => Err(first.clone()),
+                others => Err(format!("{first}; and {others} more, which --json lists up to 20")),
+            },
+        };
+        Self { problems, ..Self::new(what, found) }
     }
 }
 
-pub(super) async fn run(global: &Global) -> Result<ExitCode, Failure> {
+pub(super) async fn run(global: &Global, args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
+    let checks = if args.deep { look_deep(global).await? } else { look(global).await? };
+    out.print(&checks, || table(&checks, out.paint(), out.table_width()))?;
+    let well = checks.iter().all(|check| check.ok);
+    if args.deep && !well && !out.json {
+        out.note("restore a backup with `windlass store restore FILE`; without one, what is well goes on being served");
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+}
+
+async fn look_deep(global: &Global) -> Result<Vec<Check>, Failure> {
+    if global.postgres()?.is_some() {
+        return Err(usage(
+            "--deep looks at SQLite files; for Postgres: pg_amcheck --heapallindexed --dbname=\"$WINDLASS_POSTGRES_URL\"",
+        ));
+    }
+    look_for_store(global, Missing::Refuse)?;
+    let (path, progress) = (global.store_path(), Arc::new(Progress::default()));
+    let examined = tokio::task::spawn_blocking({
+        let progress = Arc::clone(&progress);
+        move || {
+            windlass_sqlite::examine(&path, |sql| {
+                let mut found = windlass_store::sqlite::examine(sql, &progress)?;
+                found.extend(windlass_engine::examine(sql, &progress)?);
+                Ok::<_, StoreError>(found)
+            })
+        }
+    });
+    let examined = watched(&progress, |rows| format!("{rows} rows looked at"), examined).await?;
+    Ok(examined.into_iter().map(Check::of).collect())
+}
+
+async fn look(global: &Global) -> Result<Vec<Check>, Failure> {
     let mut checks = Vec::new();
     match connect(&global.connect("cli")?).await {
         Err(error) => checks.push(Check::new("server", Err(error.to_string()))),
@@ -46,9 +107,7 @@ pub(super) async fn run(global: &Global) -> Result<ExitCode, Failure> {
         }
     }
     checks.push(Check::new("store", store(global).await));
-    out.print(&checks, || table(&checks, out.paint(), out.table_width()))?;
-    let well = checks.iter().all(|check| check.ok);
-    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+    Ok(checks)
 }
 
 fn table(checks: &[Check], paint: Paint, width: Option<u16>) -> String {

@@ -1,4 +1,4 @@
-//! `windlass store`: forgetting what is over, and giving its room back. No server is needed, and none is disturbed.
+//! `windlass store`: forgetting what is over, giving its room back, and backups. No server is needed, and none is disturbed.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -15,6 +15,7 @@ use windlass_store::{Retention, Store, Swept};
 
 use super::{
     Failure, Global, Output, Stop,
+    backup::{self, BackupArgs, RestoreArgs},
     context::{Missing, now, open_store},
     values,
 };
@@ -29,6 +30,10 @@ pub enum StoreCommand {
     Sweep(SweepArgs),
     /// Shorten the database file by the free pages that deleted rows have left (SQLite)
     Compact,
+    /// Write a consistent copy of everything to a file, while it is in use
+    Backup(BackupArgs),
+    /// Put a backup in the place of the data directory's database
+    Restore(RestoreArgs),
 }
 
 #[derive(Debug, Args)]
@@ -62,30 +67,40 @@ struct Report {
 }
 
 pub(super) async fn run(global: &Global, command: StoreCommand) -> Result<ExitCode, Failure> {
+    match command {
+        StoreCommand::Sweep(args) => with_store(global, Some(args)).await,
+        StoreCommand::Compact => with_store(global, None).await,
+        StoreCommand::Backup(args) => backup::backup(global, args).await,
+        StoreCommand::Restore(args) => backup::restore(global, args).await,
+    }
+}
+
+/// Sweeps the store, or compacts it.
+async fn with_store(global: &Global, sweep: Option<SweepArgs>) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
     let stop = Stop::listen()?.into_token();
     let store = open_store(global, Missing::Refuse).await?;
     let postgres = matches!(store, AnyStore::Postgres(_));
-    let done = execute(&*store.port(), command, (out, postgres), &stop).await;
+    let done = execute(&*store.port(), sweep, (out, postgres), &stop).await;
     store.close().await?;
     done
 }
 
 async fn execute(
     store: &dyn Store,
-    command: StoreCommand,
+    command: Option<SweepArgs>,
     (out, postgres): (Output, bool),
     stop: &CancellationToken,
 ) -> Result<ExitCode, Failure> {
     match command {
-        StoreCommand::Sweep(SweepArgs { older_than, dry_run }) => {
+        Some(SweepArgs { older_than, dry_run }) => {
             let age = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
             let before = Timestamp(now().0.saturating_sub(age));
             let swept = if dry_run { store.would_sweep(before).await? } else { sweep(store, before, stop).await? };
             let report = Report { before, dry_run, swept };
             out.print(&report, || sentence(&report))?;
         }
-        StoreCommand::Compact => {
+        None => {
             let compacted = store.compact().await?;
             out.print(&compacted, || reclaimed(compacted.bytes, postgres))?;
         }

@@ -1,9 +1,13 @@
 //! Whether the process lives, and whether it should be sent requests.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use windlass_core::ids::RunId;
 use windlass_ops::OpsError;
 
@@ -15,6 +19,13 @@ use crate::{
 /// A check that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// For how long an outcome is told again. Whoever asks more often costs nothing.
+const HOLDS: Duration = Duration::from_secs(1);
+
+/// What the last check found: when, and why the process was not ready.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, Option<String>)>>);
+
 pub(super) async fn alive() -> Json<Value> {
     Json(json!({"ok": true}))
 }
@@ -23,17 +34,34 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>> {
     if app.draining.is_cancelled() {
         return Err(ApiError::unavailable("this process is about to end"));
     }
-    let checked = tokio::time::timeout(PATIENCE, async {
-        app.store().key("readyz").await?;
-        // Nobody has this run; that the server says so is all there is to know.
-        match app.ops.exists(&RunId::new("windlass-readyz")).await {
-            Ok(()) | Err(OpsError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(ApiError::unavailable(error.to_string())),
+    // One check at a time; the others wait for what it finds.
+    let mut last = app.readiness.0.lock().await;
+    let problem = match &*last {
+        Some((at, problem)) if at.elapsed() < HOLDS => problem.clone(),
+        _ => {
+            let checked = tokio::time::timeout(PATIENCE, check(&app)).await;
+            let problem = checked.unwrap_or_else(|_| {
+                Some(format!("the store or the Temporal server has not answered for {} seconds", PATIENCE.as_secs()))
+            });
+            *last = Some((Instant::now(), problem.clone()));
+            problem
         }
-    });
-    match checked.await {
-        Ok(checked) => checked?,
-        Err(_) => return Err(ApiError::unavailable("the store or the Temporal server does not answer")),
+    };
+    match problem {
+        None => Ok(Json(json!({"ok": true}))),
+        Some(problem) => Err(ApiError::unavailable(problem)),
     }
-    Ok(Json(json!({"ok": true})))
+}
+
+/// Why runs could not be started. The store proves that it takes a write and gives it back.
+async fn check(app: &App) -> Option<String> {
+    if let Err(error) = app.store().probe().await {
+        tracing::warn!(%error, "the store does not work");
+        return Some(format!("the store does not work: {}: {error}", error.code()));
+    }
+    // Nobody has this run; that the server says so is all there is to know.
+    match app.ops.exists(&RunId::new("windlass-readyz")).await {
+        Ok(()) | Err(OpsError::NotFound { .. }) => None,
+        Err(error) => Some(error.to_string()),
+    }
 }

@@ -20,6 +20,7 @@ use axum::{
 };
 use http::StatusCode;
 
+pub(crate) use self::health::Readiness;
 use crate::{access, app::App, drain, error::ApiError, guard};
 
 /// Where a workspace's routes begin.

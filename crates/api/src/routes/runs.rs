@@ -56,6 +56,9 @@ pub(crate) struct RunList {
     next_cursor: Option<String>,
     /// Null unless it was asked for.
     total: Option<u64>,
+    /// Runs that belong on this page and cannot be read because their rows are damaged; only if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<u64>,
 }
 
 /// Runs, the newest first.
@@ -102,7 +105,12 @@ pub(crate) async fn list(
     let with_rows = query.flag("row")?;
     let page = app.store().runs(filter).await?;
     let item = |row| if with_rows { RunItem::of(row).with(row) } else { RunItem::of(row) };
-    Ok(Json(RunList { runs: page.runs.iter().map(item).collect(), next_cursor: page.next, total: page.total }))
+    Ok(Json(RunList {
+        runs: page.runs.iter().map(item).collect(),
+        next_cursor: page.next,
+        total: page.total,
+        unreadable: Some(page.unreadable).filter(|count| *count > 0),
+    }))
 }
 
 /// One run: how it stands, what it answered, what it cost.

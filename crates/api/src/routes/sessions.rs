@@ -78,6 +78,9 @@ pub(crate) struct SessionList {
     offset: u32,
     next_cursor: Option<String>,
     sessions: Vec<SessionItem>,
+    /// Sessions that belong on this page and cannot be read because their rows are damaged; only if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<u64>,
 }
 
 /// Sessions, the most recently used first.
@@ -121,6 +124,7 @@ pub(crate) async fn list(
         offset,
         next_cursor: page.next,
         sessions: page.sessions.iter().map(SessionItem::of).collect(),
+        unreadable: Some(page.unreadable).filter(|count| *count > 0),
     }))
 }
 

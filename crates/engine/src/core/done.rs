@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_sqlite::{Ack, DatabaseError, Ticket};
+use windlass_sqlite::{Ack, DatabaseError, ErrorKind, Ticket};
 
 use super::Core;
 use crate::refusal::Refusal;
@@ -67,7 +67,11 @@ impl<T> Done<Result<T, Refusal>> {
 }
 
 pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
-    Refusal::Unavailable(format!("the engine's database refused: {error}"))
+    let message = format!("the engine's database refused: {error}");
+    match error.kind() {
+        ErrorKind::Corrupt => Refusal::DataLoss(message),
+        ErrorKind::Unavailable | ErrorKind::Invalid => Refusal::Unavailable(message),
+    }
 }
 
 pub(crate) fn forgotten() -> Refusal {

@@ -15,7 +15,7 @@ use tonic::{
     server::{ClientStreamingService, Grpc},
 };
 
-use super::{Handler, codec::BytesCodec, health, timeout::timeout};
+use super::{Handler, codec::BytesCodec, timeout::timeout};
 use crate::{Answer, Call};
 
 /// The largest message that is read, before and after decompression. Temporal's frontend has the same limit.
@@ -113,10 +113,7 @@ impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
 async fn answer<H: Handler>(call: Call, mut messages: Streaming<Bytes>, handler: H) -> Answer {
     let message = messages.message().await.map_err(unreadable)?;
     let message = message.ok_or_else(|| Status::internal("the request has no message"))?;
-    match call.service.as_str() {
-        health::SERVICE => health::answer(&call.rpc, message),
-        _ => handler(Call { message, ..call }).await,
-    }
+    handler(Call { message, ..call }).await
 }
 
 /// Workers recognise a message that is too large by the start of this text; otherwise they would send it forever.

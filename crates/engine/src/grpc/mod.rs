@@ -1,12 +1,10 @@
 //! The TCP port: HTTP/2 gRPC in, [`Call`]s out, and their answers back.
 //!
-//! Nothing here knows a single RPC except the health check, which is about the port itself: every path of the form
-//! `/service/rpc` goes to the handler as bytes.
+//! Nothing here knows a single RPC: every path of the form `/service/rpc` goes to the handler as bytes.
 
 mod codec;
 mod connections;
 mod exchange;
-mod health;
 #[cfg(test)]
 mod tests;
 mod timeout;

@@ -11,16 +11,11 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
-use temporalio_protos::{
-    grpc::health::v1::{
-        HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_client::HealthClient,
-    },
-    temporal::api::{
-        namespace::v1::NamespaceInfo,
-        workflowservice::v1::{
-            DescribeNamespaceRequest, DescribeNamespaceResponse, SignalWorkflowExecutionRequest,
-            workflow_service_client::WorkflowServiceClient,
-        },
+use temporalio_protos::temporal::api::{
+    namespace::v1::NamespaceInfo,
+    workflowservice::v1::{
+        DescribeNamespaceRequest, DescribeNamespaceResponse, SignalWorkflowExecutionRequest,
+        workflow_service_client::WorkflowServiceClient,
     },
 };
 use tokio::{
@@ -297,22 +292,6 @@ async fn messages_have_a_limit_before_and_after_decompression() {
     let bomb = client.describe_namespace(sized(2 * MESSAGE_LIMIT)).await.unwrap_err();
     assert_eq!(bomb.code(), Code::ResourceExhausted);
     assert!(bomb.message().starts_with("grpc: received message after decompression larger than max"), "{bomb}");
-    port.close().await;
-}
-
-#[tokio::test]
-async fn health_is_known_for_the_server_and_its_workflow_service() {
-    let port = Port::open(echo).await;
-    let mut client = HealthClient::new(port.channel().await);
-    let check = |service: &str| HealthCheckRequest { service: service.into() };
-
-    for service in ["", SERVICE] {
-        let answer = client.check(check(service)).await.unwrap().into_inner();
-        assert_eq!(answer, HealthCheckResponse { status: ServingStatus::Serving.into() }, "{service:?}");
-    }
-    let unknown = client.check(check("no.such.Service")).await.unwrap_err();
-    assert_eq!((unknown.code(), unknown.message()), (Code::NotFound, "unknown service"));
-    assert_eq!(client.watch(check("")).await.unwrap_err().code(), Code::Unimplemented);
     port.close().await;
 }
 

@@ -2,11 +2,15 @@
 //!
 //! Nothing is decided here. Lists and their filters are in `visibility`.
 
+mod examine;
 mod history;
 mod namespaces;
 mod runs;
 
-use windlass_sqlite::Database;
+use rusqlite::{Row, Rows, types::ValueRef};
+use windlass_sqlite::{Database, is_about_a_row};
+
+pub use self::examine::examine;
 
 pub(crate) use self::{
     history::{Batch, batches, event, events_after, events_before},
@@ -14,7 +18,9 @@ pub(crate) use self::{
     runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, ready_runs},
 };
 
-const COMPONENT: &str = "engine";
+/// The name and the version under which this build's tables are known to a database.
+pub const SCHEMA: (&str, usize) = ("engine", MIGRATIONS.len());
+
 pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_history_in_order.sql"),
@@ -22,5 +28,35 @@ pub(crate) const MIGRATIONS: &[&str] = &[
 ];
 
 pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {
-    database.migrate(COMPONENT, MIGRATIONS)
+    database.migrate(SCHEMA.0, MIGRATIONS)
+}
+
+/// What can be read of some rows. The others are left out and logged with the column `id`: one bad row must not hide the
+/// others.
+pub(crate) fn readable<T>(
+    mut rows: Rows<'_>,
+    (table, id): (&str, &str),
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut readable = Vec::new();
+    while let Some(row) = rows.next()? {
+        match read(row) {
+            Ok(value) => readable.push(value),
+            Err(error) if is_about_a_row(&error) => {
+                let id = named(row.get_ref(id)?);
+                tracing::warn!(%error, table, id, "a row cannot be read and is left out");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(readable)
+}
+
+/// A value that names a row, whatever it holds.
+fn named(id: ValueRef<'_>) -> String {
+    match id {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).escape_debug().to_string(),
+        other => format!("{other:?}"),
+    }
 }

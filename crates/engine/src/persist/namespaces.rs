@@ -6,6 +6,7 @@ use prost::Message as _;
 use rusqlite::{Connection, params};
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 
+use super::readable;
 use crate::time::Nanos;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -26,14 +27,12 @@ pub(crate) struct NamespaceRecord {
 }
 
 pub(crate) fn namespaces(sql: &Connection) -> rusqlite::Result<Vec<NamespaceRecord>> {
-    sql.prepare("SELECT record FROM engine_namespaces ORDER BY name")?
-        .query_map([], |row| {
-            let blob: Vec<u8> = row.get(0)?;
-            NamespaceRecord::decode(&*blob).map_err(|error| {
-                rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
-            })
-        })?
-        .collect()
+    let mut records = sql.prepare("SELECT record, name FROM engine_namespaces ORDER BY name")?;
+    readable(records.query([])?, ("engine_namespaces", "name"), |row| {
+        let blob: Vec<u8> = row.get(0)?;
+        NamespaceRecord::decode(&*blob)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error)))
+    })
 }
 
 pub(crate) fn save_namespace(sql: &Connection, record: &NamespaceRecord) -> rusqlite::Result<()> {
@@ -44,12 +43,11 @@ pub(crate) fn save_namespace(sql: &Connection, record: &NamespaceRecord) -> rusq
 
 /// Namespace, name and type of every search attribute.
 pub(crate) fn attributes(sql: &Connection) -> rusqlite::Result<Vec<(String, String, IndexedValueType)>> {
-    sql.prepare("SELECT namespace, name, kind FROM engine_search_attributes")?
-        .query_map([], |row| {
-            let kind: i32 = row.get(2)?;
-            Ok((row.get(0)?, row.get(1)?, IndexedValueType::try_from(kind).unwrap_or_default()))
-        })?
-        .collect()
+    let mut attributes = sql.prepare("SELECT namespace, name, kind FROM engine_search_attributes")?;
+    readable(attributes.query([])?, ("engine_search_attributes", "name"), |row| {
+        let kind: i32 = row.get(2)?;
+        Ok((row.get(0)?, row.get(1)?, IndexedValueType::try_from(kind).unwrap_or_default()))
+    })
 }
 
 pub(crate) fn save_attribute(

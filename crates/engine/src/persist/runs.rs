@@ -3,7 +3,10 @@
 use prost::Message as _;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::history::{self, Batch};
+use super::{
+    history::{self, Batch},
+    readable,
+};
 use crate::{
     run::RunState,
     time::Nanos,
@@ -117,25 +120,36 @@ pub(crate) fn highest_number(sql: &Connection) -> rusqlite::Result<i64> {
     sql.query_row("SELECT coalesce(max(number), 0) FROM engine_runs", [], |row| row.get(0))
 }
 
-/// Namespace, workflow id and run id of runs that have something to hand out or to send.
-pub(crate) fn ready_runs(sql: &Connection, after: i64, limit: usize) -> rusqlite::Result<Vec<(i64, [String; 3])>> {
-    sql.prepare_cached(
+/// Namespace, workflow id and run id of runs that have something to hand out or to send; nothing of those whose ids cannot
+/// be read.
+pub(crate) fn ready_runs(
+    sql: &Connection,
+    after: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<(i64, Option<[String; 3]>)>> {
+    let mut runs = sql.prepare_cached(
         "SELECT number, namespace, workflow_id, run_id FROM engine_runs WHERE ready = 1 AND number > ?1
          ORDER BY number LIMIT ?2",
-    )?
-    .query_map(params![after, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-        Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]))
-    })?
-    .collect()
+    )?;
+    let runs = runs.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    readable(runs, ("engine_runs", "number"), |row| {
+        let ids = [row.get(1), row.get(2), row.get(3)];
+        Ok((
+            row.get(0)?,
+            ids.into_iter().collect::<rusqlite::Result<Vec<_>>>().ok().and_then(|ids| ids.try_into().ok()),
+        ))
+    })
 }
 
 /// When something happens by itself, and to which run.
 pub(crate) fn alarms(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
-    sql.prepare(
-        "SELECT next_due, namespace, workflow_id, run_id FROM engine_runs WHERE at_rest = 0 AND next_due IS NOT NULL",
-    )?
-    .query_map([], |row| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?])))?
-    .collect()
+    let mut alarms = sql.prepare(
+        "SELECT next_due, namespace, workflow_id, run_id, number FROM engine_runs
+         WHERE at_rest = 0 AND next_due IS NOT NULL",
+    )?;
+    readable(alarms.query([])?, ("engine_runs", "number"), |row| {
+        Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]))
+    })
 }
 
 /// Closed runs of a namespace that ended before this moment.
@@ -145,14 +159,12 @@ pub(crate) fn expired(
     before: Nanos,
     limit: usize,
 ) -> rusqlite::Result<Vec<[String; 2]>> {
-    sql.prepare_cached(
-        "SELECT workflow_id, run_id FROM engine_visibility
+    let mut runs = sql.prepare_cached(
+        "SELECT workflow_id, run_id, run FROM engine_visibility
          WHERE namespace = ?1 AND close_time IS NOT NULL AND close_time < ?2 LIMIT ?3",
-    )?
-    .query_map(params![namespace, before, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-        Ok([row.get(0)?, row.get(1)?])
-    })?
-    .collect()
+    )?;
+    let runs = runs.query(params![namespace, before, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    readable(runs, ("engine_visibility", "run"), |row| Ok([row.get(0)?, row.get(1)?]))
 }
 
 /// Removes a run and everything of it. If it was current, the workflow id is free.

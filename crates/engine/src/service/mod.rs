@@ -6,6 +6,7 @@ mod checks;
 mod control;
 mod decisions;
 mod describe;
+mod health;
 mod history;
 mod info;
 mod lists;

@@ -13,6 +13,7 @@ use crate::{
 
 const WORKFLOW: &str = "temporal.api.workflowservice.v1.WorkflowService";
 const OPERATOR: &str = "temporal.api.operatorservice.v1.OperatorService";
+const HEALTH: &str = "grpc.health.v1.Health";
 const TEST: &str = "temporal.api.testservice.v1.TestService";
 
 /// Decodes the request, answers it, encodes the answer.
@@ -32,9 +33,17 @@ impl Core {
             WORKFLOW => core.workflow_service(call).await,
             OPERATOR => core.operator_service(call).await,
             TEST => core.test_service(call).await,
+            HEALTH => core.health_service(call).await,
             service => Err(Refusal::Unimplemented(format!("{service}/{}", call.rpc))),
         };
         answered.map_err(Into::into)
+    }
+
+    async fn health_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+        match call.rpc.as_str() {
+            "Check" => answer!(call, |request| self.health(request)),
+            rpc => Err(Refusal::Unimplemented(format!("{HEALTH}/{rpc}"))),
+        }
     }
 
     async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {

@@ -1,6 +1,8 @@
 //! What the database promises, on a real disk and on disks that fail.
 
+mod backups;
 mod commits;
+mod damage;
 mod faults;
 mod files;
 mod syncs;

@@ -10,7 +10,7 @@ use windlass_core::{
 };
 
 use super::failure::damaged;
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, page::leave_out};
 
 /// Postgres has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 pub(super) fn int(number: u64) -> i64 {
@@ -47,6 +47,22 @@ pub(super) fn tags(metadata: &Extra) -> Result<Vec<String>> {
 /// Each of these as the column `tags` has it.
 pub(super) fn label_tags(labels: &Labels) -> Result<Vec<String>> {
     labels.iter().map(|(key, value)| tag(key, value)).collect()
+}
+
+/// What can be read of some rows. The others are left out and logged with the text of the column `id`.
+pub(super) fn readable<T>(
+    rows: &[Row],
+    (table, id): (&'static str, &str),
+    read: impl Fn(&Row) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut readable = Vec::new();
+    for row in rows {
+        match read(row) {
+            Ok(value) => readable.push(value),
+            Err(error) => leave_out(error, table, row.text(id)?)?,
+        }
+    }
+    Ok(readable)
 }
 
 /// Reading a row's columns by name.
@@ -109,7 +125,7 @@ impl Columns for Row {
     }
 }
 
-fn get<'r, T: FromSql<'r>>(row: &'r Row, column: &str) -> Result<T> {
+pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: &str) -> Result<T> {
     row.try_get(column).map_err(damaged)
 }
 

@@ -1,12 +1,16 @@
 //! The conditions of a list in SQL.
 
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     access::Sql,
-    columns::{Columns as _, label_tags, millis},
+    columns::{Columns as _, get, label_tags, millis},
 };
-use crate::{Result, conditions::Condition, page::Cursor};
+use crate::{
+    Result,
+    conditions::Condition,
+    page::{Cursor, Page},
+};
 
 /// Conditions that all hold, and the values in them.
 pub(super) struct Filter {
@@ -39,8 +43,40 @@ impl Filter {
     }
 
     pub(super) fn comes_after(&mut self, time: &str, cursor: &Cursor<'_>) {
-        let (at, id) = (self.value(millis(cursor.at)), self.value(cursor.id.to_owned()));
+        self.comes_after_row(time, millis(cursor.at), cursor.id.to_owned());
+    }
+
+    /// The same for a row as it stands, readable or not.
+    fn comes_after_row(&mut self, time: &str, at: i64, id: String) {
+        let (at, id) = (self.value(at), self.value(id));
         self.conditions.push(format!("({time}, id) < ({at}, {id})"));
+    }
+
+    /// Reads a page of rows in the order of a time and an id, both descending.
+    pub(super) async fn page<T>(
+        mut self,
+        sql: &mut Sql,
+        (table, columns, time): (&'static str, &str, &str),
+        (wanted, mut offset): (u32, u32),
+        from_row: impl Fn(&Row) -> Result<T>,
+    ) -> Result<Page<T>> {
+        let mut page = Page::of(wanted);
+        loop {
+            let limit = page.missing();
+            let statement = format!(
+                "SELECT {columns} FROM {table} WHERE {} ORDER BY {time} DESC, id DESC LIMIT {limit} OFFSET {offset}",
+                self.conditions()
+            );
+            let rows = sql.query(&statement, &self.values()).await?;
+            for row in &rows {
+                page.take(from_row(row), table, row.text("id")?)?;
+            }
+            let last = rows.last().filter(|_| rows.len() == limit && page.missing() > 0);
+            let Some(last) = last else { return Ok(page) };
+            // Some rows were left out: others take their places.
+            offset = 0;
+            self.comes_after_row(time, get(last, time)?, last.text("id")?);
+        }
     }
 
     pub(super) async fn count(&self, sql: &mut Sql, table: &str) -> Result<u64> {

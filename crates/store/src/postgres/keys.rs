@@ -5,7 +5,7 @@ use windlass_core::ids::WorkspaceId;
 
 use super::{
     access::Sql,
-    columns::{Columns as _, json_text, millis},
+    columns::{Columns as _, json_text, millis, readable},
 };
 use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
 
@@ -40,7 +40,7 @@ pub(super) async fn get(sql: &mut Sql, id: &str) -> Result<Option<ApiKeyRow>> {
 
 pub(super) async fn list(sql: &mut Sql, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
     let statement = format!("SELECT {COLUMNS} FROM api_keys WHERE workspace = $1 ORDER BY created_at DESC, id DESC");
-    sql.query(&statement, &[&workspace.as_str()]).await?.iter().map(from_row).collect()
+    readable(&sql.query(&statement, &[&workspace.as_str()]).await?, ("api_keys", "id"), from_row)
 }
 
 pub(super) async fn revoke(sql: &mut Sql, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {

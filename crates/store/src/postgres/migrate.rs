@@ -9,6 +9,7 @@ use super::{
     Parts,
     access::Sql,
     columns::{Columns as _, int},
+    failure::damaged,
 };
 use crate::{Result, StoreError};
 
@@ -46,6 +47,25 @@ async fn apply(sql: &mut Sql, database: &str) -> Result<()> {
             &[&int(MIGRATIONS.len() as u64)],
         )
         .await?;
+    }
+    Ok(())
+}
+
+/// Writes a row that is there for this, and reads it back. A row like a component's, so that no database needs another
+/// table for it; its old versions are Postgres's to clean up.
+pub(super) async fn probe(sql: &mut Sql) -> Result<()> {
+    let written = sql
+        .query_one(
+            "INSERT INTO schema_versions AS probe (component, version) VALUES ('probe', 1)
+             ON CONFLICT (component) DO UPDATE SET version = probe.version + 1 RETURNING version",
+            &[],
+        )
+        .await?
+        .uint("version")?;
+    let read =
+        sql.query_one("SELECT version FROM schema_versions WHERE component = 'probe'", &[]).await?.uint("version")?;
+    if read < written {
+        return Err(damaged(format!("probe {written} was written, and {read} was read back")));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use windlass_core::ids::WorkspaceId;
 
 use super::{
     access::Sql,
-    columns::{Columns as _, millis},
+    columns::{Columns as _, millis, readable},
 };
 use crate::{NoteRow, Result};
 
@@ -39,5 +39,5 @@ pub(super) async fn search(sql: &mut Sql, workspace: &WorkspaceId, query: &str, 
     let note = |row: &tokio_postgres::Row| {
         Ok(NoteRow { key: row.text("key")?, text: row.text("text")?, updated_at: row.time("updated_at")? })
     };
-    rows.iter().map(note).collect()
+    readable(&rows, ("notes", "key"), note)
 }

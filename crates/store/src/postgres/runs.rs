@@ -14,11 +14,7 @@ use super::{
     filter::Filter,
     sessions, transcript,
 };
-use crate::{
-    NewRun, Result, RunFilter, RunPage, RunRow, StoreError,
-    opening::Opening,
-    page::{self, Cursor},
-};
+use crate::{NewRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
 
 pub(super) async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
@@ -62,17 +58,9 @@ pub(super) async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
     if let Some(cursor) = &wanted.cursor {
         filter.comes_after("created_at", &Cursor::parse(cursor)?);
     }
-    let size = page::size(wanted.limit);
-    // One more than wanted tells whether there is a next page.
-    let statement = format!(
-        "SELECT {COLUMNS} FROM runs WHERE {} ORDER BY created_at DESC, id DESC LIMIT {}",
-        filter.conditions(),
-        size + 1
-    );
-    let rows = sql.query(&statement, &filter.values()).await?;
-    let mut runs = rows.iter().map(from_row).collect::<Result<Vec<_>>>()?;
-    let next = page::cut(&mut runs, size, |row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
-    Ok(RunPage { runs, next, total })
+    let page = filter.page(sql, ("runs", COLUMNS, "created_at"), (wanted.limit, 0), from_row).await?;
+    let (runs, next, unreadable) = page.end(|row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
+    Ok(RunPage { runs, next, unreadable, total })
 }
 
 /// What the store knows of a run that is to be opened.

@@ -9,10 +9,7 @@ use super::{
     columns::{Columns as _, hex, json_text, label_tags, millis},
     filter::Filter,
 };
-use crate::{
-    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError,
-    page::{self, Cursor},
-};
+use crate::{NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError, page::Cursor};
 
 pub(super) async fn create(sql: &mut Sql, new: &NewSession) -> Result<SessionRow> {
     blobs::require(sql, "spec", new.spec).await?;
@@ -94,16 +91,9 @@ pub(super) async fn list(sql: &mut Sql, wanted: &SessionFilter) -> Result<Sessio
         filter.comes_after("last_used_at", &Cursor::parse(cursor)?);
         offset = 0;
     }
-    let size = page::size(wanted.limit);
-    let statement = format!(
-        "SELECT {COLUMNS} FROM sessions WHERE {} ORDER BY last_used_at DESC, id DESC LIMIT {} OFFSET {offset}",
-        filter.conditions(),
-        size + 1
-    );
-    let rows = sql.query(&statement, &filter.values()).await?;
-    let mut sessions = rows.iter().map(from_row).collect::<Result<Vec<_>>>()?;
-    let next = page::cut(&mut sessions, size, |row| Cursor { at: row.last_used_at, id: row.id.as_str() }.to_string());
-    Ok(SessionPage { sessions, next, total })
+    let page = filter.page(sql, ("sessions", COLUMNS, "last_used_at"), (wanted.limit, offset), from_row).await?;
+    let (sessions, next, unreadable) = page.end(|row| Cursor { at: row.last_used_at, id: row.id.as_str() }.to_string());
+    Ok(SessionPage { sessions, next, unreadable, total })
 }
 
 async fn insert(sql: &mut Sql, new: &NewSession) -> Result<()> {

@@ -12,8 +12,8 @@ use windlass_core::{
 };
 
 use super::{
-    PostgresStore, blobs, calls, conversation, events, keys, notes, plans, record, reservations, runs, sessions, sweep,
-    transcript,
+    PostgresStore, blobs, calls, conversation, events, keys, migrate, notes, plans, record, reservations, runs,
+    sessions, sweep, transcript,
 };
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
@@ -192,6 +192,10 @@ impl Store for PostgresStore {
 
     async fn touch_key(&self, id: &str) -> Result<()> {
         keys::touch(&mut self.parts.each().await?, id).await
+    }
+
+    async fn probe(&self) -> Result<()> {
+        migrate::probe(&mut self.parts.each().await?).await
     }
 
     async fn sweep(&self, retention: Retention) -> Result<Swept> {

@@ -98,7 +98,10 @@ async fn delete_sessions(sql: &mut Sql, before: i64, limit: i64, freed: &mut Vec
 }
 
 async fn oldest_open_run(sql: &mut Sql) -> Result<Option<Timestamp>> {
-    sql.query_one("SELECT min(created_at) AS oldest FROM runs WHERE closed_at IS NULL", &[]).await?.time_opt("oldest")
+    // A time that was never written must not end all sweeping: what is older than everything keeps everything.
+    let oldest = "SELECT CASE WHEN min(created_at) < 0 THEN 0 ELSE min(created_at) END AS oldest
+                  FROM runs WHERE closed_at IS NULL";
+    sql.query_one(oldest, &[]).await?.time_opt("oldest")
 }
 
 /// Deletes these bodies unless something keeps them; returns how many it deleted.

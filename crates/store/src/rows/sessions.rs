@@ -99,6 +99,8 @@ impl SessionFilter {
 pub struct SessionPage {
     pub sessions: Vec<SessionRow>,
     pub next: Option<String>,
+    /// Sessions that belong here and cannot be read; the log names them.
+    pub unreadable: u64,
     pub total: Option<u64>,
 }
 

@@ -1,7 +1,9 @@
 //! How values of the domain are written into columns and read back.
 
+use std::fmt;
+
 use rusqlite::{
-    ToSql,
+    Row, RowIndex, Rows, ToSql,
     types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -11,7 +13,7 @@ use windlass_core::{
     time::Timestamp,
 };
 
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, page::leave_out};
 
 /// SQLite has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,44 @@ impl From<Uint> for Timestamp {
     fn from(at: Uint) -> Self {
         Self(at.0)
     }
+}
+
+/// A text as it stands in its column, whether it is UTF-8 or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RawText(pub(super) Vec<u8>);
+
+impl RawText {
+    pub(super) fn of(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<Self> {
+        Ok(Self(row.get_ref(column)?.as_bytes().unwrap_or_default().to_vec()))
+    }
+}
+
+impl ToSql for RawText {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(&self.0)))
+    }
+}
+
+impl fmt::Display for RawText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(&self.0).escape_debug().fmt(f)
+    }
+}
+
+/// What can be read of some rows. The others are left out and logged with `id`, which is a column.
+pub(super) fn readable<T>(
+    mut rows: Rows<'_>,
+    (table, id): (&'static str, usize),
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    let mut readable = Vec::new();
+    while let Some(row) = rows.next()? {
+        match read(row) {
+            Ok(value) => readable.push(value),
+            Err(error) => leave_out(error.into(), table, RawText::of(row, id)?)?,
+        }
+    }
+    Ok(readable)
 }
 
 /// A digest as hex, so that a person with a database shell can follow it.

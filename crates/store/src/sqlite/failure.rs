@@ -1,6 +1,6 @@
 //! What a failure of the database means to a caller of the store.
 
-use windlass_sqlite::DatabaseError;
+use windlass_sqlite::{DatabaseError, Failure};
 
 use crate::StoreError;
 
@@ -8,6 +8,10 @@ impl From<DatabaseError> for StoreError {
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::Corrupt { detail } => Self::Corrupt { detail },
+            DatabaseError::Damaged { detail } => Self::Damaged { detail },
+            DatabaseError::NotADatabase { path, problem } => {
+                Self::NotADatabase { path: path.display().to_string(), problem }
+            }
             DatabaseError::NewerSchema { path, found, supported } => {
                 Self::NewerSchema { database: path.display().to_string(), found, supported }
             }
@@ -26,5 +30,14 @@ impl From<DatabaseError> for StoreError {
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         DatabaseError::from(error).into()
+    }
+}
+
+impl Failure for StoreError {
+    fn damage(&self) -> Option<&str> {
+        match self {
+            Self::Damaged { detail } => Some(detail),
+            _ => None,
+        }
     }
 }

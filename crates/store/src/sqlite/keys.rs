@@ -5,7 +5,7 @@ use windlass_core::{ids::WorkspaceId, time::Timestamp};
 
 use super::{
     access::Tx,
-    columns::{Json, Uint},
+    columns::{Json, Uint, readable},
 };
 use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
 
@@ -41,13 +41,10 @@ pub(super) fn get(sql: &Connection, id: &str) -> Result<Option<ApiKeyRow>> {
 }
 
 pub(super) fn list(sql: &Connection, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
-    let keys = sql
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM api_keys WHERE workspace = ?1 ORDER BY created_at DESC, id DESC"
-        ))?
-        .query_map([workspace.as_str()], from_row)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(keys)
+    let mut keys = sql.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM api_keys WHERE workspace = ?1 ORDER BY created_at DESC, id DESC"
+    ))?;
+    readable(keys.query([workspace.as_str()])?, ("api_keys", 0), from_row)
 }
 
 pub(super) fn revoke(tx: &Tx<'_>, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
@@ -69,9 +66,10 @@ pub(super) fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at";
+pub(super) const COLUMNS: &str =
+    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at";
 
-fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
+pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
     Ok(ApiKeyRow {
         id: row.get("id")?,
         workspace: WorkspaceId::new(row.get::<_, String>("workspace")?),

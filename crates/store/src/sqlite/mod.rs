@@ -19,6 +19,7 @@ mod columns;
 mod compact;
 mod conversation;
 mod events;
+mod examine;
 mod failure;
 mod filter;
 mod keys;
@@ -41,8 +42,13 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use tokio::sync::Semaphore;
 pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
+pub use self::examine::examine;
+
 use self::poll::Poller;
 use crate::{Clock, Result, StoreError, system_clock, watch::Watchers};
+
+/// The name and the version under which this build's tables are known to a database.
+pub const SCHEMA: (&str, usize) = ("store", MIGRATIONS.len());
 
 /// A released migration is never edited; a change of the schema is a new file at the end of the list.
 const MIGRATIONS: &[&str] = &[
@@ -107,7 +113,7 @@ impl SqliteStore {
     }
 
     fn start(database: Database, clock: Clock, riding: Ack, sole_user: bool) -> Result<Self> {
-        database.migrate("store", MIGRATIONS)?;
+        database.migrate(SCHEMA.0, MIGRATIONS)?;
         let watchers = Arc::new(Watchers::default());
         let poller = Poller::start(database.reader()?, Arc::clone(&watchers))?;
         let turns = Semaphore::new(access::UNDER_WAY);

@@ -5,7 +5,7 @@ use windlass_core::ids::WorkspaceId;
 
 use super::{
     access::Tx,
-    columns::{Json, Uint},
+    columns::{Json, Uint, readable},
 };
 use crate::{NoteRow, Result};
 
@@ -30,8 +30,8 @@ pub(super) fn search(sql: &Connection, workspace: &WorkspaceId, query: &str, lim
          WHERE workspace = ?1 AND NOT EXISTS (SELECT 1 FROM json_each(?2) AS word WHERE instr(folded, word.value) = 0)
          ORDER BY updated_at DESC, key LIMIT ?3",
     )?;
-    let notes = notes.query_map(params![workspace.as_str(), Json(words), limit], |row| {
+    let notes = notes.query(params![workspace.as_str(), Json(words), limit])?;
+    readable(notes, ("notes", 0), |row| {
         Ok(NoteRow { key: row.get(0)?, text: row.get(1)?, updated_at: row.get::<_, Uint>(2)?.into() })
-    })?;
-    Ok(notes.collect::<rusqlite::Result<_>>()?)
+    })
 }

@@ -14,7 +14,7 @@ use std::{
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use windlass_core::ids::RunId;
 
-use super::columns::Uint;
+use super::columns::{Uint, readable};
 use crate::{
     Result, StoreError,
     watch::{Look, Watchers},
@@ -113,13 +113,13 @@ fn look(sql: &Connection, watchers: &Watchers, seen: Option<Seen>, whom: Look) -
 /// numbers be given again: when `from` is no longer where it was, nobody knows what came after it.
 fn follow(sql: &Connection, watchers: &Watchers, from: Place) -> Result<Option<Place>> {
     let mut events = sql.prepare_cached(EVENTS_FROM)?;
-    let mut events = events.query_map([from.number], Place::of)?;
-    if from != Place::default() && events.next().transpose()?.as_ref() != Some(&from) {
+    let mut events = readable(events.query([from.number])?, ("events", 0), Place::of)?.into_iter();
+    if from != Place::default() && events.next().as_ref() != Some(&from) {
         return Ok(None);
     }
     let (mut newest, mut reached) = (from, HashMap::new());
     for event in events {
-        newest = event?;
+        newest = event;
         reached.insert(newest.run.clone(), newest.seq);
     }
     for (run, seq) in reached {

@@ -10,16 +10,12 @@ use windlass_core::{
 
 use super::{
     access::Tx,
-    columns::{Hex, Json, Uint, Word},
+    columns::{Hex, Json, Uint, Word, readable},
     events,
     filter::Filter,
     sessions, transcript,
 };
-use crate::{
-    NewRun, Result, RunFilter, RunPage, RunRow, StoreError,
-    opening::Opening,
-    page::{self, Cursor},
-};
+use crate::{NewRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
 
 pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
@@ -60,19 +56,10 @@ pub(super) fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
     if let Some(cursor) = &wanted.cursor {
         filter.comes_after("created_at", &Cursor::parse(cursor)?);
     }
-    let size = page::size(wanted.limit);
-    // One more than wanted tells whether there is a next page.
-    let mut rows: Vec<RunRow> = sql
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM runs WHERE {} ORDER BY created_at DESC, id DESC LIMIT {}",
-            filter.conditions(),
-            size + 1
-        ))?
-        .query_map(filter.values().as_slice(), from_row)?
-        .collect::<rusqlite::Result<_>>()?;
-    let next = page::cut(&mut rows, size, |row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
+    let page = filter.page(sql, ("runs", COLUMNS, "created_at"), (wanted.limit, 0), from_row)?;
+    let (rows, next, unreadable) = page.end(|row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
     let runs = rows.into_iter().map(|row| with_children(sql, row)).collect::<Result<_>>()?;
-    Ok(RunPage { runs, next, total })
+    Ok(RunPage { runs, next, unreadable, total })
 }
 
 /// What the store knows of a run that is to be opened.
@@ -172,12 +159,12 @@ fn complete(tx: &Tx<'_>, run: &NewRun) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, session, agent_id, nullif(agent_digest, '') AS agent_digest, model_id, name, spec, \
+pub(super) const COLUMNS: &str = "id, workspace, session, agent_id, nullif(agent_digest, '') AS agent_digest, model_id, name, spec, \
                        parent, parent_call, labels, metadata, status, phase, input_preview, created_at, updated_at, \
                        closed_at, head_len, head_digest, last_seq, ending";
 
 /// A row without its children.
-fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let text = |column: &str| row.get::<_, String>(column);
     let optional = |column: &str| row.get::<_, Option<String>>(column);
     Ok(RunRow {
@@ -207,9 +194,8 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 fn with_children(sql: &Connection, mut row: RunRow) -> Result<RunRow> {
-    row.children = sql
-        .prepare_cached("SELECT id FROM runs WHERE parent = ?1 ORDER BY created_at, id")?
-        .query_map([row.id.as_str()], |child| Ok(RunId::new(child.get::<_, String>(0)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+    let mut children = sql.prepare_cached("SELECT id FROM runs WHERE parent = ?1 ORDER BY created_at, id")?;
+    let children = children.query([row.id.as_str()])?;
+    row.children = readable(children, ("runs", 0), |child| Ok(RunId::new(child.get::<_, String>(0)?)))?;
     Ok(row)
 }

@@ -12,10 +12,7 @@ use super::{
     columns::{Hex, Json, Uint},
     filter::Filter,
 };
-use crate::{
-    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError,
-    page::{self, Cursor},
-};
+use crate::{NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError, page::Cursor};
 
 pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
     blobs::require(tx.sql, "spec", new.spec)?;
@@ -74,17 +71,9 @@ pub(super) fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPa
         filter.comes_after("last_used_at", &Cursor::parse(cursor)?);
         offset = 0;
     }
-    let size = page::size(wanted.limit);
-    let mut sessions: Vec<SessionRow> = sql
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM sessions WHERE {} ORDER BY last_used_at DESC, id DESC LIMIT {} OFFSET {offset}",
-            filter.conditions(),
-            size + 1
-        ))?
-        .query_map(filter.values().as_slice(), from_row)?
-        .collect::<rusqlite::Result<_>>()?;
-    let next = page::cut(&mut sessions, size, |row| Cursor { at: row.last_used_at, id: row.id.as_str() }.to_string());
-    Ok(SessionPage { sessions, next, total })
+    let page = filter.page(sql, ("sessions", COLUMNS, "last_used_at"), (wanted.limit, offset), from_row)?;
+    let (sessions, next, unreadable) = page.end(|row| Cursor { at: row.last_used_at, id: row.id.as_str() }.to_string());
+    Ok(SessionPage { sessions, next, unreadable, total })
 }
 
 fn insert(tx: &Tx<'_>, new: &NewSession) -> Result<()> {
@@ -110,9 +99,9 @@ fn require(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Re
         .ok_or_else(|| StoreError::Corrupt { detail: format!("session {session} is not where it was written") })
 }
 
-const COLUMNS: &str = "workspace, id, name, spec, metadata, summary, created_at, last_used_at, ended_at";
+pub(super) const COLUMNS: &str = "workspace, id, name, spec, metadata, summary, created_at, last_used_at, ended_at";
 
-fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         workspace: WorkspaceId::new(row.get::<_, String>("workspace")?),
         id: SessionId::new(row.get::<_, String>("id")?),

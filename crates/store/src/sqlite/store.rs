@@ -237,6 +237,10 @@ impl Store for SqliteStore {
         Ok(())
     }
 
+    async fn probe(&self) -> Result<()> {
+        Ok(self.parts.database.probe().await?)
+    }
+
     async fn sweep(&self, retention: Retention) -> Result<Swept> {
         self.parts.write(move |tx| sweep::sweep(tx, retention)).await
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, params};
 use windlass_core::{ids::RunId, time::Timestamp};
 
-use super::{access::Tx, columns::Uint};
+use super::{
+    access::Tx,
+    columns::{Uint, readable},
+};
 use crate::{
     Result, Retention, Swept,
     forecast::{COUNTS, OLDEST_OPEN_RUN},
@@ -57,16 +60,14 @@ pub(super) fn foresee(sql: &Connection, before: Timestamp) -> Result<Swept> {
 }
 
 fn finished_runs(sql: &Connection, retention: Retention) -> Result<Vec<RunId>> {
-    let runs = sql
-        .prepare_cached(
+    let mut runs = sql.prepare_cached(
             "SELECT id FROM (SELECT id, closed_at AS over_at FROM runs WHERE closed_at < ?1
                              UNION ALL
                              SELECT id, created_at FROM runs WHERE closed_at IS NULL AND created_at < ?1 AND execution = '')
              ORDER BY over_at, id LIMIT ?2",
-        )?
-        .query_map(params![Uint::from(retention.before), retention.limit], |row| Ok(RunId::new(row.get::<_, String>(0)?)))?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(runs)
+        )?;
+    let runs = runs.query(params![Uint::from(retention.before), retention.limit])?;
+    readable(runs, ("runs", 0), |row| Ok(RunId::new(row.get::<_, String>(0)?)))
 }
 
 /// Deletes the run, adds the bodies it referred to and returns how many events it had.
@@ -77,9 +78,7 @@ fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Re
          UNION SELECT spec FROM runs WHERE id = ?1 AND spec IS NOT NULL
          UNION SELECT agent_digest FROM runs WHERE id = ?1",
     )?;
-    for digest in bodies.query_map([run.as_str()], |row| row.get(0))? {
-        freed.insert(digest?);
-    }
+    freed.extend(readable(bodies.query([run.as_str()])?, ("transcript", 0), |row| row.get(0))?);
     let events = sql.prepare_cached("DELETE FROM events WHERE run_id = ?1")?.execute([run.as_str()])?;
     for table in ["transcript", "plans", "tool_calls"] {
         sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
@@ -89,16 +88,14 @@ fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Re
 }
 
 fn finished_sessions(sql: &Connection, retention: Retention) -> Result<Vec<(String, String)>> {
-    let sessions = sql
-        .prepare_cached(
+    let mut sessions = sql.prepare_cached(
             "SELECT workspace, id FROM sessions
              WHERE ended_at < ?1
                  AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.id AND runs.workspace = sessions.workspace)
              ORDER BY ended_at, workspace, id LIMIT ?2",
-        )?
-        .query_map(params![Uint::from(retention.before), retention.limit], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(sessions)
+        )?;
+    let sessions = sessions.query(params![Uint::from(retention.before), retention.limit])?;
+    readable(sessions, ("sessions", 1), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut BTreeSet<String>) -> Result<()> {
@@ -106,9 +103,7 @@ fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut 
         "SELECT digest FROM session_messages WHERE workspace = ?1 AND session = ?2
          UNION SELECT spec FROM sessions WHERE workspace = ?1 AND id = ?2 AND spec IS NOT NULL",
     )?;
-    for digest in bodies.query_map([workspace, session], |row| row.get(0))? {
-        freed.insert(digest?);
-    }
+    freed.extend(readable(bodies.query([workspace, session])?, ("session_messages", 0), |row| row.get(0))?);
     sql.prepare_cached("DELETE FROM session_messages WHERE workspace = ?1 AND session = ?2")?
         .execute([workspace, session])?;
     sql.prepare_cached("DELETE FROM sessions WHERE workspace = ?1 AND id = ?2")?.execute([workspace, session])?;
@@ -116,18 +111,17 @@ fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut 
 }
 
 fn oldest_open_run(sql: &Connection) -> Result<Option<Timestamp>> {
+    // A time that was never written must not end all sweeping: what is older than everything keeps everything.
     let oldest = sql
-        .prepare_cached("SELECT min(created_at) FROM runs WHERE closed_at IS NULL")?
+        .prepare_cached("SELECT max(min(created_at), 0) FROM runs WHERE closed_at IS NULL")?
         .query_row([], |row| row.get::<_, Option<Uint>>(0))?;
     Ok(oldest.map(Timestamp::from))
 }
 
 fn put_before(sql: &Connection, horizon: Timestamp) -> Result<Vec<String>> {
-    let digests = sql
-        .prepare_cached("SELECT digest FROM blobs WHERE put_at < ?1 ORDER BY put_at, digest LIMIT ?2")?
-        .query_map(params![Uint::from(horizon), PUT_BODIES], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(digests)
+    let mut digests =
+        sql.prepare_cached("SELECT digest FROM blobs WHERE put_at < ?1 ORDER BY put_at, digest LIMIT ?2")?;
+    readable(digests.query(params![Uint::from(horizon), PUT_BODIES])?, ("blobs", 0), |row| row.get(0))
 }
 
 /// Deletes the body unless something keeps it; returns how many that were.

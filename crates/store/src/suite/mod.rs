@@ -4,6 +4,7 @@
 
 pub(crate) mod blobs;
 pub(crate) mod calls;
+pub(crate) mod damage;
 pub(crate) mod endings;
 pub(crate) mod events;
 pub(crate) mod keys;

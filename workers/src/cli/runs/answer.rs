@@ -14,6 +14,7 @@ use windlass_core::{
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
+    limits::RESULT_BYTES,
 };
 use windlass_ops::OpsError;
 

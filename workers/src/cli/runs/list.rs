@@ -85,17 +85,22 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
         statuses: args.status.map(Into::into).into_iter().collect(),
         ..RunFilter::default()
     };
-    let mut listed = RunPage { runs: Vec::new(), next: None, total: None };
+    let mut listed = RunPage { runs: Vec::new(), next: None, unreadable: 0, total: None };
     loop {
         // A page has at most as many runs as the store gives at once.
         filter.limit = args.limit - u32::try_from(listed.runs.len()).unwrap_or(args.limit);
         let page = source.page(&filter).await?;
         listed.runs.extend(page.runs);
+        listed.unreadable += page.unreadable;
         listed.next = page.next;
         if listed.next.is_none() || listed.runs.len() >= args.limit as usize {
             break;
         }
         filter.cursor.clone_from(&listed.next);
+    }
+    if listed.unreadable > 0 && !out.json {
+        let count = listed.unreadable;
+        out.note(format!("{count} of the runs cannot be read and are left out; `windlass doctor --deep` names them"));
     }
     if listed.runs.is_empty() && !out.json {
         out.note("no runs");
@@ -140,6 +145,6 @@ impl Source {
             ..Default::default()
         };
         let page = client.rows(&asked).await?;
-        Ok(RunPage { runs: page.rows, next: page.next_cursor, total: None })
+        Ok(RunPage { runs: page.rows, next: page.next_cursor, unreadable: page.unreadable, total: None })
     }
 }

@@ -5,6 +5,9 @@ use rusqlite::types;
 use super::value::Value;
 use crate::visibility::attributes::Place;
 
+/// A row whose attributes are damaged has none; otherwise SQLite would refuse the whole list.
+const ATTRIBUTES: &str = "IIF(json_valid(attributes), attributes, '{}')";
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Filter {
     Not(Box<Filter>),
@@ -66,7 +69,7 @@ impl Filter {
             Self::Contains { name, negated, values: items } => {
                 // A value that is no list, from before a change of the attribute's type, has no items.
                 *sql += &format!(
-                    "{} EXISTS (SELECT 1 FROM json_each(attributes) AS held, \
+                    "{} EXISTS (SELECT 1 FROM json_each({ATTRIBUTES}) AS held, \
                      json_each(IIF(held.type = 'array', held.value, '[]')) AS item \
                      WHERE held.key = ? AND item.value COLLATE NOCASE IN ({}))",
                     not(*negated),
@@ -77,7 +80,7 @@ impl Filter {
             }
             Self::Mentions { name, negated, phrases } => {
                 *sql += &format!(
-                    "{} EXISTS (SELECT 1 FROM json_each(attributes) AS held, json_each(?) AS phrase \
+                    "{} EXISTS (SELECT 1 FROM json_each({ATTRIBUTES}) AS held, json_each(?) AS phrase \
                      WHERE held.key = ? AND instr(held.value, phrase.value) > 0)",
                     not(*negated)
                 );
@@ -142,7 +145,7 @@ impl Place {
         match self {
             Self::Column(expression) => sql.push_str(expression),
             Self::Attribute(name) => {
-                sql.push_str("(SELECT value FROM json_each(attributes) WHERE key = ?)");
+                *sql += &format!("(SELECT value FROM json_each({ATTRIBUTES}) WHERE key = ?)");
                 values.push(types::Value::Text(name.clone()));
             }
         }

@@ -1,10 +1,12 @@
 //! Pages of runs: open ones first, then by closing time, the latest first.
 
+use std::cell::Cell;
+
 use prost::Message;
 use rusqlite::{Connection, params_from_iter, types::Value};
 
 use super::{Error, row::VisibilityRow};
-use crate::{Refusal, visibility::Query};
+use crate::{Refusal, persist::readable, visibility::Query};
 
 /// Open runs close after every closed one.
 const CLOSING: &str = "COALESCE(close_time, 9223372036854775807)";
@@ -47,16 +49,26 @@ pub(crate) fn list(
         parameters.extend([closing, closing, start_time, start_time].map(Value::Integer));
         parameters.push(Value::Text(run_id));
     }
-    // One more than asked for tells whether there is another page.
+    // One more than asked for tells whether there is another page; more than that are read only if some cannot be.
     parameters.push(Value::Integer(i64::try_from(page_size).unwrap_or(i64::MAX).saturating_add(1)));
     let sql = format!(
         "SELECT * FROM engine_visibility WHERE namespace = ? AND ({filter}) AND ({after}) \
-         ORDER BY {CLOSING} DESC, start_time DESC, run_id LIMIT ?"
+         ORDER BY {CLOSING} DESC, start_time DESC, run_id LIMIT ? OFFSET ?"
     );
-    let mut rows: Vec<_> = connection
-        .prepare(&sql)?
-        .query_map(params_from_iter(parameters), VisibilityRow::read)?
-        .collect::<Result<_, _>>()?;
+    let mut statement = connection.prepare(&sql)?;
+    let (mut rows, mut offset) = (Vec::new(), 0);
+    loop {
+        let counted = Cell::new(0_usize);
+        let found = statement.query(params_from_iter(parameters.iter().chain([&Value::Integer(offset)])))?;
+        rows.extend(readable(found, ("engine_visibility", "run"), |row| {
+            counted.set(counted.get() + 1);
+            VisibilityRow::read(row)
+        })?);
+        if counted.get() <= page_size || rows.len() > page_size {
+            break;
+        }
+        offset += i64::try_from(counted.get()).unwrap_or(i64::MAX);
+    }
     let more = rows.len() > page_size;
     rows.truncate(page_size);
     let next = match rows.last() {

@@ -33,7 +33,7 @@ pub(crate) struct VisibilityRow {
 }
 
 impl VisibilityRow {
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             run: row.get("run")?,
             namespace: row.get("namespace")?,

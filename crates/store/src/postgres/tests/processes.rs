@@ -9,7 +9,7 @@ use super::{super::testing::TestServer, open, shell};
 use crate::{
     ErrorKind, Store,
     postgres::{Options, PostgresStore},
-    suite::{new_run, note, run_id},
+    suite::{damage, new_run, note, run_id},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,4 +91,23 @@ async fn a_database_of_a_newer_build_is_refused() {
     let error = PostgresStore::connect(Options::new(url)).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, "STO0010"));
     assert!(error.to_string().contains("its schema is version 7 and this build knows up to 1"), "{error}");
+}
+
+#[tokio::test]
+async fn one_bad_row_hides_no_other() {
+    let url = TestServer::shared().database().await;
+    let (store, shell) = (open(url.clone()).await, shell(&url).await);
+    damage::one_bad_row_hides_no_other(&store, async |sql| shell.batch_execute(sql).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_probe_fails_where_nothing_can_be_written() {
+    let url = TestServer::shared().database().await;
+    let (store, shell) = (open(url.clone()).await, shell(&url).await);
+    store.probe().await.unwrap();
+    store.probe().await.unwrap();
+    let probes = shell.query("SELECT version FROM schema_versions WHERE component = 'probe'", &[]).await.unwrap();
+    assert_eq!(probes.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [2]);
+    shell.batch_execute("ALTER TABLE schema_versions RENAME TO elsewhere").await.unwrap();
+    store.probe().await.unwrap_err();
 }

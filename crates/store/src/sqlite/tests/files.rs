@@ -220,6 +220,10 @@ fn a_file_that_is_no_database_is_refused() {
     let directory = TempDir::new().unwrap();
     let path = file(&directory);
     std::fs::write(&path, "notes about windlasses, kept in a text file by mistake").unwrap();
-    let message = "stored data is damaged: file is not a database; stop writing and restore the database from a backup";
-    assert_eq!(refusal(&path), (ErrorKind::Corrupt, message.to_owned()));
+    let message = format!(
+        "{} cannot be used as a database: this is no SQLite database; move the file away, and restore a backup with \
+         `windlass store restore FILE` if a database was here",
+        path.display()
+    );
+    assert_eq!(refusal(&path), (ErrorKind::Corrupt, message));
 }

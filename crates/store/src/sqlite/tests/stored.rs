@@ -8,12 +8,15 @@ use windlass_core::{
     envelope::{CallStatus, ToolOutput},
     ids::{CallId, RunId},
     message::Message,
+    time::Timestamp,
 };
+use windlass_sqlite::Progress;
 
 use super::{file, open};
 use crate::{
-    ErrorKind, FinishedCall, Store, StoreError,
-    suite::{calls::new_claim, code, new_run, note, run_id, workspace},
+    ErrorKind, FinishedCall, Retention, RunFilter, Store, StoreError,
+    sqlite::examine,
+    suite::{calls::new_claim, code, damage, new_run, note, run_id, workspace},
 };
 
 /// A shell on the store's database.
@@ -86,7 +89,7 @@ async fn damage_is_noticed_when_it_is_read() {
     assert_eq!(
         store.transcript(&run_id(), head).await.unwrap_err().to_string(),
         "stored data is damaged: the messages of run run-1 do not add up to their head; \
-         stop writing and restore the database from a backup"
+         `windlass doctor --deep` lists all of it, a backup has it whole"
     );
 }
 
@@ -98,4 +101,58 @@ async fn a_schema_changed_by_hand_is_no_reason_to_retry() {
     let error = store.put_note(&workspace(), "a", "b").await.unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error}");
     assert_eq!((error.kind(), error.retryable()), (ErrorKind::Invalid, false));
+}
+
+#[tokio::test]
+async fn one_bad_row_hides_no_other() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    damage::one_bad_row_hides_no_other(&store, async |sql| shell(&directory).execute_batch(sql).unwrap()).await;
+    // Text that is none, which only SQLite stores.
+    shell(&directory).execute_batch("UPDATE runs SET id = CAST(x'ff' AS TEXT) WHERE id = 'run-6'").unwrap_or_default();
+    assert_eq!(store.runs(RunFilter::default()).await.unwrap().runs.len(), 2);
+    store.sweep(Retention { before: Timestamp(u64::MAX / 4), limit: 10 }).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_thorough_look_names_every_row_that_is_not_well() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&file(&directory));
+    for run in ["a", "b", "c", "d"] {
+        let head = store.open_run(new_run(&RunId::new(run), &["hello"])).await.unwrap();
+        store.append_events(&RunId::new(run), vec![note("1", "x"), note("2", "x")]).await.unwrap();
+        store.transcript(&RunId::new(run), head).await.unwrap();
+    }
+    store.put_blob(json!("whole")).await.unwrap();
+    let look = || {
+        let found = examine(&shell(&directory), &Progress::default()).unwrap();
+        let problems =
+            found.into_iter().flat_map(|part| part.problems.into_iter().map(move |problem| (part.what, problem)));
+        problems.map(|(what, problem)| format!("{what} {problem}")).collect::<Vec<_>>()
+    };
+    assert_eq!(look(), Vec::<String>::new());
+    shell(&directory)
+        .execute_batch(
+            "PRAGMA foreign_keys = OFF;
+             UPDATE runs SET status = 'dreaming' WHERE id = 'a';
+             DELETE FROM events WHERE run_id = 'b' AND seq = 2;
+             DELETE FROM events WHERE run_id = 'c' AND seq = 3;
+             UPDATE events SET data = '{' WHERE run_id = 'd' AND seq = 1;
+             UPDATE transcript SET chain = digest WHERE run_id = 'd';
+             UPDATE blobs SET body = x'22' WHERE put_at IS NOT NULL;",
+        )
+        .unwrap();
+    let found = look();
+    let begins = [
+        "runs a: ",
+        "bodies ",
+        "events b: event 2 is missing, 3 comes next",
+        "events d: event 1: ",
+        "events c: its log ends with event 2, not 3",
+        "messages d: message 0 does not continue",
+    ];
+    assert_eq!(found.len(), begins.len(), "{found:#?}");
+    for (problem, begins) in found.iter().zip(begins) {
+        assert!(problem.starts_with(begins), "{problem}");
+    }
 }

@@ -1,0 +1,118 @@
+//! A thorough look at the engine's rows: the state of each run can be decoded, and so can its history, which begins with
+//! event 1 and has no gaps.
+
+use rusqlite::{Connection, Row};
+use temporalio_protos::temporal::api::history::v1::History;
+use windlass_sqlite::{DatabaseError, Examined, Progress, Result};
+
+use super::{named, namespaces::NamespaceRecord};
+use crate::{run::RunState, visibility::sql::VisibilityRow};
+
+/// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
+/// at its table. `progress` counts rows.
+pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
+    let tables = sql.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'engine_runs'")?.exists([])?;
+    if !tables {
+        // Temporal keeps the histories of this store's runs.
+        return Ok(Vec::new());
+    }
+    let look = Look { sql, progress };
+    Ok(vec![
+        look.table("engine namespaces", "SELECT record, name FROM engine_namespaces", |row| {
+            decoded::<NamespaceRecord>(row, 0)
+        })?,
+        look.table("engine runs", "SELECT state, run_id FROM engine_runs", |row| decoded::<RunState>(row, 0))?,
+        look.table(
+            "engine current runs",
+            "SELECT EXISTS (SELECT 1 FROM engine_runs WHERE engine_runs.number = engine_current.number), workflow_id
+             FROM engine_current",
+            |row| match row.get(0) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err("its current run is not there".to_owned()),
+                Err(error) => Err(error.to_string()),
+            },
+        )?,
+        look.histories()?,
+        look.table("engine lists", "SELECT *, run AS name FROM engine_visibility", |row| {
+            VisibilityRow::read(row).map(drop).map_err(|error| error.to_string())
+        })?,
+    ])
+}
+
+struct Look<'l> {
+    sql: &'l Connection,
+    progress: &'l Progress,
+}
+
+impl Look<'_> {
+    /// The last column names the row.
+    fn table(
+        &self,
+        what: &'static str,
+        statement: &str,
+        mut look: impl FnMut(&Row<'_>) -> std::result::Result<(), String>,
+    ) -> Result<Examined> {
+        let mut found = Examined::new(what);
+        let mut rows = match self.sql.prepare(statement) {
+            Ok(rows) => rows,
+            Err(error) => {
+                found.problem(format!("nothing can be read: {error}"));
+                return Ok(found);
+            }
+        };
+        let name = rows.column_count() - 1;
+        let mut rows = rows.query([])?;
+        loop {
+            let row = match rows.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(found),
+                Err(error) => {
+                    found.problem(format!("the rest cannot be read: {error}"));
+                    return Ok(found);
+                }
+            };
+            if self.progress.is_stopped() {
+                return Err(DatabaseError::Closed);
+            }
+            self.progress.advance(1);
+            found.count += 1;
+            if let Err(problem) = look(row) {
+                found.problem(format!("{}: {problem}", named(row.get_ref(name)?)));
+            }
+        }
+    }
+
+    fn histories(&self) -> Result<Examined> {
+        let mut at = (0, 0);
+        self.table(
+            "engine histories",
+            "SELECT engine_history.run, first_event, last_event, events, coalesce(run_id, engine_history.run)
+             FROM engine_history LEFT JOIN engine_runs ON number = engine_history.run
+             ORDER BY engine_history.run, first_event",
+            |row| {
+                let [run, first, last] = [0, 1, 2]
+                    .map(|column| row.get_ref(column).ok().and_then(|value| value.as_i64().ok()).unwrap_or(-1));
+                let expected = if at.0 == run { at.1 + 1 } else { 1 };
+                at = (run, last);
+                if first != expected {
+                    return Err(format!("event {expected} is missing, {first} comes next"));
+                }
+                let ids = |history: History| history.events.iter().map(|event| event.event_id).collect::<Vec<_>>();
+                match decode::<History>(row, 3).map(ids)? {
+                    found if found.iter().copied().eq(first..=last) => Ok(()),
+                    found => Err(format!("a batch of events {first} to {last} holds {found:?}")),
+                }
+            },
+        )
+    }
+}
+
+fn decode<M: prost::Message + Default>(row: &Row<'_>, column: usize) -> std::result::Result<M, String> {
+    let bytes = row.get_ref(column).map_err(|error| error.to_string())?;
+    let bytes = bytes.as_blob().map_err(|error| error.to_string())?;
+    M::decode(bytes).map_err(|error| error.to_string())
+}
+
+fn decoded<M: prost::Message + Default>(row: &Row<'_>, column: usize) -> std::result::Result<(), String> {
+    decode::<M>(row, column).map(drop)
+}

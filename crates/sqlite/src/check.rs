@@ -1,0 +1,215 @@
+//! Looking at a database file before it is used.
+//!
+//! SQLite opens nearly everything: it takes an empty file for a new database, throws away a log whose file is gone or whose
+//! header it does not know, and notices a damaged page only when it reads it. Whoever serves from such a file looks well
+//! until a write meets the damage. So a file is looked at first: its kind, its header, its log, and its pages for as long
+//! as `LOOK` allows. The reasons and the figures are in `docs/adr/0028-damaged-databases.md`.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, ErrorCode, config::DbConfig};
+
+use crate::{DatabaseError, Result, connection, log};
+
+/// How long the pages are looked at when a file is opened. A small database is looked through in a few milliseconds.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Steps of SQLite between two looks at the clock.
+const STEPS: i32 = 1000;
+
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// The smallest page there is.
+const SMALLEST: u64 = 512;
+
+/// The log's header.
+const LOG_HEADER: usize = 32;
+
+/// Makes a new database, or refuses what stands in its place and is none.
+pub(crate) fn prepare(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
+        _ => refuse_others(path),
+    }
+}
+
+/// Refuses what is no database.
+pub(crate) fn refuse_others(path: &Path) -> Result<()> {
+    let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+    if found.is_dir() {
+        let problem = format!("{} is a directory; give the path of a file, or move the directory away", path.display());
+        return Err(DatabaseError::UnsuitablePath { problem });
+    }
+    if found.len() == 0 {
+        return Err(unusable(
+            path,
+            "the file is empty, so what it held is gone; restore a backup with `windlass store restore FILE`, or \
+             remove the file to begin with a new database",
+        ));
+    }
+    let mut beginning = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(100).read_to_end(&mut beginning));
+    read.map_err(|error| unreadable(path, &error))?;
+    if !beginning.starts_with(MAGIC) || found.len() < SMALLEST {
+        return Err(unusable(
+            path,
+            "this is no SQLite database; move the file away, and restore a backup with `windlass store restore FILE` \
+             if a database was here",
+        ));
+    }
+    check_log(path)
+}
+
+/// A file comes into being whole, under another name first: an empty one was not made here.
+fn make(path: &Path) -> Result<()> {
+    let log = beside(path, "-wal");
+    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return Err(unusable(
+            path,
+            format!(
+                "the file is missing, but its write-ahead log {} is there; put the file back, restore a backup with \
+                 `windlass store restore FILE`, or remove the log to begin with a new database",
+                log.display()
+            ),
+        ));
+    }
+    if beside(path, crate::backup::RESTORING).exists() {
+        return Err(unusable(
+            path,
+            "a restore was interrupted; run `windlass store restore FILE` again, with the same backup",
+        ));
+    }
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let staged = beside(path, &format!("-new-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
+    let made = connection::open_writer(&staged).and_then(|sql| sql.close().map_err(|(_, error)| error.into()));
+    if made.is_ok() {
+        match fs::hard_link(&staged, path) {
+            // Another process may have been faster.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                // A file system without links: SQLite creates the file in its place.
+                tracing::debug!(%error, "a new database cannot be linked to its place");
+            }
+            _ => {}
+        }
+    }
+    for name in ["", "-wal", "-shm"] {
+        // Only what was made here has such a name.
+        let _ = fs::remove_file(beside(&staged, name));
+    }
+    made?;
+    sync_directory(path).map_err(|error| unreadable(path, &error))
+}
+
+/// A log holds commits that were acknowledged. SQLite takes one with a damaged header for an empty one.
+fn check_log(path: &Path) -> Result<()> {
+    const ATTEMPTS: usize = 3;
+    let log = log::path_of(path)?;
+    for attempt in 1..=ATTEMPTS {
+        let mut header = Vec::new();
+        match File::open(&log).and_then(|file| file.take(LOG_HEADER as u64).read_to_end(&mut header)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(unreadable(&log, &error)),
+            // A process that was killed may have left it before it wrote anything.
+            Ok(_) if header.len() < LOG_HEADER || header.iter().all(|byte| *byte == 0) || is_log_header(&header) => {
+                return Ok(());
+            }
+            // Another process may be writing it at this moment.
+            Ok(_) if attempt < ATTEMPTS => thread::sleep(Duration::from_millis(10)),
+            Ok(_) => {}
+        }
+    }
+    Err(unusable(
+        &log,
+        "this is no write-ahead log, or its header is damaged, so the last commits cannot be read; restore a backup with \
+         `windlass store restore FILE`, or remove the log to go on without them",
+    ))
+}
+
+/// Magic number, version, page size, sequence, two salts, and a checksum of all that in the byte order of the magic number.
+fn is_log_header(header: &[u8]) -> bool {
+    let word = |at: usize| <[u8; 4]>::try_from(&header[at..at + 4]).unwrap_or_default();
+    let magic = u32::from_be_bytes(word(0));
+    if magic & !1 != 0x377f_0682 || u32::from_be_bytes(word(4)) != 3_007_000 {
+        return false;
+    }
+    let read = if magic & 1 == 1 { u32::from_be_bytes } else { u32::from_le_bytes };
+    let (mut one, mut two) = (0_u32, 0_u32);
+    for at in (0..24).step_by(8) {
+        one = one.wrapping_add(read(word(at))).wrapping_add(two);
+        two = two.wrapping_add(read(word(at + 4))).wrapping_add(one);
+    }
+    [one, two] == [24, 28].map(|at| u32::from_be_bytes(word(at)))
+}
+
+/// Looks at the pages of an open database, the log's included. A log that does not belong to the file shows here, so
+/// nothing may be folded in before, not even when the connection is closed.
+pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
+    writable(sql, path)?;
+    let until = Instant::now() + LOOK;
+    sql.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
+    let found = sql.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    sql.progress_handler(0, None::<fn() -> bool>)?;
+    match found {
+        Ok(verdict) if verdict == "ok" => Ok(()),
+        Ok(problem) => Err(DatabaseError::Damaged { detail: format!("{}: {}", path.display(), one_line(&problem)) }),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+            tracing::info!(
+                "the database is large and was looked at in part; `windlass doctor --deep` looks at all of it"
+            );
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A header that says so makes a file readable only, whatever its permissions are.
+fn writable(sql: &Connection, path: &Path) -> Result<()> {
+    match sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => Err(DatabaseError::UnsuitablePath {
+            problem: format!(
+                "{} cannot be written ({error}); check the permissions of the file and its directory. If they are right, \
+                 its header is damaged: restore a backup with `windlass store restore FILE`",
+                path.display()
+            ),
+        }),
+        begun => Ok(begun?),
+    }
+}
+
+/// Whether SQLite folds the log in when the last connection is closed.
+pub(crate) fn fold_on_close(sql: &Connection, fold: bool) -> Result<()> {
+    Ok(sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold).map(drop)?)
+}
+
+/// A file whose name begins with the database's.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Makes a new name in a file's directory safe.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+/// What SQLite says about damage may take several lines.
+pub(crate) fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+fn unusable(path: &Path, problem: impl Into<String>) -> DatabaseError {
+    DatabaseError::NotADatabase { path: path.to_owned(), problem: problem.into() }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> DatabaseError {
+    DatabaseError::unavailable("read its file", format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,62 @@
+//! What is known of the file's damage.
+//!
+//! A process that meets a damaged page goes on: other pages may be well. But it must not look healthy any more, so whoever
+//! asks ([`Database::probe`](crate::Database::probe)) is told until the process is started again and has looked anew.
+
+use std::sync::OnceLock;
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::DatabaseError;
+
+/// The error of somebody who works on the database.
+pub trait Failure: From<DatabaseError> + Send + 'static {
+    /// What it says about the database's file, if it says that the file is damaged.
+    fn damage(&self) -> Option<&str>;
+}
+
+impl Failure for DatabaseError {
+    fn damage(&self) -> Option<&str> {
+        match self {
+            Self::Damaged { detail } => Some(detail),
+            _ => None,
+        }
+    }
+}
+
+/// The first damage that anybody met.
+#[derive(Debug, Default)]
+pub(crate) struct Damage(OnceLock<String>);
+
+impl Damage {
+    pub(crate) fn look_at<T, E: Failure>(&self, outcome: &Result<T, E>) {
+        if let Err(error) = outcome
+            && let Some(detail) = error.damage()
+        {
+            self.note(detail);
+        }
+    }
+
+    pub(crate) fn look_at_error(&self, error: &Error) {
+        if is_damage(error) {
+            self.note(&error.to_string());
+        }
+    }
+
+    fn note(&self, detail: &str) {
+        if self.0.set(detail.to_owned()).is_ok() {
+            tracing::error!(
+                detail,
+                "the database file is damaged; restore a backup with `windlass store restore FILE`"
+            );
+        }
+    }
+
+    pub(crate) fn met(&self) -> Result<(), DatabaseError> {
+        self.0.get().map_or(Ok(()), |detail| Err(DatabaseError::Damaged { detail: detail.clone() }))
+    }
+}
+
+pub(crate) fn is_damage(error: &Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}

@@ -1,0 +1,139 @@
+//! A thorough look at a database that may be damaged and may be in use: SQLite's own checks of every page, index and
+//! reference. What the rows mean is their owners' to look at, on the same connection.
+
+use std::{
+    fmt,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use rusqlite::Connection;
+
+use crate::{DatabaseError, Result, check, connection};
+
+/// Problems that are told of one part; the others are counted.
+const TOLD: usize = 20;
+
+/// How far a long operation has got. Whoever waits for it looks at this, and may stop it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Progress {
+    pub fn advance(&self, by: u64) {
+        self.done.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub fn set(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
+    }
+
+    /// Bytes or rows, whatever is worked on.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Makes the operation end soon, and fail.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// What was found in one part of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examined {
+    pub what: &'static str,
+    /// Rows, or pages.
+    pub count: u64,
+    pub problems: Vec<String>,
+    /// Problems beyond those that are told.
+    pub more: u64,
+}
+
+impl Examined {
+    pub fn new(what: &'static str) -> Self {
+        Self { what, count: 0, problems: Vec::new(), more: 0 }
+    }
+
+    pub fn problem(&mut self, problem: impl Into<String>) {
+        if self.problems.len() < TOLD {
+            self.problems.push(problem.into());
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// Looks through a database, then lets the owners of its tables look on one snapshot of it. It may be in use.
+pub fn examine<E: From<DatabaseError> + fmt::Display>(
+    path: &Path,
+    owners: impl FnOnce(&Connection) -> std::result::Result<Vec<Examined>, E>,
+) -> std::result::Result<Vec<Examined>, E> {
+    check::refuse_others(path)?;
+    let sql = connection::open_reader(path)?;
+    check::fold_on_close(&sql, false)?;
+    sql.execute_batch("BEGIN").map_err(DatabaseError::from)?;
+    let mut found = vec![pages(&sql)?];
+    if found[0].problems.is_empty() {
+        found.push(references(&sql)?);
+    }
+    // Rows of a damaged file are looked at as far as they can be read.
+    match owners(&sql) {
+        Ok(more) => found.extend(more),
+        Err(error) if found[0].problems.is_empty() => return Err(error),
+        Err(error) => found[0].problem(error.to_string()),
+    }
+    Ok(found)
+}
+
+/// Every page, every index against its table, every constraint.
+fn pages(sql: &Connection) -> Result<Examined> {
+    let mut found = Examined::new("file");
+    found.count = sql.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))?.unsigned_abs();
+    for problem in verdicts(sql)? {
+        found.problem(problem);
+    }
+    Ok(found)
+}
+
+/// What SQLite says of a file's integrity; nothing if all is well.
+pub(crate) fn verdicts(sql: &Connection) -> Result<Vec<String>> {
+    let mut check = sql.prepare("PRAGMA integrity_check(100)")?;
+    let mut rows = check.query([])?;
+    let mut problems = Vec::new();
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => problems.push(check::one_line(&row.get::<_, String>(0)?)),
+            Ok(None) => break,
+            // Some damage keeps SQLite from looking further.
+            Err(error) => match DatabaseError::from(error) {
+                DatabaseError::Damaged { detail } => {
+                    problems.push(detail);
+                    break;
+                }
+                error => return Err(error),
+            },
+        }
+    }
+    problems.retain(|problem| problem != "ok");
+    Ok(problems)
+}
+
+fn references(sql: &Connection) -> Result<Examined> {
+    let mut found = Examined::new("references");
+    let mut check = sql.prepare("PRAGMA foreign_key_check")?;
+    let mut rows = check.query([])?;
+    while let Some(row) = rows.next()? {
+        let (table, number, parent) =
+            (row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?);
+        let row = number.map_or_else(String::new, |number| format!(" {number}"));
+        found.problem(format!("row{row} of {table} refers to a row of {parent} that is not there"));
+    }
+    Ok(found)
+}

@@ -1,0 +1,180 @@
+//! A thorough look at the store's rows: each can be decoded, each body has its digest, each log is gapless, each transcript
+//! adds up to its head.
+
+use rusqlite::{Connection, Row};
+use serde_json::Value;
+use windlass_core::{
+    canonical::Digest,
+    envelope::{PlanActivityOutput, ToolOutput, TranscriptHead},
+    message::Message,
+};
+use windlass_sqlite::{DatabaseError, Examined, Progress};
+
+use super::{
+    blobs,
+    columns::{Hex, Json, RawText, Uint},
+    keys, runs, sessions,
+};
+use crate::{Result, StoreError, body};
+
+/// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
+/// at its table. `progress` counts rows.
+pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
+    let look = Look { sql, progress };
+    Ok(vec![
+        look.table("runs", &format!("SELECT {}, id FROM runs", runs::COLUMNS), |row| {
+            Ok(runs::from_row(row).map(drop)?)
+        })?,
+        look.table("sessions", &format!("SELECT {}, id FROM sessions", sessions::COLUMNS), |row| {
+            Ok(sessions::from_row(row).map(drop)?)
+        })?,
+        look.table("keys", &format!("SELECT {}, id FROM api_keys", keys::COLUMNS), |row| {
+            Ok(keys::from_row(row).map(drop)?)
+        })?,
+        look.table("bodies", "SELECT digest, body, digest FROM blobs", |row| {
+            let Hex(digest) = row.get(0)?;
+            let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+            body::decode::<Value>(digest, bytes).map(drop)
+        })?,
+        look.logs()?,
+        look.transcripts()?,
+        look.table("plans", "SELECT output, run_id FROM plans", |row| {
+            Ok(row.get::<_, Option<Json<PlanActivityOutput>>>(0).map(drop)?)
+        })?,
+        look.table("calls", "SELECT output, result, run_id FROM tool_calls", |row| {
+            row.get::<_, Option<Json<ToolOutput>>>(0)?;
+            Ok(row.get::<_, Option<Hex>>(1).map(drop)?)
+        })?,
+        look.conversations()?,
+        look.table("notes", "SELECT text, updated_at, key FROM notes", |row| {
+            row.get::<_, String>(0)?;
+            Ok(row.get::<_, Uint>(1).map(drop)?)
+        })?,
+    ])
+}
+
+struct Look<'l> {
+    sql: &'l Connection,
+    progress: &'l Progress,
+}
+
+impl Look<'_> {
+    /// The last column names the row.
+    fn table(
+        &self,
+        what: &'static str,
+        statement: &str,
+        mut look: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<Examined> {
+        let mut found = Examined::new(what);
+        let mut rows = match self.sql.prepare(statement) {
+            Ok(rows) => rows,
+            Err(error) => {
+                found.problem(format!("nothing can be read: {error}"));
+                return Ok(found);
+            }
+        };
+        let name = rows.column_count() - 1;
+        let mut rows = rows.query([])?;
+        loop {
+            let row = match rows.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(found),
+                Err(error) => {
+                    found.problem(format!("the rest cannot be read: {error}"));
+                    return Ok(found);
+                }
+            };
+            if self.progress.is_stopped() {
+                return Err(DatabaseError::Closed.into());
+            }
+            self.progress.advance(1);
+            found.count += 1;
+            if let Err(error) = look(row) {
+                found.problem(format!("{}: {}", RawText::of(row, name)?, reason(&error)));
+            }
+        }
+    }
+
+    /// Events can be read, begin with 1, have no gaps, and reach as far as their run says.
+    fn logs(&self) -> Result<Examined> {
+        let mut at = (RawText(Vec::new()), 0);
+        let mut found =
+            self.table("events", "SELECT seq, at, data, type, run_id FROM events ORDER BY run_id, seq", |row| {
+                let (run, Uint(seq)) = (RawText::of(row, 4)?, row.get(0)?);
+                let expected = if at.0 == run { at.1 + 1 } else { 1 };
+                at = (run, seq);
+                if seq != expected {
+                    return Err(damaged(format!("event {expected} is missing, {seq} comes next")));
+                }
+                row.get::<_, Uint>(1)?;
+                row.get::<_, Json<Value>>(2).map_err(|error| damaged(format!("event {seq}: {error}")))?;
+                Ok(())
+            })?;
+        let ends = self.table(
+            "events",
+            "SELECT last_seq, (SELECT max(seq) FROM events WHERE run_id = runs.id), id FROM runs",
+            |row| match (row.get::<_, Uint>(0)?.0, row.get::<_, Option<Uint>>(1)?.map_or(0, |Uint(seq)| seq)) {
+                (expected, last) if expected == last => Ok(()),
+                (expected, last) => Err(damaged(format!("its log ends with event {last}, not {expected}"))),
+            },
+        )?;
+        ends.problems.into_iter().for_each(|problem| found.problem(problem));
+        found.more += ends.more;
+        Ok(found)
+    }
+
+    /// Messages are there, are messages, and add up to the chain that was written with each.
+    fn transcripts(&self) -> Result<Examined> {
+        let mut at = (RawText(Vec::new()), TranscriptHead::default());
+        self.table(
+            "messages",
+            "SELECT transcript.digest, body, chain, idx, run_id FROM transcript LEFT JOIN blobs USING (digest)
+             ORDER BY run_id, idx",
+            |row| {
+                let run = RawText::of(row, 4)?;
+                if at.0 != run {
+                    at = (run, TranscriptHead::default());
+                }
+                let (Hex(digest), Hex(chain), Uint(idx)) = (row.get(0)?, row.get(2)?, row.get(3)?);
+                let expected = at.1.push(digest);
+                at.1 = TranscriptHead { len: idx + 1, digest: chain };
+                if at.1 != expected {
+                    return Err(damaged(format!("message {idx} does not continue from the one before it")));
+                }
+                message(row, digest)
+            },
+        )
+    }
+
+    fn conversations(&self) -> Result<Examined> {
+        self.table(
+            "conversations",
+            "SELECT session_messages.digest, body, session FROM session_messages LEFT JOIN blobs USING (digest)",
+            |row| {
+                let Hex(digest) = row.get(0)?;
+                message(row, digest)
+            },
+        )
+    }
+}
+
+/// A row that begins with `digest, body`, where the body may be missing.
+fn message(row: &Row<'_>, digest: Digest) -> Result<()> {
+    if row.get_ref(1)? == rusqlite::types::ValueRef::Null {
+        return Err(damaged(format!("its body {digest} is missing")));
+    }
+    blobs::from_row::<Message>(row).map(drop)
+}
+
+fn damaged(detail: String) -> StoreError {
+    StoreError::Corrupt { detail }
+}
+
+/// What is wrong with a row, without what to do about it.
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Corrupt { detail } | StoreError::Damaged { detail } => detail.clone(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Data directories that were healthy and are broken in seeded ways: `windlass dev` refuses them with a sentence that says
+//! what to do, or it is ready and starts and finishes runs. It is never ready while starts fail.
+//!
+//! `WINDLASS_HOSTILE_FILES` says how many directories are broken, `WINDLASS_HOSTILE_SEED` how.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use super::{
+    damage::{ALL, Damage, database, log},
+    dev::Dev,
+};
+use crate::proofs::{dice::Dice, scale};
+
+/// What became of a `dev` on broken files.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It did not start, and said this.
+    Refused(String),
+    /// It said that it is ready, and a run went from its start to its end.
+    Works,
+    /// It serves and says that it is not ready.
+    Unready(String),
+    /// It said that it is ready, and this failed.
+    Fails(String),
+}
+
+impl Outcome {
+    fn is_right(&self) -> bool {
+        match self {
+            Self::Refused(said) => ["windlass store restore", "remove", "move"].iter().any(|hint| said.contains(hint)),
+            Self::Works => true,
+            Self::Unready(_) | Self::Fails(_) => false,
+        }
+    }
+}
+
+/// A healthy data directory, stopped in order, and the files of one that was killed.
+struct Healthy {
+    stopped: TempDir,
+    killed: TempDir,
+}
+
+impl Healthy {
+    fn make(runs: usize) -> Self {
+        let (stopped, killed) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let dev = Dev::start(&stopped.path().join("data")).unwrap();
+        for _ in 0..runs {
+            let run = dev.start_run("echo").unwrap();
+            dev.finish(&run).unwrap();
+        }
+        dev.start_run("demo").unwrap();
+        copy(&stopped.path().join("data"), &killed.path().join("data"));
+        dev.stop();
+        assert!(fs::metadata(log(&killed.path().join("data"))).unwrap().len() > 0);
+        Self { stopped, killed }
+    }
+
+    fn break_one(&self, other: &Self, damage: Damage, dice: &mut Dice) -> Outcome {
+        let home = TempDir::new().unwrap();
+        let data = home.path().join("data");
+        copy(&if damage.needs_log() { &self.killed } else { &self.stopped }.path().join("data"), &data);
+        damage.inflict(&data, &other.killed.path().join("data"), dice);
+        outcome(&data)
+    }
+}
+
+fn outcome(data: &Path) -> Outcome {
+    let dev = match Dev::start(data) {
+        Ok(dev) => dev,
+        Err(said) => return Outcome::Refused(said),
+    };
+    let ready = dev.get("/readyz");
+    if ready.status != 200 {
+        return Outcome::Unready(ready.body["message"].to_string());
+    }
+    let worked = dev.start_run("echo").and_then(|run| dev.finish(&run)).and_then(|()| match dev.get("agent-runs") {
+        listed if listed.status == 200 => Ok(()),
+        listed => Err(format!("GET agent-runs: {} {}", listed.status, listed.body)),
+    });
+    match worked {
+        Ok(()) => Outcome::Works,
+        Err(problem) => Outcome::Fails(problem),
+    }
+}
+
+/// Breaks so many directories, prints a table of what became of them, and returns the rows that are wrong.
+pub(crate) fn attack(files: usize, seed: u64) -> Vec<String> {
+    let (healthy, other) = (Healthy::make(6), Healthy::make(3));
+    let mut table = format!("{files} broken data directories, seed {seed}\n");
+    let mut wrong = Vec::new();
+    for (number, damage) in ALL.into_iter().cycle().take(files).enumerate() {
+        let mut dice = Dice::seeded(seed.wrapping_mul(1000).wrapping_add(number as u64));
+        let outcome = healthy.break_one(&other, damage, &mut dice);
+        let row = format!("{number:>3}  {:<16} {outcome:?}", format!("{damage:?}"));
+        writeln!(table, "{row}").unwrap();
+        if !outcome.is_right() {
+            wrong.push(row);
+        }
+    }
+    println!("{table}");
+    wrong
+}
+
+#[test]
+fn a_damaged_database_is_refused_or_runs_begin_and_end_on_it() {
+    let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
+    let wrong = attack(scale("WINDLASS_HOSTILE_FILES", 8), seed);
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn a_server_whose_store_takes_no_write_says_that_it_is_not_ready() {
+    let home = TempDir::new().unwrap();
+    let data = home.path().join("data");
+    let dev = Dev::start(&data).unwrap();
+    assert_eq!(dev.get("/readyz").status, 200);
+    let shell = rusqlite::Connection::open(database(&data)).unwrap();
+    shell.execute_batch("ALTER TABLE schema_versions RENAME TO elsewhere").unwrap();
+    // What was found is told for a moment.
+    let unready = until(|| Some(dev.get("/readyz")).filter(|answer| answer.status != 200));
+    let said = unready.body["message"].as_str().unwrap().to_owned();
+    assert_eq!((unready.status, said.starts_with("the store does not work: STO")), (503, true), "{said}");
+    shell.execute_batch("ALTER TABLE elsewhere RENAME TO schema_versions").unwrap();
+    until(|| Some(dev.get("/readyz")).filter(|answer| answer.status == 200));
+}
+
+/// Asks until there is an answer.
+fn until<T>(ask: impl Fn() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "the answer comes");
+    }
+}
+
+/// What a kill leaves: the database and its log as they are on disk at this moment, and no shared memory.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for path in [database, log] {
+        if path(from).exists() {
+            fs::copy(path(from), path(to)).unwrap();
+        }
+    }
+}
