@@ -8,6 +8,7 @@ use crate::{
     envelope::TokenUsage,
     event::{AwaitClosure, Event, EventBody, NewEvent},
     failure::RunFailureKind,
+    run::RunStatus,
     time::Millis,
 };
 
@@ -21,9 +22,27 @@ pub enum Overruled {
         code: String,
         message: String,
     },
+    /// The server does not know its workflow any more.
+    Deleted,
+    /// Its workflow was never started, and never can be.
+    NotStarted {
+        reason: String,
+    },
+    /// It was cancelled before its workflow was started.
+    Cancelled {
+        reason: String,
+    },
 }
 
 impl Overruled {
+    /// How the run's row shows it.
+    pub fn status(&self) -> RunStatus {
+        match self {
+            Self::Cancelled { .. } => RunStatus::Cancelled,
+            _ => RunStatus::Failed,
+        }
+    }
+
     /// The failure's code and what is said about it.
     fn reason(&self) -> (&str, &str) {
         let code = RunFailureKind::Overruled.code();
@@ -38,6 +57,11 @@ impl Overruled {
                 let bare = message.strip_prefix(own.as_str()).and_then(|message| message.strip_prefix(": "));
                 (if own.is_empty() { code } else { own }, bare.unwrap_or(message))
             }
+            Self::Deleted => {
+                (code, "The run was deleted on the Temporal server. Start it again if it is still wanted.")
+            }
+            Self::NotStarted { reason } => (RunFailureKind::NotStarted.code(), reason),
+            Self::Cancelled { reason } => ("", reason),
         }
     }
 }
@@ -66,6 +90,17 @@ fn ending(log: &[Event], how: &Overruled) -> EventBody {
         }
     }
     let (code, message) = how.reason();
+    if matches!(how, Overruled::Cancelled { .. }) {
+        return EventBody::Cancelled {
+            reason: message.to_owned(),
+            turns,
+            tool_calls,
+            active_ms: Millis::ZERO,
+            usage,
+            model: last_model,
+            structured_output: None,
+        };
+    }
     EventBody::Error {
         code: code.to_owned(),
         error: message.to_owned(),

@@ -9,4 +9,5 @@ mod overruled;
 pub(crate) mod rig;
 mod runs;
 mod sessions;
+mod starts;
 mod streams;

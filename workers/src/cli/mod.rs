@@ -89,7 +89,7 @@ pub enum Command {
     /// Measure how fast and how heavy runs are, on the embedded engine or any Temporal server.
     Bench(crate::bench::BenchArgs),
     /// Check that server, namespace, store and workers are there and fit together.
-    Doctor,
+    Doctor(doctor::DoctorArgs),
 }
 
 impl Command {
@@ -142,7 +142,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
         Command::Bench(args) => Box::pin(crate::bench::run(&global, args)).await,
-        Command::Doctor => Box::pin(doctor::run(&global)).await,
+        Command::Doctor(args) => Box::pin(doctor::run(&global, &args)).await,
     }
 }
 

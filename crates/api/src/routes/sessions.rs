@@ -10,7 +10,7 @@ use http::{StatusCode, Uri};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use windlass_core::{ids::SessionId, run::RunStatus};
+use windlass_core::{canonical::Digest, ids::SessionId, run::RunStatus};
 use windlass_store::{NewSession, RunFilter, SessionFilter, SessionRow, SessionStatus};
 
 use super::{
@@ -207,7 +207,7 @@ pub(crate) async fn message(
     }
     let session = spec_of(&app, &row).await?.unwrap_or_else(|| json!({}));
     let accepted = spec::effective(&session, &body)?;
-    let taken = launch(&app, &caller, accepted, Some(row.id)).await?;
+    let taken = launch(&app, &caller, accepted, Some(row.id), Digest::of_json(&body)).await?;
     Ok((StatusCode::ACCEPTED, Json(taken)))
 }
 

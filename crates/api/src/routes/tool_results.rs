@@ -16,7 +16,7 @@ use windlass_core::{
 };
 use windlass_ops::OpsError;
 
-use super::runs::find;
+use super::runs::{find, looked_at};
 use crate::{
     app::App,
     auth::Caller,
@@ -78,7 +78,7 @@ fn ended(status: RunStatus) -> ApiError {
 }
 
 async fn gone(app: &App, caller: &Caller, id: &str) -> Result<ApiError> {
-    let row = find(app, caller, id).await?;
+    let row = looked_at(app, caller, id).await?;
     Ok(match row.status {
         RunStatus::Queued => unknown_call("the run has not begun"),
         status => ended(status),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Conversation, Invalid, Spec, Start, fields::Fields, metadata};
+use super::{Conversation, Invalid, Spec, Start, fields::Fields, metadata, whole};
 
 /// What a message may change for its own run. Everything else is the session's.
 const OVERRIDES: [&str; 7] =
@@ -55,5 +55,7 @@ pub fn effective(session: &Value, message: &Value) -> Result<Accepted, Invalid> 
     let merged = Value::Object(merged);
     let mut spec = Spec::parse(&Fields::of_body(&merged)?)?;
     spec.metadata = metadata::merge(&spec.metadata, metadata::parse(&said, "metadata")?)?;
-    Ok(Accepted { spec, kept: merged, conversation: Conversation::parse(&said)?, start: Start::default() })
+    // The run's id is the message's own: a message whose answer was lost may be sent again.
+    let start = Start { run_id: whole::run_id(&said)?, ..Start::default() };
+    Ok(Accepted { spec, kept: merged, conversation: Conversation::parse(&said)?, start })
 }

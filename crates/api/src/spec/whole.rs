@@ -32,12 +32,17 @@ impl Start {
             return Err(fields.invalid("policy", format!("has no limit {unknown:?}")));
         }
         Ok(Self {
-            run_id: id(fields, "runId", |text| RunId::parse(text).map_err(|problem| problem.to_string()))?,
+            run_id: run_id(fields)?,
             session_id: id(fields, "sessionId", |text| SessionId::parse(text).map_err(|problem| problem.to_string()))?,
             policy,
             labels: metadata::parse(fields, "labels")?,
         })
     }
+}
+
+/// The id that the caller chose for the run.
+pub(super) fn run_id(fields: &Fields<'_>) -> Result<Option<RunId>, Invalid> {
+    id(fields, "runId", |text| RunId::parse(text).map_err(|problem| problem.to_string()))
 }
 
 fn id<T>(fields: &Fields<'_>, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Invalid> {
