@@ -181,13 +181,26 @@ mod tests {
         let cases = [
             (failed("RUN0007", "RUN0007: STO0004: no"), ("RUN0007", "STO0004: no")),
             (failed("", "panicked"), ("RUN0012", "panicked")),
+            (Overruled::NotStarted { reason: "no".into() }, ("RUN0013", "no")),
+            (
+                Overruled::Deleted,
+                ("RUN0012", "The run was deleted on the Temporal server. Start it again if it is still wanted."),
+            ),
         ];
         for (how, (expected_code, expected_error)) in cases {
             // Even of a run that never got to its log.
             let [end] = last_events(&[], &how).try_into().unwrap();
             let EventBody::Error { code, error, failure, .. } = end.body else { panic!("{end:?}") };
             assert_eq!((code.as_str(), error.as_str()), (expected_code, expected_error));
-            assert_eq!(failure, Some(code));
+            assert_eq!((failure, how.status()), (Some(code), RunStatus::Failed));
         }
+    }
+
+    #[test]
+    fn a_run_that_was_cancelled_before_it_began_says_so() {
+        let how = Overruled::Cancelled { reason: "enough".into() };
+        let [end] = last_events(&[], &how).try_into().unwrap();
+        let EventBody::Cancelled { reason, turns, tool_calls, .. } = end.body else { panic!("{end:?}") };
+        assert_eq!((reason.as_str(), turns, tool_calls, how.status()), ("enough", 0, 0, RunStatus::Cancelled));
     }
 }

@@ -135,10 +135,14 @@ impl RunOps {
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<(), OpsError> {
         self.check_owner(run).await?;
         let options = temporalio_client::WorkflowCancelOptions::builder().reason(reason.to_owned()).build();
-        match self.handle(run).cancel(options).await.map_err(|error| OpsError::interaction(run, &error)) {
-            Err(OpsError::NotFound { .. }) if self.cancel_unstarted(run, reason).await? => Ok(()),
-            sent => sent,
+        if self.cancel_unstarted(run, reason).await? {
+            return Ok(());
         }
+        let sent = self.handle(run).cancel(options).await.map_err(|error| OpsError::interaction(run, &error));
+        if let Err(OpsError::NotFound { .. }) = sent {
+            self.end_if_overruled(run).await?;
+        }
+        sent
     }
 
     /// Waits for the end of the run, however often it continues as new.

@@ -76,12 +76,18 @@ impl RunOps {
     /// Ends a run that no workflow exists for, because somebody cancels it. One write decides between this and a start
     /// that is under way: a run that has ended is not opened.
     pub(crate) async fn cancel_unstarted(&self, run: &RunId, reason: &str) -> Result<bool, OpsError> {
-        let Some(row) = self.store().run(run).await?.filter(|row| row.closed_at.is_none()) else { return Ok(false) };
-        if row.agent_digest.is_none() && matches!(self.exists(run).await, Err(OpsError::NotFound { .. })) {
-            return self.write_end(&row, &Overruled::Cancelled { reason: reason.to_owned() }).await;
+        let Some(start) = self.store().pending_start(run).await? else { return Ok(false) };
+        let started = match start.plan.map(serde_json::from_value) {
+            Some(Ok(plan)) => self.was_started_from(&plan).await?,
+            Some(Err(_)) => false,
+            None => !matches!(self.exists(run).await, Err(OpsError::NotFound { .. })),
+        };
+        match self.store().run(run).await? {
+            Some(row) if !started && row.closed_at.is_none() => {
+                self.write_end(&row, &Overruled::Cancelled { reason: reason.to_owned() }).await
+            }
+            _ => Ok(false),
         }
-        self.end_if_overruled(run).await?;
-        Ok(false)
     }
 
     /// Asks the server about open runs, some at a time, again and again, until it is dropped: those whose workflows were
@@ -100,8 +106,14 @@ impl RunOps {
     async fn end_deleted_after(&self, after: Option<OpenRun>) -> Result<Option<OpenRun>, OpsError> {
         let page = self.store().open_runs(after, OPEN_RUNS).await?;
         for run in &page {
-            if self.end_if_overruled(&run.id).await? {
-                tracing::warn!(run = %run.id, "the run is gone from the server; its log was ended");
+            match self.end_if_overruled(&run.id).await {
+                Ok(true) => tracing::warn!(run = %run.id, "the run is gone from the server; its log was ended"),
+                Ok(false) => {}
+                // The next look begins after this run: one that cannot be asked about must not hide the others.
+                Err(error) => {
+                    tracing::debug!(run = %run.id, %error, "an open run cannot be compared with the server's");
+                    return Ok(Some(run.clone()));
+                }
             }
         }
         // After the last page comes the first.

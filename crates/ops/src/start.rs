@@ -79,7 +79,9 @@ impl RunOps {
     /// Starts a run. The same start again finds the run that the first one started.
     pub async fn start(&self, start: StartRun) -> Result<RunId, OpsError> {
         let mut plan = self.plan(start).await?;
-        plan.token = Digest::of(&plan.input).map_err(|error| OpsError::Input(error.to_string()))?.to_string();
+        // Nothing keeps this plan, so its token is what the same start has again.
+        let digest = Digest::of(&plan.input).map_err(|error| OpsError::Input(error.to_string()))?;
+        plan.token = digest.to_string().chars().take(32).collect();
         self.carry_out(&plan).await?;
         Ok(plan.input.run_id)
     }
@@ -145,7 +147,8 @@ impl RunOps {
         }
     }
 
-    async fn was_started_from(&self, plan: &StartPlan) -> Result<bool, OpsError> {
+    /// Whether there is a workflow of this plan.
+    pub(crate) async fn was_started_from(&self, plan: &StartPlan) -> Result<bool, OpsError> {
         let run = &plan.input.run_id;
         match self.memo(run, START).await {
             Ok(token) => Ok(token.as_ref() == Some(&plan.token)),

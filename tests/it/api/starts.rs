@@ -1,7 +1,12 @@
 //! Starts: a request that is repeated, a server that dies between accepting a run and starting it, and runs that can never
 //! be started.
 
-use std::{net::SocketAddr, path::PathBuf, process::Command, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,16 +26,19 @@ use windlass_core::{
     time::{Millis, Timestamp},
 };
 use windlass_ops::{OpsError, Pairing, StartRun};
-use windlass_store::{NewStart, ReservedRun, Retention, Store, testing::reserved};
+use windlass_store::{NewStart, ReservedRun, Retention, RunFilter, Store, testing::reserved};
 
 use super::{
     http::{Answer, Exchange},
     rig::{Rig, Stream, WORKSPACE, ask, ask_with_tool, desk},
 };
-use crate::support::{
-    process::Process,
-    server,
-    world::{open_store, scripts, within},
+use crate::{
+    sdk::dev::lasting_port,
+    support::{
+        process::Process,
+        server,
+        world::{open_store, scripts, within},
+    },
 };
 
 fn echo() -> Value {
@@ -116,8 +124,12 @@ impl Site {
     }
 
     fn api(&self) -> (Process, SocketAddr) {
+        self.api_at("127.0.0.1:0")
+    }
+
+    fn api_at(&self, listen: &str) -> (Process, SocketAddr) {
         let gate = self.gate.address.to_string();
-        let mut command = self.command(&["serve", "--temporal", &gate, "--listen", "127.0.0.1:0", "--no-rate-limits"]);
+        let mut command = self.command(&["serve", "--temporal", &gate, "--listen", listen, "--no-rate-limits"]);
         command.arg("--scripts").arg(self.home.path().join("scripts.json"));
         let process = Process::spawn(command);
         let ready: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
@@ -159,25 +171,31 @@ impl Site {
         self.gate.held.send_replace(false);
     }
 
-    async fn ending(&self, api: SocketAddr, run: &str) -> Value {
+    /// The start of the site's run. Ids are the server's, which other tests use too.
+    fn start(&self, prompt: &str) -> Value {
+        let mut body = ask("echo", prompt);
+        body["runId"] = json!(self.run());
+        body
+    }
+
+    fn run(&self) -> String {
+        format!("run-{}", self.task_queue)
+    }
+
+    async fn ending(&self, api: SocketAddr) -> Value {
+        let run = &self.run();
         within("the run's end", async { Stream::open(api, &self.key, run, None).await.rest().await.pop().unwrap() })
             .await
     }
-}
-
-fn start(prompt: &str) -> Value {
-    let mut body = ask("echo", prompt);
-    body["runId"] = json!("run-1");
-    body
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_server_died_before_starting_it_is_started_by_the_next_one() {
     let site = Site::new().await;
     let _worker = site.worker();
-    site.start_and_kill("/agent-runs", &start("hello")).await;
+    site.start_and_kill("/agent-runs", &site.start("hello")).await;
     let (_process, api) = site.api();
-    let last = site.ending(api, "run-1").await;
+    let last = site.ending(api).await;
     assert_eq!((&last["type"], &last["text"]), (&json!("result"), &json!("you said hello")), "{last}");
 }
 
@@ -185,14 +203,14 @@ async fn a_run_whose_server_died_before_starting_it_is_started_by_the_next_one()
 async fn a_request_that_was_never_answered_is_repeated_with_the_same_run_id() {
     let site = Site::new().await;
     let _worker = site.worker();
-    site.start_and_kill("/agent-runs", &start("hello")).await;
+    site.start_and_kill("/agent-runs", &site.start("hello")).await;
     let (_process, api) = site.api();
-    let again = site.post(api, "/agent-runs", &start("hello")).await;
-    assert_eq!((again.status, &again.body["runId"]), (202, &json!("run-1")), "{again:?}");
-    assert_eq!(site.ending(api, "run-1").await["text"], "you said hello");
+    let again = site.post(api, "/agent-runs", &site.start("hello")).await;
+    assert_eq!((again.status, &again.body["runId"]), (202, &json!(site.run())), "{again:?}");
+    assert_eq!(site.ending(api).await["text"], "you said hello");
     // Also when the run has ended, and not for another request.
-    assert_eq!(site.post(api, "/agent-runs", &start("hello")).await.body, again.body);
-    assert_eq!(site.post(api, "/agent-runs", &start("good bye")).await.refusal(), (409, "run_exists"));
+    assert_eq!(site.post(api, "/agent-runs", &site.start("hello")).await.body, again.body);
+    assert_eq!(site.post(api, "/agent-runs", &site.start("good bye")).await.refusal(), (409, "run_exists"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,14 +222,14 @@ async fn a_message_of_a_session_is_repeated_with_the_same_run_id() {
     let session = session.body["sessionId"].as_str().unwrap().to_owned();
     drop(process);
     let path = format!("/agent-sessions/{session}/messages");
-    let message = json!({"prompt": "hello", "runId": "run-1"});
+    let message = json!({"prompt": "hello", "runId": site.run()});
     site.start_and_kill(&path, &message).await;
     let (_process, api) = site.api();
     let again = site.post(api, &path, &message).await;
-    assert_eq!((again.status, &again.body["runId"]), (202, &json!("run-1")), "{again:?}");
-    assert_eq!(site.ending(api, "run-1").await["text"], "you said hello");
+    assert_eq!((again.status, &again.body["runId"]), (202, &json!(site.run())), "{again:?}");
+    assert_eq!(site.ending(api).await["text"], "you said hello");
     assert_eq!(
-        site.post(api, &path, &json!({"prompt": "else", "runId": "run-1"})).await.refusal(),
+        site.post(api, &path, &json!({"prompt": "else", "runId": site.run()})).await.refusal(),
         (409, "run_exists")
     );
     let history =
@@ -222,13 +240,39 @@ async fn a_message_of_a_session_is_repeated_with_the_same_run_id() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_never_started_is_cancelled_at_once() {
     let site = Site::new().await;
-    site.start_and_kill("/agent-runs", &start("hello")).await;
+    site.start_and_kill("/agent-runs", &site.start("hello")).await;
     let (_process, api) = site.api();
-    let cancelled = site.post(api, "/agent-runs/run-1/cancel", &json!({"reason": "enough"})).await;
+    let cancelled = site.post(api, &format!("/agent-runs/{}/cancel", site.run()), &json!({"reason": "enough"})).await;
     assert_eq!(cancelled.body, json!({"ok": true, "status": "cancelled"}));
-    let frames = within("the end", async { Stream::open(api, &site.key, "run-1", None).await.rest().await }).await;
+    let frames = within("the end", async { Stream::open(api, &site.key, &site.run(), None).await.rest().await }).await;
     let [only] = &frames[..] else { panic!("{frames:?}") };
     assert_eq!((&only["type"], &only["reason"]), (&json!("cancelled"), &json!("enough")), "{only}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_types_windlass_run_does_not_notice_that_its_server_died() {
+    let site = Site::new().await;
+    let _worker = site.worker();
+    let agent = site.home.path().join("echo.toml");
+    std::fs::write(&agent, "id = \"echo\"\nmodel = \"script:echo\"\n").unwrap();
+    let (process, api) = site.api_at(&format!("127.0.0.1:{}", lasting_port()));
+    site.gate.held.send_replace(true);
+    let mut run = site.command(&["run", "--server", &format!("http://{api}")]);
+    run.arg(&agent).arg("hello").env("WINDLASS_API_KEY", &site.key).stdin(Stdio::null());
+    let run = Process::spawn(run);
+    let store = open_store(site.home.path());
+    within("the reservation", async {
+        while store.runs(RunFilter::default()).await.unwrap().runs.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    drop(process);
+    site.gate.held.send_replace(false);
+    let (_process, _) = site.api_at(&api.to_string());
+    let result: Value = serde_json::from_str(&run.line(|line| line.contains("\"result\""))).unwrap();
+    assert_eq!(result["data"]["text"], "you said hello", "{result}");
+    assert_eq!(store.runs(RunFilter::default()).await.unwrap().runs.len(), 1, "one run was started");
 }
 
 // --- what can go wrong with a start, in one process
