@@ -78,6 +78,7 @@ pub struct WorkerService {
     /// Says why this worker must not go on: its store is not that of the runs it was given.
     foreign: mpsc::Receiver<PairingError>,
     draining: CancellationToken,
+    grace: Duration,
 }
 
 /// The server's side of whose runs these are.
@@ -132,13 +133,13 @@ impl WorkerService {
             .maybe_deployment_options(options.deployment.as_ref().map(versioning))
             .build();
         let worker = Worker::new(&runtime, client, worker_options).map_err(|error| start(&error))?;
-        Ok(Self { worker, ops, foreign, draining })
+        Ok(Self { worker, ops, foreign, draining, grace: options.grace })
     }
 
     /// Polls until the token fires, then lets activities end within the grace. The workflow side is not `Send`, so it
     /// gets a thread of its own.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), WorkerError> {
-        let Self { mut worker, ops, mut foreign, draining } = self;
+        let Self { mut worker, ops, mut foreign, draining, grace } = self;
         let stop = worker.shutdown_handle();
         let handle = tokio::runtime::Handle::current();
         let (ended, end) = tokio::sync::oneshot::channel();
@@ -151,7 +152,6 @@ impl WorkerService {
             .map_err(|error| WorkerError::Start(error.to_string()))?;
         tracing::debug!(task_queue = ops.task_queue(), "worker begins to poll");
         let mut end = std::pin::pin!(end);
-        let mut misplaced = None;
         let ended = tokio::select! {
             ended = &mut end => ended,
             () = shutdown.cancelled() => {
@@ -161,15 +161,13 @@ impl WorkerService {
                 end.await
             }
             error = misplacement(&ops, &mut foreign) => {
-                misplaced = Some(error);
                 draining.cancel();
                 stop();
-                end.await
+                // Opening a run is tried again here for as long as the worker lives, which keeps it from ending.
+                tokio::time::timeout(grace, end).await.ok();
+                return Err(error.into());
             }
         };
-        if let Some(error) = misplaced {
-            return Err(error.into());
-        }
         match ended {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(WorkerError::Stopped(error)),

@@ -13,6 +13,7 @@ fn other(address_of: &Home) -> Home {
     let home = Home { dir: TempDir::new().unwrap(), port: free_port() };
     let dev = home.dev();
     home.json(&["run", "--agent", "demo", "--run-id", "run-of-b", "--detach", "x"]);
+    home.follow("run-of-b", "await_opened", "clarification");
     drop(dev);
     if Backend::chosen() == Backend::Temporal {
         super::stop_server_of(home.dir.path());
@@ -58,7 +59,8 @@ fn a_worker_with_another_store_refuses_to_poll_and_runs_go_on() {
     };
     assert_eq!(serve.status.code(), Some(1), "{}", said(&serve));
     // Its own worker still serves.
-    home.json(&["run", "--agent", "echo", "--run-id", "run-a", "hello"]);
+    home.json(&["run", "--agent", "echo", "--run-id", "run-a", "--detach", "hello"]);
+    assert_eq!(home.follow("run-a", "result", "")["data"]["text"], "You said: hello");
     if Backend::chosen() == Backend::Temporal {
         super::stop_server_of(home.dir.path());
     }
@@ -75,7 +77,6 @@ fn commands_do_not_reach_another_installation() {
         &["runs", "pause", "run-a"][..],
         &["runs", "cancel", "run-a"],
         &["runs", "steer", "run-a", "Faster."],
-        &["runs", "list"],
         &["run", "--agent", "echo", "--detach", "hello"],
     ] {
         let refused = bounded(&strange.client(args));
@@ -99,9 +100,10 @@ fn a_namespace_is_adopted_on_purpose() {
     // The store of the namespace's first installation is lost; another one takes its place.
     let adopted = bounded(&strange.client(&["doctor", "--adopt"]));
     assert!(!said(&adopted).contains("OPS0016"), "{}", said(&adopted));
-    let listed = strange.json(&["runs", "list"]);
-    assert_eq!(listed["runs"][0]["id"], "run-of-b", "{listed}");
-    let refused = bounded(&home.client(&["runs", "list"]));
+    // Its run is not here, and is not taken for another one.
+    let missing = bounded(&strange.client(&["runs", "pause", "run-of-b"]));
+    assert!(said(&missing).contains("OPS0010"), "{}", said(&missing));
+    let refused = bounded(&home.client(&["runs", "pause", "run-a"]));
     assert!(said(&refused).contains("OPS0016"), "{}", said(&refused));
     drop(dev);
     if Backend::chosen() == Backend::Temporal {

@@ -129,12 +129,6 @@ impl World {
         worker.done.await.unwrap().unwrap();
     }
 
-    /// Waits until the worker ends by itself.
-    pub(crate) async fn worker_ended(&self) -> Result<(), WorkerError> {
-        let worker = self.worker.lock().unwrap().take().expect("a worker runs");
-        within("the worker's end", worker.done).await.unwrap()
-    }
-
     pub(crate) async fn start(&self, agent: AgentDefinition, prompt: &str) -> RunId {
         self.start_with(agent, prompt, |_| {}).await
     }
