@@ -12,6 +12,7 @@ mod deltas;
 mod failures;
 mod heartbeat;
 mod open;
+mod owner;
 mod plan;
 mod record;
 mod tool;
@@ -30,8 +31,8 @@ use windlass_store::Store;
 use windlass_tools::ToolRegistry;
 use windlass_workflows::{contract, wire::Wire};
 
-pub use self::catalog::AgentCatalog;
-use self::{conversations::Conversations, definitions::Definitions};
+pub use self::{catalog::AgentCatalog, owner::Owners};
+use self::{conversations::Conversations, definitions::Definitions, owner::Own};
 
 /// The ports behind the activities.
 pub struct RunActivities {
@@ -41,6 +42,8 @@ pub struct RunActivities {
     agents: AgentCatalog,
     conversations: Conversations,
     definitions: Definitions,
+    owners: Arc<dyn Owners>,
+    own: Own,
     /// Fires when this worker shuts down. What is cancelled then is not unwanted; another worker goes on with it.
     draining: CancellationToken,
 }
@@ -57,10 +60,11 @@ impl RunActivities {
         models: ModelRegistry,
         tools: ToolRegistry,
         agents: AgentCatalog,
+        owners: Arc<dyn Owners>,
         draining: CancellationToken,
     ) -> Self {
-        let (conversations, definitions) = Default::default();
-        Self { store, models, tools, agents, conversations, definitions, draining }
+        let (conversations, definitions, own) = Default::default();
+        Self { store, models, tools, agents, conversations, definitions, owners, own, draining }
     }
 }
 
@@ -72,7 +76,8 @@ impl RunActivities {
         _ctx: ActivityContext,
         Wire(input): Wire<OpenInput>,
     ) -> Result<Wire<OpenOutput>, ActivityError> {
-        self.open_run(input).await.map(Wire)
+        let run = input.run.run_id.clone();
+        self.judged(&run, self.open_run(input).await).await.map(Wire)
     }
 
     #[activity(definition = contract::Plan)]
@@ -81,7 +86,8 @@ impl RunActivities {
         ctx: ActivityContext,
         Wire(input): Wire<PlanActivityInput>,
     ) -> Result<Wire<PlanActivityOutput>, ActivityError> {
-        self.plan_turn(ctx, input).await.map(Wire)
+        let run = input.run_id.clone();
+        self.judged(&run, self.plan_turn(ctx, input).await).await.map(Wire)
     }
 
     #[activity(definition = contract::Tool)]
@@ -90,7 +96,8 @@ impl RunActivities {
         ctx: ActivityContext,
         Wire(input): Wire<ToolInput>,
     ) -> Result<Wire<ToolOutput>, ActivityError> {
-        self.execute_call(ctx, input).await.map(Wire)
+        let run = input.run_id.clone();
+        self.judged(&run, self.execute_call(ctx, input).await).await.map(Wire)
     }
 
     #[activity(definition = contract::Record)]
@@ -99,7 +106,8 @@ impl RunActivities {
         _ctx: ActivityContext,
         Wire(input): Wire<RecordInput>,
     ) -> Result<Wire<RecordOutput>, ActivityError> {
-        self.record_outbox(input).await.map(Wire)
+        let run = input.run_id.clone();
+        self.judged(&run, self.record_outbox(input).await).await.map(Wire)
     }
 
     #[activity(definition = contract::SettlePlan)]
@@ -108,7 +116,8 @@ impl RunActivities {
         _ctx: ActivityContext,
         Wire(input): Wire<SettlePlanInput>,
     ) -> Result<Wire<SettlePlanOutput>, ActivityError> {
-        self.settle_turn(input).await.map(Wire)
+        let run = input.run_id.clone();
+        self.judged(&run, self.settle_turn(input).await).await.map(Wire)
     }
 
     #[activity(definition = contract::Settle)]
@@ -117,6 +126,7 @@ impl RunActivities {
         _ctx: ActivityContext,
         Wire(input): Wire<SettleInput>,
     ) -> Result<Wire<SettleOutput>, ActivityError> {
-        self.settle_call(input).await.map(Wire)
+        let run = input.run_id.clone();
+        self.judged(&run, self.settle_call(input).await).await.map(Wire)
     }
 }

@@ -17,6 +17,7 @@ use crate::{RunActivities, failures};
 impl RunActivities {
     pub(crate) async fn open_run(&self, input: OpenInput) -> Result<OpenOutput, ActivityError> {
         let OpenInput { run: input, execution, .. } = input;
+        self.check_owner(&input.run_id, input.installation.as_ref()).await?;
         let definition = self.completed(self.find(&input).await?)?;
         let agent_digest = self.pin(&definition).await?;
         let tools = ToolTable::of(&definition).map_err(|error| failures::permanent("agent", error.to_string()))?;

@@ -2,17 +2,24 @@
 
 use std::{sync::Arc, time::Duration};
 
-use temporalio_client::Client;
+use async_trait::async_trait;
+use temporalio_client::{Client, NamespacedClient as _};
 use temporalio_common::worker::{VersioningBehavior, WorkerDeploymentOptions, WorkerDeploymentVersion};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass_activities::{AgentCatalog, RunActivities};
+use windlass_activities::{AgentCatalog, Owners, RunActivities};
+use windlass_core::ids::{InstallationId, RunId, WorkspaceId};
 use windlass_models::ModelRegistry;
+use windlass_ops::{Pairing, PairingError, RunOps};
 use windlass_store::Store;
 use windlass_tools::ToolRegistry;
 use windlass_workflows::RunWorkflow;
 
 use crate::temporal::{Connect, connect};
+
+/// How often it is checked that the namespace still is this installation's.
+const OWNER_CHECK: Duration = Duration::from_secs(30);
 
 /// How a worker behaves.
 #[derive(Debug, Clone)]
@@ -60,13 +67,47 @@ pub enum WorkerError {
     Start(String),
     #[error("OPS0006: the worker stopped: {0}; start it again, runs go on where they were")]
     Stopped(String),
+    #[error(transparent)]
+    Foreign(#[from] PairingError),
 }
 
 /// A worker ready to run.
 pub struct WorkerService {
     worker: Worker,
-    task_queue: String,
+    ops: RunOps,
+    /// Says why this worker must not go on: its store is not that of the runs it was given.
+    foreign: mpsc::Receiver<PairingError>,
     draining: CancellationToken,
+    grace: Duration,
+}
+
+/// The server's side of whose runs these are.
+struct Guard {
+    ops: RunOps,
+    foreign: mpsc::Sender<PairingError>,
+}
+
+#[async_trait]
+impl Owners for Guard {
+    async fn owner_of(&self, run: &RunId) -> Option<InstallationId> {
+        self.ops.owner_of(run).await.ok().flatten()
+    }
+
+    async fn met_foreign_run(&self, run: &RunId, found: &InstallationId) {
+        match self.ops.pair(Pairing::Look).await {
+            Err(error @ PairingError::Foreign { .. }) => {
+                self.foreign.try_send(error).ok();
+            }
+            // Nothing but the run can tell, and it says that this worker is in the wrong place.
+            Ok(paired) if !paired.kept => {
+                let (namespace, task_queue) = (self.ops.client().namespace(), self.ops.task_queue().to_owned());
+                let (own, found) = (paired.installation.id, found.clone());
+                self.foreign.try_send(PairingError::Foreign { namespace, task_queue, own, found }).ok();
+            }
+            // The namespace is ours, so it is the run that is in the wrong place.
+            _ => tracing::warn!(%run, %found, "a run of another installation waits on this task queue"),
+        }
+    }
 }
 
 impl WorkerService {
@@ -74,7 +115,12 @@ impl WorkerService {
         let start = |error: &dyn std::fmt::Display| WorkerError::Start(error.to_string());
         let runtime = Runtime::from_current_tokio(Default::default()).map_err(|error| start(&error))?;
         let draining = CancellationToken::new();
-        let activities = RunActivities::new(ports.store, ports.models, ports.tools, ports.agents, draining.clone());
+        let ops =
+            RunOps::new(client.clone(), Arc::clone(&ports.store), options.task_queue.clone(), WorkspaceId::default());
+        let (sender, foreign) = mpsc::channel(1);
+        let owners = Arc::new(Guard { ops: ops.clone(), foreign: sender });
+        let activities =
+            RunActivities::new(ports.store, ports.models, ports.tools, ports.agents, owners, draining.clone());
         let worker_options = WorkerOptions::new(options.task_queue.clone())
             .register_activities(activities)
             .register_workflow::<RunWorkflow>()
@@ -87,13 +133,13 @@ impl WorkerService {
             .maybe_deployment_options(options.deployment.as_ref().map(versioning))
             .build();
         let worker = Worker::new(&runtime, client, worker_options).map_err(|error| start(&error))?;
-        Ok(Self { worker, task_queue: options.task_queue.clone(), draining })
+        Ok(Self { worker, ops, foreign, draining, grace: options.grace })
     }
 
     /// Polls until the token fires, then lets activities end within the grace. The workflow side is not `Send`, so it
     /// gets a thread of its own.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), WorkerError> {
-        let Self { mut worker, task_queue, draining } = self;
+        let Self { mut worker, ops, mut foreign, draining, grace } = self;
         let stop = worker.shutdown_handle();
         let handle = tokio::runtime::Handle::current();
         let (ended, end) = tokio::sync::oneshot::channel();
@@ -104,7 +150,7 @@ impl WorkerService {
                 ended.send(result.map_err(|error| error.to_string())).ok();
             })
             .map_err(|error| WorkerError::Start(error.to_string()))?;
-        tracing::debug!(%task_queue, "worker begins to poll");
+        tracing::debug!(task_queue = ops.task_queue(), "worker begins to poll");
         let mut end = std::pin::pin!(end);
         let ended = tokio::select! {
             ended = &mut end => ended,
@@ -114,11 +160,30 @@ impl WorkerService {
                 stop();
                 end.await
             }
+            error = misplacement(&ops, &mut foreign) => {
+                draining.cancel();
+                stop();
+                // Opening a run is tried again here for as long as the worker lives, which keeps it from ending.
+                tokio::time::timeout(grace, end).await.ok();
+                return Err(error.into());
+            }
         };
         match ended {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(WorkerError::Stopped(error)),
             Err(_) => Err(WorkerError::Stopped("its thread ended".to_owned())),
+        }
+    }
+}
+
+/// Returns when the namespace turns out to be another installation's: a run said so, or another store took it.
+async fn misplacement(ops: &RunOps, met: &mut mpsc::Receiver<PairingError>) -> PairingError {
+    loop {
+        if let Ok(Some(error)) = tokio::time::timeout(OWNER_CHECK, met.recv()).await {
+            return error;
+        }
+        if let Err(error @ PairingError::Foreign { .. }) = ops.pair(Pairing::Look).await {
+            return error;
         }
     }
 }

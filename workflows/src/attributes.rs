@@ -12,6 +12,9 @@ pub const WORKSPACE: SearchAttributeKey<String> = SearchAttributeKey::keyword("W
 pub const STATUS: SearchAttributeKey<String> = SearchAttributeKey::keyword("WindlassStatus");
 pub const PHASE: SearchAttributeKey<String> = SearchAttributeKey::keyword("WindlassPhase");
 
+/// The memo that says which installation a run belongs to.
+pub const INSTALLATION: &str = "windlass.installation";
+
 /// All of them, as a server must know them; each is of type Keyword.
 pub const NAMES: [&str; 5] =
     ["WindlassAgent", "WindlassSession", "WindlassWorkspace", "WindlassStatus", "WindlassPhase"];

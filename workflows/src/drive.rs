@@ -162,6 +162,9 @@ async fn continue_as_new(ctx: &Context) -> Result<(), WorkflowTermination> {
     for (key, value) in next.workflow_options.iter().flat_map(|options| &options.memo) {
         memo.insert(key, value.clone());
     }
+    if let Some(installation) = &next.installation {
+        memo.insert(attributes::INSTALLATION, installation.to_string());
+    }
     let options = ContinueAsNewOptions::builder().search_attributes(ctx.search_attributes()).memo(memo).build();
     ctx.continue_as_new(next, options).map(|_| ())
 }

@@ -162,6 +162,12 @@ impl From<OpsError> for ApiError {
             OpsError::Unanswered { .. } => Self::unavailable("the run did not reply; check that a worker is up"),
             OpsError::Store(error) => error.into(),
             OpsError::Input(message) => Self::invalid(message),
+            OpsError::Unsettled { .. } => {
+                tracing::warn!(%error, "a start was not answered");
+                let message = "the run could not be started in time, and may still start; send the same request with the \
+                               same runId again, it starts nothing twice";
+                Self::unavailable(message)
+            }
             error => Self::internal(&error),
         }
     }

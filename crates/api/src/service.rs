@@ -57,8 +57,11 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long a worker may take to judge an answer.
     pub judged_within: Duration,
-    /// How often it is looked for runs that were closed on the server without a last event.
+    /// How often it is looked for runs that were closed on the server without a last event, and for accepted runs that
+    /// nobody started.
     pub overruled_every: Duration,
+    /// How long the start of an accepted run may take before it is taken for abandoned.
+    pub start_grace: Millis,
     /// How long requests may go on after a stop was asked for.
     pub grace: Duration,
 }
@@ -74,6 +77,7 @@ impl Default for Limits {
             keep_alive: Duration::from_secs(15),
             judged_within: Duration::from_secs(10),
             overruled_every: Duration::from_secs(5),
+            start_grace: Millis::from_secs(5),
             grace: Duration::from_secs(5),
         }
     }
@@ -126,8 +130,15 @@ impl Service {
             }
         };
         let router = routes::router(Arc::clone(&app));
-        let look = app.ops.end_overruled_runs(app.limits.overruled_every, clock);
-        let overruled = app.draining.run_until_cancelled(Box::pin(look));
-        let ((), (), _) = tokio::join!(connections::serve(listener, router, &app), drained, overruled);
+        let Limits { overruled_every: every, start_grace, .. } = app.limits;
+        let mend = async {
+            tokio::join!(
+                app.ops.end_overruled_runs(every, Arc::clone(&clock)),
+                app.ops.finish_starts(every, start_grace, Arc::clone(&clock)),
+                app.ops.end_deleted_runs(every),
+            )
+        };
+        let mended = app.draining.run_until_cancelled(Box::pin(mend));
+        let ((), (), _) = tokio::join!(connections::serve(listener, router, &app), drained, mended);
     }
 }

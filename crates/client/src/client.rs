@@ -1,6 +1,9 @@
 //! Runs: start, look, steer, answer, stop.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +15,10 @@ use windlass_core::{
 };
 
 use crate::{
-    Agent, Error, Identity, Options, Run, RunFilter, RunPage, RunSpec, Tools, http::Http, options::Whereabouts,
+    Agent, Error, Identity, Options, Run, RunFilter, RunPage, RunSpec, Tools,
+    http::Http,
+    options::Whereabouts,
+    stream::{FIRST_PAUSE, pauses},
 };
 
 /// A workspace of a server, as the holder of a key sees it. Clones share their connections.
@@ -70,11 +76,32 @@ impl Client {
         &self.inner.options
     }
 
-    /// Starts a run that may call these tools. It is sent once; see [`RunSpec::run_id`].
+    /// Starts a run that may call these tools. It is sent until the server has answered, with one run id: the caller's or
+    /// a new one. However often it arrives, one run is started.
     pub async fn start(&self, spec: &RunSpec, tools: &Tools) -> Result<RunId, Error> {
-        let body = tools.declared_in(spec)?;
-        let taken: Taken = self.http().post(&["agent-runs"], &body).await?;
-        Ok(taken.run_id)
+        self.begin(&["agent-runs"], tools.declared_in(spec)?).await
+    }
+
+    /// Sends the start of a run until it is answered.
+    pub(crate) async fn begin(&self, path: &[&str], mut body: Value) -> Result<RunId, Error> {
+        if body["runId"].is_null() {
+            body["runId"] = Value::String(format!("run-{}", uuid::Uuid::now_v7().simple()));
+        }
+        let (began, mut pauses, mut sent) = (Instant::now(), pauses(self.options()), false);
+        loop {
+            let error = match self.http().post::<Taken>(path, &body).await {
+                Ok(taken) => return Ok(taken.run_id),
+                Err(error) => error,
+            };
+            // A server that was never there is not waited for.
+            sent |= !matches!(error, Error::Unreachable { sent: false, .. });
+            let patience =
+                if sent { self.options().give_up_after.saturating_sub(began.elapsed()) } else { Duration::ZERO };
+            let Some(retry_after) = error.retried_after().filter(|_| !patience.is_zero()) else { return Err(error) };
+            let pause = pauses.next().unwrap_or(FIRST_PAUSE).min(self.options().longest_pause);
+            tokio::time::sleep(pause.max(retry_after).min(patience)).await;
+            self.look_again();
+        }
     }
 
     pub async fn get(&self, run: &RunId) -> Result<Run, Error> {

@@ -14,7 +14,12 @@ pub enum Error {
     Unusable { what: String },
     /// The server was not reached, or went away before it had answered. Whether it did what it was asked is not known.
     #[error("CLT0002: no answer from {url}: {reason}; check that the server runs")]
-    Unreachable { url: String, reason: String },
+    Unreachable {
+        url: String,
+        reason: String,
+        /// Whether the request may have arrived.
+        sent: bool,
+    },
     #[error("CLT0003: {0}")]
     Refused(Box<Refusal>),
     /// The server answered, but not in this protocol.
@@ -38,6 +43,17 @@ impl Error {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused(refusal) => Some(refusal.status),
+            _ => None,
+        }
+    }
+
+    /// How long to wait at least before a start is sent again. `None` if that would not help.
+    pub(crate) fn retried_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unreachable { .. } => Some(Duration::ZERO),
+            Self::Refused(refusal) if matches!(refusal.status, 502..=504) => {
+                Some(refusal.retry_after.unwrap_or_default())
+            }
             _ => None,
         }
     }
@@ -134,6 +150,6 @@ mod tests {
         for (status, passes) in [(400, false), (401, false), (404, false), (409, false), (429, true), (503, true)] {
             assert_eq!(refused(status).may_pass(), passes, "{status}");
         }
-        assert!(Error::Unreachable { url: String::new(), reason: String::new() }.may_pass());
+        assert!(Error::Unreachable { url: String::new(), reason: String::new(), sent: false }.may_pass());
     }
 }

@@ -132,7 +132,7 @@ async fn answer(url: &Url, request: RequestBuilder) -> Result<Response, Error> {
 }
 
 fn unreachable(url: &Url, error: &reqwest::Error) -> Error {
-    Error::Unreachable { url: url.origin().ascii_serialization(), reason: innermost(error) }
+    Error::Unreachable { url: url.origin().ascii_serialization(), reason: innermost(error), sent: !error.is_connect() }
 }
 
 /// The last cause says what happened; those before it say that something did.

@@ -26,9 +26,9 @@
 //! # }
 //! ```
 //!
-//! What is repeated, and what is not: a stream comes back by itself, at the event after the last one it has given, and
-//! the result of a tool is delivered until the server has it. Every other request is sent once. Whoever starts a run
-//! with [`RunSpec::run_id`] may repeat the start: the second one is refused, and the run is there.
+//! What is repeated, and what is not: a stream comes back by itself, at the event after the last one it has given, the
+//! result of a tool is delivered until the server has it, and the start of a run is sent with one run id until it is
+//! answered. Every other request is sent once.
 
 mod client;
 mod drive;

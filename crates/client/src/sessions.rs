@@ -6,8 +6,7 @@ use serde::Deserialize;
 use windlass_core::ids::{RunId, SessionId};
 
 use crate::{
-    AgentSpec, Client, Error, MessageSpec, Outcome, Session, SessionHistory, SessionPage, Tools,
-    client::{Ignored, Taken},
+    AgentSpec, Client, Error, MessageSpec, Outcome, Session, SessionHistory, SessionPage, Tools, client::Ignored,
 };
 
 /// Which sessions to list.
@@ -63,11 +62,11 @@ impl Client {
         self.http().get(&["agent-sessions", id.as_str(), "events"], &query).await
     }
 
-    /// Says something in a session and returns the run that answers. It is sent once.
+    /// Says something in a session and returns the run that answers. It is sent until the server has answered, and said
+    /// once.
     pub async fn start_message(&self, id: &SessionId, message: &MessageSpec, tools: &Tools) -> Result<RunId, Error> {
         let body = tools.declared_in(message)?;
-        let taken: Taken = self.http().post(&["agent-sessions", id.as_str(), "messages"], &body).await?;
-        Ok(taken.run_id)
+        self.begin(&["agent-sessions", id.as_str(), "messages"], body).await
     }
 
     /// Says something in a session and waits for the answer. Tools that are given replace the session's for this run.

@@ -125,8 +125,8 @@ pub struct RunSpec {
     pub said: Said,
     #[serde(flatten)]
     pub agent: AgentSpec,
-    /// The run's id, if the caller chooses it. A second start with the same id is refused with `run_exists`, so a start
-    /// whose answer was lost may be repeated.
+    /// The run's id, if the caller chooses it; the client chooses one otherwise. The same start with the same id finds the
+    /// run of the first one; another start with it is refused with `run_exists`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// The conversation the run continues.

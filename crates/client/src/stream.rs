@@ -13,7 +13,7 @@ use windlass_core::ids::RunId;
 
 use crate::{Client, Error, Event, Options, event::is_terminal, http::innermost};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// News of a run, or of the way to its server.
 #[derive(Debug, Clone, PartialEq)]
@@ -182,7 +182,7 @@ impl Feed {
     }
 
     fn cut_off(&self, reason: String) -> Error {
-        Error::Unreachable { url: self.client.http().origin(), reason }
+        Error::Unreachable { url: self.client.http().origin(), reason, sent: true }
     }
 
     /// A server may end the stream of a run that has nothing to say any more.

@@ -66,6 +66,8 @@ pub enum RunFailureKind {
     LocalToolTimedOut,
     /// Its workflow was closed without the run having a say.
     Overruled,
+    /// It was accepted, and its workflow could never be started.
+    NotStarted,
 }
 
 impl RunFailureKind {
@@ -83,6 +85,7 @@ impl RunFailureKind {
             Self::OutputMisfit => "RUN0010",
             Self::LocalToolTimedOut => "RUN0011",
             Self::Overruled => "RUN0012",
+            Self::NotStarted => "RUN0013",
         }
     }
 }

@@ -109,6 +109,11 @@ id!(
     AwaitId, "await id", 128
 );
 
+id!(
+    /// A store, and the namespaces whose runs it keeps.
+    InstallationId, "installation id", 64
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use crate::{
     awaits::{AwaitView, pending_in},
     event::{AwaitClosure, Event, EventBody, NewEvent},
     failure::RunFailureKind,
+    run::RunStatus,
     spent::Spent,
     time::Millis,
 };
@@ -26,6 +27,16 @@ pub enum Overruled {
         code: String,
         message: String,
     },
+    /// The server does not know its workflow any more.
+    Deleted,
+    /// Its workflow was never started, and never can be.
+    NotStarted {
+        reason: String,
+    },
+    /// It was cancelled before its workflow was started.
+    Cancelled {
+        reason: String,
+    },
 }
 
 const AGAIN: &str = "Start it again if it is still wanted.";
@@ -44,6 +55,14 @@ fn preceded(joint: &str, quoted: &str) -> String {
 }
 
 impl Overruled {
+    /// How the run's row shows it.
+    pub fn status(&self) -> RunStatus {
+        match self {
+            Self::Cancelled { .. } => RunStatus::Cancelled,
+            _ => RunStatus::Failed,
+        }
+    }
+
     /// The failure's code and what is said about it.
     fn reason(&self) -> (&str, String) {
         let code = RunFailureKind::Overruled.code();
@@ -59,6 +78,9 @@ impl Overruled {
                 let bare = message.strip_prefix(own.as_str()).and_then(|message| message.strip_prefix(": "));
                 (if own.is_empty() { code } else { own }, bare.unwrap_or(message).to_owned())
             }
+            Self::Deleted => (code, format!("The run was deleted on the Temporal server. {AGAIN}")),
+            Self::NotStarted { reason } => (RunFailureKind::NotStarted.code(), reason.clone()),
+            Self::Cancelled { reason } => ("", reason.clone()),
         }
     }
 }
@@ -83,6 +105,17 @@ fn ending(log: &[Event], how: &Overruled) -> EventBody {
         _ => None,
     });
     let (code, message) = how.reason();
+    if matches!(how, Overruled::Cancelled { .. }) {
+        return EventBody::Cancelled {
+            reason: message.to_owned(),
+            turns,
+            tool_calls,
+            active_ms: Millis::ZERO,
+            usage,
+            model: last_model,
+            structured_output: None,
+        };
+    }
     EventBody::Error {
         code: code.to_owned(),
         error: message,
@@ -188,13 +221,26 @@ mod tests {
         let cases = [
             (failed("RUN0007", "RUN0007: STO0004: no"), ("RUN0007", "STO0004: no")),
             (failed("", "panicked"), ("RUN0012", "panicked")),
+            (Overruled::NotStarted { reason: "no".into() }, ("RUN0013", "no")),
+            (
+                Overruled::Deleted,
+                ("RUN0012", "The run was deleted on the Temporal server. Start it again if it is still wanted."),
+            ),
         ];
         for (how, (expected_code, expected_error)) in cases {
             // Even of a run that never got to its log.
             let [end] = last_events(&[], &how).try_into().unwrap();
             let EventBody::Error { code, error, failure, .. } = end.body else { panic!("{end:?}") };
             assert_eq!((code.as_str(), error.as_str()), (expected_code, expected_error));
-            assert_eq!(failure, Some(code));
+            assert_eq!((failure, how.status()), (Some(code), RunStatus::Failed));
         }
+    }
+
+    #[test]
+    fn a_run_that_was_cancelled_before_it_began_says_so() {
+        let how = Overruled::Cancelled { reason: "enough".into() };
+        let [end] = last_events(&[], &how).try_into().unwrap();
+        let EventBody::Cancelled { reason, turns, tool_calls, .. } = end.body else { panic!("{end:?}") };
+        assert_eq!((reason.as_str(), turns, tool_calls, how.status()), ("enough", 0, 0, RunStatus::Cancelled));
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) namespaces: RwLock<Namespaces>,
+    /// One change of a namespace at a time: each begins with what the last one left.
+    pub(crate) namespace_changes: tokio::sync::Mutex<()>,
     pub(crate) registry: Registry,
     pub(crate) queues: Queues,
     pub(crate) alarms: Alarms,
@@ -77,6 +79,7 @@ impl Core {
         let highest = database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::highest_number(sql)?))?;
         let core = Arc::new(Self {
             namespaces: RwLock::new(Namespaces::load(&database)?),
+            namespace_changes: tokio::sync::Mutex::default(),
             registry: Registry::new(limits.cached_runs),
             queues: Queues::new(limits.queued_tasks),
             alarms: Alarms::default(),

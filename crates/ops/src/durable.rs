@@ -11,6 +11,7 @@ use super::{OpsError, RunOps, payload};
 impl RunOps {
     /// Sends an answer that the run judges when a worker next looks at it. What became of it is in the run's log.
     pub async fn signal_answer(&self, run: &RunId, answer: Answer) -> Result<(), OpsError> {
+        self.check_owner(run).await?;
         let (handle, run_id) = (self.handle(run), Some(run.clone()));
         let Answer { await_id: id, actor: requested_by, body, .. } = answer;
         let labels = Labels::new();

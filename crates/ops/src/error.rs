@@ -4,7 +4,7 @@ use temporalio_client::{
     errors::{WorkflowInteractionError, WorkflowQueryError, WorkflowStartError, WorkflowUpdateError},
     tonic::Code,
 };
-use windlass_core::ids::RunId;
+use windlass_core::ids::{InstallationId, RunId};
 use windlass_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -18,10 +18,23 @@ pub enum OpsError {
     Unanswered { reason: String },
     #[error("OPS0013: the server refused: {reason}")]
     Refused { reason: String },
+    /// The same request will be refused again.
+    #[error("OPS0013: the server refused: {reason}")]
+    Unstartable { reason: String },
     #[error("OPS0014: {code}: {0}", code = .0.code())]
     Store(#[from] StoreError),
     #[error("OPS0015: {0}")]
     Input(String),
+    #[error(
+        "OPS0016: run {run} belongs to installation {found}, and this store is installation {own}; use the store that \
+         the run was started with (--data-dir or WINDLASS_POSTGRES_URL), or check --temporal and --namespace"
+    )]
+    Foreign { run: RunId, own: InstallationId, found: InstallationId },
+    #[error(
+        "OPS0017: the server did not say whether it started run {run} ({reason}); send the same request with the same run \
+         id again, a repeat starts nothing twice"
+    )]
+    Unsettled { run: RunId, reason: String },
 }
 
 /// A run that ended without an answer.
@@ -42,9 +55,25 @@ impl OpsError {
     pub(super) fn start(run: &RunId, error: &WorkflowStartError) -> Self {
         match error {
             WorkflowStartError::AlreadyStarted { .. } => Self::AlreadyExists { run: run.clone() },
-            WorkflowStartError::Rpc(status) => Self::Refused { reason: status.message().to_owned() },
-            error => Self::Refused { reason: error.to_string() },
+            WorkflowStartError::Rpc(status) => {
+                let reason = status.message().to_owned();
+                match status.code() {
+                    Code::InvalidArgument => Self::Unstartable { reason },
+                    Code::NotFound
+                    | Code::PermissionDenied
+                    | Code::Unauthenticated
+                    | Code::FailedPrecondition
+                    | Code::Unimplemented => Self::Refused { reason },
+                    _ => Self::Unsettled { run: run.clone(), reason },
+                }
+            }
+            error => Self::Unstartable { reason: error.to_string() },
         }
+    }
+
+    /// Whether a start that failed with this has certainly started nothing.
+    pub fn started_nothing(&self) -> bool {
+        !matches!(self, Self::Unsettled { .. })
     }
 
     pub(super) fn query(run: &RunId, error: &WorkflowQueryError) -> Self {

@@ -5,8 +5,10 @@
 
 mod durable;
 mod error;
+mod installation;
 mod look;
 mod overruled;
+mod repair;
 mod start;
 
 use std::sync::Arc;
@@ -15,19 +17,21 @@ use serde::Serialize;
 use temporalio_client::{Client, WorkflowHandle, errors::WorkflowGetResultError};
 use temporalio_common::{data_converters::RawValue, error::IncomingError};
 use temporalio_protos::temporal::api::common::v1::Payload;
+use tokio::sync::OnceCell;
 use windlass_core::{
     awaits::AwaitView,
     canonical,
     envelope::{Answer, AnswerReply, CallAnswer, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
-    ids::{RunId, WorkspaceId},
+    ids::{InstallationId, RunId, WorkspaceId},
 };
 use windlass_store::Store;
 use windlass_workflows::RunWorkflow;
 
 pub use self::{
     error::{OpsError, RunEnd},
+    installation::{Paired, Pairing, PairingError},
     look::{complete, complete_entry},
-    start::StartRun,
+    start::{StartPlan, StartRun},
 };
 
 /// A cheap handle to everything an operator does.
@@ -37,11 +41,16 @@ pub struct RunOps {
     store: Arc<dyn Store>,
     task_queue: String,
     workspace: WorkspaceId,
+    /// The store's, once it was asked for.
+    installation: Arc<OnceCell<InstallationId>>,
+    /// Whether a run is asked whose it is before it is told something: the server does not keep that otherwise.
+    wary: bool,
 }
 
 impl RunOps {
     pub fn new(client: Client, store: Arc<dyn Store>, task_queue: impl Into<String>, workspace: WorkspaceId) -> Self {
-        Self { client, store, task_queue: task_queue.into(), workspace }
+        let installation = Arc::default();
+        Self { client, store, task_queue: task_queue.into(), workspace, installation, wary: false }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -91,35 +100,49 @@ impl RunOps {
 
     /// Answers an await and waits for the run's reply.
     pub async fn answer(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, OpsError> {
+        self.check_owner(run).await?;
         let updated = self.handle(run).execute_update(RunWorkflow::answer, payload(answer), Default::default()).await;
         updated.map_err(|error| OpsError::update(run, &error))
     }
 
     /// Gives the result of one call that somebody outside executes, and waits for the run's reply.
     pub async fn tool_result(&self, run: &RunId, answer: &CallAnswer) -> Result<AnswerReply, OpsError> {
+        self.check_owner(run).await?;
         let updated =
             self.handle(run).execute_update(RunWorkflow::tool_result, payload(answer), Default::default()).await;
         updated.map_err(|error| OpsError::update(run, &error))
     }
 
     pub async fn pause(&self, run: &RunId, request: &PauseRequest) -> Result<(), OpsError> {
+        self.check_owner(run).await?;
         let sent = self.handle(run).signal(RunWorkflow::pause, payload(request), Default::default()).await;
         sent.map_err(|error| OpsError::interaction(run, &error))
     }
 
     pub async fn resume(&self, run: &RunId, request: &ResumeRequest) -> Result<(), OpsError> {
+        self.check_owner(run).await?;
         let sent = self.handle(run).signal(RunWorkflow::resume, payload(request), Default::default()).await;
         sent.map_err(|error| OpsError::interaction(run, &error))
     }
 
     pub async fn steer(&self, run: &RunId, request: &SteerRequest) -> Result<(), OpsError> {
+        self.check_owner(run).await?;
         let sent = self.handle(run).signal(RunWorkflow::steer, payload(request), Default::default()).await;
         sent.map_err(|error| OpsError::interaction(run, &error))
     }
 
+    /// Stops a run for good, also one whose workflow was not started yet.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<(), OpsError> {
+        self.check_owner(run).await?;
         let options = temporalio_client::WorkflowCancelOptions::builder().reason(reason.to_owned()).build();
-        self.handle(run).cancel(options).await.map_err(|error| OpsError::interaction(run, &error))
+        if self.cancel_unstarted(run, reason).await? {
+            return Ok(());
+        }
+        let sent = self.handle(run).cancel(options).await.map_err(|error| OpsError::interaction(run, &error));
+        if let Err(OpsError::NotFound { .. }) = sent {
+            self.end_if_overruled(run).await?;
+        }
+        sent
     }
 
     /// Waits for the end of the run, however often it continues as new.

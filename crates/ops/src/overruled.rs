@@ -1,4 +1,4 @@
-//! Runs that were closed over their heads: terminated, out of time. Their logs are ended for them.
+//! Runs that were closed over their heads: terminated, out of time, deleted. Their logs are ended for them.
 //!
 //! One question to the server finds them all, however many runs are followed, so an idle system stays idle. Any number
 //! of processes may look at the same time: a log takes its end once.
@@ -14,10 +14,10 @@ use windlass_core::{
     envelope::TranscriptHead,
     ids::RunId,
     overruled::{Overruled, last_events},
-    run::{Phase, RunStatus},
+    run::Phase,
     time::{Millis, Timestamp},
 };
-use windlass_store::{Clock, ErrorKind, RecordBatch, StoreError};
+use windlass_store::{Clock, ErrorKind, RecordBatch, RunRow, StoreError};
 use windlass_workflows::contract::RUN_WORKFLOW;
 
 use super::{OpsError, RunEnd, RunOps};
@@ -68,18 +68,26 @@ impl RunOps {
         outcome
     }
 
-    async fn end_if_overruled(&self, run: &RunId) -> Result<bool, OpsError> {
+    /// Ends the run's log if its workflow is closed or gone, and says whether it did.
+    pub async fn end_if_overruled(&self, run: &RunId) -> Result<bool, OpsError> {
         // Of another deployment, of a time before retention, or ended as it should be.
-        if self.store().run(run).await?.is_none_or(|row| row.closed_at.is_some()) {
-            return Ok(false);
+        let Some(row) = self.store().run(run).await?.filter(|row| row.closed_at.is_none()) else { return Ok(false) };
+        let Some(how) = self.overruled(&row).await? else { return Ok(false) };
+        self.write_end(&row, &how).await
+    }
+
+    /// Writes the end of a run in its place. `false` if the run, or somebody else, was faster.
+    pub(crate) async fn write_end(&self, row: &RunRow, how: &Overruled) -> Result<bool, OpsError> {
+        let events = last_events(&self.events(&row.id, 0).await?, how);
+        if row.agent_digest.is_none() {
+            return Ok(self.store().end_unopened_run(&row.id, how.status(), events).await?);
         }
-        let Some(how) = self.overruled(run).await? else { return Ok(false) };
         let batch = RecordBatch {
-            run: run.clone(),
+            run: row.id.clone(),
             head: TranscriptHead::default(),
             messages: Vec::new(),
-            events: last_events(&self.events(run, 0).await?, &how),
-            status: RunStatus::Failed,
+            events,
+            status: how.status(),
             phase: Phase::Done,
             closes_session_turn: false,
         };
@@ -92,9 +100,13 @@ impl RunOps {
     }
 
     /// A list may show a run that goes on: one that was reset, or continued.
-    async fn overruled(&self, run: &RunId) -> Result<Option<Overruled>, OpsError> {
+    async fn overruled(&self, row: &RunRow) -> Result<Option<Overruled>, OpsError> {
+        let run = &row.id;
         let described = self.handle(run).describe(Default::default()).await;
-        let described = described.map_err(|error| OpsError::interaction(run, &error))?;
+        let described = match described.map_err(|error| OpsError::interaction(run, &error)) {
+            Err(OpsError::NotFound { .. }) => return Ok(self.was_deleted(row).await?.then_some(Overruled::Deleted)),
+            described => described?,
+        };
         Ok(match described.status() {
             WorkflowExecutionStatus::Terminated => Some(self.termination(run).await?),
             WorkflowExecutionStatus::TimedOut => Some(Overruled::TimedOut),
@@ -124,7 +136,7 @@ impl RunOps {
     }
 }
 
-fn before(now: Timestamp, span: Millis) -> Timestamp {
+pub(crate) fn before(now: Timestamp, span: Millis) -> Timestamp {
     Timestamp(now.0.saturating_sub(span.0))
 }
 

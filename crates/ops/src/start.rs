@@ -1,12 +1,15 @@
-//! Starting a run.
+//! Starting a run: first everything is checked and written down, then it is carried out, as often as it takes.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use temporalio_client::{WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions};
+use temporalio_client::{
+    WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions, errors::WorkflowStartError,
+};
 use temporalio_common::{MemoValues, search_attributes::SearchAttributes};
 use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     agent::AgentDefinition,
-    canonical,
+    canonical::{self, Digest},
     envelope::{Extra, GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
     message::Message,
@@ -14,6 +17,9 @@ use windlass_core::{
 use windlass_workflows::{RunWorkflow, attributes};
 
 use super::{OpsError, RunOps};
+
+/// The memo that tells which start plan a workflow was started from.
+const START: &str = "windlass.start";
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -59,11 +65,33 @@ impl StartRun {
     }
 }
 
+/// A start, written down so that any process can carry it out. Doing so twice starts one workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartPlan {
+    /// Workflows that were started from this plan have it in their memo; another one of the same id does not.
+    token: String,
+    task_queue: String,
+    input: RunInput,
+}
+
 impl RunOps {
-    /// Starts a run. Its definition and large messages go into the store; the history gets their digests.
+    /// Starts a run. The same start again finds the run that the first one started.
     pub async fn start(&self, start: StartRun) -> Result<RunId, OpsError> {
+        let mut plan = self.plan(start).await?;
+        // Nothing keeps this plan, so its token is what the same start has again.
+        let digest = Digest::of(&plan.input).map_err(|error| OpsError::Input(error.to_string()))?;
+        plan.token = digest.to_string().chars().take(32).collect();
+        self.carry_out(&plan).await?;
+        Ok(plan.input.run_id)
+    }
+
+    /// Checks a start and writes it down. The definition and large messages go into the store; the plan, and later the
+    /// history, get their digests.
+    pub async fn plan(&self, start: StartRun) -> Result<StartPlan, OpsError> {
         let mut input = RunInput::new(start.agent_id, start.run_id.clone());
         input.workspace = Some(self.workspace.clone());
+        input.installation = Some(self.installation().await?);
         input.session_id = start.session_id;
         input.model_id = start.model_id;
         input.labels = start.labels;
@@ -88,21 +116,45 @@ impl RunOps {
             let message = "a run is not retried as a whole; leave retryPolicy out and start another run if one fails";
             return Err(OpsError::Input(message.to_owned()));
         }
+        search_attributes(&input, &wanted)?;
+        let task_queue = wanted.task_queue.unwrap_or_else(|| self.task_queue.clone());
+        Ok(StartPlan { token: uuid::Uuid::new_v4().simple().to_string(), task_queue, input })
+    }
+
+    /// Starts the workflow of a plan, unless that was done before.
+    pub async fn carry_out(&self, plan: &StartPlan) -> Result<(), OpsError> {
+        let StartPlan { token, task_queue, input } = plan;
+        let wanted = input.workflow_options.clone().unwrap_or_default();
         let mut memo = MemoValues::new();
         for (key, value) in &wanted.memo {
             memo.insert(key, value.clone());
         }
-        let task_queue = wanted.task_queue.clone().unwrap_or_else(|| self.task_queue.clone());
-        let options = WorkflowStartOptions::new(task_queue, start.run_id.to_string())
+        memo.insert(START, token.clone());
+        if let Some(installation) = &input.installation {
+            memo.insert(attributes::INSTALLATION, installation.to_string());
+        }
+        let options = WorkflowStartOptions::new(task_queue.clone(), input.run_id.to_string())
             .id_conflict_policy(WorkflowIdConflictPolicy::Fail)
             .id_reuse_policy(WorkflowIdReusePolicy::RejectDuplicate)
-            .search_attributes(search_attributes(&input, &wanted)?)
+            .search_attributes(search_attributes(input, &wanted)?)
             .memo(memo)
             .static_summary(format!("agent {}", input.agent_id))
             .build();
-        let started = self.client.start_workflow(RunWorkflow::run, input, options).await;
-        started.map_err(|error| OpsError::start(&start.run_id, &error))?;
-        Ok(start.run_id)
+        match self.client.start_workflow(RunWorkflow::run, input.clone(), options).await {
+            Ok(_) => Ok(()),
+            Err(WorkflowStartError::AlreadyStarted { .. }) if self.was_started_from(plan).await? => Ok(()),
+            Err(error) => Err(OpsError::start(&input.run_id, &error)),
+        }
+    }
+
+    /// Whether there is a workflow of this plan.
+    pub(crate) async fn was_started_from(&self, plan: &StartPlan) -> Result<bool, OpsError> {
+        let run = &plan.input.run_id;
+        match self.memo(run, START).await {
+            Ok(token) => Ok(token.as_ref() == Some(&plan.token)),
+            Err(OpsError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(OpsError::Unsettled { run: run.clone(), reason: error.to_string() }),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ use windlass_core::{
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    run::RunStatus,
     time::Timestamp,
 };
 
@@ -44,9 +45,10 @@ pub use self::{
     clock::{Clock, system_clock},
     error::{ErrorKind, StoreError},
     rows::{
-        ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, JournalledPlan, KeyHash, MessagePage, NewApiKey,
-        NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun,
-        Retention, RunFilter, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
+        ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, Installation, JournalledPlan, KeyHash,
+        MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NewStart, NoteRow, OpenRun, PendingStart, PlanBegin,
+        PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Retention, RunFilter, RunPage, SessionFilter,
+        SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
     },
     watch::EventWatch,
 };
@@ -88,12 +90,29 @@ pub trait Store: Send + Sync + 'static {
 
     // --- runs
 
-    /// Creates the run as queued, so that it is found before its workflow opens it. A repeat returns it as it is.
-    async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow>;
+    /// Creates the run as queued, so that it is found before its workflow opens it, and keeps its start until then. A
+    /// repeat of the same request returns the run as it is, with the start of the first; another request is refused.
+    async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation>;
 
     /// Forgets a run that was reserved and that nothing has happened to: its workflow could not be started. Returns
     /// whether there was such a run.
     async fn withdraw_run(&self, run: &RunId) -> Result<bool>;
+
+    /// Ends a run that no workflow has opened, with these events, the last of which is terminal. Returns whether it was
+    /// such a run: one that was opened in the meantime goes on, and one that was ended here is never opened.
+    async fn end_unopened_run(&self, run: &RunId, status: RunStatus, events: Vec<NewEvent>) -> Result<bool>;
+
+    /// Starts of runs that were reserved before this and whose workflows are not known to exist, the oldest first.
+    async fn pending_starts(&self, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>>;
+
+    /// The start of one run, if its workflow is not known to exist.
+    async fn pending_start(&self, run: &RunId) -> Result<Option<PendingStart>>;
+
+    /// Notes that the run's workflow exists: its start is not needed any more.
+    async fn start_done(&self, run: &RunId) -> Result<()>;
+
+    /// Runs that have not ended, the oldest first, from after `after` on.
+    async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>>;
 
     /// Creates the run with its first messages and its `started` event, and links it to its parent. A repeat returns
     /// what the first call created.
@@ -183,6 +202,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Notes that a key was used. Costs a write at most once a minute.
     async fn touch_key(&self, id: &str) -> Result<()>;
+
+    // --- the installation
+
+    /// Which installation this store is: decided on first use and kept from then on, also by backups.
+    async fn installation(&self) -> Result<Installation>;
+
+    /// Notes that the store is used with this namespace; with `only`, that it is used with no other any more.
+    async fn used_with(&self, namespace: &str, only: bool) -> Result<Installation>;
 
     // --- housekeeping
 

@@ -10,7 +10,7 @@ use windlass_core::{
     canonical::Digest,
     envelope::{Extra, Labels, PlanActivityOutput, ToolOutput, TranscriptHead},
     event::NewEvent,
-    ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
+    ids::{AgentId, CallId, InstallationId, RunId, SessionId, WorkspaceId},
     message::Message,
     row::RunRow,
     run::{Phase, RunStatus},
@@ -40,15 +40,75 @@ pub struct ReservedRun {
     pub metadata: Labels,
     /// What the run is asked; its beginning is kept.
     pub input: String,
+    pub start: Option<NewStart>,
+}
+
+/// How a run is started, kept so that any process can do it.
+#[derive(Debug, Clone)]
+pub struct NewStart {
+    /// What the caller asked for, as a digest. The same request again is the same run.
+    pub request: Digest,
+    /// What whoever starts the workflow needs to know.
+    pub plan: Value,
+}
+
+/// A run that was reserved, now or before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reservation {
+    pub row: RunRow,
+    /// The plan of its start, as long as its workflow is not known to exist.
+    pub plan: Option<Value>,
+}
+
+/// A start that may not have been carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingStart {
+    pub run: RunId,
+    /// Absent if an older build accepted the run.
+    pub plan: Option<Value>,
+}
+
+/// A run that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRun {
+    pub created_at: Timestamp,
+    pub id: RunId,
+}
+
+/// Which installation a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    pub id: InstallationId,
+    /// The ids of the Temporal namespaces it has been used with.
+    pub namespaces: Vec<String>,
+}
+
+impl Installation {
+    /// One that is used for the first time.
+    pub(crate) fn first() -> Self {
+        Self { id: InstallationId::new(uuid::Uuid::new_v4().to_string()), namespaces: Vec::new() }
+    }
+
+    /// Whether using it with this namespace changed anything.
+    pub(crate) fn meets(&mut self, namespace: &str, only: bool) -> bool {
+        let before = self.namespaces.clone();
+        if only {
+            self.namespaces = vec![namespace.to_owned()];
+        } else if !self.namespaces.iter().any(|known| known == namespace) {
+            self.namespaces.push(namespace.to_owned());
+        }
+        self.namespaces != before
+    }
 }
 
 impl ReservedRun {
     /// The run that stands under this id, if it could be the outcome of an earlier attempt.
-    pub(crate) fn same_as(&self, row: RunRow) -> Result<RunRow> {
+    pub(crate) fn same_as(&self, row: RunRow, request: Option<Digest>) -> Result<RunRow> {
         let field = match () {
             () if row.workspace != self.workspace => "workspace",
             () if row.session != self.session => "session",
             () if row.spec != self.spec => "spec",
+            () if request != self.start.as_ref().map(|start| start.request) => "request",
             () => return Ok(row),
         };
         Err(StoreError::RunExists { run: row.id, field })

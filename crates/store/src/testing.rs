@@ -19,5 +19,6 @@ pub fn reserved(id: &str, input: &str) -> ReservedRun {
         spec: None,
         metadata: Labels::new(),
         input: input.to_owned(),
+        start: None,
     }
 }

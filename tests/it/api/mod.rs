@@ -9,5 +9,6 @@ mod overruled;
 pub(crate) mod rig;
 mod runs;
 mod sessions;
+mod starts;
 mod streams;
 mod strictness;

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_api::{
     Limits, Options, Rates, Service,
     auth::ApiKey,
@@ -79,6 +79,12 @@ impl Rig {
     pub(crate) async fn stop(&mut self) {
         self.stop.cancel();
         within("the API's end", self.served.take().unwrap()).await.unwrap();
+    }
+
+    /// One more server in front of the same world, until the guard is dropped.
+    pub(super) async fn another(&self) -> DropGuard {
+        let (_, stop, _) = serve("127.0.0.1:0".parse().unwrap(), self.options.clone()).await;
+        stop.drop_guard()
     }
 
     /// Serves again at the same address.

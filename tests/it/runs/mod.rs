@@ -9,6 +9,7 @@ mod continuing;
 mod control;
 mod definitions;
 mod endings;
+mod foreign;
 mod limits;
 mod recovery;
 mod sessions;

@@ -10,7 +10,7 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 use windlass_core::{event::Event, ids::RunId, message::Message, time::Timestamp};
-use windlass_ops::{RunOps, complete_entry};
+use windlass_ops::{Pairing, RunOps, complete_entry};
 use windlass_store::{
     RunRow, Store,
     postgres::PostgresStore,
@@ -66,6 +66,10 @@ impl Context {
         let store = open_store(global, missing).await?.port();
         let client = connect(&global.connect("cli")?).await?;
         let ops = RunOps::new(client, store, global.task_queue.clone(), global.workspace.clone());
+        // Whoever only looks claims nothing.
+        let how = if missing == Missing::Create { Pairing::Claim } else { Pairing::Look };
+        let paired = ops.pair(how).await?;
+        let ops = if paired.kept { ops } else { ops.wary() };
         Ok(Self { ops, out: Output::new(global.json), hint: global.hint() })
     }
 

@@ -1,4 +1,5 @@
-//! `windlass doctor`: is everything there, and does it fit together? It looks and changes nothing.
+//! `windlass doctor`: is everything there, and does it fit together? It looks and changes nothing, unless it is told to
+//! adopt a namespace.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -6,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use temporalio_client::{Client, NamespacedClient, tonic::IntoRequest};
 use temporalio_protos::temporal::api::workflowservice::v1::{DescribeNamespaceRequest, GetSystemInfoRequest};
+use windlass_ops::{Paired, Pairing, RunOps};
 use windlass_sqlite::{Examined, Progress};
 use windlass_store::StoreError;
 
@@ -13,7 +15,7 @@ use super::{
     Failure, Global, Output,
     backup::watched,
     context::{Missing, look_for_store, open_store},
-    exit, usage,
+    exit, failed, usage,
 };
 use crate::{
     render::{Paint, Table, one_line},
@@ -21,12 +23,27 @@ use crate::{
     temporal::{connect, missing_search_attributes, pollers},
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  windlass doctor --temporal temporal.internal:7233
+  windlass doctor --deep      is the SQLite database whole?
+  windlass doctor --adopt     after a store was replaced, or runs were moved to another namespace
+
+A store and the task queue of a namespace belong together; each process checks that. --adopt pairs this store with the
+namespace that is given, whatever either was paired with before: processes with the other store stop, and open runs of
+this store whose workflows are not in this namespace end with RUN0012.";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct DoctorArgs {
     /// Look at every page and every row of the SQLite database instead: nothing is lost, and everything can be read. Needs no
     /// server and disturbs none
-    #[arg(long)]
+    #[arg(long, conflicts_with = "adopt")]
     deep: bool,
+
+    /// Pair this store with this namespace and task queue, whatever they were paired with before
+    #[arg(long)]
+    adopt: bool,
 }
 
 /// One thing that was looked at.
@@ -64,6 +81,17 @@ impl Check {
 
 pub(super) async fn run(global: &Global, args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
+    if args.adopt {
+        let (client, store) = (connect(&global.connect("cli")?).await?, open_store(global, Missing::Refuse).await?);
+        let ops = RunOps::new(client, store.port(), global.task_queue.clone(), global.workspace.clone());
+        let paired = ops.pair(Pairing::Adopt).await?;
+        if !paired.kept {
+            return Err(failed(
+                "the server does not let this namespace be changed, so nothing was adopted; runs themselves say which \
+                 installation they belong to",
+            ));
+        }
+    }
     let checks = if args.deep { look_deep(global).await? } else { look(global).await? };
     out.print(&checks, || table(&checks, out.paint(), out.table_width()))?;
     let well = checks.iter().all(|check| check.ok);
@@ -104,6 +132,7 @@ async fn look(global: &Global) -> Result<Vec<Check>, Failure> {
             checks.push(Check::new("namespace", namespace(&client).await));
             checks.push(Check::new("search attributes", attributes(&client).await));
             checks.push(Check::new("workers", workers(&client, &global.task_queue).await));
+            checks.push(Check::new("installation", installation(client, global).await));
         }
     }
     checks.push(Check::new("store", store(global).await));
@@ -156,6 +185,22 @@ async fn workers(client: &Client, task_queue: &str) -> Result<String, String> {
         return Err(format!("nobody polls task queue {task_queue}; start `windlass worker`, or check --task-queue"));
     }
     Ok(format!("task queue {task_queue}: {}", found.workflows.join(", ")))
+}
+
+async fn installation(client: Client, global: &Global) -> Result<String, String> {
+    let store = open_store(global, Missing::Refuse).await.map_err(|failure| failure.to_string())?;
+    let ops = RunOps::new(client, store.port(), global.task_queue.clone(), global.workspace.clone());
+    let Paired { installation, kept, namespace } = ops.pair(Pairing::Look).await.map_err(|error| error.to_string())?;
+    let id = installation.id;
+    let elsewhere = installation.namespaces.iter().filter(|known| namespace.as_ref() != Some(known)).count();
+    match (namespace, kept) {
+        (None, _) => Ok(format!("{id}; the server does not tell whose its namespace is")),
+        (Some(_), false) => Ok(format!("{id}; the namespace is nobody's yet, the first worker takes it")),
+        (Some(_), true) if elsewhere > 0 => Ok(format!(
+            "{id}; the store was used with {elsewhere} other namespaces, so runs that are missing here stay open"
+        )),
+        (Some(_), true) => Ok(id.to_string()),
+    }
 }
 
 async fn store(global: &Global) -> Result<String, String> {

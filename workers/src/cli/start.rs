@@ -77,7 +77,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "ID")]
     model: Option<String>,
 
-    /// Id of the run; a second start with the same id is refused
+    /// Id of the run; the same start with the same id finds the run, another one is refused
     #[arg(long, value_name = "ID", value_parser = values::run)]
     run_id: Option<RunId>,
 

@@ -12,11 +12,12 @@ use temporalio_client::{Client, NamespacedClient};
 use tokio_util::sync::CancellationToken;
 use windlass_activities::AgentCatalog;
 use windlass_api::models::{Catalogue, ModelInfo};
-use windlass_core::agent::AgentDefinition;
+use windlass_core::{agent::AgentDefinition, ids::WorkspaceId};
 use windlass_models::{
     ModelRegistry,
     script::{SCHEME, ScriptModel},
 };
+use windlass_ops::{Pairing, PairingError, RunOps};
 use windlass_store::Store;
 use windlass_tools::{HttpGetOptions, ToolRegistry};
 
@@ -232,7 +233,13 @@ impl Service {
             ServerAt::Here { engine, identity } => engine.connect(identity).await?,
         };
         ensure_search_attributes(&client).await?;
+        // Before anything is polled or served: runs that are not this store's must not come here.
+        self.ops(client.clone()).pair(Pairing::Claim).await?;
         Ok(client)
+    }
+
+    fn ops(&self, client: Client) -> RunOps {
+        RunOps::new(client, self.ports.store.clone(), self.options.task_queue.clone(), WorkspaceId::default())
     }
 
     /// Executes runs until a stop is asked for. `ready` is called once the server has seen this process poll.
@@ -282,6 +289,8 @@ enum Obstacle {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Attributes(#[from] AttributesError),
+    #[error(transparent)]
+    Pairing(#[from] PairingError),
 }
 
 impl Obstacle {
@@ -289,7 +298,9 @@ impl Obstacle {
     fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Connect(ConnectError::Unreachable { .. }) | Self::Attributes(AttributesError::Refused { .. })
+            Self::Connect(ConnectError::Unreachable { .. })
+                | Self::Attributes(AttributesError::Refused { .. })
+                | Self::Pairing(PairingError::Unanswered { .. })
         )
     }
 }

@@ -42,7 +42,7 @@ described! {
         metadata: Option<BTreeMap<String, String>>,
         /// A whole agent definition, instead of `agentId`; not for keys that are bound to agents.
         definition: Option<Value>,
-        /// The run's id; a second start with the same one is refused with `run_exists`.
+        /// The run's id. The same request with the same id finds the same run; another one is refused with `run_exists`.
         run_id: Option<String>,
         /// The conversation to continue; it is created on first use.
         session_id: Option<String>,
@@ -71,6 +71,8 @@ described! {
     MessageBody {
         prompt: Option<String>,
         messages: Option<Vec<MessageItem>>,
+        /// The run's id. The same message with the same id finds the same run; another one is refused with `run_exists`.
+        run_id: Option<String>,
         tools: Option<Vec<Value>>,
         reasoning_level: Option<Value>,
         output_schema: Option<OutputSchemaBody>,

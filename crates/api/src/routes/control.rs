@@ -23,7 +23,11 @@ use windlass_core::{
 use windlass_ops::OpsError;
 use windlass_store::RunRow;
 
-use super::{rows, runs::find, tool_results::Done};
+use super::{
+    rows,
+    runs::{find, looked_at},
+    tool_results::Done,
+};
 use crate::{
     app::App,
     auth::Caller,
@@ -62,9 +66,28 @@ pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Optio
     }
     let reason = reason.map_or_else(|| format!("cancelled by {}", caller.key_name), str::to_owned);
     match app.ops_for(caller).cancel(&row.id, &reason).await {
+        Ok(()) => Ok("cancelled"),
         // It has just ended.
-        Ok(()) | Err(OpsError::NotFound { .. }) => Ok("cancelled"),
+        Err(OpsError::NotFound { .. }) => Ok(match find(app, caller, row.id.as_str()).await?.status {
+            status if status.is_terminal() => rows::status(status),
+            _ => "cancelled",
+        }),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What a caller is told whose word did not reach the run.
+async fn unreached(app: &App, caller: &Caller, run: &RunId, error: OpsError) -> ApiError {
+    if !matches!(error, OpsError::NotFound { .. }) {
+        return error.into();
+    }
+    match looked_at(app, caller, run.as_str()).await {
+        Ok(row) if row.status.is_terminal() => ApiError::conflict("run_terminal", ended(row.status)),
+        Ok(row) if row.status == RunStatus::Queued => {
+            ApiError::unavailable("the run has not begun; send it again in a moment")
+        }
+        Ok(_) => error.into(),
+        Err(error) => error,
     }
 }
 
@@ -112,7 +135,9 @@ pub(crate) async fn pause(
     let requested_by = caller.actor(actor.as_deref())?;
     let run = open_run(&app, &caller, &id).await?;
     let request = PauseRequest { reason, requested_by, ..PauseRequest::default() };
-    app.ops_for(&caller).pause(&run, &request).await?;
+    if let Err(error) = app.ops_for(&caller).pause(&run, &request).await {
+        return Err(unreached(&app, &caller, &run, error).await);
+    }
     Ok(Json(Done { ok: true }))
 }
 
@@ -130,7 +155,9 @@ pub(crate) async fn resume(
     let message = message.map(|message| said("message", message)).transpose()?;
     let messages = message.map(Message::user).into_iter().collect();
     let request = ResumeRequest { notes, requested_by, messages, ..ResumeRequest::default() };
-    app.ops_for(&caller).resume(&run, &request).await?;
+    if let Err(error) = app.ops_for(&caller).resume(&run, &request).await {
+        return Err(unreached(&app, &caller, &run, error).await);
+    }
     Ok(Json(Done { ok: true }))
 }
 
@@ -150,7 +177,9 @@ pub(crate) async fn steer(
     let text = said("text", text)?;
     let run = open_run(&app, &caller, &id).await?;
     let request = SteerRequest { text, requested_by, ..SteerRequest::default() };
-    app.ops_for(&caller).steer(&run, &request).await?;
+    if let Err(error) = app.ops_for(&caller).steer(&run, &request).await {
+        return Err(unreached(&app, &caller, &run, error).await);
+    }
     Ok(Json(Done { ok: true }))
 }
 
@@ -171,7 +200,15 @@ pub(crate) async fn awaits(
     if row.status.is_terminal() {
         return Ok(Json(Awaits { awaits: Vec::new() }));
     }
-    let awaits = app.ops_for(&caller).pending(&row.id).await?;
+    let awaits = match app.ops_for(&caller).pending(&row.id).await {
+        Ok(awaits) => awaits,
+        // It has just ended, or has not begun.
+        Err(OpsError::NotFound { .. }) => {
+            looked_at(&app, &caller, &id).await?;
+            Vec::new()
+        }
+        Err(error) => return Err(error.into()),
+    };
     Ok(Json(Awaits { awaits: awaits.into_iter().map(|item| json!(item)).collect() }))
 }
 
@@ -276,7 +313,7 @@ async fn reply(
     let reply = match judged(app, "answer", ops.answer(&row.id, &answer)).await? {
         // It was there a moment ago.
         Err(OpsError::NotFound { .. }) => {
-            let row = find(app, caller, id).await?;
+            let row = looked_at(app, caller, id).await?;
             return Err(if row.status.is_terminal() { too_late(row.status) } else { ApiError::not_found("await") });
         }
         replied => replied?,

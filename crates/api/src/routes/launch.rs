@@ -1,13 +1,15 @@
-//! Starting a run: it is in the store before anybody is told about it.
+//! Starting a run: it is in the store, with the plan of its start, before its workflow is started. A request that is
+//! repeated with the same run id gets the same run.
 
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 use windlass_core::{
     envelope::Extra,
     ids::{RunId, SessionId},
 };
-use windlass_ops::{OpsError, StartRun};
-use windlass_store::ReservedRun;
+use windlass_ops::{RunOps, StartPlan, StartRun};
+use windlass_store::{NewStart, ReservedRun, Store};
 
 use crate::{
     app::App,
@@ -34,7 +36,7 @@ pub(super) async fn launch(
     accepted: Accepted,
     session: Option<SessionId>,
 ) -> Result<Taken> {
-    let Accepted { spec, kept, conversation, start: Start { run_id, session_id, policy, labels } } = accepted;
+    let Accepted { spec, kept, conversation, start: Start { run_id, session_id, policy, labels }, request } = accepted;
     let session = session.or(session_id);
     // Limits are part of an agent; whoever may not choose the agent may not choose them.
     if policy.is_some() && caller.agents.is_some() {
@@ -46,35 +48,31 @@ pub(super) async fn launch(
     start.messages = conversation.messages;
     start.session_id = session.clone();
     (start.policy, start.labels) = (policy, labels);
-    let store = app.store();
+    start.metadata = spec.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect::<Extra>();
     if let Some(run) = run_id {
-        if store.run(&run).await?.is_some() {
-            return Err(ApiError::run_exists());
-        }
         start.run_id = run;
     }
     let run = start.run_id.clone();
+    let agent_id = start.agent_id.clone();
+    let model_id = start.definition.as_ref().map(|definition| definition.model.clone()).unwrap_or_default();
+    let (ops, store) = (app.ops_for(caller), app.store());
+    let plan = ops.plan(start).await?;
     let reserved = ReservedRun {
         id: run.clone(),
         workspace: caller.workspace.clone(),
         session: session.clone(),
-        agent_id: start.agent_id.clone(),
-        model_id: start.definition.as_ref().map(|definition| definition.model.clone()).unwrap_or_default(),
+        agent_id,
+        model_id,
         name: spec.name,
         spec: Some(store.put_blob(kept).await?.digest),
-        metadata: spec.metadata.clone(),
+        metadata: spec.metadata,
         input: asked,
+        start: Some(NewStart { request, plan: json!(plan) }),
     };
-    start.metadata = spec.metadata.into_iter().map(|(key, value)| (key, value.into())).collect::<Extra>();
-    store.reserve_run(reserved).await?;
-    if let Err(error) = app.ops_for(caller).start(start).await {
-        // Nobody has heard of the run yet, unless somebody else has just started it.
-        if !matches!(error, OpsError::AlreadyExists { .. })
-            && let Err(left) = store.withdraw_run(&run).await
-        {
-            tracing::warn!(%run, error = %left, "a run that could not be started stays queued");
-        }
-        return Err(error.into());
+    // Of a request that was accepted before, the first plan counts, unless it was carried out.
+    if let Some(plan) = store.reserve_run(reserved).await?.plan {
+        let plan = serde_json::from_value(plan).map_err(|error| ApiError::internal(&error))?;
+        begin(&ops, store, &run, &plan).await?;
     }
     Ok(Taken {
         stream_url: stream_url(caller, &run),
@@ -82,6 +80,18 @@ pub(super) async fn launch(
         session_id: session.map(|id| id.to_string()),
         status: "queued",
     })
+}
+
+/// Starts the workflow of a reserved run.
+async fn begin(ops: &RunOps, store: &dyn Store, run: &RunId, plan: &StartPlan) -> Result<()> {
+    let Err(error) = ops.carry_out(plan).await else { return Ok(()) };
+    // If it may have been started, the run stays: the same request, or the next look for such runs, finds out.
+    if error.started_nothing()
+        && let Err(left) = store.withdraw_run(run).await
+    {
+        tracing::warn!(%run, error = %left, "a run that could not be started stays queued");
+    }
+    Err(error.into())
 }
 
 fn stream_url(caller: &Caller, run: &RunId) -> String {

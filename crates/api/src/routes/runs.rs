@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::{
+    canonical::Digest,
     envelope::RunStatusView,
     ids::{AgentId, RunId, SessionId},
 };
@@ -130,25 +131,37 @@ pub(crate) async fn show(
 ) -> Result<Json<RunSnapshot>> {
     let query = Query::of(&uri);
     let (with_row, with_live) = (query.flag("row")?, query.flag("live")?);
-    let row = find(&app, &caller, &id).await?;
+    let mut row = find(&app, &caller, &id).await?;
+    let live = if with_live { live(&app, &caller, &mut row).await? } else { None };
     let final_text = app.store().final_text(&row.id).await?;
     let spec = match &row.spec {
         Some(digest) => app.store().blob(digest).await?,
         None => None,
     };
-    let live = if with_live { live(&app, &caller, &row).await? } else { None };
     Ok(Json(RunSnapshot::of(&row, final_text, spec).with(with_row.then_some(&row), live.as_ref())))
 }
 
-/// A run that has ended, or has not begun, has no workflow to ask.
-async fn live(app: &App, caller: &Caller, row: &RunRow) -> Result<Option<RunStatusView>> {
+/// A run that has ended, or has not begun, has no workflow to ask. One whose workflow is gone ends here.
+async fn live(app: &App, caller: &Caller, row: &mut RunRow) -> Result<Option<RunStatusView>> {
     if row.status.is_terminal() {
         return Ok(None);
     }
     match app.ops_for(caller).live(&row.id).await {
-        Err(OpsError::NotFound { .. }) => Ok(None),
+        Err(OpsError::NotFound { .. }) => {
+            *row = looked_at(app, caller, row.id.as_str()).await?;
+            Ok(None)
+        }
         answered => Ok(answered?),
     }
+}
+
+/// A run that the server says it does not have, as it stands after that was looked into.
+pub(super) async fn looked_at(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
+    let row = find(app, caller, id).await?;
+    if !row.status.is_terminal() && app.ops.end_if_overruled(&row.id).await? {
+        return find(app, caller, id).await;
+    }
+    Ok(row)
 }
 
 #[derive(Debug, Serialize, ToSchema)]

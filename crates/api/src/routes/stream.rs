@@ -65,7 +65,7 @@ pub(crate) async fn open(
     let form = form(&uri)?;
     let ended = row.closed_at.is_some() && after >= row.last_seq;
     let log = Arc::new(Log::new(Arc::clone(app.ops.store()), row.id, form));
-    let mut reader = Reader { app, log, tail: None, after, live: false, ended };
+    let mut reader = Reader { app, log, tail: None, after, live: false, ended, looked: false };
     if row.closed_at.is_none() {
         reader.follow(row.last_seq);
     }
@@ -111,6 +111,8 @@ struct Reader {
     /// Whether all that the log had was read since the run is followed, so that the rest comes from the tail.
     live: bool,
     ended: bool,
+    /// Whether it was looked what became of a run that says nothing.
+    looked: bool,
 }
 
 /// The connection is dropped without a proper end, so that its reader comes back.
@@ -152,12 +154,27 @@ impl Reader {
                 continue;
             };
             match timeout(self.app.limits.keep_alive, tail.next()).await {
-                Err(_) => return Ok(Bytes::from_static(frames::keep_alive().as_bytes())),
+                Err(_) => {
+                    self.look_once();
+                    return Ok(Bytes::from_static(frames::keep_alive().as_bytes()));
+                }
                 Ok(Heard::Page(page)) if page.last <= self.after => {}
                 Ok(Heard::Page(page)) if page.first == self.after + 1 => return Ok(self.take(page)),
                 Ok(Heard::Page(_) | Heard::Missed) => self.live = false,
                 Ok(Heard::Ended) => self.follow(self.after),
             }
+        }
+    }
+
+    /// A run may be silent because its workflow is gone. Once for each reader, because most are silent for other reasons.
+    fn look_once(&mut self) {
+        if !std::mem::replace(&mut self.looked, true) {
+            let (app, run) = (Arc::clone(&self.app), self.log.run.clone());
+            tokio::spawn(async move {
+                if let Err(error) = app.ops.end_if_overruled(&run).await {
+                    tracing::debug!(%run, %error, "a silent run cannot be looked at");
+                }
+            });
         }
     }
 

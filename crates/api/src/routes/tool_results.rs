@@ -19,7 +19,7 @@ use windlass_ops::OpsError;
 
 use super::{
     control::{judged, refusal},
-    runs::find,
+    runs::{find, looked_at},
 };
 use crate::{
     app::App,
@@ -92,7 +92,7 @@ fn ended(status: RunStatus) -> ApiError {
 }
 
 async fn gone(app: &App, caller: &Caller, id: &str) -> Result<ApiError> {
-    let row = find(app, caller, id).await?;
+    let row = looked_at(app, caller, id).await?;
     Ok(match row.status {
         RunStatus::Queued => unknown_call("the run has not begun"),
         status => ended(status),

@@ -1,8 +1,9 @@
 //! Bodies as a whole, and a session's spec with a message's overrides laid over it.
 
 use serde_json::{Map, Value};
+use windlass_core::canonical::Digest;
 
-use super::{Conversation, Invalid, Spec, Start, fields::Fields, metadata};
+use super::{Conversation, Invalid, Spec, Start, fields::Fields, metadata, whole};
 
 /// What a message may change for its own run. Everything else is the session's.
 const OVERRIDES: [&str; 7] =
@@ -19,6 +20,8 @@ pub struct Accepted {
     pub kept: Value,
     pub conversation: Conversation,
     pub start: Start,
+    /// Of the body as it was sent: the same request again has the same digest.
+    pub request: Digest,
 }
 
 /// The body of `POST /agent-runs`.
@@ -27,7 +30,13 @@ pub fn parse_run(body: &Value) -> Result<Accepted, Invalid> {
     let spec = Spec::parse(&fields)?;
     let conversation = Conversation::parse(&fields)?;
     spec.check_purpose(&conversation.system)?;
-    Ok(Accepted { spec, kept: kept(&fields), conversation, start: Start::parse(&fields)? })
+    Ok(Accepted {
+        spec,
+        kept: kept(&fields),
+        conversation,
+        start: Start::parse(&fields)?,
+        request: Digest::of_json(body),
+    })
 }
 
 /// What a session is, and the spec as it was sent.
@@ -58,5 +67,8 @@ pub fn effective(session: &Value, message: &Value) -> Result<Accepted, Invalid> 
     let merged = Value::Object(merged);
     let mut spec = Spec::parse(&Fields::of_body(&merged)?)?;
     spec.metadata = metadata::merge(&spec.metadata, metadata::parse(&said, "metadata")?)?;
-    Ok(Accepted { spec, kept: merged, conversation: Conversation::parse(&said)?, start: Start::default() })
+    // The run's id is the message's own: a message whose answer was lost may be sent again.
+    let start = Start { run_id: whole::run_id(&said)?, ..Start::default() };
+    let conversation = Conversation::parse(&said)?;
+    Ok(Accepted { spec, kept: merged, conversation, start, request: Digest::of_json(message) })
 }

@@ -32,7 +32,7 @@ impl Start {
             check_limits(fields, policy)?;
         }
         Ok(Self {
-            run_id: id(fields, "runId", |text| RunId::parse(text).map_err(|problem| problem.to_string()))?,
+            run_id: run_id(fields)?,
             session_id: id(fields, "sessionId", |text| SessionId::parse(text).map_err(|problem| problem.to_string()))?,
             policy,
             labels: metadata::parse(fields, "labels")?,
@@ -52,6 +52,11 @@ fn check_limits(fields: &Fields<'_>, policy: &PolicyOverrides) -> Result<(), Inv
             Err(fields.invalid(&format!("policy{}", problem.path.replace('/', ".")), short(&problem.message)))
         }
     }
+}
+
+/// The id that the caller chose for the run.
+pub(super) fn run_id(fields: &Fields<'_>) -> Result<Option<RunId>, Invalid> {
+    id(fields, "runId", |text| RunId::parse(text).map_err(|problem| problem.to_string()))
 }
 
 fn id<T>(fields: &Fields<'_>, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Invalid> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolEvent, TranscriptHead, version};
 use crate::{
     canonical::Digest,
-    ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
+    ids::{AgentId, CallId, InstallationId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
     run::{Carry, Phase, RunStatus},
     time::Millis,
@@ -72,6 +72,9 @@ pub struct RunInput {
     pub depth: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<Tuning>,
+    /// Whose run it is: only workers with this installation's store can execute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installation: Option<InstallationId>,
     /// What the run knew when it continued as new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carry: Option<Box<Carry>>,
@@ -106,6 +109,7 @@ impl RunInput {
             model_id: None,
             depth: 0,
             tuning: None,
+            installation: None,
             carry: None,
             extra: Extra::new(),
         }

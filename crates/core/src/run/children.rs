@@ -65,6 +65,7 @@ impl Run {
             agent_digest: Some(agent_digest),
             depth: parent.depth + 1,
             tuning: parent.tuning.clone(),
+            installation: parent.installation.clone(),
             ..RunInput::new(agent_id.clone(), run_id)
         }
     }

@@ -61,6 +61,7 @@ impl Core {
         }
         let retention = span(request.workflow_execution_retention_period.as_ref());
         check_retention(retention)?;
+        let _change = self.namespace_changes.lock().await;
         if self.read_namespaces().records.contains_key(&request.namespace) {
             return Err(Refusal::NamespaceExists);
         }
@@ -80,6 +81,7 @@ impl Core {
         self: &Arc<Self>,
         request: UpdateNamespaceRequest,
     ) -> Result<UpdateNamespaceResponse, Refusal> {
+        let _change = self.namespace_changes.lock().await;
         let mut record = self.read_namespaces().named(&request.namespace)?.clone();
         if let Some(info) = request.update_info {
             if !info.description.is_empty() {

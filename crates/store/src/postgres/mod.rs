@@ -15,6 +15,7 @@ mod conversation;
 mod events;
 mod failure;
 mod filter;
+mod installation;
 mod keys;
 mod line;
 mod migrate;

@@ -1,6 +1,10 @@
 //! What a workflow caused: messages, events and the run's row, in one piece.
 
-use windlass_core::{envelope::TranscriptHead, run::RunStatus};
+use windlass_core::{
+    envelope::TranscriptHead,
+    ids::RunId,
+    run::{Phase, RunStatus},
+};
 
 use super::{access::Sql, columns::millis, conversation, events, transcript};
 use crate::{RecordBatch, Result, body::Body, entry::Entry};
@@ -16,7 +20,7 @@ pub(super) async fn record(
     // A batch of which everything is known is a repeat, and may come late: it must not turn the row back.
     let empty = messages.is_empty() && entries.is_empty();
     if empty || appended.news || events.news {
-        set_state(sql, batch, events.news).await?;
+        set_state(sql, &batch.run, (batch.status, batch.phase), events.news).await?;
     }
     if batch.closes_session_turn {
         conversation::close_turn(sql, &batch.run).await?;
@@ -25,11 +29,16 @@ pub(super) async fn record(
 }
 
 /// Nothing but the batch that closed a run has a say in how it ended.
-async fn set_state(sql: &mut Sql, batch: &RecordBatch, was_open: bool) -> Result<()> {
-    let (now, status): (_, RunStatus) = (millis(sql.now), batch.status);
+pub(super) async fn set_state(
+    sql: &mut Sql,
+    run: &RunId,
+    (status, phase): (RunStatus, Phase),
+    was_open: bool,
+) -> Result<()> {
+    let now = millis(sql.now);
     sql.execute(
         "UPDATE runs SET status = $2, phase = $3, updated_at = $4 WHERE id = $1 AND (closed_at IS NULL OR $5)",
-        &[&batch.run.as_str(), &status.as_str(), &batch.phase.as_str(), &now, &was_open],
+        &[&run.as_str(), &status.as_str(), &phase.as_str(), &now, &was_open],
     )
     .await?;
     Ok(())

@@ -1,22 +1,24 @@
 //! Runs that were accepted and that no workflow has opened yet.
 
+use tokio_postgres::Row;
 use windlass_core::{
     envelope::TranscriptHead,
     ids::{RunId, SessionId},
     run::{Phase, RunStatus},
+    time::Timestamp,
 };
 
 use super::{
     access::Sql,
     blobs,
-    columns::{hex, json_text, label_tags, millis},
-    runs, sessions,
+    columns::{Columns as _, hex, json_text, label_tags, millis},
+    events, record, runs, sessions,
 };
-use crate::{ReservedRun, Result, RunRow, StoreError, page};
+use crate::{PendingStart, Reservation, ReservedRun, Result, RunRow, StoreError, entry::Entry, page};
 
-pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<RunRow> {
+pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<Reservation> {
     if let Some(row) = runs::get(sql, &new.id).await? {
-        return new.same_as(row);
+        return known(sql, new, row).await;
     }
     blobs::require(sql, "spec", new.spec).await?;
     let input_preview = page::preview(&new.input);
@@ -24,10 +26,17 @@ pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<RunRow> 
         sessions::begun(sql, &new.workspace, session, &input_preview).await?;
     }
     let now = millis(sql.now);
-    sql.execute(
-        "INSERT INTO runs (id, workspace, session, agent_id, model_id, name, spec, labels, metadata, tags, status, phase,
-             input_preview, created_at, updated_at, opening_len, new_messages, head_len, head_digest, last_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $9, $10, $11, $12, $13, $13, 0, 0, 0, $14, 0)",
+    let plan = new.start.as_ref().map(|start| json_text(&start.plan)).transpose()?;
+    let reserved = sql.query_one(
+        "WITH reserved AS (
+             INSERT INTO runs (id, workspace, session, agent_id, model_id, name, spec, labels, metadata, tags, status, phase,
+                 input_preview, created_at, updated_at, opening_len, new_messages, head_len, head_digest, last_seq, request)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $9, $10, $11, $12, $13, $13, 0, 0, 0, $14, 0, $15)
+             ON CONFLICT (id) DO NOTHING RETURNING id
+         ), kept AS (
+             INSERT INTO starts (run_id, plan) SELECT id, $16::TEXT FROM reserved WHERE $16::TEXT IS NOT NULL
+         )
+         SELECT count(*) AS count FROM reserved",
         &[
             &new.id.as_str(),
             &new.workspace.as_str(),
@@ -43,20 +52,83 @@ pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<RunRow> 
             &input_preview,
             &now,
             &hex(TranscriptHead::default().digest),
+            &new.start.as_ref().map(|start| hex(start.request)),
+            &plan,
         ],
     )
     .await?;
-    runs::get(sql, &new.id).await?.ok_or_else(|| StoreError::RunNotFound { run: new.id.clone() })
+    let row = runs::get(sql, &new.id).await?.ok_or_else(|| StoreError::RunNotFound { run: new.id.clone() })?;
+    if reserved.uint("count")? == 0 {
+        // Another process was faster.
+        return known(sql, new, row).await;
+    }
+    Ok(Reservation { row, plan: new.start.as_ref().map(|start| start.plan.clone()) })
+}
+
+/// A run that stands under this id already.
+async fn known(sql: &mut Sql, new: &ReservedRun, row: RunRow) -> Result<Reservation> {
+    let request = sql.query_one("SELECT request FROM runs WHERE id = $1", &[&new.id.as_str()]).await?;
+    let row = new.same_as(row, request.digest_opt("request")?)?;
+    let plan = pending_start(sql, &new.id).await?.and_then(|start| start.plan);
+    Ok(Reservation { row, plan })
+}
+
+pub(super) async fn pending_start(sql: &mut Sql, run: &RunId) -> Result<Option<PendingStart>> {
+    let row = sql.query_opt("SELECT run_id, plan FROM starts WHERE run_id = $1", &[&run.as_str()]).await?;
+    row.as_ref().map(start_of).transpose()
+}
+
+pub(super) async fn pending_starts(sql: &mut Sql, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+    let rows = sql
+        .query(
+            "SELECT run_id, plan FROM starts JOIN runs ON id = run_id WHERE closed_at IS NULL AND created_at < $1
+             ORDER BY created_at, id LIMIT $2",
+            &[&millis(before), &i64::from(limit)],
+        )
+        .await?;
+    rows.iter().map(start_of).collect()
+}
+
+fn start_of(row: &Row) -> Result<PendingStart> {
+    Ok(PendingStart { run: RunId::new(row.text("run_id")?), plan: row.json_opt("plan")? })
+}
+
+/// The run's start is done, or not wanted any more.
+pub(super) async fn forget_start(sql: &mut Sql, run: &RunId) -> Result<()> {
+    sql.execute("DELETE FROM starts WHERE run_id = $1", &[&run.as_str()]).await?;
+    Ok(())
+}
+
+pub(super) async fn end_unopened(sql: &mut Sql, run: &RunId, status: RunStatus, entries: &[Entry]) -> Result<bool> {
+    let unopened = sql
+        .query_opt(
+            "SELECT 1 FROM runs WHERE id = $1 AND execution IS NULL AND closed_at IS NULL FOR NO KEY UPDATE",
+            &[&run.as_str()],
+        )
+        .await?
+        .is_some();
+    if unopened {
+        events::append(sql, run, entries).await?;
+        record::set_state(sql, run, (status, Phase::Done), true).await?;
+        forget_start(sql, run).await?;
+    }
+    Ok(unopened)
 }
 
 pub(super) async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
-    let deleted = sql
-        .execute(
-            "DELETE FROM runs WHERE id = $1 AND execution IS NULL AND last_seq = 0 AND head_len = 0
+    let untouched = sql
+        .query_opt(
+            "SELECT 1 FROM runs WHERE id = $1 AND execution IS NULL AND last_seq = 0 AND head_len = 0
                  AND NOT EXISTS (SELECT 1 FROM plans WHERE run_id = $1)
-                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run_id = $1)",
+                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run_id = $1)
+             FOR UPDATE",
             &[&run.as_str()],
         )
-        .await?;
-    Ok(deleted > 0)
+        .await?
+        .is_some();
+    if untouched {
+        forget_start(sql, run).await?;
+        sql.execute("DELETE FROM runs WHERE id = $1", &[&run.as_str()]).await?;
+    }
+    Ok(untouched)
 }

@@ -14,7 +14,7 @@ use super::{
     filter::Filter,
     sessions, transcript,
 };
-use crate::{NewRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
+use crate::{NewRun, OpenRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
 
 pub(super) async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
@@ -61,6 +61,20 @@ pub(super) async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
     let page = filter.page(sql, ("runs", COLUMNS, "created_at"), (wanted.limit, 0), from_row).await?;
     let (runs, next, unreadable) = page.end(|row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
     Ok(RunPage { runs, next, unreadable, total })
+}
+
+pub(super) async fn open_after(sql: &mut Sql, after: Option<&OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+    let (at, id) = after.map_or((0, ""), |after| (millis(after.created_at), after.id.as_str()));
+    let rows = sql
+        .query(
+            "SELECT created_at, id FROM runs WHERE closed_at IS NULL AND created_at >= $1 AND (created_at, id) > ($1, $2)
+             ORDER BY created_at, id LIMIT $3",
+            &[&at, &id, &i64::from(limit)],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| Ok(OpenRun { created_at: row.time("created_at")?, id: RunId::new(row.text("id")?) }))
+        .collect()
 }
 
 /// What the store knows of a run that is to be opened.
@@ -129,11 +143,12 @@ async fn insert(sql: &mut Sql, opening: &Opening) -> Result<()> {
     Ok(())
 }
 
-/// A reserved run begins.
+/// A reserved run begins. Its start is done.
 async fn complete(sql: &mut Sql, run: &NewRun) -> Result<()> {
     let now = millis(sql.now);
     sql.execute(
-        "UPDATE runs SET execution = $2, agent_id = $3, agent_digest = $4, model_id = $5, parent = $6, parent_call = $7,
+        "WITH started AS (DELETE FROM starts WHERE run_id = $1)
+         UPDATE runs SET execution = $2, agent_id = $3, agent_digest = $4, model_id = $5, parent = $6, parent_call = $7,
              labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12
          WHERE id = $1",
         &[

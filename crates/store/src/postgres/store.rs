@@ -8,18 +8,19 @@ use windlass_core::{
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    run::RunStatus,
     time::Timestamp,
 };
 
 use super::{
-    PostgresStore, blobs, calls, conversation, events, keys, migrate, notes, plans, record, reservations, runs,
-    sessions, sweep, transcript,
+    PostgresStore, blobs, calls, conversation, events, installation, keys, migrate, notes, plans, record, reservations,
+    runs, sessions, sweep, transcript,
 };
 use crate::{
-    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
-    NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
-    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, TranscriptPage,
-    body::Body, entry::Entry, opening::Opening, plain,
+    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, Installation, JournalledPlan,
+    MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin, PlanBeginning,
+    PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow, SessionFilter,
+    SessionPage, SessionRow, Store, Swept, TranscriptPage, body::Body, entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
@@ -63,7 +64,7 @@ impl Store for PostgresStore {
         conversation::page(&mut self.parts.each().await?, workspace, session, before, last).await
     }
 
-    async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow> {
+    async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
         plain::run(&run)?;
         let mut sql = self.parts.begin().await?;
         let outcome = reservations::reserve(&mut sql, &run).await;
@@ -71,7 +72,32 @@ impl Store for PostgresStore {
     }
 
     async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
-        reservations::withdraw(&mut self.parts.each().await?, run).await
+        let mut sql = self.parts.begin().await?;
+        let outcome = reservations::withdraw(&mut sql, run).await;
+        sql.end(outcome).await
+    }
+
+    async fn end_unopened_run(&self, run: &RunId, status: RunStatus, events: Vec<NewEvent>) -> Result<bool> {
+        let entries = Entry::all_of(&events)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = reservations::end_unopened(&mut sql, run, status, &entries).await;
+        sql.end(outcome).await
+    }
+
+    async fn pending_starts(&self, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+        reservations::pending_starts(&mut self.parts.each().await?, before, limit).await
+    }
+
+    async fn pending_start(&self, run: &RunId) -> Result<Option<PendingStart>> {
+        reservations::pending_start(&mut self.parts.each().await?, run).await
+    }
+
+    async fn start_done(&self, run: &RunId) -> Result<()> {
+        reservations::forget_start(&mut self.parts.each().await?, run).await
+    }
+
+    async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+        runs::open_after(&mut self.parts.each().await?, after.as_ref(), limit).await
     }
 
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
@@ -192,6 +218,21 @@ impl Store for PostgresStore {
 
     async fn touch_key(&self, id: &str) -> Result<()> {
         keys::touch(&mut self.parts.each().await?, id).await
+    }
+
+    async fn installation(&self) -> Result<Installation> {
+        if let Some(known) = installation::get(&mut self.parts.each().await?).await? {
+            return Ok(known);
+        }
+        let mut sql = self.parts.begin().await?;
+        let outcome = installation::ensure(&mut sql).await;
+        sql.end(outcome).await
+    }
+
+    async fn used_with(&self, namespace: &str, only: bool) -> Result<Installation> {
+        let mut sql = self.parts.begin().await?;
+        let outcome = installation::used_with(&mut sql, namespace, only).await;
+        sql.end(outcome).await
     }
 
     async fn probe(&self) -> Result<()> {

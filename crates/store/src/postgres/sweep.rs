@@ -36,7 +36,7 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     )
     .await?;
     let events = sql.execute("DELETE FROM events WHERE run_id = ANY($1)", &[&runs]).await?;
-    for table in ["transcript", "plans", "tool_calls"] {
+    for table in ["transcript", "plans", "tool_calls", "starts"] {
         sql.execute(&format!("DELETE FROM {table} WHERE run_id = ANY($1)"), &[&runs]).await?;
     }
     sql.execute("DELETE FROM runs WHERE id = ANY($1)", &[&runs]).await?;

@@ -22,6 +22,7 @@ mod events;
 mod examine;
 mod failure;
 mod filter;
+mod installation;
 mod keys;
 mod notes;
 mod plans;
@@ -55,6 +56,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_front_door.sql"),
     include_str!("migrations/0003_in_order.sql"),
+    include_str!("migrations/0005_start.sql"),
 ];
 
 #[derive(Clone)]

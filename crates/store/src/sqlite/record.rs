@@ -31,7 +31,7 @@ pub(super) fn record(tx: &mut Tx<'_>, batch: &Batch) -> Result<TranscriptHead> {
     // A batch of which everything is known is a repeat, and may come late: it must not turn the row back.
     let empty = batch.messages.is_empty() && batch.events.is_empty();
     if empty || messages.news || events.news {
-        set_state(tx, batch, events.news)?;
+        set_state(tx, &batch.run, (batch.status, batch.phase), events.news)?;
     }
     if batch.closes_session_turn {
         conversation::close_turn(tx, &batch.run)?;
@@ -40,11 +40,11 @@ pub(super) fn record(tx: &mut Tx<'_>, batch: &Batch) -> Result<TranscriptHead> {
 }
 
 /// Nothing but the batch that closed a run has a say in how it ended.
-fn set_state(tx: &Tx<'_>, batch: &Batch, was_open: bool) -> Result<()> {
+pub(super) fn set_state(tx: &Tx<'_>, run: &RunId, (status, phase): (RunStatus, Phase), was_open: bool) -> Result<()> {
     tx.sql
         .prepare_cached(
             "UPDATE runs SET status = ?2, phase = ?3, updated_at = ?4 WHERE id = ?1 AND (closed_at IS NULL OR ?5)",
         )?
-        .execute(params![batch.run.as_str(), Word(batch.status), Word(batch.phase), Uint::from(tx.now), was_open])?;
+        .execute(params![run.as_str(), Word(status), Word(phase), Uint::from(tx.now), was_open])?;
     Ok(())
 }

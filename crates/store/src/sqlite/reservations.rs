@@ -1,23 +1,29 @@
 //! Runs that were accepted and that no workflow has opened yet.
 
-use rusqlite::params;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::Value;
 use windlass_core::{
+    canonical::Digest,
     envelope::TranscriptHead,
     ids::{RunId, SessionId},
     run::{Phase, RunStatus},
+    time::Timestamp,
 };
 
 use super::{
     access::Tx,
     blobs,
-    columns::{Hex, Json, Uint, Word},
-    runs, sessions,
+    columns::{Hex, Json, Text, Uint, Word},
+    events, record, runs, sessions,
 };
-use crate::{ReservedRun, Result, RunRow, StoreError, page};
+use crate::{PendingStart, Reservation, ReservedRun, Result, StoreError, entry::Entry, page};
 
-pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
+/// `plan` is that of the new run's start.
+pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reservation> {
     if let Some(row) = runs::get(tx.sql, &new.id)? {
-        return new.same_as(row);
+        let row = new.same_as(row, request(tx.sql, &new.id)?)?;
+        let plan = pending_start(tx.sql, &new.id)?.and_then(|start| start.plan);
+        return Ok(Reservation { row, plan });
     }
     blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);
@@ -28,8 +34,8 @@ pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
         .prepare_cached(
             "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, name, spec, labels,
                  metadata, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
-                 head_digest, last_seq)
-             VALUES (?1, ?2, ?3, '', ?4, '', ?5, ?6, ?7, '{}', ?8, ?9, ?10, ?11, ?12, ?12, 0, 0, 0, ?13, 0)",
+                 head_digest, last_seq, request)
+             VALUES (?1, ?2, ?3, '', ?4, '', ?5, ?6, ?7, '{}', ?8, ?9, ?10, ?11, ?12, ?12, 0, 0, 0, ?13, 0, ?14)",
         )?
         .execute(params![
             new.id.as_str(),
@@ -45,18 +51,76 @@ pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun) -> Result<RunRow> {
             input_preview,
             Uint::from(tx.now),
             Hex(TranscriptHead::default().digest),
+            new.start.as_ref().map(|start| Hex(start.request)),
         ])?;
-    runs::get(tx.sql, &new.id)?.ok_or_else(|| StoreError::RunNotFound { run: new.id.clone() })
+    if let Some(plan) = plan {
+        tx.sql
+            .prepare_cached("INSERT INTO starts (run_id, plan) VALUES (?1, ?2)")?
+            .execute(params![new.id.as_str(), plan])?;
+    }
+    let row = runs::get(tx.sql, &new.id)?.ok_or_else(|| StoreError::RunNotFound { run: new.id.clone() })?;
+    Ok(Reservation { row, plan: new.start.as_ref().map(|start| start.plan.clone()) })
+}
+
+/// What the run was asked to do, if it was reserved by a build that notes it.
+fn request(sql: &Connection, run: &RunId) -> Result<Option<Digest>> {
+    let request = sql
+        .prepare_cached("SELECT request FROM runs WHERE id = ?1")?
+        .query_row([run.as_str()], |row| row.get::<_, Option<Hex>>(0))?;
+    Ok(request.map(|Hex(digest)| digest))
+}
+
+pub(super) fn pending_start(sql: &Connection, run: &RunId) -> Result<Option<PendingStart>> {
+    let plan = sql
+        .prepare_cached("SELECT plan FROM starts WHERE run_id = ?1")?
+        .query_row([run.as_str()], |row| row.get::<_, Option<Json<Value>>>(0))
+        .optional()?;
+    Ok(plan.map(|plan| PendingStart { run: run.clone(), plan: plan.map(|Json(plan)| plan) }))
+}
+
+pub(super) fn pending_starts(sql: &Connection, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+    let mut starts = sql.prepare_cached(
+        "SELECT run_id, plan FROM starts JOIN runs ON id = run_id WHERE closed_at IS NULL AND created_at < ?1
+         ORDER BY created_at, id LIMIT ?2",
+    )?;
+    let starts = starts.query_map(params![Uint::from(before), limit], |row| {
+        let plan = row.get::<_, Option<Json<Value>>>(1)?;
+        Ok(PendingStart { run: RunId::new(row.get::<_, String>(0)?), plan: plan.map(|Json(plan)| plan) })
+    })?;
+    Ok(starts.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The run's start is done, or not wanted any more.
+pub(super) fn forget_start(sql: &Connection, run: &RunId) -> Result<()> {
+    sql.prepare_cached("DELETE FROM starts WHERE run_id = ?1")?.execute([run.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn end_unopened(tx: &mut Tx<'_>, run: &RunId, status: RunStatus, entries: &[Entry]) -> Result<bool> {
+    let unopened = tx
+        .sql
+        .prepare_cached("SELECT 1 FROM runs WHERE id = ?1 AND execution = '' AND closed_at IS NULL")?
+        .exists([run.as_str()])?;
+    if unopened {
+        events::append(tx, run, entries)?;
+        record::set_state(tx, run, (status, Phase::Done), true)?;
+        forget_start(tx.sql, run)?;
+    }
+    Ok(unopened)
 }
 
 pub(super) fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
-    let deleted = tx
+    let untouched = tx
         .sql
         .prepare_cached(
-            "DELETE FROM runs WHERE id = ?1 AND execution = '' AND last_seq = 0 AND head_len = 0
+            "SELECT 1 FROM runs WHERE id = ?1 AND execution = '' AND last_seq = 0 AND head_len = 0
                  AND NOT EXISTS (SELECT 1 FROM plans WHERE run_id = ?1)
                  AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run_id = ?1)",
         )?
-        .execute([run.as_str()])?;
-    Ok(deleted > 0)
+        .exists([run.as_str()])?;
+    if untouched {
+        forget_start(tx.sql, run)?;
+        tx.sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
+    }
+    Ok(untouched)
 }

@@ -13,9 +13,9 @@ use super::{
     columns::{Hex, Json, Uint, Word, readable},
     events,
     filter::Filter,
-    sessions, transcript,
+    reservations, sessions, transcript,
 };
-use crate::{NewRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
+use crate::{NewRun, OpenRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
 
 pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
@@ -24,7 +24,10 @@ pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead>
             let head = transcript::head_at(tx.sql, &run.id, opening_len)?;
             return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
         }
-        Known::Reserved => complete(tx, run)?,
+        Known::Reserved => {
+            complete(tx, run)?;
+            reservations::forget_start(tx.sql, &run.id)?;
+        }
         Known::No => {
             if let Some(session) = &run.session {
                 sessions::begun(tx, &run.workspace, session, &opening.input_preview)?;
@@ -60,6 +63,18 @@ pub(super) fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
     let (rows, next, unreadable) = page.end(|row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
     let runs = rows.into_iter().map(|row| with_children(sql, row)).collect::<Result<_>>()?;
     Ok(RunPage { runs, next, unreadable, total })
+}
+
+pub(super) fn open_after(sql: &Connection, after: Option<&OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+    let (at, id) = after.map_or((Uint(0), ""), |after| (Uint::from(after.created_at), after.id.as_str()));
+    let mut open = sql.prepare_cached(
+        "SELECT created_at, id FROM runs WHERE closed_at IS NULL AND created_at >= ?1 AND (created_at, id) > (?1, ?2)
+         ORDER BY created_at, id LIMIT ?3",
+    )?;
+    let open = open.query_map(params![at, id, limit], |row| {
+        Ok(OpenRun { created_at: row.get::<_, Uint>(0)?.into(), id: RunId::new(row.get::<_, String>(1)?) })
+    })?;
+    Ok(open.collect::<rusqlite::Result<_>>()?)
 }
 
 /// What the store knows of a run that is to be opened.

@@ -8,6 +8,7 @@ use windlass_core::{
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Message,
+    run::RunStatus,
     time::Timestamp,
 };
 
@@ -17,16 +18,16 @@ use super::{
     blobs,
     calls::{self, Outcome},
     columns::Text,
-    conversation, events, keys, notes,
+    conversation, events, installation, keys, notes,
     plans::{self, Beginning, Response},
     record::{self, Batch},
     reservations, runs, sessions, sweep, transcript,
 };
 use crate::{
-    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, JournalledPlan, MessagePage, NewApiKey,
-    NewClaim, NewRun, NewSession, NoteRow, PlanBegin, PlanBeginning, PlanCommit, RecordBatch, ReservedRun, Result,
-    Retention, RunFilter, RunPage, RunRow, SessionFilter, SessionPage, SessionRow, Store, Swept, TranscriptPage,
-    body::Body, entry::Entry, opening::Opening, plain,
+    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, Installation, JournalledPlan,
+    MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin, PlanBeginning,
+    PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow, SessionFilter,
+    SessionPage, SessionRow, Store, Swept, TranscriptPage, body::Body, entry::Entry, opening::Opening, plain,
 };
 
 #[async_trait]
@@ -71,14 +72,38 @@ impl Store for SqliteStore {
         self.parts.read(move |sql| conversation::page(sql, &workspace, &session, before, last)).await
     }
 
-    async fn reserve_run(&self, run: ReservedRun) -> Result<RunRow> {
+    async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
         plain::run(&run)?;
-        self.parts.ride(move |tx| reservations::reserve(tx, &run)).await
+        let plan = run.start.as_ref().map(|start| Text::of(&start.plan)).transpose()?;
+        self.parts.ride(move |tx| reservations::reserve(tx, &run, plan.as_ref())).await
     }
 
     async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
         let run = run.clone();
         self.parts.write(move |tx| reservations::withdraw(tx, &run)).await
+    }
+
+    async fn end_unopened_run(&self, run: &RunId, status: RunStatus, events: Vec<NewEvent>) -> Result<bool> {
+        let (run, entries) = (run.clone(), Entry::all_of(&events)?);
+        self.parts.write(move |tx| reservations::end_unopened(tx, &run, status, &entries)).await
+    }
+
+    async fn pending_starts(&self, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+        self.parts.read(move |sql| reservations::pending_starts(sql, before, limit)).await
+    }
+
+    async fn pending_start(&self, run: &RunId) -> Result<Option<PendingStart>> {
+        let run = run.clone();
+        self.parts.read(move |sql| reservations::pending_start(sql, &run)).await
+    }
+
+    async fn start_done(&self, run: &RunId) -> Result<()> {
+        let run = run.clone();
+        self.parts.ride(move |tx| reservations::forget_start(tx.sql, &run)).await
+    }
+
+    async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+        self.parts.read(move |sql| runs::open_after(sql, after.as_ref(), limit)).await
     }
 
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
@@ -235,6 +260,18 @@ impl Store for SqliteStore {
             self.parts.write(move |tx| keys::touch(tx, &id)).await?;
         }
         Ok(())
+    }
+
+    async fn installation(&self) -> Result<Installation> {
+        match self.parts.read(installation::get).await? {
+            Some(known) => Ok(known),
+            None => self.parts.write(|tx| installation::ensure(tx.sql)).await,
+        }
+    }
+
+    async fn used_with(&self, namespace: &str, only: bool) -> Result<Installation> {
+        let namespace = namespace.to_owned();
+        self.parts.write(move |tx| installation::used_with(tx.sql, &namespace, only)).await
     }
 
     async fn probe(&self) -> Result<()> {

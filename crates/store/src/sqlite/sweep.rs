@@ -80,7 +80,7 @@ fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Re
     )?;
     freed.extend(readable(bodies.query([run.as_str()])?, ("transcript", 0), |row| row.get(0))?);
     let events = sql.prepare_cached("DELETE FROM events WHERE run_id = ?1")?.execute([run.as_str()])?;
-    for table in ["transcript", "plans", "tool_calls"] {
+    for table in ["transcript", "plans", "tool_calls", "starts"] {
         sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
     }
     sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 pub(crate) mod damage;
 pub(crate) mod endings;
 pub(crate) mod events;
+pub(crate) mod installation;
 pub(crate) mod keys;
 pub(crate) mod notes;
 pub(crate) mod plans;
@@ -189,6 +190,8 @@ macro_rules! store_suite {
                 the_row_shows_what_the_log_said_last,
                 a_log_is_read_in_pages,
                 a_log_needs_a_run;
+            installation: an_installation_is_decided_once_for_all_processes,
+                a_store_notes_which_namespaces_it_is_used_with;
             keys: a_key_is_found_by_its_id,
                 an_id_is_given_once,
                 a_workspace_sees_and_revokes_its_own_keys,
@@ -208,6 +211,10 @@ macro_rules! store_suite {
             reservations: a_reserved_run_is_queued_until_it_is_opened,
                 what_was_reserved_stands,
                 reserving_again_changes_nothing,
+                a_start_is_kept_until_its_run_is_opened,
+                the_same_request_finds_the_first_start,
+                of_reservations_at_once_one_counts,
+                a_run_that_was_not_opened_is_ended_once,
                 a_reservation_must_fit_its_run,
                 a_run_that_never_began_is_withdrawn,
                 a_run_that_something_happened_to_is_not_withdrawn,
@@ -222,6 +229,7 @@ macro_rules! store_suite {
                 filters_narrow_a_list_together,
                 a_filter_looks_into_metadata,
                 a_list_can_be_counted,
+                open_runs_are_walked_from_old_to_new,
                 a_cursor_must_come_from_a_page,
                 more_new_messages_than_messages_are_refused;
             session_rows: a_session_is_created_and_ended,

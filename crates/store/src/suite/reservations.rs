@@ -7,10 +7,11 @@ use windlass_core::{
     event::{EventBody, NewEvent},
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
     run::{Phase, RunStatus},
+    time::Timestamp,
 };
 
 use super::{Bench, cancelled, code, head_of, new_run, run_id, session, workspace};
-use crate::{NewRun, ReservedRun, RunRow, testing::reserved};
+use crate::{NewRun, NewStart, PendingStart, ReservedRun, RunRow, testing::reserved};
 
 /// A reservation that says everything it can, and its row.
 async fn reserve_all(bench: &Bench) -> (ReservedRun, RunRow) {
@@ -22,7 +23,7 @@ async fn reserve_all(bench: &Bench) -> (ReservedRun, RunRow) {
         metadata: Labels::from([("team".to_owned(), "ops".to_owned())]),
         ..reserved("run-1", &"hello ".repeat(50))
     };
-    let row = bench.store.reserve_run(new.clone()).await.unwrap();
+    let row = bench.store.reserve_run(new.clone()).await.unwrap().row;
     (new, row)
 }
 
@@ -96,10 +97,10 @@ pub(crate) async fn what_was_reserved_stands(bench: Bench) {
 pub(crate) async fn reserving_again_changes_nothing(bench: Bench) {
     let (new, row) = reserve_all(&bench).await;
     bench.at(20);
-    assert_eq!(bench.store.reserve_run(new.clone()).await.unwrap(), row);
+    assert_eq!(bench.store.reserve_run(new.clone()).await.unwrap().row, row);
     bench.store.open_run(opening(&new)).await.unwrap();
     let opened = bench.store.run(&run_id()).await.unwrap().unwrap();
-    assert_eq!(bench.store.reserve_run(new.clone()).await.unwrap(), opened);
+    assert_eq!(bench.store.reserve_run(new.clone()).await.unwrap().row, opened);
     let others = [
         ReservedRun { workspace: WorkspaceId::new("rival"), ..new.clone() },
         ReservedRun { session: None, ..new.clone() },
@@ -115,8 +116,85 @@ pub(crate) async fn reserving_again_changes_nothing(bench: Bench) {
     for nonsense in nonsense {
         assert_eq!(code(bench.store.reserve_run(nonsense).await), "STO0011");
     }
-    let odd = bench.store.reserve_run(reserved("run-2", "a\0b")).await.unwrap();
+    let odd = bench.store.reserve_run(reserved("run-2", "a\0b")).await.unwrap().row;
     assert_eq!(odd.input_preview, "a\u{FFFD}b");
+}
+
+/// A reservation with the plan of its start.
+fn planned(run: &str, request: &str, plan: &str) -> ReservedRun {
+    let start = NewStart { request: Digest::of_json(&json!(request)), plan: json!({"plan": plan}) };
+    ReservedRun { start: Some(start), ..reserved(run, "hello") }
+}
+
+async fn pending(bench: &Bench, before: u64) -> Vec<PendingStart> {
+    bench.store.pending_starts(Timestamp(before), 10).await.unwrap()
+}
+
+fn start(run: &str, plan: &str) -> PendingStart {
+    PendingStart { run: RunId::new(run), plan: Some(json!({"plan": plan})) }
+}
+
+pub(crate) async fn a_start_is_kept_until_its_run_is_opened(bench: Bench) {
+    for (at, run) in [(10, "a"), (20, "b"), (30, "c")] {
+        bench.at(at);
+        bench.store.reserve_run(planned(run, "hello", run)).await.unwrap();
+    }
+    bench.store.reserve_run(reserved("without", "hello")).await.unwrap();
+    assert_eq!(pending(&bench, 30).await, [start("a", "a"), start("b", "b")]);
+    assert_eq!(bench.store.pending_start(&RunId::new("b")).await.unwrap(), Some(start("b", "b")));
+    bench.open(&RunId::new("a")).await;
+    bench.store.start_done(&RunId::new("b")).await.unwrap();
+    bench.store.start_done(&RunId::new("nobody")).await.unwrap();
+    assert_eq!(pending(&bench, 40).await, [start("c", "c")]);
+    assert!(bench.store.withdraw_run(&RunId::new("c")).await.unwrap());
+    assert_eq!(pending(&bench, 40).await, []);
+    assert_eq!(bench.store.pending_start(&RunId::new("c")).await.unwrap(), None);
+}
+
+pub(crate) async fn the_same_request_finds_the_first_start(bench: Bench) {
+    let first = bench.store.reserve_run(planned("run-1", "hello", "first")).await.unwrap();
+    assert_eq!(first.plan, Some(json!({"plan": "first"})));
+    assert_eq!(bench.store.reserve_run(planned("run-1", "hello", "second")).await.unwrap(), first);
+    for other in [planned("run-1", "good bye", "first"), reserved("run-1", "hello")] {
+        assert_eq!(code(bench.store.reserve_run(other).await), "STO0002");
+    }
+    bench.open(&run_id()).await;
+    let opened = bench.store.reserve_run(planned("run-1", "hello", "third")).await.unwrap();
+    assert_eq!((opened.row.status, opened.plan), (RunStatus::Running, None));
+    // A run that was reserved without a request is nobody's repeat.
+    bench.store.reserve_run(reserved("run-2", "hello")).await.unwrap();
+    assert_eq!(code(bench.store.reserve_run(planned("run-2", "hello", "x")).await), "STO0002");
+}
+
+pub(crate) async fn of_reservations_at_once_one_counts(bench: Bench) {
+    let other = (bench.another)().await;
+    for round in 0..10 {
+        let run = format!("run-{round}");
+        let (a, b) = tokio::join!(
+            bench.store.reserve_run(planned(&run, "hello", "a")),
+            other.reserve_run(planned(&run, "hello", "b"))
+        );
+        assert_eq!(a.unwrap(), b.unwrap());
+    }
+}
+
+pub(crate) async fn a_run_that_was_not_opened_is_ended_once(bench: Bench) {
+    bench.store.reserve_run(planned("run-1", "hello", "x")).await.unwrap();
+    let end = |reason: &str| bench.store.end_unopened_run(&run_id(), RunStatus::Cancelled, vec![cancelled(reason)]);
+    assert!(end("end").await.unwrap());
+    assert!(!end("again").await.unwrap());
+    let row = bench.store.run(&run_id()).await.unwrap().unwrap();
+    assert_eq!((row.status, row.phase, row.last_seq), (RunStatus::Cancelled, Phase::Done, 1));
+    assert_eq!(pending(&bench, u64::MAX >> 1).await, []);
+    // A workflow that comes after all opens nothing.
+    assert_eq!(code(bench.store.open_run(new_run(&run_id(), &["hello"])).await), "STO0006");
+    assert_eq!(bench.store.run(&run_id()).await.unwrap(), Some(row));
+
+    let opened = RunId::new("run-2");
+    bench.store.reserve_run(planned("run-2", "hello", "x")).await.unwrap();
+    bench.open(&opened).await;
+    assert!(!bench.store.end_unopened_run(&opened, RunStatus::Cancelled, vec![cancelled("end")]).await.unwrap());
+    assert_eq!(bench.store.run(&opened).await.unwrap().unwrap().status, RunStatus::Running);
 }
 
 pub(crate) async fn a_reservation_must_fit_its_run(bench: Bench) {

@@ -7,10 +7,11 @@ use windlass_core::{
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
     message::Message,
     run::{Phase, RunStatus},
+    time::Timestamp,
 };
 
-use super::{Bench, batch, code, head_of, new_run, run_id, session, started, workspace};
-use crate::{RecordBatch, RunFilter, RunRow};
+use super::{Bench, batch, cancelled, code, head_of, new_run, run_id, session, started, workspace};
+use crate::{OpenRun, RecordBatch, RunFilter, RunRow};
 
 pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: Bench) {
     let (run, opened_at) = (run_id(), bench.at(10));
@@ -228,4 +229,16 @@ pub(crate) async fn more_new_messages_than_messages_are_refused(bench: Bench) {
     new.new_messages = 2;
     assert_eq!(code(bench.store.open_run(new).await), "STO0011");
     assert_eq!(bench.store.run(&run_id()).await.unwrap(), None);
+}
+
+pub(crate) async fn open_runs_are_walked_from_old_to_new(bench: Bench) {
+    for (at, run) in [(10, "b"), (10, "a"), (20, "ended"), (30, "c")] {
+        bench.at(at);
+        bench.open(&RunId::new(run)).await;
+    }
+    bench.store.append_events(&RunId::new("ended"), vec![cancelled("end")]).await.unwrap();
+    let open = |at, run: &str| OpenRun { created_at: Timestamp(at), id: RunId::new(run) };
+    assert_eq!(bench.store.open_runs(None, 2).await.unwrap(), [open(10, "a"), open(10, "b")]);
+    assert_eq!(bench.store.open_runs(Some(open(10, "a")), 9).await.unwrap(), [open(10, "b"), open(30, "c")]);
+    assert_eq!(bench.store.open_runs(Some(open(30, "c")), 9).await.unwrap(), []);
 }

@@ -1,0 +1,199 @@
+//! Which store and which namespace belong together.
+//!
+//! A store is an installation and has an id. A namespace keeps that id for each task queue, in its own data, so that a
+//! process with another store finds out before it touches a run. Each run carries the id, too, for servers that do not let
+//! their namespaces be changed.
+
+use temporalio_client::{
+    NamespacedClient as _,
+    tonic::{Code, IntoRequest as _, Status},
+};
+use temporalio_protos::temporal::api::{
+    namespace::v1::UpdateNamespaceInfo,
+    workflowservice::v1::{DescribeNamespaceRequest, UpdateNamespaceRequest},
+};
+use windlass_core::ids::{InstallationId, RunId};
+use windlass_store::{Installation, StoreError};
+use windlass_workflows::attributes;
+
+use super::{OpsError, RunOps};
+
+/// What to do about a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// Take the task queue if it is nobody's.
+    Claim,
+    /// Change nothing.
+    Look,
+    /// Take the task queue, whosever it is, and forget every other namespace.
+    Adopt,
+}
+
+/// A store and a namespace that fit together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paired {
+    pub installation: Installation,
+    /// The namespace's own id; unknown if the server does not tell.
+    pub namespace: Option<String>,
+    /// Whether the namespace keeps the installation's id.
+    pub kept: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairingError {
+    #[error(
+        "OPS0016: task queue {task_queue} of namespace {namespace} belongs to installation {found}, and this store is \
+         installation {own}; use the other installation's store (--data-dir or WINDLASS_POSTGRES_URL), another \
+         --task-queue, --namespace or --temporal, or, if this store is meant to replace the other one, run \
+         `windlass doctor --adopt`"
+    )]
+    Foreign { namespace: String, task_queue: String, own: InstallationId, found: InstallationId },
+    #[error(
+        "OPS0018: namespace {namespace} cannot be asked which installation it belongs to ({reason}); trying again helps once the server answers"
+    )]
+    Unanswered { namespace: String, reason: String },
+    #[error("OPS0014: {code}: {0}", code = .0.code())]
+    Store(#[from] StoreError),
+}
+
+impl RunOps {
+    /// Checks that the store and the namespace belong together.
+    pub async fn pair(&self, how: Pairing) -> Result<Paired, PairingError> {
+        let installation = self.store().installation().await?;
+        let Some((id, found)) = self.owner().await? else {
+            tracing::warn!("the server does not tell whose its namespace is; only runs themselves are checked");
+            return Ok(Paired { installation, namespace: None, kept: false });
+        };
+        let own = &installation.id;
+        let mut kept = found.is_some();
+        match found {
+            Some(found) if how != Pairing::Adopt && found != *own => return Err(self.foreign(own, found)),
+            Some(found) if found == *own => {}
+            None if how == Pairing::Look => {}
+            _ => {
+                kept = self.write_owner(own).await?;
+                // Another process may have claimed it at the same time.
+                if kept
+                    && let Some((_, Some(found))) = self.owner().await?
+                    && found != *own
+                {
+                    return Err(self.foreign(own, found));
+                }
+            }
+        }
+        let installation = match how {
+            Pairing::Look => installation,
+            how => self.store().used_with(&id, how == Pairing::Adopt).await?,
+        };
+        Ok(Paired { installation, namespace: Some(id), kept })
+    }
+
+    /// The same for runs whose owners the server does not keep: each run is asked before it is told something.
+    #[must_use]
+    pub fn wary(self) -> Self {
+        Self { wary: true, ..self }
+    }
+
+    /// Whether this namespace, and no other, has the store's runs.
+    pub(crate) async fn is_only_home(&self) -> Result<bool, OpsError> {
+        let paired = self.pair(Pairing::Look).await.map_err(|error| OpsError::Refused { reason: error.to_string() })?;
+        let Paired { installation, namespace, kept } = paired;
+        Ok(kept && namespace.is_some_and(|namespace| installation.namespaces == [namespace]))
+    }
+
+    /// The store's installation.
+    pub(crate) async fn installation(&self) -> Result<InstallationId, OpsError> {
+        let own =
+            self.installation.get_or_try_init(async || Ok::<_, StoreError>(self.store().installation().await?.id));
+        Ok(own.await?.clone())
+    }
+
+    /// Fails if the run says that it belongs to another installation, as far as that has to be asked.
+    pub(crate) async fn check_owner(&self, run: &RunId) -> Result<(), OpsError> {
+        if !self.wary {
+            return Ok(());
+        }
+        match self.owner_of(run).await {
+            Ok(Some(found)) if found != self.installation().await? => {
+                Err(OpsError::Foreign { run: run.clone(), own: self.installation().await?, found })
+            }
+            Ok(_) | Err(OpsError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Which installation a run says it belongs to. Runs below others belong where those do.
+    pub async fn owner_of(&self, run: &RunId) -> Result<Option<InstallationId>, OpsError> {
+        let root = run.as_str().split('/').next().unwrap_or_default();
+        let found = self.memo(&RunId::new(root), attributes::INSTALLATION).await?;
+        Ok(found.map(InstallationId::new))
+    }
+
+    /// A text of the run's memo.
+    pub(crate) async fn memo(&self, run: &RunId, key: &str) -> Result<Option<String>, OpsError> {
+        let described = self.handle(run).describe(Default::default()).await;
+        let described = described.map_err(|error| OpsError::interaction(run, &error))?;
+        let memo = described.raw_description.workflow_execution_info.and_then(|info| info.memo);
+        let payload = memo.and_then(|mut memo| memo.fields.remove(key));
+        Ok(payload.and_then(|payload| serde_json::from_slice(&payload.data).ok()))
+    }
+
+    fn foreign(&self, own: &InstallationId, found: InstallationId) -> PairingError {
+        let (namespace, task_queue) = (self.client().namespace(), self.task_queue().to_owned());
+        PairingError::Foreign { namespace, task_queue, own: own.clone(), found }
+    }
+
+    fn key(&self) -> String {
+        format!("windlass.installation.{}", self.task_queue())
+    }
+
+    /// The namespace's id, and whose the task queue is. `None` if the server does not tell.
+    async fn owner(&self) -> Result<Option<(String, Option<InstallationId>)>, PairingError> {
+        let namespace = self.client().namespace();
+        let request = DescribeNamespaceRequest { namespace, ..DescribeNamespaceRequest::default() };
+        let described = self.client().connection().workflow_service().describe_namespace(request.into_request()).await;
+        match described {
+            Ok(described) => {
+                let info = described.into_inner().namespace_info.unwrap_or_default();
+                Ok(Some((info.id, info.data.get(&self.key()).map(|id| InstallationId::new(id.clone())))))
+            }
+            Err(status) if may_not(&status) => Ok(None),
+            Err(status) => Err(self.unanswered(&status)),
+        }
+    }
+
+    /// Says whether the server took it.
+    async fn write_owner(&self, own: &InstallationId) -> Result<bool, PairingError> {
+        let info =
+            UpdateNamespaceInfo { data: [(self.key(), own.to_string())].into(), ..UpdateNamespaceInfo::default() };
+        let request = UpdateNamespaceRequest {
+            namespace: self.client().namespace(),
+            update_info: Some(info),
+            ..UpdateNamespaceRequest::default()
+        };
+        match self.client().connection().workflow_service().update_namespace(request.into_request()).await {
+            Ok(_) => Ok(true),
+            Err(status) if may_not(&status) => {
+                tracing::warn!(
+                    reason = status.message(),
+                    "the server does not let its namespace keep which installation it belongs to; only runs themselves are checked"
+                );
+                Ok(false)
+            }
+            Err(status) => Err(self.unanswered(&status)),
+        }
+    }
+
+    fn unanswered(&self, status: &Status) -> PairingError {
+        PairingError::Unanswered { namespace: self.client().namespace(), reason: status.message().to_owned() }
+    }
+}
+
+/// Whether the server refuses this for good.
+fn may_not(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented | Code::FailedPrecondition
+    )
+}
