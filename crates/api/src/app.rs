@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::{AgentDefinition, ToolSpec};
 use windlass_ops::RunOps;
-use windlass_store::Store;
+use windlass_store::{Clock, Store};
 
 use crate::{
     auth::Caller,
@@ -34,6 +34,7 @@ pub(crate) struct App {
     pub(crate) rates: Option<Rates>,
     pub(crate) limiter: Mutex<Limiter>,
     pub(crate) began: Instant,
+    pub(crate) clock: Clock,
 }
 
 impl App {
@@ -51,7 +52,7 @@ impl App {
             models: &self.models,
             agents: &self.agents,
             toolbox: Toolbox { builtins: &self.builtins, local_tool_timeout: self.limits.local_tool_timeout },
-            allowed_agents: caller.agents.as_deref(),
+            bound_to: caller.agents.as_deref(),
         }
     }
 

@@ -52,8 +52,16 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
+    /// For whoever has the key itself, and for nobody else.
+    pub(crate) fn key_ended(how: &str) -> Self {
+        let message = format!("this key {how}; `windlass keys create` makes a new one");
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
     pub(crate) fn scope(required: &str) -> Self {
-        let message = format!("this key lacks the scope {required}");
+        let message = format!(
+            "this key lacks the scope {required}; take a key that has it, or make one: windlass keys create --scope {required}"
+        );
         Self::new(StatusCode::FORBIDDEN, "insufficient_scope", message).with("required", json!([required]))
     }
 
@@ -121,8 +129,9 @@ impl From<SpecError> for ApiError {
             SpecError::Model(unknown) => Self::new(StatusCode::BAD_REQUEST, "invalid_model", message)
                 .with("field", "modelId")
                 .with("candidates", unknown.candidates),
-            SpecError::Agent(_) | SpecError::AgentRequired => {
-                Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message)
+            SpecError::Agent(_) => Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", "agentId"),
+            SpecError::NotAllowed(refusal) => {
+                Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", refusal.field)
             }
         }
     }

@@ -10,7 +10,7 @@ use std::{
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    agent::{AgentDefinition, ToolSpec},
+    agent::{AgentDefinition, ToolKind, ToolSpec},
     time::Millis,
 };
 use windlass_ops::RunOps;
@@ -82,7 +82,6 @@ impl Default for Limits {
 pub struct Service {
     listener: TcpListener,
     app: Arc<App>,
-    clock: Clock,
 }
 
 /// The way to it.
@@ -98,7 +97,7 @@ impl Service {
         let app = App {
             ops,
             models,
-            agents,
+            agents: agents.into_iter().map(|agent| with_timeouts(agent, &builtins)).collect(),
             builtins,
             room: Arc::new(Semaphore::new(limits.requests)),
             limits,
@@ -107,14 +106,15 @@ impl Service {
             rates,
             limiter: Mutex::new(Limiter::default()),
             began: Instant::now(),
+            clock,
         };
-        Ok((Self { listener, app: Arc::new(app), clock }, Handle { address }))
+        Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
     }
 
     /// Serves until the token fires. Then live streams are dropped between two frames, so that their readers reconnect
     /// to whoever serves next, and requests end within the grace.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, app, clock } = self;
+        let Self { listener, app } = self;
         let drained = {
             let app = Arc::clone(&app);
             async move {
@@ -123,8 +123,18 @@ impl Service {
             }
         };
         let router = routes::router(Arc::clone(&app));
-        let look = app.ops.end_overruled_runs(app.limits.overruled_every, clock);
+        let look = app.ops.end_overruled_runs(app.limits.overruled_every, app.clock.clone());
         let overruled = app.draining.run_until_cancelled(Box::pin(look));
         let ((), (), _) = tokio::join!(connections::serve(listener, router, &app), drained, overruled);
     }
+}
+
+/// With what the tools of this server say about their own timeouts, so that a caller who asks for shorter ones gets no
+/// longer ones.
+fn with_timeouts(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
+    for tool in agent.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
+        let own = builtins.iter().find(|builtin| builtin.name == tool.name).and_then(|builtin| builtin.timeout_ms);
+        tool.timeout_ms = tool.timeout_ms.or(own);
+    }
+    agent
 }

@@ -20,7 +20,7 @@ use crate::{
     connection,
     job::{Decided, Deciding, Job, Progress as JobProgress},
     log::{self, Log},
-    migrate,
+    migrate, private,
     readers::Readers,
     stats::Counters,
     transaction::Transaction,
@@ -59,10 +59,11 @@ impl Database {
     pub fn open(options: Options) -> Result<Self> {
         let Options { path, durability, faults } = options;
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory).map_err(|error| {
+            private::create_directory(directory).map_err(|error| {
                 DatabaseError::unavailable("create its directory", format!("{}: {error}", directory.display()))
             })?;
         }
+        private::database(&path);
         let mut sql = connection::open_writer(&path)?;
         // Reading anything makes SQLite open, and if need be create, the log.
         migrate::check_layout(&sql, &path)?;

@@ -3,18 +3,20 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::{
+    agent::overrides::Effective,
     envelope::Extra,
     ids::{RunId, SessionId},
 };
 use windlass_ops::{OpsError, StartRun};
 use windlass_store::ReservedRun;
 
+use super::sessions::may_join;
 use crate::{
     app::App,
     auth::Caller,
     error::{ApiError, Result},
     routes::PREFIX,
-    spec::{Accepted, SpecError, Start},
+    spec::{Accepted, Invalid, Start},
 };
 
 /// A run that was taken.
@@ -35,17 +37,18 @@ pub(super) async fn launch(
     session: Option<SessionId>,
 ) -> Result<Taken> {
     let Accepted { spec, kept, conversation, start: Start { run_id, session_id, policy, labels } } = accepted;
-    let session = session.or(session_id);
-    // Limits are part of an agent; whoever may not choose the agent may not choose them.
-    if policy.is_some() && caller.agents.is_some() {
-        return Err(SpecError::AgentRequired.into());
+    let run_id = run_id.map(|chosen| scoped_run_id(caller, &chosen)).transpose()?;
+    if let (None, Some(joined)) = (&session, &session_id) {
+        may_join(app, caller, joined).await?;
     }
-    let definition = spec.resolve(&conversation.system, app.around(caller))?;
+    let session = session.or(session_id);
+    let Effective { definition, policy, guards } = spec.resolve(&conversation.system, policy, app.around(caller))?;
     let asked = conversation.messages.last().map(|message| message.plain_text()).unwrap_or_default();
     let mut start = StartRun::new(definition, "");
     start.messages = conversation.messages;
     start.session_id = session.clone();
-    (start.policy, start.labels) = (policy, labels);
+    (start.policy, start.guards, start.labels) = (policy, guards, labels);
+    start.started_by = Some(caller.actor(None)?);
     let store = app.store();
     if let Some(run) = run_id {
         if store.run(&run).await?.is_some() {
@@ -82,6 +85,12 @@ pub(super) async fn launch(
         session_id: session.map(|id| id.to_string()),
         status: "queued",
     })
+}
+
+/// The id of a run that a caller named: another workspace's run of that name is another run.
+fn scoped_run_id(caller: &Caller, chosen: &RunId) -> Result<RunId> {
+    let scoped = RunId::scoped(&caller.workspace, chosen.as_str());
+    Ok(scoped.map_err(|problem| Invalid::new("runId", problem.to_string()))?)
 }
 
 fn stream_url(caller: &Caller, run: &RunId) -> String {

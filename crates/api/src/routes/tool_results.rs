@@ -19,7 +19,7 @@ use windlass_ops::OpsError;
 use super::runs::find;
 use crate::{
     app::App,
-    auth::Caller,
+    auth::{Caller, Scope},
     body::JsonBody,
     error::{ApiError, Result},
     openapi::bodies::ToolResultBody,
@@ -53,7 +53,8 @@ pub(crate) async fn take(
         return Err(ended(row.status));
     }
     let provided = provided(&app, result).await?;
-    let answer = CallAnswer::new(caller.actor(None)?, provided);
+    let own_tools_only = !caller.has(Scope::RunsAnswer);
+    let answer = CallAnswer { own_tools_only, ..CallAnswer::new(caller.actor(None)?, provided) };
     let reply = match app.ops_for(&caller).tool_result(&row.id, &answer).await {
         Ok(reply) => reply,
         // It was there a moment ago, so it has just ended, or has not begun.

@@ -2,15 +2,16 @@
 
 use super::Run;
 use crate::{
+    agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
     envelope::{
-        Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult, ToolCallOutput,
+        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult, ToolCallOutput,
         ToolError, ToolErrorKind, ToolOutput,
     },
     event::{AwaitClosure, EventBody},
     failure::{RunFailure, RunFailureKind},
-    ids::{AwaitId, ToolName},
+    ids::{AwaitId, CallId, ToolName},
     message::Message,
     time::Timestamp,
 };
@@ -21,12 +22,13 @@ impl Run {
         let judged = if self.state.outcome.is_some() {
             Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
         } else {
-            self.state.awaits.judge(&answer, now).and_then(|resolution| self.with_room(resolution, &answer.body))
+            let judged = self.state.awaits.judge(&answer, self.input.started_by.as_ref(), now);
+            judged.and_then(|resolution| self.with_room(resolution, &answer.body))
         };
         match judged {
             Err(reply) => self.reject_answer(answer.await_id.as_str(), &answer.actor, reply),
             Ok(resolution) => {
-                let actor = Some(clip(&answer.actor)).filter(|actor| !actor.is_empty());
+                let actor = Some(answer.actor.clipped(clip)).filter(|actor| !actor.is_empty());
                 let closed =
                     self.close_await(&answer.await_id, resolution.closure, Some(resolution.answer_digest), actor);
                 if let Some(item) = closed {
@@ -40,10 +42,13 @@ impl Run {
 
     /// Takes the result of one call that somebody outside executes, addressed by the call.
     pub fn answer_call(&mut self, answer: CallAnswer, now: Timestamp) -> AnswerReply {
-        let CallAnswer { actor, result, .. } = answer;
+        let CallAnswer { actor, own_tools_only, result, .. } = answer;
         let call = result.tool_call_id.clone();
         let found = if self.state.outcome.is_some() {
             Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
+        } else if own_tools_only && self.is_of_others(&call) {
+            let why = format!("call {call} is not of one of the caller's own tools; its result takes the scope runs:answer");
+            Err(AnswerReply::new(AnswerStatus::Invalid, why))
         } else {
             self.state.awaits.of_call(&result)
         };
@@ -53,15 +58,22 @@ impl Run {
         }
     }
 
+    /// Whether the call is of a tool that somebody else than the run's caller executes.
+    fn is_of_others(&self, call: &CallId) -> bool {
+        let is_own = |tool: &ToolEntry| matches!(tool.dispatch, ToolDispatch::External { client: Some(_), .. });
+        let slot = self.state.batch.iter().find(|slot| slot.request.tool_call_id == *call);
+        slot.is_some_and(|slot| !self.state.tools.get(&slot.request.name).is_some_and(is_own))
+    }
+
     /// Whatever is not accepted is recorded and changes nothing.
-    fn reject_answer(&mut self, addressee: &str, actor: &str, reply: AnswerReply) -> AnswerReply {
+    fn reject_answer(&mut self, addressee: &str, actor: &Actor, reply: AnswerReply) -> AnswerReply {
         // The message may quote what the caller sent.
         let reply = AnswerReply { message: clip(&reply.message), ..reply };
         self.outgoing.event(EventBody::AnswerRejected {
             await_id: AwaitId::new(clip(addressee)),
             status: reply.status,
             message: reply.message.clone(),
-            actor: clip(actor),
+            actor: actor.clipped(clip),
         });
         reply
     }
@@ -83,7 +95,6 @@ impl Run {
     }
 
     fn apply(&mut self, item: &AwaitView, answer: Answer, now: Timestamp) {
-        let actor = answer.actor;
         match answer.body {
             AnswerBody::Clarification { answer } => self.state.said.push(Message::user(answer)),
             AnswerBody::Confirmation { approved: true, .. } => {
@@ -92,7 +103,8 @@ impl Run {
                 }
             }
             AnswerBody::Confirmation { approved: false, .. } => {
-                let error = ToolError::new(ToolErrorKind::Denied, format!("not executed: {} denied it", clip(&actor)));
+                // The model does not learn who it was: ids of keys are not its to know.
+                let error = ToolError::new(ToolErrorKind::Denied, "not executed: a person denied it");
                 self.refuse_awaited(item, &error, now);
             }
             AnswerBody::ToolResults { results } => {
@@ -152,7 +164,7 @@ impl Run {
         id: &AwaitId,
         closure: AwaitClosure,
         answer: Option<Digest>,
-        actor: Option<String>,
+        actor: Option<Actor>,
     ) -> Option<AwaitView> {
         let item = self.state.awaits.close(id, closure, answer)?;
         self.outgoing.event(EventBody::AwaitClosed { await_id: id.clone(), outcome: closure, actor });

@@ -21,13 +21,13 @@ pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<RunRow> 
     blobs::require(sql, "spec", new.spec).await?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
-        sessions::begun(sql, &new.workspace, session, &input_preview).await?;
+        sessions::begun(sql, &new.workspace, session, &new.agent_id, &input_preview).await?;
     }
     let now = millis(sql.now);
     sql.execute(
         "INSERT INTO runs (id, workspace, session, agent_id, model_id, name, spec, labels, metadata, tags, status, phase,
-             input_preview, created_at, updated_at, opening_len, new_messages, head_len, head_digest, last_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $9, $10, $11, $12, $13, $13, 0, 0, 0, $14, 0)",
+             input_preview, created_at, updated_at, opening_len, new_messages, head_len, head_digest, last_seq, root_agent)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $9, $10, $11, $12, $13, $13, 0, 0, 0, $14, 0, $4)",
         &[
             &new.id.as_str(),
             &new.workspace.as_str(),

@@ -42,7 +42,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// Who answers at the keyboard.
-    pub(crate) actor: String,
+    pub(crate) actor: Actor,
     /// Whether to leave when the run waits for somebody.
     pub(crate) until_waiting: bool,
 }

@@ -16,7 +16,7 @@ use windlass_core::{
 /// Awaits that can be answered by typing, in the order in which they opened.
 #[derive(Debug)]
 pub(super) struct Prompter {
-    actor: String,
+    actor: Actor,
     waiting: VecDeque<(RunId, AwaitView)>,
     asking: bool,
 }
@@ -31,13 +31,13 @@ pub(super) enum Typed {
 
 impl Prompter {
     /// For whoever sits at this terminal, if anybody does and says who they are.
-    pub(super) fn at_terminal(actor: &str) -> Option<Self> {
+    pub(super) fn at_terminal(actor: &Actor) -> Option<Self> {
         let somebody = io::stdin().is_terminal() && io::stderr().is_terminal() && !actor.is_empty();
         somebody.then(|| Self::new(actor))
     }
 
-    fn new(actor: &str) -> Self {
-        Self { actor: actor.to_owned(), waiting: VecDeque::new(), asking: false }
+    fn new(actor: &Actor) -> Self {
+        Self { actor: actor.clone(), waiting: VecDeque::new(), asking: false }
     }
 
     pub(super) fn opened(&mut self, run: &RunId, item: AwaitView) {

@@ -101,7 +101,7 @@ pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, 
         Some(answer) => AnswerBody::Clarification { answer },
         None => AnswerBody::ToolResults { results: provided(reach, args.results, args.errors).await? },
     };
-    let actor = args.to.person.name();
+    let actor = args.to.person.actor();
     deliver(reach, args.to, actor, body).await
 }
 
@@ -169,7 +169,7 @@ async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<Await
     }))
 }
 
-fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
+fn agreed(id: &AwaitId, actor: &Actor) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(usage("nobody can be asked here: look at the arguments above and add --yes or --digest"));
     }
@@ -184,7 +184,7 @@ pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Fail
     deliver(reach, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None }).await
 }
 
-async fn deliver(reach: &Reach, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
+async fn deliver(reach: &Reach, to: AwaitArgs, actor: Actor, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
     if signal
