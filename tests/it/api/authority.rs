@@ -5,7 +5,9 @@ use windlass_api::auth::ApiKey;
 use windlass_core::{
     agent::{AgentDefinition, ToolKind, ToolSpec},
     ids::RunId,
+    time::Timestamp,
 };
+use windlass_store::NewApiKey;
 
 use super::{
     http::Answer,
@@ -281,6 +283,30 @@ async fn a_denial_tells_the_model_no_key() {
     let transcript = rig.store().transcript(&row.id, row.head).await.unwrap();
     let read = serde_json::to_string(&transcript).unwrap();
     assert!(read.contains("denied") && !read.contains(&rig.key.id()), "{read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_ended_says_so_to_whoever_has_it_and_to_nobody_else() {
+    let rig = rig().await;
+    let said = async |key: &ApiKey| {
+        let answer = rig.send(key, "GET", "/models", None).await;
+        assert_eq!((answer.refusal(), answer.header("www-authenticate")), ((401, "unauthorized"), Some("Bearer")));
+        answer.body["message"].as_str().unwrap().to_owned()
+    };
+    let make = async |expires_at: Option<u64>| {
+        let key = ApiKey::random();
+        let row = key.row(WORKSPACE.into(), "old", vec!["*".into()], None);
+        let row = NewApiKey { expires_at: expires_at.map(Timestamp), ..row };
+        rig.store().create_key(row).await.unwrap();
+        key
+    };
+    let (expired, revoked) = (make(Some(1)).await, make(None).await);
+    rig.store().revoke_key(&WORKSPACE.into(), &revoked.id()).await.unwrap();
+    assert_eq!(said(&expired).await, "this key has expired; `windlass keys create` makes a new one");
+    assert_eq!(said(&revoked).await, "this key was revoked; `windlass keys create` makes a new one");
+    assert!(said(&ApiKey::random()).await.starts_with("send a valid API key"));
+    let lasting = make(Some(u64::MAX / 2)).await;
+    assert_eq!(rig.send(&lasting, "GET", "/models", None).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

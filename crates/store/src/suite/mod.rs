@@ -120,6 +120,7 @@ pub(crate) fn started() -> NewEvent {
         model_id: "script:demo".to_owned(),
         labels: Labels::new(),
         metadata: Extra::new(),
+        started_by: None,
     };
     NewEvent::new("started", body)
 }

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::json;
 use windlass_client::Lost;
 use windlass_core::{
+    envelope::Actor,
     event::{Event, EventBody},
     ids::RunId,
 };

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::mpsc;
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
-    envelope::{Answer, AnswerBody},
+    envelope::{Actor, Answer, AnswerBody},
     ids::{AwaitId, RunId},
 };
 
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn questions_are_put_one_after_the_other() {
-        let mut prompter = Prompter::new("ann");
+        let mut prompter = Prompter::new(&"ann".into());
         prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
         prompter.opened(&run(), item("await-2", AwaitKind::ExternalTools));
         prompter.opened(&run(), item("await-3", AwaitKind::Confirmation));
@@ -154,7 +154,7 @@ mod tests {
     fn only_a_clear_yes_approves_and_it_carries_the_digest() {
         let digest = Some(Digest::of_json(&json!(1)));
         for (line, approved) in [("y", true), ("YES ", true), ("", false), ("n", false), ("yep", false)] {
-            let mut prompter = Prompter::new("ann");
+            let mut prompter = Prompter::new(&"ann".into());
             prompter.opened(&run(), item("await-1", AwaitKind::Confirmation));
             prompter.next_question();
             let body = AnswerBody::Confirmation { approved, digest: digest.filter(|_| approved) };
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_empty_answer_is_not_an_answer() {
-        let mut prompter = Prompter::new("ann");
+        let mut prompter = Prompter::new(&"ann".into());
         prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
         prompter.next_question();
         assert_eq!(prompter.typed("  "), Typed::Again);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_answer_from_elsewhere_ends_the_question() {
-        let mut prompter = Prompter::new("ann");
+        let mut prompter = Prompter::new(&"ann".into());
         prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
         prompter.next_question();
         assert!(!prompter.closed(&"run-2".into(), &"await-1".into()));
