@@ -59,6 +59,7 @@ impl RunActivities {
                     model_id: model_id.clone(),
                     labels: input.labels.clone(),
                     metadata: input.metadata.clone(),
+                    started_by: input.started_by.clone(),
                 },
             ),
         };

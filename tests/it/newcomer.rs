@@ -273,7 +273,7 @@ fn without_a_server_a_run_stays_where_it_is_until_somebody_comes_back() {
     let said = text(&asked.stderr);
     assert_eq!(asked.status.code(), Some(4), "{said}");
     assert!(said.contains("? await-1 asks: Who should read the launch note"), "{said}");
-    assert!(said.contains("run-demo waits for you to come back") && said.contains(" runs attach run-demo"), "{said}");
+    assert!(said.contains("run-demo waits for you to come back") && said.contains(" runs attach default~run-demo"), "{said}");
     let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everybody"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
     let attached = place.output(&["runs", "attach", "run-demo", "--until-waiting"]);
@@ -310,7 +310,7 @@ fn a_server_is_used_by_its_address_and_key() {
     );
 
     let detached = output(key, &["run", "demo", "--run-id", "run-far", "--detach"]);
-    assert_eq!(text(&detached.stdout), "run-far\n", "{}", text(&detached.stderr));
+    assert_eq!(text(&detached.stdout), "default~run-far\n", "{}", text(&detached.stderr));
     let waiting = output(key, &["runs", "attach", "run-far", "--until-waiting"]);
     let hint = format!("--server {server} runs answer run-far await-1");
     assert!(text(&waiting.stderr).contains(&hint), "{}", text(&waiting.stderr));

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::{AgentDefinition, ToolSpec};
 use windlass_ops::RunOps;
-use windlass_store::Store;
+use windlass_store::{Clock, Store};
 
 use crate::{
     auth::Caller,
@@ -39,6 +39,7 @@ pub(crate) struct App {
     pub(crate) limiter: Mutex<Limiter>,
     pub(crate) began: Instant,
     pub(crate) readiness: Readiness,
+    pub(crate) clock: Clock,
 }
 
 /// What is understood in a moment, on the thread that serves the request.
@@ -75,7 +76,7 @@ impl App {
             models: &self.models,
             agents: &self.agents,
             toolbox: Toolbox { builtins: &self.builtins, local_tool_timeout: self.limits.local_tool_timeout },
-            allowed_agents: caller.agents.as_deref(),
+            bound_to: caller.agents.as_deref(),
         }
     }
 

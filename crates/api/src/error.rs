@@ -55,8 +55,16 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
+    /// For whoever has the key itself, and for nobody else.
+    pub(crate) fn key_ended(how: &str) -> Self {
+        let message = format!("this key {how}; `windlass keys create` makes a new one");
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
     pub(crate) fn scope(required: &str) -> Self {
-        let message = format!("this key lacks the scope {required}");
+        let message = format!(
+            "this key lacks the scope {required}; take a key that has it, or make one: windlass keys create --scope {required}"
+        );
         Self::new(StatusCode::FORBIDDEN, "insufficient_scope", message).with("required", json!([required]))
     }
 
@@ -127,7 +135,9 @@ impl From<SpecError> for ApiError {
             SpecError::Agent(_) | SpecError::UnknownAgent(_) => {
                 Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", "agentId")
             }
-            SpecError::AgentRequired => Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message),
+            SpecError::NotAllowed(refusal) => {
+                Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", refusal.field)
+            }
         }
     }
 }

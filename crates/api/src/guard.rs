@@ -59,8 +59,8 @@ pub(crate) const DEMANDS: [Demand; 23] = [
     post("/agent-runs/{id}/pause", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-runs/{id}/resume", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-runs/{id}/steer", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
-    post("/agent-runs/{id}/answers", Scope::RunsWrite, Bucket::Lifecycle, LARGE),
-    post("/agent-runs/{id}/confirmations", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
+    post("/agent-runs/{id}/answers", Scope::RunsAnswer, Bucket::Lifecycle, LARGE),
+    post("/agent-runs/{id}/confirmations", Scope::RunsApprove, Bucket::Lifecycle, SMALL),
     post("/agent-sessions", Scope::SessionsWrite, Bucket::Changes, LARGE),
     get("/agent-sessions", Scope::SessionsRead),
     get("/agent-sessions/{id}", Scope::SessionsRead),
@@ -114,7 +114,7 @@ async fn admit(
     slug: &str,
     demanded: Option<&'static Demand>,
 ) -> Result<(Caller, &'static Demand, Option<Allowance>)> {
-    let caller = Caller::of(headers, app.store()).await?;
+    let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
     if slug != caller.workspace.as_str() {
         let hint = format!("this key belongs to workspace {}", caller.workspace);
         let message = "this key does not open a workspace of this name";

@@ -11,7 +11,7 @@ use std::{
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    agent::{AgentDefinition, ToolSpec},
+    agent::{AgentDefinition, ToolKind, ToolSpec},
     time::Millis,
 };
 use windlass_ops::RunOps;
@@ -87,7 +87,6 @@ impl Default for Limits {
 pub struct Service {
     listener: TcpListener,
     app: Arc<App>,
-    clock: Clock,
 }
 
 /// The way to it.
@@ -103,7 +102,7 @@ impl Service {
         let app = App {
             ops,
             models,
-            agents,
+            agents: agents.into_iter().map(|agent| with_timeouts(agent, &builtins)).collect(),
             builtins,
             room: Arc::new(Semaphore::new(limits.requests)),
             heavy: Semaphore::new(available_parallelism().map_or(2, usize::from).clamp(2, 8)),
@@ -114,14 +113,15 @@ impl Service {
             limiter: Mutex::new(Limiter::default()),
             began: Instant::now(),
             readiness: routes::Readiness::default(),
+            clock,
         };
-        Ok((Self { listener, app: Arc::new(app), clock }, Handle { address }))
+        Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
     }
 
     /// Serves until the token fires. Then live streams are dropped between two frames, so that their readers reconnect
     /// to whoever serves next, and requests end within the grace.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, app, clock } = self;
+        let Self { listener, app } = self;
         let drained = {
             let app = Arc::clone(&app);
             async move {
@@ -133,12 +133,22 @@ impl Service {
         let Limits { overruled_every: every, start_grace, .. } = app.limits;
         let mend = async {
             tokio::join!(
-                app.ops.end_overruled_runs(every, Arc::clone(&clock)),
-                app.ops.finish_starts(every, start_grace, Arc::clone(&clock)),
+                app.ops.end_overruled_runs(every, app.clock.clone()),
+                app.ops.finish_starts(every, start_grace, app.clock.clone()),
                 app.ops.end_deleted_runs(every),
             )
         };
         let mended = app.draining.run_until_cancelled(Box::pin(mend));
         let ((), (), _) = tokio::join!(connections::serve(listener, router, &app), drained, mended);
     }
+}
+
+/// With what the tools of this server say about their own timeouts, so that a caller who asks for shorter ones gets no
+/// longer ones.
+fn with_timeouts(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
+    for tool in agent.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
+        let own = builtins.iter().find(|builtin| builtin.name == tool.name).and_then(|builtin| builtin.timeout_ms);
+        tool.timeout_ms = tool.timeout_ms.or(own);
+    }
+    agent
 }

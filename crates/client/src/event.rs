@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use windlass_core::{
     awaits::AwaitView,
+    envelope::Actor,
     ids::{AgentId, AwaitId, CallId, RunId},
 };
 
@@ -81,7 +82,7 @@ pub enum EventBody {
     },
     AwaitClosed {
         await_id: AwaitId,
-        actor: Option<String>,
+        actor: Option<Actor>,
         /// What was answered, or the reason for a decision; long texts are cut.
         answer: Option<String>,
     },

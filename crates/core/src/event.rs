@@ -10,7 +10,7 @@ use crate::{
     awaits::AwaitView,
     canonical::{self, Digest},
     envelope::{
-        AnswerStatus, BlobRef, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError,
+        Actor, AnswerStatus, BlobRef, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError,
         ToolErrorKind, ToolTelemetry,
     },
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, ToolName, WorkspaceId},
@@ -80,6 +80,8 @@ pub enum EventBody {
         labels: Labels,
         #[serde(default, skip_serializing_if = "Extra::is_empty")]
         metadata: Extra,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_by: Option<Actor>,
     },
     /// Text as the model produces it. Only `assistant_message` is canonical.
     AssistantDelta {
@@ -186,7 +188,7 @@ pub enum EventBody {
         await_id: AwaitId,
         outcome: AwaitClosure,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        actor: Option<String>,
+        actor: Option<Actor>,
         /// The words of the person who answered, cut to [`EventBody::WORDS_BYTES`]: the text, or the reason for a
         /// decision. Results are in `local_tool_result_in`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +199,7 @@ pub enum EventBody {
         await_id: AwaitId,
         status: AnswerStatus,
         message: String,
-        actor: String,
+        actor: Actor,
     },
     /// A signal that could not be read or was not allowed. It changed nothing.
     SignalRejected {
@@ -206,15 +208,15 @@ pub enum EventBody {
     },
     Paused {
         reason: String,
-        requested_by: String,
+        requested_by: Actor,
     },
     Resumed {
         notes: String,
-        requested_by: String,
+        requested_by: Actor,
     },
     Steered {
         text: String,
-        requested_by: String,
+        requested_by: Actor,
     },
     Finalizing {
         reason: FinalizeReason,

@@ -162,7 +162,8 @@ impl Policy {
     }
 }
 
-fn lower<T: Ord>(own: Option<T>, ceiling: Option<T>) -> Option<T> {
+/// The lower of two limits; absent is unlimited.
+pub(crate) fn lower<T: Ord>(own: Option<T>, ceiling: Option<T>) -> Option<T> {
     match (own, ceiling) {
         (Some(own), Some(ceiling)) => Some(own.min(ceiling)),
         (own, ceiling) => own.or(ceiling),

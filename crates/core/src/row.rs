@@ -18,6 +18,9 @@ pub struct RunRow {
     pub workspace: WorkspaceId,
     pub session: Option<SessionId>,
     pub agent_id: AgentId,
+    /// The agent of the run at the top, which is the run's own unless it has a parent.
+    #[serde(default, skip_serializing_if = "AgentId::is_empty")]
+    pub root_agent: AgentId,
     /// Unknown while the run is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_digest: Option<Digest>,

@@ -1,11 +1,13 @@
 //! One engine for each data directory: two would tell their workers different stories.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::Write as _,
     path::Path,
     process,
 };
+
+use windlass_sqlite::private;
 
 use crate::engine::EngineError;
 
@@ -20,8 +22,8 @@ impl DirectoryLock {
     pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
         let path = directory.join("engine.lock");
         let failed = |source| EngineError::Lock { path: path.clone(), source };
-        fs::create_dir_all(directory).map_err(failed)?;
-        let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        private::create_directory(directory).map_err(failed)?;
+        let mut file = private::open_options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

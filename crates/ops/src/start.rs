@@ -10,7 +10,7 @@ use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     agent::AgentDefinition,
     canonical::{self, Digest},
-    envelope::{Extra, GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
+    envelope::{Actor, Extra, GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
     message::Message,
 };
@@ -38,6 +38,8 @@ pub struct StartRun {
     pub tuning: Option<Tuning>,
     /// Task queue, memo, search attributes and retry policy of the workflow.
     pub workflow_options: Option<WorkflowOptions>,
+    /// Who starts it; a call that needs a second person is not theirs to approve.
+    pub started_by: Option<Actor>,
 }
 
 impl StartRun {
@@ -61,6 +63,7 @@ impl StartRun {
             guards: None,
             tuning: None,
             workflow_options: None,
+            started_by: None,
         }
     }
 }
@@ -99,6 +102,7 @@ impl RunOps {
         input.policy = start.policy;
         input.guards = start.guards;
         input.tuning = start.tuning;
+        input.started_by = start.started_by;
         if let Some(definition) = &start.definition {
             let body = serde_json::to_value(definition).map_err(|error| OpsError::Input(error.to_string()))?;
             input.agent_digest = Some(self.store.put_blob(body).await?.digest);

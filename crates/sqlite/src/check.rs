@@ -16,7 +16,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
-use crate::{DatabaseError, Result, connection, log};
+use crate::{DatabaseError, Result, connection, log, private};
 
 /// How long the pages are looked at when a file is opened. A small database is looked through in a few milliseconds.
 const LOOK: Duration = Duration::from_millis(300);
@@ -88,6 +88,8 @@ fn make(path: &Path) -> Result<()> {
     }
     static MADE: AtomicU64 = AtomicU64::new(0);
     let staged = beside(path, &format!("-new-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
+    // SQLite gives the files beside a database the database's mode.
+    private::open_options().write(true).create_new(true).open(&staged).map_err(|error| unreadable(path, &error))?;
     let made = connection::open_writer(&staged).and_then(|sql| sql.close().map_err(|(_, error)| error.into()));
     if made.is_ok() {
         match fs::hard_link(&staged, path) {

@@ -22,7 +22,7 @@ use crate::{
     damage::Damage,
     job::{Decided, Deciding, Job, Progress as JobProgress},
     log::{self, Log},
-    migrate,
+    migrate, private,
     readers::Readers,
     stats::Counters,
     transaction::Transaction,
@@ -69,11 +69,12 @@ impl Database {
     pub fn open(options: Options) -> Result<Self> {
         let Options { path, durability, faults } = options;
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory).map_err(|error| {
+            private::create_directory(directory).map_err(|error| {
                 DatabaseError::unavailable("create its directory", format!("{}: {error}", directory.display()))
             })?;
         }
         check::prepare(&path)?;
+        private::tighten_database(&path);
         let mut sql = connection::open_writer(&path)?;
         check::fold_on_close(&sql, false)?;
         // Reading anything makes SQLite open, and if need be create, the log.

@@ -21,6 +21,7 @@ mod faults;
 mod job;
 mod log;
 mod migrate;
+pub mod private;
 mod readers;
 mod stats;
 mod transaction;

@@ -43,6 +43,7 @@ impl RunFilter {
             let values = self.statuses.iter().map(|status| status.as_str()).collect();
             conditions.push(Condition::IsAny { column: "status", values });
         }
+        conditions.extend(any_agent("root_agent", self.root_agents.as_deref()));
         conditions.extend(labels(&self.metadata));
         conditions
     }
@@ -56,8 +57,13 @@ impl SessionFilter {
             SessionStatus::Ended => Condition::IsNotNull { column },
         });
         let workspace = Condition::Is { column: "workspace", value: self.workspace.as_str() };
-        [workspace].into_iter().chain(status).chain(labels(&self.metadata)).collect()
+        let agents = any_agent("agent", self.agents.as_deref());
+        [workspace].into_iter().chain(status).chain(agents).chain(labels(&self.metadata)).collect()
     }
+}
+
+fn any_agent<'f>(column: &'static str, wanted: Option<&'f [AgentId]>) -> Option<Condition<'f>> {
+    wanted.map(|agents| Condition::IsAny { column, values: agents.iter().map(AgentId::as_str).collect() })
 }
 
 fn labels(wanted: &Labels) -> Option<Condition<'_>> {

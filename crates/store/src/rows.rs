@@ -144,6 +144,8 @@ pub struct RunFilter {
     pub workspace: Option<WorkspaceId>,
     pub session: Option<SessionId>,
     pub agent_id: Option<AgentId>,
+    /// Only runs that stand, at the top, under one of these agents.
+    pub root_agents: Option<Vec<AgentId>>,
     pub model_id: Option<String>,
     /// Any of these; empty means all.
     pub statuses: Vec<RunStatus>,

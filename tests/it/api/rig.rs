@@ -103,8 +103,19 @@ impl Rig {
     }
 
     pub(crate) async fn send(&self, key: &ApiKey, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        self.send_to(WORKSPACE, key, method, path, body).await
+    }
+
+    pub(super) async fn send_to(
+        &self,
+        workspace: &str,
+        key: &ApiKey,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer {
         let bearer = format!("Bearer {}", key.reveal());
-        let request = format!("{method} /api/v1/workspaces/{WORKSPACE}{path}");
+        let request = format!("{method} /api/v1/workspaces/{workspace}{path}");
         let headers = [("Authorization", bearer.as_str())];
         within("an answer", async { Exchange::open(self.address, &request, &headers, body).await.finish().await }).await
     }

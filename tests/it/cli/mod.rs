@@ -6,6 +6,7 @@ mod moved;
 mod server;
 
 use std::{
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -72,6 +73,22 @@ impl Home {
         });
         serde_json::from_str(&line).unwrap()
     }
+}
+
+/// Conversations and keys are in it.
+#[test]
+fn nobody_else_reads_a_data_directory() {
+    let dir = TempDir::new().unwrap();
+    let home = dir.path().join("made");
+    let mut command = Command::new(binary());
+    command.args(["dev", "--json", "--port", "0", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&home);
+    let dev = Process::spawn(command);
+    dev.line(|line| line.contains("\"api\""));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let files: Vec<PathBuf> = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let open: Vec<&PathBuf> = files.iter().filter(|file| mode(file) & 0o077 != 0).collect();
+    assert_eq!((mode(&home), open), (0o700, Vec::new()));
+    assert!(["windlass.db", "windlass.db-wal", "api-key", "dev.json"].iter().all(|name| files.contains(&home.join(name))));
 }
 
 #[test]

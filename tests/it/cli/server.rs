@@ -177,7 +177,7 @@ fn play(site: &Site, way: Way, run: &str, script: &str) {
 #[test]
 fn runs_are_operated_in_the_same_words_over_a_server_and_straight() {
     let site = Site::new();
-    for (way, run) in [(Way::Server, "run-far"), (Way::Straight, "run-near")] {
+    for (way, run) in [(Way::Server, "default~run-far"), (Way::Straight, "default~run-near")] {
         site.ask(run);
         play(&site, way, run, PLAYED);
         site.until_it_asks(run);
@@ -197,21 +197,26 @@ fn runs_are_operated_in_the_same_words_over_a_server_and_straight() {
 
     // What each run says of it differs in the key behind the name, and in nothing else.
     let log = |run: &str| -> Vec<(String, Value)> {
-        let key = format!(" ({})", site.json(Way::Straight, &["keys", "list"])[0]["keys"][0]["id"].as_str().unwrap());
+        let key = &site.json(Way::Straight, &["keys", "list"])[0]["keys"][0]["id"];
         let told = ["paused", "resumed", "steered", "signal_rejected", "await_closed", "answer_rejected", "cancelled"];
         let events = site.json(Way::Straight, &["runs", "events", run]).into_iter();
         let events = events.filter(|event| told.contains(&event["type"].as_str().unwrap())).map(|event| {
             let mut data = event["data"].clone();
             data.as_object_mut().unwrap().retain(|field, _| !["activeMs", "usage"].contains(&field.as_str()));
-            let data = data.to_string().replace(&key, "");
-            (event["type"].as_str().unwrap().to_owned(), serde_json::from_str(&data).unwrap())
+            for field in ["actor", "requestedBy"] {
+                if data[field].is_object() {
+                    assert_eq!((&data[field]["id"], &data[field]["name"]), (key, &json!("dev")), "{data}");
+                    data[field] = data[field]["claimed"].take();
+                }
+            }
+            (event["type"].as_str().unwrap().to_owned(), data)
         });
         events.collect()
     };
     let named = |name: &str| -> Value { json!({"notes": "back", "requestedBy": name}) };
-    assert!(log("run-far").contains(&("resumed".to_owned(), named("ann"))), "{:?}", log("run-far"));
+    assert!(log("default~run-far").contains(&("resumed".to_owned(), named("ann"))), "{:?}", log("default~run-far"));
     for suffix in ["", "-stopped", "-denied"] {
-        assert_eq!(log(&format!("run-far{suffix}")), log(&format!("run-near{suffix}")), "run-far{suffix}");
+        assert_eq!(log(&format!("default~run-far{suffix}")), log(&format!("default~run-near{suffix}")), "run-far{suffix}");
     }
 }
 
@@ -244,25 +249,25 @@ fn runs_look_the_same_over_a_server_and_straight() {
         }
     };
     same(&["runs", "list"]);
-    site.ask("run-first");
-    site.ask("run-1");
-    looks("run-1");
-    site.said(Way::Server, &["runs", "pause", "run-1"]);
-    looks("run-1");
-    let shown = same(&["runs", "show", "run-1"]).remove(0);
+    site.ask("default~run-first");
+    site.ask("default~run-1");
+    looks("default~run-1");
+    site.said(Way::Server, &["runs", "pause", "default~run-1"]);
+    looks("default~run-1");
+    let shown = same(&["runs", "show", "default~run-1"]).remove(0);
     assert_eq!((&shown["run"]["status"], &shown["live"]["status"]), (&json!("paused"), &json!("paused")), "{shown}");
-    site.said(Way::Server, &["runs", "resume", "run-1"]);
-    site.said(Way::Server, &["runs", "answer", "run-1", "await-1", "everybody"]);
-    site.until_it_asks("run-1");
-    looks("run-1");
-    site.said(Way::Server, &["runs", "approve", "run-1", "await-2", "--yes"]);
-    let followed = site.json(Way::Server, &["runs", "events", "run-1", "--follow"]);
-    assert_eq!(followed, site.json(Way::Straight, &["runs", "events", "run-1", "--follow"]));
+    site.said(Way::Server, &["runs", "resume", "default~run-1"]);
+    site.said(Way::Server, &["runs", "answer", "default~run-1", "await-1", "everybody"]);
+    site.until_it_asks("default~run-1");
+    looks("default~run-1");
+    site.said(Way::Server, &["runs", "approve", "default~run-1", "await-2", "--yes"]);
+    let followed = site.json(Way::Server, &["runs", "events", "default~run-1", "--follow"]);
+    assert_eq!(followed, site.json(Way::Straight, &["runs", "events", "default~run-1", "--follow"]));
     assert_eq!(followed.last().unwrap()["type"], "result");
-    looks("run-1");
-    let shown = same(&["runs", "show", "run-1"]).remove(0);
+    looks("default~run-1");
+    let shown = same(&["runs", "show", "default~run-1"]).remove(0);
     assert_eq!(shown["end"], *followed.last().unwrap());
-    assert_eq!(shown["children"][0]["id"], "run-1/call-3-0");
+    assert_eq!(shown["children"][0]["id"], "default~run-1/call-3-0");
     // What it used and what it was told does not vanish with its workflow.
     let end = &shown["end"]["data"];
     assert_eq!((&end["turns"], &end["toolCalls"]), (&json!(5), &json!(4)), "{end}");
@@ -271,10 +276,10 @@ fn runs_look_the_same_over_a_server_and_straight() {
     let answers: Vec<&Value> =
         shown["answers"].as_array().unwrap().iter().map(|event| &event["data"]["answer"]).collect();
     assert_eq!(answers, [&json!("everybody"), &Value::Null]);
-    let told = site.said(Way::Server, &["runs", "show", "run-1"]).out;
+    let told = site.said(Way::Server, &["runs", "show", "default~run-1"]).out;
     let tokens = end["usage"]["totalTokens"].as_u64().unwrap();
     assert!(told.contains(&format!("\nin all     5 turns, 4 calls, {tokens} tokens, ")), "{told}");
-    let transcript = same(&["runs", "transcript", "run-1"]).remove(0);
+    let transcript = same(&["runs", "transcript", "default~run-1"]).remove(0);
     let entries = transcript["entries"].as_array().unwrap();
     let answer = entries.iter().find(|entry| entry["type"] == "answer").unwrap();
     assert_eq!((&answer["awaitId"], &answer["answer"]), (&json!("await-1"), &json!("everybody")), "{answer}");
@@ -290,7 +295,7 @@ fn runs_look_the_same_over_a_server_and_straight() {
 #[test]
 fn a_server_that_refuses_says_what_to_do_next() {
     let site = Site::new();
-    site.ask("run-1");
+    site.ask("default~run-1");
     let about = |run: &'static str| -> [Vec<&'static str>; 12] {
         [
             vec!["show", run],
@@ -317,7 +322,7 @@ fn a_server_that_refuses_says_what_to_do_next() {
                        `windlass runs list` shows what there is";
         assert_eq!(refused(own, &args), failure(missing), "{args:?}");
     }
-    for args in about("run-1").into_iter().chain([vec!["list"]]) {
+    for args in about("default~run-1").into_iter().chain([vec!["list"]]) {
         let stranger = "CLT0003: the server refused (401 unauthorized): it does not know this key; check \
                         WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key";
         let wrong = refused("wl_nobody", &args);
@@ -332,14 +337,20 @@ fn a_server_that_refuses_says_what_to_do_next() {
     let reader = site.said(Way::Straight, &["keys", "create", "--name", "reader", "--scope", "runs:read", "--json"]);
     let reader: Value = serde_json::from_str(&reader.out).unwrap();
     let with_reader = |args: &[&str]| refused(reader["key"].as_str().unwrap(), args);
-    assert_eq!(with_reader(&["show", "run-1"]).code, Some(0));
+    assert_eq!(with_reader(&["show", "default~run-1"]).code, Some(0));
     let unable = "CLT0003: the server refused (403 insufficient_scope): this key lacks the scope runs:write; take a key \
                   that has it, or make one: windlass keys create --scope runs:write";
-    assert_eq!(with_reader(&["pause", "run-1"]), failure(unable));
+    assert_eq!(with_reader(&["pause", "default~run-1"]), failure(unable));
+
+    let past = ["keys", "create", "--name", "x", "--expires-at", "2020-01-01T00:00:00Z"];
+    assert_eq!(site.said(Way::Straight, &past).code, Some(2));
+    let short = ["keys", "create", "--name", "x", "--agent", "demo", "--expires-in", "30d", "--json"];
+    let short: Value = serde_json::from_str(&site.said(Way::Straight, &short).out).unwrap();
+    assert!(short["expiresAt"].is_u64() && short["agents"] == json!(["demo"]), "{short}");
 
     for (args, what) in [
         (&["list", "--all-workspaces"][..], "leave --all-workspaces out"),
-        (&["answer", "run-1", "await-1", "x", "--signal"], "give --temporal instead of --server"),
+        (&["answer", "default~run-1", "await-1", "x", "--signal"], "give --temporal instead of --server"),
     ] {
         let usage = refused(own, args);
         assert!(usage.code == Some(2) && usage.err.contains(what), "{usage:?}");

@@ -4,7 +4,7 @@ use windlass_core::{
     agent::AgentDefinition,
     awaits::AwaitView,
     canonical::Digest,
-    envelope::{AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
+    envelope::{Actor, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     ids::RunId,
     run::RunStatus,
 };
@@ -44,7 +44,7 @@ async fn asked(client: &Client, run: &RunId) -> AwaitView {
     .await
 }
 
-async fn closed_by(client: &Client, run: &RunId) -> String {
+async fn closed_by(client: &Client, run: &RunId) -> Actor {
     let closed = |body: &EventBody| match body {
         EventBody::AwaitClosed { actor, .. } => actor.clone(),
         _ => None,
@@ -63,7 +63,8 @@ async fn a_question_is_answered_by_name() {
     assert_eq!(client.answer(&run, &item.id, "Bergen").await.unwrap(), AnswerStatus::Accepted);
     let outcome = within("the answer", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
     assert_eq!(outcome.text, "Bergen");
-    assert_eq!(closed_by(&client, &run).await, format!("ann ({})", rig.key.id()));
+    let named = Actor { id: rig.key.id(), name: Some("tests".into()), claimed: Some("ann".into()) };
+    assert_eq!(closed_by(&client, &run).await, named);
     assert_eq!(client.answer(&run, &item.id, "Oslo").await.unwrap_err().status(), Some(409));
 }
 

@@ -1,19 +1,22 @@
 //! `windlass keys`: the keys to the API. They live in the store; no server is needed.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass_api::auth::{MadeKey, Scope};
-use windlass_core::ids::AgentId;
-use windlass_store::{ApiKeyRow, Store};
+use windlass_core::{
+    ids::AgentId,
+    time::{Millis, Timestamp},
+};
+use windlass_store::{ApiKeyRow, NewApiKey, Store};
 
 use super::{
     Failure, Global, Output,
     context::{Missing, now, open_store},
-    failed, values,
+    failed, usage, values,
 };
-use crate::render::{Table, age};
+use crate::render::{Table, age, moment};
 
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
@@ -33,7 +36,10 @@ pub enum KeysCommand {
 Examples:
   windlass keys create --name ci
   windlass keys create --name dashboard --scope runs:read --scope sessions:read
-  windlass keys create --name support --workspace acme --agent desk")]
+  windlass keys create --name support --workspace acme --agent desk --expires-in 90d
+  windlass keys create --name approver --scope runs:read --scope runs:approve
+
+What each scope is for, and what a key with --agent may send: docs/security.md")]
 pub struct CreateArgs {
     /// What the key is for
     #[arg(long, value_name = "TEXT")]
@@ -46,6 +52,14 @@ pub struct CreateArgs {
     /// The only agents it may start
     #[arg(long = "agent", value_name = "ID", value_parser = values::agent)]
     agents: Vec<AgentId>,
+
+    /// How long it is valid, for example 30d; for ever unless it is said
+    #[arg(long, value_name = "SPAN", value_parser = values::age)]
+    expires_in: Option<Duration>,
+
+    /// Until when it is valid, for example 2027-01-31T00:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "expires_in")]
+    expires_at: Option<Timestamp>,
 }
 
 pub(super) async fn run(global: &Global, command: KeysCommand) -> Result<ExitCode, Failure> {
@@ -64,18 +78,24 @@ async fn execute(
 ) -> Result<ExitCode, Failure> {
     let workspace = &global.workspace;
     match command {
-        KeysCommand::Create(CreateArgs { name, scopes, agents }) => {
+        KeysCommand::Create(CreateArgs { name, scopes, agents, expires_in, expires_at }) => {
             let scopes = if scopes.is_empty() { vec!["*".to_owned()] } else { scopes };
             let made = MadeKey::new(workspace.clone(), &name, scopes, (!agents.is_empty()).then_some(agents));
-            let row = store.create_key(made.row).await?;
+            let expires_at = expires_at.or_else(|| expires_in.map(|span| now().after(Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))));
+            if expires_at.is_some_and(|at| at <= now()) {
+                return Err(usage("--expires-at is in the past; a key that has expired opens nothing"));
+            }
+            let row = store.create_key(NewApiKey { expires_at, ..made.row }).await?;
             out.note("this is the only time the key is shown");
-            let document =
-                json!({"id": row.id, "key": made.key.reveal(), "workspace": row.workspace, "scopes": row.scopes});
+            let document = json!({
+                "id": row.id, "key": made.key.reveal(), "workspace": row.workspace, "scopes": row.scopes,
+                "agents": row.agents, "expiresAt": row.expires_at,
+            });
             out.print(&document, || made.key.reveal().to_owned())?;
         }
         KeysCommand::List => {
             let keys = store.keys(workspace).await?;
-            out.print(&json!({"keys": keys}), || table(&keys).render(out.table_width()))?;
+            out.print(&json!({"keys": keys}), || table(&keys, now()).render(out.table_width()))?;
         }
         KeysCommand::Revoke { id } => {
             let revoked = store.revoke_key(workspace, &id).await?;
@@ -87,13 +107,69 @@ async fn execute(
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(keys: &[ApiKeyRow]) -> Table {
-    let mut table = Table::new(&["ID", "KEY", "STATE", "USED", "NAME", "SCOPES"]);
+fn table(keys: &[ApiKeyRow], now: Timestamp) -> Table {
+    let mut table = Table::new(&["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "SCOPES"]);
     for key in keys {
-        let state = if key.revoked_at.is_some() { "revoked" } else { "active" };
-        let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| age(now(), at));
-        let prefix = format!("{}…", key.prefix);
-        table.row(vec![key.id.clone(), prefix, state.to_owned(), used, key.name.clone(), key.scopes.join(" ")]);
+        let state = match () {
+            () if key.revoked_at.is_some() => "revoked",
+            () if key.has_expired(now) => "expired",
+            () => "active",
+        };
+        let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| age(now, at));
+        let expires = key.expires_at.map_or_else(|| "never".to_owned(), moment);
+        let agents = key.agents.as_ref().map_or_else(|| "any".to_owned(), |agents| {
+            agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(" ")
+        });
+        table.row(vec![
+            key.id.clone(),
+            format!("{}…", key.prefix),
+            state.to_owned(),
+            used,
+            expires,
+            key.name.clone(),
+            agents,
+            key.scopes.join(" "),
+        ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::KeyHash;
+
+    use super::*;
+
+    #[test]
+    fn a_list_says_what_each_key_may_do_and_for_how_long() {
+        let key = |id: &str, expires_at: Option<u64>, revoked_at: Option<u64>, agents: Option<Vec<AgentId>>| ApiKeyRow {
+            id: id.to_owned(),
+            workspace: "acme".into(),
+            name: "ci".to_owned(),
+            prefix: "wl_12".to_owned(),
+            hash: KeyHash(Vec::new()),
+            scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
+            agents,
+            created_at: Timestamp(0),
+            last_used_at: expires_at.map(|_| Timestamp(940_000)),
+            revoked_at: revoked_at.map(Timestamp),
+            expires_at: expires_at.map(Timestamp),
+        };
+        let keys = [
+            key("key-1", None, None, None),
+            key("key-2", Some(1_000_000), None, Some(vec!["desk".into(), "demo".into()])),
+            key("key-3", Some(2_000_000), Some(1), None),
+        ];
+        let shown = table(&keys, Timestamp(1_000_000)).render(None);
+        let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines,
+            [
+                vec!["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "SCOPES"],
+                vec!["key-1", "wl_12…", "active", "never", "never", "ci", "any", "runs:read", "runs:write"],
+                vec!["key-2", "wl_12…", "expired", "1m", "1970-01-01T00:16:40.000Z", "ci", "desk", "demo", "runs:read", "runs:write"],
+                vec!["key-3", "wl_12…", "revoked", "1m", "1970-01-01T00:33:20.000Z", "ci", "any", "runs:read", "runs:write"],
+            ]
+        );
+    }
 }

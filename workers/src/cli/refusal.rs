@@ -22,17 +22,11 @@ pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
 
 fn sentence(refusal: &Refusal) -> String {
     let Refusal { status, code, message, hint, .. } = refusal;
-    let required = || refusal.body.get("required").and_then(|required| required[0].as_str()).unwrap_or("*");
     let (said, next) = match (*status, code.as_str()) {
+        // Only whoever has a key is told that it was revoked or has expired.
+        (401, _) if message.starts_with("this key ") => (message.as_str(), String::new()),
         (401, _) => ("it does not know this key", KEY.to_owned()),
         (_, code) if code.starts_with("http_") => (message.as_str(), "check that --server names a Windlass".to_owned()),
-        (403, "insufficient_scope") => (
-            message.as_str(),
-            format!("take a key that has it, or make one: windlass keys create --scope {}", required()),
-        ),
-        // Which agents there are, and which of them this key may start, is the server's to say.
-        (403, "agent_not_allowed") => (message.as_str(), String::new()),
-        (403, _) => (message.as_str(), "take another key".to_owned()),
         (404, "not_found") => match hint {
             Some(hint) => (message.as_str(), format!("{hint}: say so with --workspace, or take another key")),
             None => (message.as_str(), "`windlass runs list` shows what there is".to_owned()),
@@ -72,12 +66,24 @@ mod tests {
             (
                 (
                     403,
-                    json!({"code": "insufficient_scope", "message": "this key lacks the scope runs:write", "required": ["runs:write"]}),
+                    json!({"code": "insufficient_scope", "message": "this key lacks the scope runs:write; make one", "required": ["runs:write"]}),
                 ),
+                (1, "(403 insufficient_scope): this key lacks the scope runs:write; make one"),
+            ),
+            (
+                (401, json!({"code": "unauthorized", "message": "this key has expired; make one"})),
+                (1, "(401 unauthorized): this key has expired; make one"),
+            ),
+            (
+                (403, json!({"code": "agent_not_allowed", "message": "there is no agent x", "field": "agentId"})),
                 (
                     1,
-                    "(403 insufficient_scope): this key lacks the scope runs:write; take a key that has it, or make one: windlass keys create --scope runs:write",
+                    "(403 agent_not_allowed): there is no agent x; take another agent, or a key that may start this one",
                 ),
+            ),
+            (
+                (403, json!({"code": "agent_not_allowed", "message": "modelId: leave it out", "field": "modelId"})),
+                (1, "(403 agent_not_allowed): modelId: leave it out"),
             ),
             (
                 (404, json!({"code": "not_found", "message": "there is no such run in this workspace"})),

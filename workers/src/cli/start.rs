@@ -131,7 +131,7 @@ async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> R
         let needed = "start `windlass dev`, or give --server or --temporal";
         return Err(usage(format!("--detach needs somebody who goes on with the run: {needed}")));
     }
-    let options = follow::Options { actor: args.person.name(), until_waiting: args.until_waiting };
+    let options = follow::Options { actor: args.person.actor(), until_waiting: args.until_waiting };
     let detach = args.detach;
     let run = match reach {
         Reach::Direct(context) => start(context, args, agent, prompt).await?,
@@ -186,6 +186,7 @@ async fn start(
         model_id: args.model,
         labels: args.labels.into_iter().collect(),
         policy: args.policy,
+        started_by: Some(args.person.actor()).filter(|actor| !actor.is_empty()),
         ..StartRun::of(agent_id, definition, prompt)
     };
     let start = StartRun { run_id: args.run_id.unwrap_or_else(|| start.run_id.clone()), ..start };

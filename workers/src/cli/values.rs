@@ -7,6 +7,7 @@ use windlass_core::{
     canonical::Digest,
     envelope::PolicyOverrides,
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, WorkspaceId},
+    time::Timestamp,
 };
 
 pub(crate) fn workspace(text: &str) -> Result<WorkspaceId, String> {
@@ -92,6 +93,14 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let span: jiff::Span = text.parse().map_err(|_| problem())?;
     let age = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| problem())?;
     Duration::try_from(age).map_err(|_| "an age cannot be negative".to_owned())
+}
+
+/// A point in time as RFC 3339 writes it.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    let time: jiff::Timestamp =
+        text.parse().map_err(|_| "write a time such as 2027-01-31T00:00:00Z".to_owned())?;
+    let millis = u64::try_from(time.as_millisecond()).map_err(|_| "a time before 1970 is of no use".to_owned())?;
+    Ok(Timestamp(millis))
 }
 
 #[cfg(test)]

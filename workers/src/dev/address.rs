@@ -4,15 +4,15 @@
 //! that follows a run reads the file again until somebody does.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 use windlass_api::auth::ApiKey;
 use windlass_client::Address;
+use windlass_sqlite::private;
 
 const FILE: &str = "dev.json";
 
@@ -36,7 +36,7 @@ impl Announced {
         // What is left of an earlier one goes first, so that nobody reads half of this one behind its beginning.
         let _ = fs::remove_file(&path);
         let document = json!({"api": api, "apiKey": key.reveal()});
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
+        let mut file = private::open_options().create_new(true).write(true).open(&path)?;
         writeln!(file, "{document}")?;
         Ok(Self { path })
     }

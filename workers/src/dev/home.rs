@@ -1,11 +1,13 @@
 //! The data directory, and the right to serve from it.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::Write as _,
     path::{Path, PathBuf},
     process,
 };
+
+use windlass_sqlite::private;
 
 use crate::cli::{Failure, failed};
 
@@ -20,10 +22,10 @@ pub(super) struct Home {
 impl Home {
     pub(super) fn lock(directory: &Path) -> Result<Self, Failure> {
         let unusable = |error: std::io::Error| failed(format!("{} cannot be used: {error}", directory.display()));
-        fs::create_dir_all(directory).map_err(unusable)?;
+        private::create_directory(directory).map_err(unusable)?;
         let directory = directory.canonicalize().map_err(unusable)?;
         let path = directory.join("dev.lock");
-        let mut lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(unusable)?;
+        let mut lock = private::open_options().create(true).truncate(false).write(true).open(&path).map_err(unusable)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

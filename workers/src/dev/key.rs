@@ -1,16 +1,12 @@
 //! The API key of `windlass dev`: the one that was given, or one that is made once and kept in the data directory.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-};
+use std::{fs, io::Write as _, path::Path};
 
 use secrecy::{ExposeSecret as _, SecretString};
 use windlass_api::auth::ApiKey;
 use windlass_core::ids::WorkspaceId;
-use windlass_store::{Store, StoreError};
+use windlass_sqlite::private;
+use windlass_store::{ApiKeyRow, Store, StoreError, system_clock};
 
 use crate::cli::{Failure, usage};
 
@@ -29,7 +25,7 @@ pub(super) async fn ensure(
         return if admitted(store, workspace, &key).await? {
             Ok(key)
         } else {
-            Err(usage("the --api-key was revoked or belongs to another workspace; give another one"))
+            Err(usage("the --api-key was revoked, has expired or belongs to another workspace; give another one"))
         };
     }
     let path = home.join(FILE);
@@ -41,7 +37,8 @@ pub(super) async fn ensure(
     }
     let key = ApiKey::random();
     store.create_key(row(workspace, &key)).await?;
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&path)?;
+    let mut file = private::open_options().create(true).write(true).truncate(true).open(&path)?;
+    private::tighten(&path);
     writeln!(file, "{}", key.reveal())?;
     Ok(key)
 }
@@ -56,7 +53,9 @@ async fn admitted(store: &dyn Store, workspace: &WorkspaceId, key: &ApiKey) -> R
         Ok(_) => Ok(true),
         Err(StoreError::KeyExists { .. }) => {
             let known = store.key(&key.id()).await?;
-            Ok(known.is_some_and(|known| known.workspace == *workspace && known.revoked_at.is_none()))
+            let now = system_clock()();
+            let opens = |known: &ApiKeyRow| known.revoked_at.is_none() && !known.has_expired(now);
+            Ok(known.is_some_and(|known| known.workspace == *workspace && opens(&known)))
         }
         Err(error) => Err(error.into()),
     }

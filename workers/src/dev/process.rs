@@ -5,12 +5,14 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use windlass_sqlite::private;
 
 /// How long a server may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,7 +31,8 @@ impl PidFile {
 
     pub(super) fn write(&self, pid: u32) {
         // Without it only a killed `dev` leaves something behind.
-        if let Err(error) = fs::write(&self.path, pid.to_string()) {
+        let opened = private::open_options().create(true).write(true).truncate(true).open(&self.path);
+        if let Err(error) = opened.and_then(|mut file| file.write_all(pid.to_string().as_bytes())) {
             tracing::warn!("{} cannot be written: {error}", self.path.display());
         }
     }

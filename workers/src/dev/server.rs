@@ -1,7 +1,7 @@
 //! The Temporal dev server: started, watched, started again, stopped.
 
 use std::{
-    fs::{self, File},
+    fs,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use windlass_sqlite::private;
 use windlass_workflows::attributes::NAMES;
 
 use super::{
@@ -105,8 +106,8 @@ struct Launch {
 
 impl Launch {
     fn spawn(&self) -> Result<Child, Failure> {
-        let log = File::create(&self.log)
-            .map_err(|error| failed(format!("{} cannot be written: {error}", self.log.display())))?;
+        let opened = private::open_options().create(true).write(true).truncate(true).open(&self.log);
+        let log = opened.map_err(|error| failed(format!("{} cannot be written: {error}", self.log.display())))?;
         let mut command = Command::new(&self.binary);
         command
             .args(arguments(&self.database, &self.options))

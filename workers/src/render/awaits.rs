@@ -40,6 +40,9 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         AwaitKind::Confirmation => lines.extend(item.calls.iter().flat_map(confirmed_call_lines)),
         _ => lines.extend(item.calls.iter().map(call_line)),
     }
+    if item.four_eyes {
+        lines.push("  approval  takes a second person: whoever started the run may only deny it".to_owned());
+    }
     if let Some(at) = item.expires_at {
         lines.push(format!("  expires   {}, then {}", moment(at), expiry_words(item)));
     }

@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 use windlass_core::{
-    envelope::ToolError,
+    envelope::{Actor, ToolError},
     event::{AwaitClosure, Event, EventBody},
 };
 
 use super::{Paint, await_summary, duration, json_line, moment, one_line};
 
 const TEXT: usize = 160;
+/// Of whoever did something.
+pub(super) const WHO: usize = 120;
 
 /// `seq  time  type  what`.
 pub fn event_line(event: &Event, paint: Paint) -> String {
@@ -75,10 +77,10 @@ fn said(body: &EventBody) -> String {
         }
         EventBody::AwaitOpened { item } => format!("{} {}: {}", item.id, word(&item.kind), await_summary(item)),
         EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
-            format!("{await_id} {}", closed(*outcome, actor.as_deref(), answer.as_deref()))
+            format!("{await_id} {}", closed(*outcome, actor.as_ref(), answer.as_deref()))
         }
         EventBody::AnswerRejected { await_id, status, message, actor } => {
-            format!("{await_id} by {}: {}: {}", text(actor), word(status), text(message))
+            format!("{await_id} by {}: {}: {}", text(&actor.to_string()), word(status), text(message))
         }
         EventBody::SignalRejected { signal, message } => format!("{}: {}", text(signal), text(message)),
         EventBody::Paused { reason, requested_by } => by(reason, requested_by),
@@ -109,14 +111,14 @@ pub(super) fn outcome(result: Option<&Value>, bytes: u64, error: Option<&ToolErr
 }
 
 /// How an await ended: by whom, and with which words.
-pub(super) fn closed(outcome: AwaitClosure, actor: Option<&str>, answer: Option<&str>) -> String {
-    let actor = actor.map(|actor| format!(" by {}", one_line(actor, 80))).unwrap_or_default();
+pub(super) fn closed(outcome: AwaitClosure, actor: Option<&Actor>, answer: Option<&str>) -> String {
+    let actor = actor.map(|actor| format!(" by {}", one_line(&actor.to_string(), WHO))).unwrap_or_default();
     let answer = answer.map(|answer| format!(": {}", one_line(answer, TEXT))).unwrap_or_default();
     format!("{}{actor}{answer}", word(&outcome))
 }
 
-fn by(text: &str, who: &str) -> String {
-    match (one_line(text, TEXT), one_line(who, 80)) {
+fn by(text: &str, who: &Actor) -> String {
+    match (one_line(text, TEXT), one_line(&who.to_string(), WHO)) {
         (text, who) if who.is_empty() => text,
         (text, who) if text.is_empty() => format!("by {who}"),
         (text, who) => format!("{text} (by {who})"),

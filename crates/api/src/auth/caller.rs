@@ -2,8 +2,11 @@
 
 use http::{HeaderMap, header};
 use windlass_core::{
+    agent::overrides::may_use,
+    envelope::Actor,
     ids::{AgentId, WorkspaceId},
     limits::ACTOR_CHARS,
+    time::Timestamp,
 };
 use windlass_store::{ApiKeyRow, Store};
 
@@ -22,13 +25,18 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The holder of the key in the request's headers. A key that is unknown, wrong or revoked is all the same.
-    pub(crate) async fn of(headers: &HeaderMap, store: &dyn Store) -> Result<Self> {
+    /// The holder of the key in the request's headers. Only whoever has the key itself learns that it was revoked or
+    /// has expired; an unknown key and a wrong one look the same.
+    pub(crate) async fn of(headers: &HeaderMap, store: &dyn Store, now: Timestamp) -> Result<Self> {
         let key = credential(headers).ok_or_else(ApiError::unauthorized)?;
         let id = key.id();
-        let row = store.key(&id).await?;
-        let good = row.filter(|row| key.matches(&row.hash) && row.revoked_at.is_none());
-        let row = good.ok_or_else(ApiError::unauthorized)?;
+        let row = store.key(&id).await?.filter(|row| key.matches(&row.hash)).ok_or_else(ApiError::unauthorized)?;
+        if row.revoked_at.is_some() {
+            return Err(ApiError::key_ended("was revoked"));
+        }
+        if row.has_expired(now) {
+            return Err(ApiError::key_ended("has expired"));
+        }
         // Worth a note, not worth a refusal.
         if let Err(error) = store.touch_key(&id).await {
             tracing::warn!(%error, "the use of a key was not noted");
@@ -37,17 +45,27 @@ impl Caller {
     }
 
     pub(crate) fn require(&self, scope: Scope) -> Result<()> {
-        if scope.is_in(&self.scopes) { Ok(()) } else { Err(ApiError::scope(scope.as_str())) }
+        if self.has(scope) { Ok(()) } else { Err(ApiError::scope(scope.as_str())) }
     }
 
-    /// Who answers or steers a run, for its log: the key, and whoever its holder says is behind it.
-    pub(crate) fn actor(&self, named: Option<&str>) -> Result<String> {
-        let name = named.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(&self.key_name);
-        if name.chars().count() > ACTOR_CHARS || name.chars().any(char::is_control) {
+    pub(crate) fn has(&self, scope: Scope) -> bool {
+        scope.is_in(&self.scopes)
+    }
+
+    /// Whether the key may see and use what belongs to this agent.
+    pub(crate) fn may_use(&self, agent: Option<&AgentId>) -> bool {
+        may_use(self.agents.as_deref(), agent)
+    }
+
+    /// Who starts, answers or steers a run, for its log: the key, and the person that its holder says is behind it.
+    pub(crate) fn actor(&self, claimed: Option<&str>) -> Result<Actor> {
+        let claimed = claimed.map(str::trim).filter(|name| !name.is_empty());
+        if claimed.is_some_and(|name| name.chars().count() > ACTOR_CHARS || name.chars().any(char::is_control)) {
             let message = format!("actor: must be a name of at most {ACTOR_CHARS} characters on one line");
             return Err(ApiError::invalid(message).with("field", "actor"));
         }
-        Ok(format!("{name} ({})", self.key_id))
+        let name = Some(self.key_name.clone());
+        Ok(Actor { id: self.key_id.clone(), name, claimed: claimed.map(str::to_owned) })
     }
 }
 

@@ -60,7 +60,7 @@ impl ApiKey {
         self.0.expose_secret()
     }
 
-    /// The row of this key.
+    /// The row of this key. It never expires unless that is said in the row.
     pub fn row(
         &self,
         workspace: WorkspaceId,
@@ -77,6 +77,7 @@ impl ApiKey {
             hash: self.hash(),
             scopes,
             agents,
+            expires_at: None,
         }
     }
 

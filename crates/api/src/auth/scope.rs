@@ -9,17 +9,24 @@ const EVERYTHING: &str = "*";
 pub enum Scope {
     ModelsRead,
     RunsRead,
+    /// Start, pause, resume, steer and cancel; results of the caller's own tools.
     RunsWrite,
+    /// Answers to questions, and results of calls that somebody outside executes.
+    RunsAnswer,
+    /// Decisions about calls that wait for an approval.
+    RunsApprove,
     SessionsRead,
     SessionsWrite,
     IdentityRead,
 }
 
 /// All of them, for whoever makes keys.
-pub const ALL_SCOPES: [Scope; 6] = [
+pub const ALL_SCOPES: [Scope; 8] = [
     Scope::ModelsRead,
     Scope::RunsRead,
     Scope::RunsWrite,
+    Scope::RunsAnswer,
+    Scope::RunsApprove,
     Scope::SessionsRead,
     Scope::SessionsWrite,
     Scope::IdentityRead,
@@ -31,6 +38,8 @@ impl Scope {
             Self::ModelsRead => "models:read",
             Self::RunsRead => "runs:read",
             Self::RunsWrite => "runs:write",
+            Self::RunsAnswer => "runs:answer",
+            Self::RunsApprove => "runs:approve",
             Self::SessionsRead => "sessions:read",
             Self::SessionsWrite => "sessions:write",
             Self::IdentityRead => "identity:read",

@@ -5,18 +5,20 @@ use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 use windlass_core::{
+    agent::overrides::Effective,
     envelope::Extra,
     ids::{RunId, SessionId},
 };
 use windlass_ops::{RunOps, StartPlan, StartRun};
 use windlass_store::{NewStart, ReservedRun, Store};
 
+use super::sessions::may_join;
 use crate::{
     app::App,
     auth::Caller,
     error::{ApiError, Result},
     routes::PREFIX,
-    spec::{Accepted, SpecError, Start},
+    spec::{Accepted, Invalid, Start},
 };
 
 /// A run that was taken.
@@ -37,17 +39,18 @@ pub(super) async fn launch(
     session: Option<SessionId>,
 ) -> Result<Taken> {
     let Accepted { spec, kept, conversation, start: Start { run_id, session_id, policy, labels }, request } = accepted;
-    let session = session.or(session_id);
-    // Limits are part of an agent; whoever may not choose the agent may not choose them.
-    if policy.is_some() && caller.agents.is_some() {
-        return Err(SpecError::AgentRequired.into());
+    let run_id = run_id.map(|chosen| scoped_run_id(caller, &chosen)).transpose()?;
+    if let (None, Some(joined)) = (&session, &session_id) {
+        may_join(app, caller, joined).await?;
     }
-    let definition = spec.resolve(&conversation.system, app.around(caller))?;
+    let session = session.or(session_id);
+    let Effective { definition, policy, guards } = spec.resolve(&conversation.system, policy, app.around(caller))?;
     let asked = conversation.messages.last().map(|message| message.plain_text()).unwrap_or_default();
     let mut start = StartRun::new(definition, "");
     start.messages = conversation.messages;
     start.session_id = session.clone();
-    (start.policy, start.labels) = (policy, labels);
+    (start.policy, start.guards, start.labels) = (policy, guards, labels);
+    start.started_by = Some(caller.actor(None)?);
     start.metadata = spec.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect::<Extra>();
     if let Some(run) = run_id {
         start.run_id = run;
@@ -92,6 +95,12 @@ async fn begin(ops: &RunOps, store: &dyn Store, run: &RunId, plan: &StartPlan) -
         tracing::warn!(%run, error = %left, "a run that could not be started stays queued");
     }
     Err(error.into())
+}
+
+/// The id of a run that a caller named: another workspace's run of that name is another run.
+fn scoped_run_id(caller: &Caller, chosen: &RunId) -> Result<RunId> {
+    let scoped = RunId::scoped(&caller.workspace, chosen.as_str());
+    Ok(scoped.map_err(|problem| Invalid::new("runId", problem.to_string()))?)
 }
 
 fn stream_url(caller: &Caller, run: &RunId) -> String {

@@ -32,11 +32,16 @@ use crate::{
     spec::Accepted,
 };
 
-/// The run, if it is the caller's. Whatever it is otherwise looks the same.
+/// The run, if it is the caller's, by its whole id or by the one that a caller chose. Whatever it is otherwise looks the
+/// same.
 pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
-    let missing = || ApiError::not_found("run");
-    let run = RunId::parse(id).map_err(|_| missing())?;
-    app.store().run_in(&caller.workspace, &run).await?.ok_or_else(missing)
+    for run in RunId::meant(&caller.workspace, id) {
+        let row = app.store().run_in(&caller.workspace, &run).await?;
+        if let Some(row) = row.filter(|row| caller.may_use(Some(&row.root_agent))) {
+            return Ok(row);
+        }
+    }
+    Err(ApiError::not_found("run"))
 }
 
 /// Starts a run.
@@ -91,13 +96,19 @@ pub(crate) async fn list(
         (None, Some(word)) => rows::statuses(word)
             .ok_or_else(|| invalid("status", "must be queued, running, succeeded, failed or cancelled"))?,
     };
+    // By whichever id the parent is named; one that is not there has no children.
+    let parent = match query.get("parentRunId") {
+        Some(id) => Some(find(&app, &caller, id).await.map_or_else(|_| RunId::from(id), |row| row.id)),
+        None => None,
+    };
     let filter = RunFilter {
         workspace: Some(caller.workspace),
+        root_agents: caller.agents,
         session: query.get("sessionId").map(SessionId::from),
         agent_id: query.get("agentId").map(AgentId::from),
         model_id: query.get("modelId").map(str::to_owned),
         statuses,
-        parent: query.get("parentRunId").map(RunId::from),
+        parent,
         metadata: query.metadata()?,
         cursor: query.get("cursor").map(str::to_owned),
         limit: query.limit()?,

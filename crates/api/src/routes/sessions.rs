@@ -38,7 +38,16 @@ const HISTORY_PAGE: u32 = 100;
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<SessionRow> {
     let missing = || ApiError::not_found("session");
     let session = SessionId::parse(id).map_err(|_| missing())?;
-    app.store().session(&caller.workspace, &session).await?.ok_or_else(missing)
+    let row = app.store().session(&caller.workspace, &session).await?;
+    row.filter(|row| caller.may_use(row.agent.as_ref())).ok_or_else(missing)
+}
+
+/// Refuses to add a run of the caller's to a session of an agent that is not the caller's.
+pub(super) async fn may_join(app: &App, caller: &Caller, session: &SessionId) -> Result<()> {
+    if caller.agents.is_some() && app.store().session(&caller.workspace, session).await?.is_some() {
+        find(app, caller, session.as_str()).await?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -57,13 +66,14 @@ pub(crate) async fn create(
     Understood((spec, kept)): Understood<Kept>,
 ) -> Result<(StatusCode, Json<Created>)> {
     // What a run of it would stumble over is said now.
-    spec.resolve(&[], app.around(&caller))?;
+    let agent = spec.resolve(&[], None, app.around(&caller))?.definition.id;
     let session = NewSession {
         id: SessionId::new(format!("ses-{}", uuid::Uuid::now_v7().simple())),
         name: spec.name,
         spec: Some(app.store().put_blob(kept).await?.digest),
         metadata: spec.metadata,
         workspace: caller.workspace,
+        agent: Some(agent),
     };
     let row = app.store().create_session(session).await?;
     let created = Created { session_id: row.id.to_string(), name: row.name, created_at: rows::time(row.created_at) };
@@ -115,6 +125,7 @@ pub(crate) async fn list(
         offset,
         limit,
         total: true,
+        agents: caller.agents,
         ..SessionFilter::of(caller.workspace)
     };
     let page = app.store().sessions(filter).await?;

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     app::App,
-    auth::Caller,
+    auth::{Caller, Scope},
     body::Understood,
     error::{ApiError, Result},
     openapi::bodies::ToolResultBody,
@@ -57,7 +57,8 @@ pub(crate) async fn take(
         return Err(ended(row.status));
     }
     let provided = provided(&app, result).await?;
-    let answer = CallAnswer::new(caller.actor(None)?, provided);
+    let own_tools_only = !caller.has(Scope::RunsAnswer);
+    let answer = CallAnswer { own_tools_only, ..CallAnswer::new(caller.actor(None)?, provided) };
     let ops = app.ops_for(&caller);
     let reply = match judged(&app, "result", ops.tool_result(&row.id, &answer)).await? {
         Ok(reply) => reply,

@@ -3,9 +3,12 @@
 use std::collections::HashSet;
 
 use windlass_core::{
-    agent::{AgentDefinition, fits},
+    agent::{
+        AgentDefinition, fits,
+        overrides::{Base, Effective, NotAllowed, Overrides, Trust, apply, may_use},
+    },
     envelope::{GuardOverrides, PolicyOverrides},
-    ids::{AgentId, ToolName},
+    ids::AgentId,
 };
 
 use super::{
@@ -25,8 +28,8 @@ pub struct Surroundings<'a> {
     pub models: &'a Catalogue,
     pub agents: &'a [AgentDefinition],
     pub toolbox: Toolbox<'a>,
-    /// The only agents the caller may name; any if absent.
-    pub allowed_agents: Option<&'a [AgentId]>,
+    /// The only agents the caller's key may use; any if absent.
+    pub bound_to: Option<&'a [AgentId]>,
 }
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -40,9 +43,9 @@ pub enum SpecError {
     /// A key that is bound to agents does not learn which others there are.
     #[error("agentId: this key may not start agent {0}; GET /agents lists those it may start")]
     Agent(AgentId),
-    /// A key that is bound to agents must name one of them.
-    #[error("this key may only start the agents it was made for; send agentId")]
-    AgentRequired,
+    /// The caller may not say this of the agent.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
 }
 
 /// No model of this server answers to the id.
@@ -54,56 +57,51 @@ pub struct UnknownModel {
 }
 
 impl Spec {
-    /// The definition of a run of this spec; `system` is what its system messages said.
-    pub fn resolve(&self, system: &[String], around: Surroundings<'_>) -> Result<AgentDefinition, SpecError> {
-        let stored = self.stored(around)?;
-        let model = match (&self.model_id, stored) {
-            (None, Some(stored)) => stored.model.clone(),
-            (wanted, _) => around.models.resolve(wanted.as_deref())?,
+    /// What a run of this spec executes; `system` is what its system messages said, `policy` what the run says about its
+    /// limits.
+    pub fn resolve(
+        &self,
+        system: &[String],
+        policy: Option<PolicyOverrides>,
+        around: Surroundings<'_>,
+    ) -> Result<Effective, SpecError> {
+        let base = self.base(around)?;
+        let configured = matches!(base, Base::Configured(_));
+        let over = Overrides {
+            name: self.name.clone(),
+            system_prompt: self.system_prompt.clone(),
+            system: system.to_vec(),
+            model: self.model_id.clone(),
+            reasoning_level: self.reasoning_level,
+            output_schema: self.output_schema.clone(),
+            // A tool of a configured agent is the agent's, whatever this server has.
+            tools: tools::resolve(&self.tools, around.toolbox, configured)?,
+            guards: self.guards.clone(),
+            max_tool_turns: Some(self.max_tool_turns.unwrap_or(MAX_TOOL_TURNS)),
+            policy,
         };
-        let mut definition = stored.cloned().unwrap_or_else(|| blank(AD_HOC));
-        definition.model = model;
-        if definition.system_prompt.is_empty() {
-            definition.system_prompt = self.system_prompt.clone().unwrap_or_default();
+        let trust = if around.bound_to.is_some() { Trust::Bound } else { Trust::Unbound };
+        let mut effective = apply(base, over, trust)?;
+        let definition = &mut effective.definition;
+        if self.model_id.is_some() || definition.model.is_empty() {
+            definition.model = around.models.resolve(self.model_id.as_deref())?;
         }
-        for text in system.iter().filter(|text| !text.trim().is_empty()) {
-            let gap = if definition.system_prompt.is_empty() { "" } else { "\n\n" };
-            definition.system_prompt = format!("{}{gap}{text}", definition.system_prompt);
-        }
-        if self.name.is_some() {
-            definition.name.clone_from(&self.name);
-        }
-        if self.reasoning_level.is_some() {
-            definition.reasoning_level = self.reasoning_level;
-        }
-        if self.output_schema.is_some() {
-            definition.output_schema.clone_from(&self.output_schema);
-        }
-        let tools = tools::resolve(&self.tools, around.toolbox)?;
-        let named: HashSet<&ToolName> = tools.iter().map(|tool| &tool.name).collect();
-        definition.tools.retain(|stored| !named.contains(&stored.name));
-        definition.tools.extend(tools);
-        lay_over(&mut definition.guards, &self.guards);
-        let ceiling = definition.policy.max_tool_turns.unwrap_or(MAX_TOOL_TURNS);
-        definition.policy.max_tool_turns = Some(self.max_tool_turns.unwrap_or(ceiling).min(ceiling));
-        carried(&definition)?;
-        Ok(definition)
+        carried(definition)?;
+        Ok(effective)
     }
 
-    /// The agent the spec names, or brings along.
-    fn stored<'a>(&'a self, around: Surroundings<'a>) -> Result<Option<&'a AgentDefinition>, SpecError> {
-        if let (Some(definition), None) = (&self.definition, around.allowed_agents) {
+    /// The agent the spec names, brings along or describes.
+    fn base<'a>(&'a self, around: Surroundings<'a>) -> Result<Base<'a>, SpecError> {
+        if let (Some(definition), None) = (&self.definition, around.bound_to) {
             whole::check_models(definition, "definition", around.models)?;
-            return Ok(Some(definition));
+            return Ok(Base::Own((**definition).clone()));
         }
-        let Some(id) = &self.agent_id else {
-            return if around.allowed_agents.is_some() { Err(SpecError::AgentRequired) } else { Ok(None) };
-        };
-        if around.allowed_agents.is_some_and(|allowed| !allowed.contains(id)) {
+        let Some(id) = &self.agent_id else { return Ok(Base::Own(blank(AD_HOC))) };
+        if !may_use(around.bound_to, Some(id)) {
             return Err(SpecError::Agent(id.clone()));
         }
         let known = around.agents.iter().find(|agent| agent.id == *id);
-        known.map(Some).ok_or_else(|| SpecError::UnknownAgent(id.clone()))
+        known.map(Base::Configured).ok_or_else(|| SpecError::UnknownAgent(id.clone()))
     }
 }
 
@@ -128,14 +126,5 @@ fn blank(id: &str) -> AgentDefinition {
         policy: PolicyOverrides::default(),
         guards: GuardOverrides::default(),
         agents: Vec::new(),
-    }
-}
-
-fn lay_over(guards: &mut GuardOverrides, over: &GuardOverrides) {
-    if over.loop_detection.is_some() {
-        guards.loop_detection = over.loop_detection;
-    }
-    if over.tool_budgets.is_some() {
-        guards.tool_budgets.clone_from(&over.tool_budgets);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{AwaitKind, AwaitTable, AwaitView};
 use crate::{
     canonical::Digest,
-    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
+    envelope::{Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     event::{AwaitClosure, EventBody},
     ids::AwaitId,
     limits::SAID_BYTES,
@@ -31,7 +31,7 @@ pub struct Resolution {
 
 impl AwaitTable {
     /// Whether this answer closes its await, and why not if it does not.
-    pub fn judge(&self, answer: &Answer, now: Timestamp) -> Result<Resolution, AnswerReply> {
+    pub fn judge(&self, answer: &Answer, started_by: Option<&Actor>, now: Timestamp) -> Result<Resolution, AnswerReply> {
         let id = &answer.await_id;
         // An envelope built from JSON always serialises; a zero digest would only make duplicates look stale.
         let answer_digest = Digest::of(&answer.body).unwrap_or_default();
@@ -41,7 +41,7 @@ impl AwaitTable {
         if item.expires_at.is_some_and(|at| at <= now) {
             return Err(reply(AnswerStatus::Expired, format!("{id} expired before this answer came")));
         }
-        let closure = fits(item, answer).map_err(|message| reply(AnswerStatus::Invalid, message))?;
+        let closure = fits(item, answer, started_by).map_err(|message| reply(AnswerStatus::Invalid, message))?;
         Ok(Resolution { closure, answer_digest })
     }
 
@@ -82,7 +82,7 @@ fn reply(status: AnswerStatus, message: String) -> AnswerReply {
     AnswerReply::new(status, message)
 }
 
-fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
+fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result<AwaitClosure, String> {
     match (item.kind, &answer.body) {
         (AwaitKind::Clarification, AnswerBody::Clarification { answer }) => {
             if answer.trim().is_empty() {
@@ -94,7 +94,7 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
             Ok(AwaitClosure::Answered)
         }
         (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest, reason }) => {
-            if answer.actor.trim().is_empty() {
+            if answer.actor.is_empty() {
                 return Err("a decision must say who decides".to_owned());
             }
             if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON) {
@@ -102,6 +102,9 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
             }
             if !approved {
                 return Ok(AwaitClosure::Denied);
+            }
+            if item.four_eyes {
+                second_person(&answer.actor, started_by)?;
             }
             let shown = item.calls.first().map(|call| call.digest);
             match digest {
@@ -124,6 +127,15 @@ fn fits(item: &AwaitView, answer: &Answer) -> Result<AwaitClosure, String> {
             };
             Err(format!("{} waits for {wanted}", item.id))
         }
+    }
+}
+
+/// Only what was authenticated counts; a name that the actor claims does not make another person of it.
+fn second_person(actor: &Actor, started_by: Option<&Actor>) -> Result<(), String> {
+    match started_by {
+        Some(starter) if starter.id != actor.id => Ok(()),
+        Some(_) => Err("the call needs a second person: whoever started the run may deny it, not approve it".to_owned()),
+        None => Err("the call needs a second person, and the run does not say who started it; it can only be denied".to_owned()),
     }
 }
 
@@ -194,12 +206,13 @@ mod tests {
             expires_in: Some(Millis(100)),
             on_expiry: ExpiryOutcome::Replan,
             default_answer: None,
+            four_eyes: false,
         };
         table.open(new, NOW)
     }
 
     fn status(table: &AwaitTable, answer: &Answer, now: Timestamp) -> AnswerStatus {
-        table.judge(answer, now).map_or_else(|reply| reply.status, |_| AnswerStatus::Accepted)
+        table.judge(answer, None, now).map_or_else(|reply| reply.status, |_| AnswerStatus::Accepted)
     }
 
     fn approve(id: &str, actor: &str, digest: Option<Digest>) -> Answer {
@@ -235,12 +248,47 @@ mod tests {
     }
 
     #[test]
+    fn four_eyes_are_two_actors_whatever_they_call_themselves() {
+        let mut table = AwaitTable::default();
+        let new = NewAwait {
+            kind: AwaitKind::Confirmation,
+            title: None,
+            prompt: String::new(),
+            calls: vec![call("c1")],
+            questions: Vec::new(),
+            expires_in: None,
+            on_expiry: ExpiryOutcome::Deny,
+            default_answer: None,
+            four_eyes: true,
+        };
+        let digest = table.open(new, NOW).calls[0].digest;
+        let actor = |id: &str, claimed: Option<&str>| Actor { claimed: claimed.map(str::to_owned), ..id.into() };
+        let (ann, bob) = (actor("key-1", None), actor("key-2", None));
+        let cases = [
+            (Some(&ann), bob.clone(), true, AnswerStatus::Accepted),
+            (Some(&ann), actor("key-2", Some("key-1")), true, AnswerStatus::Accepted),
+            (Some(&ann), ann.clone(), true, AnswerStatus::Invalid),
+            (Some(&ann), actor("key-1", Some("Bob")), true, AnswerStatus::Invalid),
+            (Some(&ann), ann.clone(), false, AnswerStatus::Accepted),
+            (None, bob.clone(), true, AnswerStatus::Invalid),
+            (None, bob, false, AnswerStatus::Accepted),
+        ];
+        for (starter, actor, approved, expected) in cases {
+            let body = AnswerBody::Confirmation { approved, digest: approved.then_some(digest) };
+            let answer = Answer::new("await-1".into(), actor, body);
+            let judged = table.judge(&answer, starter, NOW);
+            let status = judged.map_or_else(|reply| reply.status, |_| AnswerStatus::Accepted);
+            assert_eq!(status, expected, "{starter:?} {answer:?}");
+        }
+    }
+
+    #[test]
     fn absent_awaits_are_told_apart() {
         let mut table = AwaitTable::default();
         let item = open(&mut table, AwaitKind::Confirmation, vec![call("c1")]);
         let answer = approve("await-1", "ann", Some(item.calls[0].digest));
         assert_eq!(status(&table, &answer, Timestamp(1_100)), AnswerStatus::Expired);
-        let resolution = table.judge(&answer, NOW).unwrap();
+        let resolution = table.judge(&answer, None, NOW).unwrap();
         table.close(&item.id, resolution.closure, Some(resolution.answer_digest));
         assert_eq!(status(&table, &answer, NOW), AnswerStatus::Duplicate);
         let other = Answer::new(

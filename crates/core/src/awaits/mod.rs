@@ -61,6 +61,9 @@ pub struct AwaitView {
     pub on_expiry: ExpiryOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_answer: Option<String>,
+    /// Whoever started the run may not approve.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
 }
 
 /// A call an await is about. An approval is bound to `digest`.

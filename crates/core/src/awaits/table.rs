@@ -47,6 +47,7 @@ pub struct NewAwait {
     pub expires_in: Option<Millis>,
     pub on_expiry: ExpiryOutcome,
     pub default_answer: Option<String>,
+    pub four_eyes: bool,
 }
 
 impl AwaitTable {
@@ -63,6 +64,7 @@ impl AwaitTable {
             expires_at: new.expires_in.map(|span| now.after(span)),
             on_expiry: new.on_expiry,
             default_answer: new.default_answer,
+            four_eyes: new.four_eyes,
         };
         self.open.push(view.clone());
         view

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClarificationAnswer, ConfirmationDecision, Extra, ProvidedToolResult, ToolResultsSet, version};
+use super::{Actor, ClarificationAnswer, ConfirmationDecision, Extra, ProvidedToolResult, ToolResultsSet, version};
 use crate::{canonical::Digest, ids::AwaitId};
 
 /// An answer to an await.
@@ -13,7 +13,7 @@ pub struct Answer {
     pub v: u32,
     pub await_id: AwaitId,
     /// Who answers.
-    pub actor: String,
+    pub actor: Actor,
     pub body: AnswerBody,
     #[serde(flatten)]
     pub extra: Extra,
@@ -52,7 +52,7 @@ impl AnswerBody {
 }
 
 impl Answer {
-    pub fn new(await_id: AwaitId, actor: impl Into<String>, body: AnswerBody) -> Self {
+    pub fn new(await_id: AwaitId, actor: impl Into<Actor>, body: AnswerBody) -> Self {
         Self { v: version(), await_id, actor: actor.into(), body, extra: Extra::new() }
     }
 }
@@ -84,15 +84,18 @@ pub struct CallAnswer {
     #[serde(default = "version")]
     pub v: u32,
     /// Who answers.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub actor: String,
+    #[serde(default, skip_serializing_if = "Actor::is_empty")]
+    pub actor: Actor,
+    /// Whoever sent it may answer calls of the caller's own tools and no others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_tools_only: bool,
     #[serde(flatten)]
     pub result: ProvidedToolResult,
 }
 
 impl CallAnswer {
-    pub fn new(actor: impl Into<String>, result: ProvidedToolResult) -> Self {
-        Self { v: version(), actor: actor.into(), result }
+    pub fn new(actor: impl Into<Actor>, result: ProvidedToolResult) -> Self {
+        Self { v: version(), actor: actor.into(), own_tools_only: false, result }
     }
 }
 

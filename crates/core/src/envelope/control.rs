@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BlobRef, Bounds, Extra, Labels, RetryHint, ToolError};
+use super::{Actor, BlobRef, Bounds, Extra, Labels, RetryHint, ToolError};
 use crate::{
     canonical::Digest,
     ids::{AwaitId, CallId, RunId, ToolName},
@@ -18,8 +18,8 @@ pub struct PauseRequest {
     pub run_id: Option<RunId>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub requested_by: String,
+    #[serde(skip_serializing_if = "Actor::is_empty")]
+    pub requested_by: Actor,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     #[serde(skip_serializing_if = "Extra::is_empty")]
@@ -34,8 +34,8 @@ pub struct ResumeRequest {
     pub run_id: Option<RunId>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notes: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub requested_by: String,
+    #[serde(skip_serializing_if = "Actor::is_empty")]
+    pub requested_by: Actor,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Said to the model before it goes on.
@@ -51,8 +51,8 @@ pub struct SteerRequest {
     pub run_id: Option<RunId>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub requested_by: String,
+    #[serde(skip_serializing_if = "Actor::is_empty")]
+    pub requested_by: Actor,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
@@ -65,8 +65,8 @@ pub struct ClarificationAnswer {
     pub run_id: Option<RunId>,
     pub id: AwaitId,
     pub answer: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub requested_by: String,
+    #[serde(default, skip_serializing_if = "Actor::is_empty")]
+    pub requested_by: Actor,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
@@ -79,7 +79,7 @@ pub struct ConfirmationDecision {
     pub run_id: Option<RunId>,
     pub id: AwaitId,
     pub approved: bool,
-    pub requested_by: String,
+    pub requested_by: Actor,
     /// The digest of the arguments that were shown. An approval without it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
@@ -100,8 +100,8 @@ pub struct ToolResultsSet {
     pub run_id: Option<RunId>,
     pub id: AwaitId,
     pub results: Vec<ProvidedToolResult>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub requested_by: String,
+    #[serde(default, skip_serializing_if = "Actor::is_empty")]
+    pub requested_by: Actor,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }

@@ -8,6 +8,7 @@
 //! Conversations do not travel here. Messages and bodies live in the store; what travels is a [`TranscriptHead`], a
 //! [`BlobRef`] and bodies no larger than the inline limit.
 
+mod actor;
 mod answer;
 mod control;
 mod plan;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::{
+    actor::Actor,
     answer::{Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer},
     control::{
         ClarificationAnswer, ConfirmationDecision, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolEvent, TranscriptHead, version};
+use super::{Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolEvent, TranscriptHead, version};
 use crate::{
     canonical::Digest,
     ids::{AgentId, CallId, InstallationId, RunId, SessionId, ToolName, WorkspaceId},
@@ -67,6 +67,9 @@ pub struct RunInput {
     /// Replaces the agent's model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
+    /// Who started the run; for a child, who started the run at the top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<Actor>,
     /// How deep this run is below the run a person started.
     #[serde(default)]
     pub depth: u32,
@@ -107,6 +110,7 @@ impl RunInput {
             budget_ceiling: None,
             agent_digest: None,
             model_id: None,
+            started_by: None,
             depth: 0,
             tuning: None,
             installation: None,

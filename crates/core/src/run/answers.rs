@@ -2,15 +2,16 @@
 
 use super::Run;
 use crate::{
+    agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
     envelope::{
-        Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult, ToolCallOutput,
+        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult, ToolCallOutput,
         ToolError, ToolErrorKind, ToolOutput,
     },
     event::{AwaitClosure, EventBody},
     failure::{RunFailure, RunFailureKind},
-    ids::{AwaitId, ToolName},
+    ids::{AwaitId, CallId, ToolName},
     message::Message,
     time::Timestamp,
 };
@@ -21,7 +22,8 @@ impl Run {
         let judged = if self.state.outcome.is_some() {
             Err(AnswerReply::run_ended())
         } else {
-            self.state.awaits.judge(&answer, now).and_then(|resolution| self.with_room(resolution, &answer.body))
+            let judged = self.state.awaits.judge(&answer, self.input.started_by.as_ref(), now);
+            judged.and_then(|resolution| self.with_room(resolution, &answer.body))
         };
         match judged {
             Err(reply) => self.reject_answer(answer.await_id.as_str(), &answer.actor, reply),
@@ -39,10 +41,13 @@ impl Run {
 
     /// Takes the result of one call that somebody outside executes, addressed by the call.
     pub fn answer_call(&mut self, answer: CallAnswer, now: Timestamp) -> AnswerReply {
-        let CallAnswer { actor, result, .. } = answer;
+        let CallAnswer { actor, own_tools_only, result, .. } = answer;
         let call = result.tool_call_id.clone();
         let found = if self.state.outcome.is_some() {
             Err(AnswerReply::run_ended())
+        } else if own_tools_only && self.is_of_others(&call) {
+            let why = format!("call {call} is not of one of the caller's own tools; its result takes the scope runs:answer");
+            Err(AnswerReply::new(AnswerStatus::Invalid, why))
         } else {
             self.state.awaits.of_call(&result)
         };
@@ -52,15 +57,22 @@ impl Run {
         }
     }
 
+    /// Whether the call is of a tool that somebody else than the run's caller executes.
+    fn is_of_others(&self, call: &CallId) -> bool {
+        let is_own = |tool: &ToolEntry| matches!(tool.dispatch, ToolDispatch::External { client: Some(_), .. });
+        let slot = self.state.batch.iter().find(|slot| slot.request.tool_call_id == *call);
+        slot.is_some_and(|slot| !self.state.tools.get(&slot.request.name).is_some_and(is_own))
+    }
+
     /// Whatever is not accepted is recorded and changes nothing.
-    fn reject_answer(&mut self, addressee: &str, actor: &str, reply: AnswerReply) -> AnswerReply {
+    fn reject_answer(&mut self, addressee: &str, actor: &Actor, reply: AnswerReply) -> AnswerReply {
         // The message may quote what the caller sent.
         let reply = AnswerReply { message: clip(&reply.message), ..reply };
         self.outgoing.event(EventBody::AnswerRejected {
             await_id: AwaitId::new(clip(addressee)),
             status: reply.status,
             message: reply.message.clone(),
-            actor: clip(actor),
+            actor: actor.clipped(clip),
         });
         reply
     }
@@ -90,9 +102,9 @@ impl Run {
                 }
             }
             ref denial @ AnswerBody::Confirmation { approved: false, .. } => {
+                // The model does not learn who it was: ids of keys are not its to know.
                 let why = denial.words().map(|why| format!(": {why}")).unwrap_or_default();
-                let denied = format!("not executed: {} denied it{why}", clip(&answer.actor));
-                let error = ToolError::new(ToolErrorKind::Denied, denied);
+                let error = ToolError::new(ToolErrorKind::Denied, format!("not executed: a person denied it{why}"));
                 self.refuse_awaited(item, &error, now);
             }
             AnswerBody::ToolResults { results } => {
@@ -158,7 +170,7 @@ impl Run {
         self.outgoing.event(EventBody::AwaitClosed {
             await_id: id.clone(),
             outcome: closure,
-            actor: answer.map(|answer| clip(&answer.actor)).filter(|actor| !actor.is_empty()),
+            actor: answer.map(|answer| answer.actor.clipped(clip)).filter(|actor| !actor.is_empty()),
             answer: answer.and_then(|answer| answer.body.words()).map(cut),
         });
         Some(item)

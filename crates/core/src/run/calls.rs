@@ -93,6 +93,7 @@ impl Run {
             expires_in: spec.expires_in_ms,
             on_expiry: spec.on_expiry.unwrap_or(ExpiryOutcome::Deny),
             default_answer: None,
+            four_eyes: spec.four_eyes,
         };
         let await_id = self.open_await(new, now);
         self.state.batch.push(CallSlot { request, state: CallState::Confirming { await_id } });

@@ -63,6 +63,7 @@ impl Run {
             policy: Some(policy),
             budget_ceiling: Some(ceiling),
             agent_digest: Some(agent_digest),
+            started_by: parent.started_by.clone(),
             depth: parent.depth + 1,
             tuning: parent.tuning.clone(),
             installation: parent.installation.clone(),

@@ -22,7 +22,7 @@ impl Run {
         if self.state.pause.is_some() {
             return self.reject_signal("windlass.pause", "the run is paused already");
         }
-        let (reason, requested_by) = (clip(&request.reason), clip(&request.requested_by));
+        let (reason, requested_by) = (clip(&request.reason), request.requested_by.clipped(clip));
         self.outgoing.event(EventBody::Paused { reason: reason.clone(), requested_by: requested_by.clone() });
         self.state.pause = Some(Pause { reason, requested_by, since: now });
     }
@@ -48,7 +48,7 @@ impl Run {
         self.state
             .said
             .extend(request.messages.into_iter().map(|message| Message::text(message.role, message.plain_text())));
-        let (notes, requested_by) = (clip(&request.notes), clip(&request.requested_by));
+        let (notes, requested_by) = (clip(&request.notes), request.requested_by.clipped(clip));
         self.outgoing.event(EventBody::Resumed { notes, requested_by });
     }
 
@@ -64,7 +64,7 @@ impl Run {
             return self.reject_signal("windlass.steer", TOO_MUCH);
         }
         self.outgoing
-            .event(EventBody::Steered { text: clip(&request.text), requested_by: clip(&request.requested_by) });
+            .event(EventBody::Steered { text: clip(&request.text), requested_by: request.requested_by.clipped(clip) });
         self.state.said.push(Message::user(request.text));
     }
 

@@ -226,7 +226,7 @@ impl Run {
             turn: self.state.turn,
             tool_calls: self.state.executed,
             pending_awaits: u32::try_from(self.state.awaits.pending().len()).unwrap_or(u32::MAX),
-            paused_by: self.state.pause.as_ref().map(|pause| pause.requested_by.clone()),
+            paused_by: self.state.pause.as_ref().map(|pause| pause.requested_by.to_string()),
             remaining_ms: self.state.clock.remaining(self.state.policy.time_budget, now),
             transcript: self.state.head,
             usage: self.state.usage.clone(),

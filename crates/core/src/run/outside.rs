@@ -127,6 +127,7 @@ impl Outside {
             expires_in: self.expires_in,
             on_expiry: self.on_expiry.unwrap_or(unanswered),
             default_answer: None,
+            four_eyes: false,
         }
     }
 }

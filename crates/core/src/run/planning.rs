@@ -302,6 +302,7 @@ impl Run {
                         expires_in: expires_in_ms,
                         on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                         default_answer,
+                        four_eyes: false,
                     },
                     now,
                 );
@@ -318,6 +319,7 @@ impl Run {
                     expires_in: expires_in_ms,
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
+                    four_eyes: false,
                 };
                 self.hand_out(vec![request], new, now);
             }
@@ -332,6 +334,7 @@ impl Run {
                     expires_in: expires_in_ms,
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
+                    four_eyes: false,
                 };
                 self.hand_out(calls, new, now);
             }

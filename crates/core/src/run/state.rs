@@ -11,7 +11,7 @@ use crate::{
     canonical::Digest,
     clock::ActiveClock,
     envelope::{
-        FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent,
+        Actor, FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent,
         ToolRequest, TranscriptHead,
     },
     guard::{BudgetGuard, LoopGuard},
@@ -119,7 +119,7 @@ pub struct ChildLease {
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
     pub reason: String,
-    pub requested_by: String,
+    pub requested_by: Actor,
     pub since: Timestamp,
 }
 

@@ -1,6 +1,9 @@
 //! The file: its components and their versions, its neighbours in other processes, its log.
 
 use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
     sync::{Barrier, mpsc},
     thread,
     time::Duration,
@@ -22,6 +25,28 @@ fn versions(database: &Database) -> Vec<(String, i64)> {
         Ok(versions.collect::<rusqlite::Result<_>>()?)
     };
     database.read_blocking(read).unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn only_the_owner_reads_a_database() {
+    let directory = TempDir::new().unwrap();
+    let home = directory.path().join("made/here");
+    let path = home.join("words.db");
+    let beside = |suffix: &str| home.join(format!("words.db{suffix}"));
+    let modes = || ["", "-wal", "-shm"].map(|suffix| mode(&beside(suffix)));
+    let database = open(Options::new(path.clone()));
+    assert_eq!((mode(&home), modes()), (0o700, [0o600; 3]));
+    drop(database);
+
+    // As an earlier build left it. The directory may be somebody else's, too.
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(&home, Permissions::from_mode(0o755)).unwrap();
+    let _database = open(Options::new(path));
+    assert_eq!((mode(&home), modes()), (0o755, [0o600; 3]));
 }
 
 #[test]

@@ -15,8 +15,8 @@ pub(super) async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
     let row = sql
         .query_opt(
             &format!(
-                "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING {COLUMNS}"
+                "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at, expires_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING {COLUMNS}"
             ),
             &[
                 &new.id,
@@ -27,6 +27,7 @@ pub(super) async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
                 &json_text(&new.scopes)?,
                 &agents,
                 &now,
+                &new.expires_at.map(millis),
             ],
         )
         .await?;
@@ -65,7 +66,7 @@ pub(super) async fn touch(sql: &mut Sql, id: &str) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at";
+const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
 
 fn from_row(row: &Row) -> Result<ApiKeyRow> {
     Ok(ApiKeyRow {
@@ -79,5 +80,6 @@ fn from_row(row: &Row) -> Result<ApiKeyRow> {
         created_at: row.time("created_at")?,
         last_used_at: row.time_opt("last_used_at")?,
         revoked_at: row.time_opt("revoked_at")?,
+        expires_at: row.time_opt("expires_at")?,
     })
 }

@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{Result, StoreError};
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0003_start.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_authority.sql"),
+    include_str!("migrations/0003_start.sql"),
+];
 
 /// The advisory lock of whoever migrates: "windlass" as a number.
 const LOCK: i64 = 0x7769_6e64_6c61_7373;

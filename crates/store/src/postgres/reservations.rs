@@ -23,15 +23,16 @@ pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<Reservat
     blobs::require(sql, "spec", new.spec).await?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
-        sessions::begun(sql, &new.workspace, session, &input_preview).await?;
+        sessions::begun(sql, &new.workspace, session, &new.agent_id, &input_preview).await?;
     }
     let now = millis(sql.now);
     let plan = new.start.as_ref().map(|start| json_text(&start.plan)).transpose()?;
     let reserved = sql.query_one(
         "WITH reserved AS (
              INSERT INTO runs (id, workspace, session, agent_id, model_id, name, spec, labels, metadata, tags, status, phase,
-                 input_preview, created_at, updated_at, opening_len, new_messages, head_len, head_digest, last_seq, request)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $9, $10, $11, $12, $13, $13, 0, 0, 0, $14, 0, $15)
+                 input_preview, created_at, updated_at, opening_len, new_messages, head_len, head_digest, last_seq, request,
+                 root_agent)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $9, $10, $11, $12, $13, $13, 0, 0, 0, $14, 0, $15, $4)
              ON CONFLICT (id) DO NOTHING RETURNING id
          ), kept AS (
              INSERT INTO starts (run_id, plan) SELECT id, $16::TEXT FROM reserved WHERE $16::TEXT IS NOT NULL

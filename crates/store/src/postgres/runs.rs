@@ -26,7 +26,7 @@ pub(super) async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptH
         Known::Reserved => complete(sql, run).await?,
         Known::No => {
             if let Some(session) = &run.session {
-                sessions::begun(sql, &run.workspace, session, &opening.input_preview).await?;
+                sessions::begun(sql, &run.workspace, session, &run.agent_id, &opening.input_preview).await?;
             }
             insert(sql, opening).await?;
         }
@@ -115,8 +115,10 @@ async fn insert(sql: &mut Sql, opening: &Opening) -> Result<()> {
     sql.execute(
         "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, parent, parent_call, labels,
              metadata, tags, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
-             head_digest, last_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, 0, $19, 0)",
+             head_digest, last_seq, root_agent)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, 0, $19, 0,
+             CASE WHEN $8::text IS NULL THEN $5::text
+                  ELSE coalesce((SELECT above.root_agent FROM runs AS above WHERE above.id = $8::text), '') END)",
         &[
             &run.id.as_str(),
             &run.workspace.as_str(),
@@ -149,7 +151,7 @@ async fn complete(sql: &mut Sql, run: &NewRun) -> Result<()> {
     sql.execute(
         "WITH started AS (DELETE FROM starts WHERE run_id = $1)
          UPDATE runs SET execution = $2, agent_id = $3, agent_digest = $4, model_id = $5, parent = $6, parent_call = $7,
-             labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12
+             labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12, root_agent = $3
          WHERE id = $1",
         &[
             &run.id.as_str(),
@@ -170,7 +172,7 @@ async fn complete(sql: &mut Sql, run: &NewRun) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, session, agent_id, agent_digest, model_id, name, spec, parent, parent_call, labels, \
+const COLUMNS: &str = "id, workspace, session, agent_id, root_agent, agent_digest, model_id, name, spec, parent, parent_call, labels, \
                        metadata, status, phase, input_preview, created_at, updated_at, closed_at, head_len, \
                        head_digest, last_seq, ending, \
                        ARRAY(SELECT child.id FROM runs AS child WHERE child.parent = runs.id \
@@ -183,6 +185,7 @@ fn from_row(row: &Row) -> Result<RunRow> {
         workspace: WorkspaceId::new(row.text("workspace")?),
         session: row.text_opt("session")?.map(SessionId::new),
         agent_id: AgentId::new(row.text("agent_id")?),
+        root_agent: AgentId::new(row.text("root_agent")?),
         agent_digest: row.digest_opt("agent_digest")?,
         model_id: row.text("model_id")?,
         name: row.text_opt("name")?,

@@ -1,7 +1,7 @@
 //! The rows of sessions: created explicitly or by their first run, listed, used, ended.
 
 use tokio_postgres::Row;
-use windlass_core::ids::{SessionId, WorkspaceId};
+use windlass_core::ids::{AgentId, SessionId, WorkspaceId};
 
 use super::{
     access::Sql,
@@ -34,15 +34,16 @@ pub(super) async fn begun(
     sql: &mut Sql,
     workspace: &WorkspaceId,
     session: &SessionId,
+    agent: &AgentId,
     input_preview: &str,
 ) -> Result<()> {
     ensure(sql, workspace, session).await?;
     let now = millis(sql.now);
     sql.execute(
-        "UPDATE sessions SET last_used_at = greatest(last_used_at, $3),
-             summary = CASE WHEN summary = '' THEN $4 ELSE summary END
+        "UPDATE sessions SET last_used_at = greatest(last_used_at, $3), agent = coalesce(agent, $4),
+             summary = CASE WHEN summary = '' THEN $5 ELSE summary END
          WHERE workspace = $1 AND id = $2",
-        &[&workspace.as_str(), &session.as_str(), &now, &input_preview],
+        &[&workspace.as_str(), &session.as_str(), &now, &agent.as_str(), &input_preview],
     )
     .await?;
     Ok(())
@@ -99,8 +100,8 @@ pub(super) async fn list(sql: &mut Sql, wanted: &SessionFilter) -> Result<Sessio
 async fn insert(sql: &mut Sql, new: &NewSession) -> Result<()> {
     let now = millis(sql.now);
     sql.execute(
-        "INSERT INTO sessions (workspace, id, name, spec, metadata, tags, summary, created_at, last_used_at)
-         VALUES ($1, $2, $3, $4, $5, $6, '', $7, $7) ON CONFLICT DO NOTHING",
+        "INSERT INTO sessions (workspace, id, name, spec, metadata, tags, agent, summary, created_at, last_used_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, '', $8, $8) ON CONFLICT DO NOTHING",
         &[
             &new.workspace.as_str(),
             &new.id.as_str(),
@@ -108,6 +109,7 @@ async fn insert(sql: &mut Sql, new: &NewSession) -> Result<()> {
             &new.spec.map(hex),
             &json_text(&new.metadata)?,
             &label_tags(&new.metadata)?,
+            &new.agent.as_ref().map(AgentId::as_str),
             &now,
         ],
     )
@@ -126,7 +128,7 @@ async fn lock(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Re
     from_row(&row)
 }
 
-const COLUMNS: &str = "workspace, id, name, spec, metadata, summary, created_at, last_used_at, ended_at";
+const COLUMNS: &str = "workspace, id, name, spec, metadata, agent, summary, created_at, last_used_at, ended_at";
 
 fn from_row(row: &Row) -> Result<SessionRow> {
     Ok(SessionRow {
@@ -135,6 +137,7 @@ fn from_row(row: &Row) -> Result<SessionRow> {
         name: row.text_opt("name")?,
         spec: row.digest_opt("spec")?,
         metadata: row.json("metadata")?,
+        agent: row.text_opt("agent")?.map(AgentId::new),
         summary: row.text("summary")?,
         created_at: row.time("created_at")?,
         last_used_at: row.time("last_used_at")?,

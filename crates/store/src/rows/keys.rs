@@ -21,6 +21,8 @@ pub struct NewApiKey {
     pub scopes: Vec<String>,
     /// The only agents it may start; any if absent.
     pub agents: Option<Vec<AgentId>>,
+    /// From then on it opens nothing; never if absent.
+    pub expires_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,12 +40,17 @@ pub struct ApiKeyRow {
     /// To the minute.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
 }
 
 /// How exactly it is known when a key was last used.
 const GRAIN: Millis = Millis(60_000);
 
 impl ApiKeyRow {
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
     pub(crate) fn use_is_worth_noting(&self, now: Timestamp) -> bool {
         self.last_used_at.is_none_or(|last| last.after(GRAIN) <= now)
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use windlass_core::{
     canonical::Digest,
     envelope::Labels,
-    ids::{SessionId, WorkspaceId},
+    ids::{AgentId, SessionId, WorkspaceId},
     message::Message,
     time::Timestamp,
 };
@@ -20,13 +20,15 @@ pub struct NewSession {
     /// What its runs have in common unless they say otherwise, stored as a blob beforehand.
     pub spec: Option<Digest>,
     pub metadata: Labels,
+    /// The agent of its spec.
+    pub agent: Option<AgentId>,
 }
 
 impl NewSession {
     /// A session that comes into being with its first run.
     pub(crate) fn unnamed(workspace: &WorkspaceId, session: &SessionId) -> Self {
         let (workspace, id) = (workspace.clone(), session.clone());
-        Self { workspace, id, name: None, spec: None, metadata: Labels::new() }
+        Self { workspace, id, name: None, spec: None, metadata: Labels::new(), agent: None }
     }
 
     /// The session that stands under this id, if it could be the outcome of an earlier attempt.
@@ -57,6 +59,8 @@ pub struct SessionRow {
     /// A blob; absent if the session came into being with its first run.
     pub spec: Option<Digest>,
     pub metadata: Labels,
+    /// Whose it is: the agent of its spec, or of its first run; absent before that.
+    pub agent: Option<AgentId>,
     /// The beginning of the first thing that a run of it was asked; empty before that.
     pub summary: String,
     pub created_at: Timestamp,
@@ -76,6 +80,8 @@ impl SessionRow {
 pub struct SessionFilter {
     pub workspace: WorkspaceId,
     pub status: Option<SessionStatus>,
+    /// Only sessions of these agents.
+    pub agents: Option<Vec<AgentId>>,
     /// The session has all of these among its metadata.
     pub metadata: Labels,
     /// From a previous page's `next`. With it the offset is not looked at.
@@ -90,7 +96,7 @@ pub struct SessionFilter {
 impl SessionFilter {
     /// The first page of everything in a workspace.
     pub fn of(workspace: WorkspaceId) -> Self {
-        Self { workspace, status: None, metadata: Labels::new(), cursor: None, offset: 0, limit: 0, total: false }
+        Self { workspace, status: None, agents: None, metadata: Labels::new(), cursor: None, offset: 0, limit: 0, total: false }
     }
 }
 

@@ -13,8 +13,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
     let inserted = tx
         .sql
         .prepare_cached(
-            "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+            "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at, expires_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             new.id,
@@ -24,7 +24,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
             new.hash.0,
             Json(&new.scopes),
             new.agents.as_ref().map(Json),
-            Uint::from(tx.now)
+            Uint::from(tx.now),
+            new.expires_at.map(Uint::from),
         ])?;
     match get(tx.sql, &new.id)? {
         Some(row) if inserted == 1 => Ok(row),
@@ -67,7 +68,7 @@ pub(super) fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
 }
 
 pub(super) const COLUMNS: &str =
-    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at";
+    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
 
 pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
     Ok(ApiKeyRow {
@@ -81,5 +82,6 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
         created_at: row.get::<_, Uint>("created_at")?.into(),
         last_used_at: row.get::<_, Option<Uint>>("last_used_at")?.map(Timestamp::from),
         revoked_at: row.get::<_, Option<Uint>>("revoked_at")?.map(Timestamp::from),
+        expires_at: row.get::<_, Option<Uint>>("expires_at")?.map(Timestamp::from),
     })
 }

@@ -56,6 +56,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_front_door.sql"),
     include_str!("migrations/0003_in_order.sql"),
+    include_str!("migrations/0004_authority.sql"),
     include_str!("migrations/0005_start.sql"),
 ];
 

@@ -28,14 +28,14 @@ pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Re
     blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
-        sessions::begun(tx, &new.workspace, session, &input_preview)?;
+        sessions::begun(tx, &new.workspace, session, &new.agent_id, &input_preview)?;
     }
     tx.sql
         .prepare_cached(
             "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, name, spec, labels,
                  metadata, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
-                 head_digest, last_seq, request)
-             VALUES (?1, ?2, ?3, '', ?4, '', ?5, ?6, ?7, '{}', ?8, ?9, ?10, ?11, ?12, ?12, 0, 0, 0, ?13, 0, ?14)",
+                 head_digest, last_seq, request, root_agent)
+             VALUES (?1, ?2, ?3, '', ?4, '', ?5, ?6, ?7, '{}', ?8, ?9, ?10, ?11, ?12, ?12, 0, 0, 0, ?13, 0, ?14, ?4)",
         )?
         .execute(params![
             new.id.as_str(),

@@ -30,7 +30,7 @@ pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead>
         }
         Known::No => {
             if let Some(session) = &run.session {
-                sessions::begun(tx, &run.workspace, session, &opening.input_preview)?;
+                sessions::begun(tx, &run.workspace, session, &run.agent_id, &opening.input_preview)?;
             }
             insert(tx, opening)?;
         }
@@ -123,8 +123,10 @@ fn insert(tx: &Tx<'_>, opening: &Opening) -> Result<()> {
         .prepare_cached(
             "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, parent, parent_call, labels,
                  metadata, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
-                 head_digest, last_seq)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, 0, ?18, 0)",
+                 head_digest, last_seq, root_agent)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, 0, ?18, 0,
+                 CASE WHEN ?8 IS NULL THEN ?5
+                      ELSE coalesce((SELECT above.root_agent FROM runs AS above WHERE above.id = ?8), '') END)",
         )?
         .execute(params![
             run.id.as_str(),
@@ -154,7 +156,7 @@ fn complete(tx: &Tx<'_>, run: &NewRun) -> Result<()> {
     tx.sql
         .prepare_cached(
             "UPDATE runs SET execution = ?2, agent_id = ?3, agent_digest = ?4, model_id = ?5, parent = ?6,
-                 parent_call = ?7, labels = ?8, status = ?9, updated_at = ?10, opening_len = ?11, new_messages = ?12
+                 parent_call = ?7, labels = ?8, status = ?9, updated_at = ?10, opening_len = ?11, new_messages = ?12, root_agent = ?3
              WHERE id = ?1",
         )?
         .execute(params![
@@ -174,7 +176,7 @@ fn complete(tx: &Tx<'_>, run: &NewRun) -> Result<()> {
     Ok(())
 }
 
-pub(super) const COLUMNS: &str = "id, workspace, session, agent_id, nullif(agent_digest, '') AS agent_digest, model_id, name, spec, \
+pub(super) const COLUMNS: &str = "id, workspace, session, agent_id, root_agent, nullif(agent_digest, '') AS agent_digest, model_id, name, spec, \
                        parent, parent_call, labels, metadata, status, phase, input_preview, created_at, updated_at, \
                        closed_at, head_len, head_digest, last_seq, ending";
 
@@ -187,6 +189,7 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workspace: WorkspaceId::new(text("workspace")?),
         session: optional("session")?.map(SessionId::new),
         agent_id: AgentId::new(text("agent_id")?),
+        root_agent: AgentId::new(text("root_agent")?),
         agent_digest: row.get::<_, Option<Hex>>("agent_digest")?.map(|Hex(digest)| digest),
         model_id: text("model_id")?,
         name: optional("name")?,

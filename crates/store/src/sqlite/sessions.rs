@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
-    ids::{SessionId, WorkspaceId},
+    ids::{AgentId, SessionId, WorkspaceId},
     time::Timestamp,
 };
 
@@ -33,12 +33,22 @@ pub(super) fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) 
 }
 
 /// A run of the session begins with this input.
-pub(super) fn begun(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId, input_preview: &str) -> Result<()> {
+pub(super) fn begun(
+    tx: &Tx<'_>,
+    workspace: &WorkspaceId,
+    session: &SessionId,
+    agent: &AgentId,
+    input_preview: &str,
+) -> Result<()> {
     ensure(tx, workspace, session)?;
     tx.sql
-        .prepare_cached("UPDATE sessions SET summary = ?3 WHERE workspace = ?1 AND id = ?2 AND summary = ''")?
-        .execute([workspace.as_str(), session.as_str(), input_preview])?;
-    used(tx, workspace, session)
+        .prepare_cached(
+            "UPDATE sessions SET last_used_at = max(last_used_at, ?3), agent = coalesce(agent, ?4),
+                 summary = CASE WHEN summary = '' THEN ?5 ELSE summary END
+             WHERE workspace = ?1 AND id = ?2",
+        )?
+        .execute(params![workspace.as_str(), session.as_str(), Uint::from(tx.now), agent.as_str(), input_preview])?;
+    Ok(())
 }
 
 pub(super) fn used(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<()> {
@@ -79,8 +89,8 @@ pub(super) fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPa
 fn insert(tx: &Tx<'_>, new: &NewSession) -> Result<()> {
     tx.sql
         .prepare_cached(
-            "INSERT INTO sessions (workspace, id, name, spec, metadata, created_at, last_used_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO NOTHING",
+            "INSERT INTO sessions (workspace, id, name, spec, metadata, agent, created_at, last_used_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             new.workspace.as_str(),
@@ -88,6 +98,7 @@ fn insert(tx: &Tx<'_>, new: &NewSession) -> Result<()> {
             new.name,
             new.spec.map(Hex),
             Json(&new.metadata),
+            new.agent.as_ref().map(AgentId::as_str),
             Uint::from(tx.now)
         ])?;
     Ok(())
@@ -99,7 +110,7 @@ fn require(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Re
         .ok_or_else(|| StoreError::Corrupt { detail: format!("session {session} is not where it was written") })
 }
 
-pub(super) const COLUMNS: &str = "workspace, id, name, spec, metadata, summary, created_at, last_used_at, ended_at";
+pub(super) const COLUMNS: &str = "workspace, id, name, spec, metadata, agent, summary, created_at, last_used_at, ended_at";
 
 pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -108,6 +119,7 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         name: row.get("name")?,
         spec: row.get::<_, Option<Hex>>("spec")?.map(|Hex(digest)| digest),
         metadata: row.get::<_, Json<_>>("metadata")?.0,
+        agent: row.get::<_, Option<String>>("agent")?.map(AgentId::new),
         summary: row.get("summary")?,
         created_at: row.get::<_, Uint>("created_at")?.into(),
         last_used_at: row.get::<_, Uint>("last_used_at")?.into(),

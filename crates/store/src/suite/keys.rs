@@ -1,6 +1,9 @@
 //! Keys of the API.
 
-use windlass_core::ids::{AgentId, WorkspaceId};
+use windlass_core::{
+    ids::{AgentId, WorkspaceId},
+    time::Timestamp,
+};
 
 use super::{Bench, code, workspace};
 use crate::{ApiKeyRow, KeyHash, NewApiKey};
@@ -14,6 +17,7 @@ pub(crate) fn new_key(id: &str) -> NewApiKey {
         hash: KeyHash(vec![0, 255, 7]),
         scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
         agents: Some(vec![AgentId::new("clerk")]),
+        expires_at: Some(Timestamp(99)),
     }
 }
 
@@ -35,13 +39,15 @@ pub(crate) async fn a_key_is_found_by_its_id(bench: Bench) {
         created_at,
         last_used_at: None,
         revoked_at: None,
+        expires_at: new.expires_at,
     };
     assert_eq!(bench.store.create_key(new).await.unwrap(), row);
     assert_eq!(key(&bench, "k1").await, row);
     assert_eq!(bench.store.key("k2").await.unwrap(), None);
     assert!(!format!("{row:?}").contains("255"), "a log shows no hash");
-    let any = bench.store.create_key(NewApiKey { agents: None, ..new_key("k2") }).await.unwrap();
-    assert_eq!(any.agents, None);
+    let any = bench.store.create_key(NewApiKey { agents: None, expires_at: None, ..new_key("k2") }).await.unwrap();
+    assert_eq!((&any.agents, any.expires_at, any.has_expired(Timestamp(u64::MAX))), (&None, None, false));
+    assert_eq!([98, 99, 100].map(|at| row.has_expired(Timestamp(at))), [false, true, true]);
 }
 
 pub(crate) async fn an_id_is_given_once(bench: Bench) {

@@ -122,6 +122,7 @@ pub(crate) fn started() -> NewEvent {
         model_id: "script:demo".to_owned(),
         labels: Labels::new(),
         metadata: Extra::new(),
+        started_by: None,
     };
     NewEvent::new("started", body)
 }
@@ -224,7 +225,7 @@ macro_rules! store_suite {
                 opening_again_returns_the_first_head,
                 opening_again_as_something_else_is_refused,
                 the_preview_is_the_start_of_the_first_new_question,
-                a_child_is_listed_with_its_parent,
+                a_child_is_listed_with_its_parent, a_child_is_its_roots_agents_and_so_is_a_session_its_first_runs,
                 lists_go_from_new_to_old_in_pages,
                 filters_narrow_a_list_together,
                 a_filter_looks_into_metadata,

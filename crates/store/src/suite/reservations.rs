@@ -39,6 +39,7 @@ pub(crate) async fn a_reserved_run_is_queued_until_it_is_opened(bench: Bench) {
         workspace: workspace(),
         session: Some(session()),
         agent_id: AgentId::new("asked-for"),
+        root_agent: AgentId::new("asked-for"),
         agent_digest: None,
         model_id: "script:asked-for".to_owned(),
         name: Some("nightly".to_owned()),
@@ -66,6 +67,7 @@ pub(crate) async fn a_reserved_run_is_queued_until_it_is_opened(bench: Bench) {
     let head = bench.store.open_run(opening(&new)).await.unwrap();
     let opened = RunRow {
         agent_id: AgentId::new("clerk"),
+        root_agent: AgentId::new("clerk"),
         agent_digest: Some(Digest::of_bytes(b"clerk")),
         model_id: "script:demo".to_owned(),
         labels: new_run(&run_id(), &[]).labels,

@@ -29,6 +29,7 @@ pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: B
             workspace: workspace(),
             session: None,
             agent_id: AgentId::new("clerk"),
+            root_agent: AgentId::new("clerk"),
             agent_digest: Some(Digest::of_bytes(b"clerk")),
             model_id: "script:demo".to_owned(),
             name: None,
@@ -113,6 +114,29 @@ pub(crate) async fn a_child_is_listed_with_its_parent(bench: Bench) {
     let links: Vec<_> = page.runs.into_iter().map(|row| (row.id, row.parent, row.parent_call)).collect();
     let link = |child: &RunId| (child.clone(), Some(parent.clone()), Some(CallId::new("call-1")));
     assert_eq!(links, [link(&children[1]), link(&children[0])]);
+}
+
+pub(crate) async fn a_child_is_its_roots_agents_and_so_is_a_session_its_first_runs(bench: Bench) {
+    let open = async |id: &str, agent: &str, parent: Option<&str>| {
+        let mut new = new_run(&RunId::new(id), &["q"]);
+        (new.agent_id, new.parent) = (AgentId::new(agent), parent.map(RunId::new));
+        new.session = (id != "lost").then(session);
+        bench.store.open_run(new).await.unwrap();
+    };
+    open("top", "boss", None).await;
+    open("top/1", "clerk", Some("top")).await;
+    open("top/1/1", "cook", Some("top/1")).await;
+    open("lost", "clerk", Some("gone")).await;
+    open("later", "clerk", None).await;
+    let of = |agents: &[&str]| RunFilter {
+        root_agents: Some(agents.iter().map(|agent| AgentId::new(*agent)).collect()),
+        ..RunFilter::default()
+    };
+    assert_eq!(ids(&bench, of(&["boss"])).await, ["top/1/1", "top/1", "top"]);
+    assert_eq!(ids(&bench, of(&["clerk", "cook"])).await, ["later"]);
+    assert_eq!(ids(&bench, of(&[])).await, Vec::<String>::new());
+    let row = bench.store.session(&workspace(), &session()).await.unwrap().unwrap();
+    assert_eq!(row.agent, Some(AgentId::new("boss")));
 }
 
 pub(crate) async fn lists_go_from_new_to_old_in_pages(bench: Bench) {

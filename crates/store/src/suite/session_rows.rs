@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass_core::{
     envelope::Labels,
-    ids::{RunId, SessionId, WorkspaceId},
+    ids::{AgentId, RunId, SessionId, WorkspaceId},
     message::Message,
     run::RunStatus,
 };
@@ -12,7 +12,7 @@ use super::{Bench, batch, cancelled, code, new_run, session, workspace};
 use crate::{NewSession, RecordBatch, ReservedRun, SessionFilter, SessionRow, SessionStatus, testing::reserved};
 
 pub(crate) fn new_session(id: &str) -> NewSession {
-    NewSession { workspace: workspace(), id: SessionId::new(id), name: None, spec: None, metadata: Labels::new() }
+    NewSession { workspace: workspace(), id: SessionId::new(id), name: None, spec: None, metadata: Labels::new(), agent: None }
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -42,6 +42,7 @@ pub(crate) async fn a_session_is_created_and_ended(bench: Bench) {
         name: Some("support".to_owned()),
         spec: Some(spec),
         metadata: labels(&[("team", "ops")]),
+        agent: Some(AgentId::new("clerk")),
         ..new_session("chat")
     };
     let row = SessionRow {
@@ -50,6 +51,7 @@ pub(crate) async fn a_session_is_created_and_ended(bench: Bench) {
         name: new.name.clone(),
         spec: new.spec,
         metadata: new.metadata.clone(),
+        agent: new.agent.clone(),
         summary: String::new(),
         created_at,
         last_used_at: created_at,
@@ -158,9 +160,17 @@ pub(crate) async fn a_list_goes_on_from_an_offset_or_a_cursor(bench: Bench) {
 
 pub(crate) async fn lists_are_filtered_and_counted(bench: Bench) {
     let sessions = [
-        NewSession { metadata: labels(&[("team", "ops"), ("a:b", "c")]), ..new_session("a") },
+        NewSession {
+            metadata: labels(&[("team", "ops"), ("a:b", "c")]),
+            agent: Some(AgentId::new("clerk")),
+            ..new_session("a")
+        },
         NewSession { metadata: labels(&[("team", "ops")]), ..new_session("b") },
-        NewSession { metadata: labels(&[("team", "sales")]), ..new_session("c") },
+        NewSession {
+            metadata: labels(&[("team", "sales")]),
+            agent: Some(AgentId::new("clerk")),
+            ..new_session("c")
+        },
         NewSession { workspace: WorkspaceId::new("rival"), metadata: labels(&[("team", "ops")]), ..new_session("d") },
     ];
     for (at, new) in (10..).zip(sessions) {
@@ -173,6 +183,9 @@ pub(crate) async fn lists_are_filtered_and_counted(bench: Bench) {
         (SessionFilter { metadata: labels(&[("team", "ops")]), ..all() }, vec!["b", "a"]),
         (SessionFilter { metadata: labels(&[("team", "ops"), ("a:b", "c")]), ..all() }, vec!["a"]),
         (SessionFilter { metadata: labels(&[("team", "none")]), ..all() }, vec![]),
+        (SessionFilter { agents: Some(vec![AgentId::new("clerk")]), ..all() }, vec!["c", "a"]),
+        (SessionFilter { agents: Some(vec![AgentId::new("cook")]), ..all() }, vec![]),
+        (SessionFilter { agents: Some(vec![]), ..all() }, vec![]),
         (SessionFilter { status: Some(SessionStatus::Active), ..all() }, vec!["c", "a"]),
         (SessionFilter { status: Some(SessionStatus::Ended), ..all() }, vec!["b"]),
     ];

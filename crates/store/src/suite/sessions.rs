@@ -47,6 +47,7 @@ pub(crate) async fn a_session_is_created_once(bench: Bench) {
         name: None,
         spec: None,
         metadata: Labels::new(),
+        agent: None,
         summary: String::new(),
         created_at,
         last_used_at: created_at,

@@ -143,6 +143,7 @@ mod tests {
             model_id: "m".into(),
             labels: Labels::new(),
             metadata: Extra::new(),
+            started_by: None,
         };
         let run = NewRun {
             id: id.into(),

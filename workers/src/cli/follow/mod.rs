@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::json;
 use windlass_client::Lost;
 use windlass_core::{
-    envelope::{Answer, AnswerReply, AnswerStatus},
+    envelope::{Actor, Answer, AnswerReply, AnswerStatus},
     event::{Event, EventBody},
     ids::RunId,
 };
@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// Who answers at the keyboard.
-    pub(crate) actor: String,
+    pub(crate) actor: Actor,
     /// Whether to leave when the run waits for somebody.
     pub(crate) until_waiting: bool,
 }

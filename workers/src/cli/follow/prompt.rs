@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::mpsc;
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
-    envelope::{Answer, AnswerBody},
+    envelope::{Actor, Answer, AnswerBody},
     ids::{AwaitId, RunId},
 };
 
@@ -19,7 +19,7 @@ const LATER: &str = "/later";
 /// Awaits that can be answered by typing, in the order in which they opened.
 #[derive(Debug)]
 pub(super) struct Prompter {
-    actor: String,
+    actor: Actor,
     waiting: VecDeque<(RunId, AwaitView)>,
     asking: bool,
     /// The next line says why the first one is denied.
@@ -40,14 +40,14 @@ pub(super) enum Typed {
 
 impl Prompter {
     /// For whoever sits at this terminal, if anybody does and says who they are.
-    pub(super) fn at_terminal(actor: &str) -> Option<Self> {
+    pub(super) fn at_terminal(actor: &Actor) -> Option<Self> {
         let somebody = io::stdin().is_terminal() && io::stderr().is_terminal() && !actor.is_empty();
         somebody.then(|| Self::new(actor))
     }
 
-    fn new(actor: &str) -> Self {
+    fn new(actor: &Actor) -> Self {
         let (waiting, answered) = (VecDeque::new(), Vec::new());
-        Self { actor: actor.to_owned(), waiting, asking: false, denying: false, answered }
+        Self { actor: actor.clone(), waiting, asking: false, denying: false, answered }
     }
 
     pub(super) fn opened(&mut self, run: &RunId, item: AwaitView) {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn questions_are_put_one_after_the_other() {
-        let mut prompter = Prompter::new("ann");
+        let mut prompter = Prompter::new(&"ann".into());
         prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
         prompter.opened(&run(), item("await-2", AwaitKind::ExternalTools));
         prompter.opened(&run(), item("await-3", AwaitKind::Confirmation));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::{self, Digest},
-    envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
+    envelope::{Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
     limits::RESULT_BYTES,
@@ -112,7 +112,7 @@ pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, 
         Some(answer) => AnswerBody::Clarification { answer },
         None => AnswerBody::ToolResults { results: provided(reach, args.results, args.errors).await? },
     };
-    let actor = args.to.person.name();
+    let actor = args.to.person.actor();
     deliver(reach, args.to, actor, body).await
 }
 
@@ -184,7 +184,7 @@ async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<Await
     }))
 }
 
-fn agreed(id: &AwaitId, actor: &str) -> Result<bool, Failure> {
+fn agreed(id: &AwaitId, actor: &Actor) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(usage("nobody can be asked here: look at the arguments above and add --yes or --digest"));
     }
@@ -200,7 +200,7 @@ pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Fail
         .await
 }
 
-async fn deliver(reach: &Reach, to: AwaitArgs, actor: String, body: AnswerBody) -> Result<ExitCode, Failure> {
+async fn deliver(reach: &Reach, to: AwaitArgs, actor: Actor, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
     if signal

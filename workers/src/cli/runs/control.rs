@@ -65,7 +65,7 @@ pub struct CancelArgs {
 pub(super) async fn pause(reach: &Reach, args: PauseArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
     let echo = Echo::listen(reach, &run).await?;
-    let request = PauseRequest { reason: args.reason, requested_by: args.person.name(), ..PauseRequest::default() };
+    let request = PauseRequest { reason: args.reason, requested_by: args.person.actor(), ..PauseRequest::default() };
     reach.pause(&run, request).await?;
     echo.report("pause", "paused").await
 }
@@ -73,7 +73,7 @@ pub(super) async fn pause(reach: &Reach, args: PauseArgs) -> Result<ExitCode, Fa
 pub(super) async fn resume(reach: &Reach, args: ResumeArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
     let echo = Echo::listen(reach, &run).await?;
-    let request = ResumeRequest { notes: args.notes, requested_by: args.person.name(), ..ResumeRequest::default() };
+    let request = ResumeRequest { notes: args.notes, requested_by: args.person.actor(), ..ResumeRequest::default() };
     reach.resume(&run, request, args.message).await?;
     echo.report("resume", "resumed").await
 }
@@ -81,7 +81,7 @@ pub(super) async fn resume(reach: &Reach, args: ResumeArgs) -> Result<ExitCode, 
 pub(super) async fn steer(reach: &Reach, args: SteerArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
     let echo = Echo::listen(reach, &run).await?;
-    let request = SteerRequest { text: args.text, requested_by: args.person.name(), ..SteerRequest::default() };
+    let request = SteerRequest { text: args.text, requested_by: args.person.actor(), ..SteerRequest::default() };
     reach.steer(&run, request).await?;
     echo.report("steer", "steered").await
 }

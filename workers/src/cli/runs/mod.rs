@@ -141,11 +141,11 @@ async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCo
 }
 
 async fn attach(global: &Global, args: AttachArgs) -> Result<ExitCode, Failure> {
-    let (run, actor) = (args.run.run, args.person.name());
-    let reach = open(global, &actor, args.give_up_after).await?;
+    let run = args.run.run;
+    let reach = open(global, &args.person.name(), args.give_up_after).await?;
     if let Reach::Direct(context) = &reach {
         context.row(&run).await?;
     }
-    let options = follow::Options { actor, until_waiting: args.until_waiting };
+    let options = follow::Options { actor: args.person.actor(), until_waiting: args.until_waiting };
     closed(follow(&reach, &run, &options).await, reach).await
 }

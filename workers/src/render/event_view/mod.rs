@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
-    envelope::{CallStatus, FinalizeReason, TokenUsage},
+    envelope::{Actor, CallStatus, FinalizeReason, TokenUsage},
     event::{AwaitClosure, Event, EventBody},
     ids::{CallId, RunId, ToolName},
     time::{Millis, Timestamp},
@@ -15,7 +15,7 @@ use windlass_core::{
 
 use super::{
     Hint, Paint, await_lines, clean, duration,
-    event_line::{closed, outcome, word},
+    event_line::{WHO, closed, outcome, word},
     how_to_answer, json_line, one_line,
 };
 
@@ -149,7 +149,7 @@ impl EventView {
                 self.opened(&item)
             }
             EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
-                let text = format!("{await_id} {}", closed(outcome, actor.as_deref(), answer.as_deref()));
+                let text = format!("{await_id} {}", closed(outcome, actor.as_ref(), answer.as_deref()));
                 self.doing = "planning".to_owned();
                 vec![match outcome {
                     AwaitClosure::Answered | AwaitClosure::Approved => paint.good(&format!("✓ {text}")),
@@ -284,7 +284,7 @@ fn remark(body: &EventBody) -> Option<String> {
             format!("{tool} may be called {max_calls} times; the rest is refused")
         }
         EventBody::AnswerRejected { await_id, status, message, actor } => {
-            let (actor, message) = (one_line(actor, 80), one_line(message, 200));
+            let (actor, message) = (one_line(&actor.to_string(), WHO), one_line(message, 200));
             let by = if actor.is_empty() { actor } else { format!(" by {actor}") };
             format!("an answer to {await_id}{by} changed nothing ({}): {message}", word(status))
         }
@@ -299,8 +299,8 @@ fn remark(body: &EventBody) -> Option<String> {
     })
 }
 
-fn said_by(text: &str, who: &str) -> String {
-    let (text, who) = (one_line(text, 200), one_line(who, 80));
+fn said_by(text: &str, who: &Actor) -> String {
+    let (text, who) = (one_line(text, 200), one_line(&who.to_string(), WHO));
     let who = if who.is_empty() { who } else { format!(" by {who}") };
     if text.is_empty() { who } else { format!("{who}: {text}") }
 }

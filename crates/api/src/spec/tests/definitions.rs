@@ -59,13 +59,13 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
 fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
     let body = json!({
         "agentId": "desk", "systemPrompt": "ignored", "prompt": "p", "budgets": {"maxToolTurns": 50},
-        "tools": [{"kind": "local", "name": "mine"}],
+        "tools": [{"kind": "local", "name": "extra"}, {"kind": "mantyx", "id": "mine"}],
     });
     let spec = parse_run(&body).unwrap().spec;
     let resolved = resolve_among(&[stored()], None, &spec, &[]).unwrap();
     assert_eq!((resolved.system_prompt.as_str(), resolved.model.as_str()), ("You are the desk.", "script:echo"));
     let tools: Vec<(&str, ToolKind)> = resolved.tools.iter().map(|tool| (tool.name.as_str(), tool.kind)).collect();
-    assert_eq!(tools, [("clock", ToolKind::Builtin), ("mine", ToolKind::External)]);
+    assert_eq!(tools, [("clock", ToolKind::Builtin), ("mine", ToolKind::Builtin), ("extra", ToolKind::External)]);
     assert_eq!(resolved.policy.max_tool_turns, Some(20), "a caller does not raise an agent's own limit");
 }
 
@@ -80,7 +80,19 @@ fn to_a_bound_key_an_agent_that_is_unknown_and_one_that_is_not_allowed_look_alik
     let own: [AgentId; 1] = ["desk".into()];
     assert!(resolve_among(&[stored()], Some(&own), &spec, &[]).is_ok());
     let free = parse_run(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap().spec;
-    assert_eq!(resolve_among(&[stored()], Some(&own), &free, &[]), Err(SpecError::AgentRequired));
+    let refused = resolve_among(&[stored()], Some(&own), &free, &[]).unwrap_err().to_string();
+    assert_eq!(refused, "agentId: this key may only start the agents it was made for; name one of them");
+}
+
+#[test]
+fn a_tool_that_a_stored_agent_lacks_is_refused_without_saying_what_the_server_has() {
+    for id in ["clock", "http_get"] {
+        let tools = json!([{"kind": "mantyx", "id": id}]);
+        let spec = parse_run(&json!({"agentId": "desk", "prompt": "p", "tools": tools})).unwrap().spec;
+        let bare = AgentDefinition { tools: Vec::new(), ..stored() };
+        let refused = resolve_among(&[bare], None, &spec, &[]).unwrap_err().to_string();
+        assert_eq!(refused, format!("tools: agent desk has no tool {id:?}, and a caller cannot give it one"));
+    }
 }
 
 #[test]
@@ -171,5 +183,5 @@ fn a_definition_that_cannot_run_is_refused() {
 fn a_key_that_is_bound_to_agents_brings_none_of_its_own() {
     let spec = parse_run(&json!({"definition": stored(), "prompt": "p"})).unwrap().spec;
     let own: [AgentId; 1] = ["desk".into()];
-    assert_eq!(resolve_among(&[stored()], Some(&own), &spec, &[]), Err(SpecError::AgentRequired));
+    assert!(matches!(resolve_among(&[stored()], Some(&own), &spec, &[]), Err(SpecError::NotAllowed(_))));
 }

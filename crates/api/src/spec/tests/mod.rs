@@ -28,13 +28,14 @@ fn clock() -> ToolSpec {
 /// Resolves on a server with two scripts, a clock and these agents.
 fn resolve_among(
     agents: &[AgentDefinition],
-    allowed: Option<&[AgentId]>,
+    bound_to: Option<&[AgentId]>,
     spec: &Spec,
     system: &[String],
 ) -> Result<AgentDefinition, SpecError> {
     let builtins = [clock()];
     let toolbox = Toolbox { builtins: &builtins, local_tool_timeout: TIMEOUT };
-    spec.resolve(system, Surroundings { models: &models(), agents, toolbox, allowed_agents: allowed })
+    let around = Surroundings { models: &models(), agents, toolbox, bound_to };
+    spec.resolve(system, None, around).map(|effective| effective.definition)
 }
 
 fn resolve(body: &Value) -> Result<AgentDefinition, SpecError> {

@@ -87,12 +87,13 @@ fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
     }
 }
 
-/// The tools an agent is given. Two of one name would leave it to chance which one is called.
-pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>) -> Result<Vec<ToolSpec>, Invalid> {
+/// The tools an agent is given. Two of one name would leave it to chance which one is called. A configured agent has
+/// its server tools itself; for one of those a reference is no more than a name.
+pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>, configured: bool) -> Result<Vec<ToolSpec>, Invalid> {
     let mut specs: Vec<ToolSpec> = Vec::new();
     let mut names = HashSet::new();
     for reference in refs {
-        for (path, spec) in reference.specs(toolbox)? {
+        for (path, spec) in reference.specs(toolbox, configured)? {
             if !names.insert(spec.name.clone()) {
                 return Err(Invalid::new(path, format!("a tool named {:?} is there already", spec.name.as_str())));
             }
@@ -107,12 +108,16 @@ pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>) -> Result<Vec<Tool
 
 impl ToolRef {
     /// The tools behind the reference, each with the field that names it.
-    fn specs(&self, toolbox: Toolbox<'_>) -> Result<Vec<(String, ToolSpec)>, Invalid> {
+    fn specs(&self, toolbox: Toolbox<'_>, configured: bool) -> Result<Vec<(String, ToolSpec)>, Invalid> {
         let timeout = toolbox.local_tool_timeout;
         match self {
             Self::Local(tool) => Ok(vec![tool.spec(timeout)]),
             Self::A2aLocal(peer) => Ok(vec![peer.spec(timeout)]),
             Self::McpLocal(server) => Ok(server.specs(timeout)),
+            Self::Mantyx { path, id } if configured => {
+                let name = ToolName::parse(id).map_err(|problem| Invalid::new(format!("{path}.id"), problem.to_string()))?;
+                Ok(vec![(format!("{path}.id"), ToolSpec::new(name, ToolKind::Builtin))])
+            }
             Self::Mantyx { path, id } => {
                 let builtin = toolbox.builtins.iter().find(|tool| tool.name.as_str() == id);
                 builtin.map(|tool| vec![(format!("{path}.id"), tool.clone())]).ok_or_else(|| {

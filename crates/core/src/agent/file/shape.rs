@@ -99,6 +99,7 @@ static CONFIRMATION: Record = Record(&[
     friendly("expiresIn", "expiresInMs", Shape::Duration),
     optional("expiresInMs", Shape::Millis),
     optional("onExpiry", EXPIRY),
+    optional("fourEyes", Shape::Flag),
 ]);
 
 const EXPIRY: Shape = Shape::Choice(&["deny", "default", "replan", "fail"]);

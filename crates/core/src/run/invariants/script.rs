@@ -157,6 +157,7 @@ impl Story {
                 prompt: Some("Really {n}?".to_owned()),
                 expires_in_ms: patience.expires_in,
                 on_expiry: patience.on_expiry,
+                four_eyes: false,
             })
         };
         let entries = [

@@ -67,6 +67,7 @@ impl World {
             model_id: "script:case".to_owned(),
             labels,
             metadata: input.metadata.clone(),
+            started_by: input.started_by.clone(),
         };
         store.log(vec![NewEvent::new("started", started)])?;
         let opened = OpenOutput {

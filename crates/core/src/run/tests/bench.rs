@@ -55,6 +55,12 @@ pub(super) fn bench(policy: Value, agent: Value) -> Bench {
 }
 
 impl Bench {
+    /// The same run, if this actor had started it.
+    pub(super) fn start_as(&mut self, actor: &str) {
+        let input = RunInput { started_by: Some(actor.into()), ..self.run.continue_as_new() };
+        self.run = Run::resume(input).unwrap();
+    }
+
     /// What the loop would do next.
     pub(super) fn step(&mut self) -> Step {
         self.run.tick(self.now);

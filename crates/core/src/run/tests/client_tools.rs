@@ -285,3 +285,16 @@ fn a_run_that_is_cancelled_asks_for_nothing_any_more() {
     );
     assert_eq!(parting.output.tool_calls, 1, "only the call that was handed out counts");
 }
+
+#[test]
+fn whoever_may_answer_for_own_tools_only_answers_for_no_other() {
+    let own = json!({"name": "mine", "kind": "external", "client": {"kind": "local"}});
+    let mut bench = bench(json!({}), json!({"tools": [{"name": "form", "kind": "external"}, own]}));
+    bench.turn(&[("form", json!({})), ("mine", json!({}))]);
+    let before = bench.run.digest();
+    let result = json!({"result": "x", "ownToolsOnly": true});
+    assert_eq!(bench.result_of("call-0-0", result.clone()), AnswerStatus::Invalid);
+    assert_eq!(bench.run.digest(), before);
+    assert_eq!(bench.result_of("call-0-1", result), AnswerStatus::Accepted);
+    assert_eq!(bench.result_of("call-0-0", json!({"result": "x"})), AnswerStatus::Accepted);
+}

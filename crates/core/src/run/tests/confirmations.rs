@@ -5,7 +5,8 @@ use serde_json::json;
 use super::bench::{bench, results};
 use crate::{
     canonical::Digest,
-    envelope::{AnswerBody, AnswerStatus},
+    envelope::{Actor, Answer, AnswerBody, AnswerStatus, ToolError, ToolErrorKind},
+    event::EventBody,
     run::{Order, Step},
 };
 
@@ -56,6 +57,38 @@ fn a_decision_of_the_seed_is_bound_by_the_await_it_names() {
     let orders = bench.dispatch();
     let [Order::Tool(order)] = &orders[..] else { panic!() };
     assert_eq!((&order.input.payload, order.input.payload_digest), (&Some(cheap.clone()), Digest::of_json(&cheap)));
+}
+
+#[test]
+fn a_denial_tells_the_model_that_it_was_denied_and_not_by_whom() {
+    let mut bench = bench(json!({}), json!({}));
+    bench.turn(&[("pay", json!({}))]);
+    let actor = Actor { id: "key-1f".into(), name: Some("ci".into()), claimed: Some("Anna".into()) };
+    let no = AnswerBody::Confirmation { approved: false, digest: None };
+    let reply = bench.run.answer(Answer::new("await-1".into(), actor.clone(), no), bench.now);
+    assert_eq!(reply.status, AnswerStatus::Accepted);
+    let closed = bench.run.record_input().outbox.events.into_iter().find_map(|event| match event.body {
+        EventBody::AwaitClosed { actor, .. } => actor,
+        _ => None,
+    });
+    assert_eq!(closed, Some(actor));
+    let told = bench.begin().input.tool_outputs[0].error.clone().unwrap();
+    assert_eq!(told, ToolError::new(ToolErrorKind::Denied, "not executed: a person denied it"));
+}
+
+#[test]
+fn four_eyes_refuse_the_starter_and_leave_the_run_as_it_was() {
+    let tools = json!([{"name": "pay", "confirmation": {"fourEyes": true}}]);
+    let mut bench = bench(json!({}), json!({"tools": tools}));
+    bench.start_as("ann");
+    bench.turn(&[("pay", json!({}))]);
+    let before = bench.run.digest();
+    assert_eq!(bench.approve("await-1"), AnswerStatus::Invalid, "ann started it");
+    assert_eq!((bench.run.digest(), bench.log()), (before, vec!["await-1 opened".into(), "await-1 rejected: invalid".into()]));
+    let digest = bench.run.digest_shown_by(&"await-1".into());
+    let yes = AnswerBody::Confirmation { approved: true, digest };
+    let reply = bench.run.answer(Answer::new("await-1".into(), "bob", yes), bench.now);
+    assert_eq!(reply.status, AnswerStatus::Accepted);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_rejection_quotes_only_the_beginning_of_what_was_sent() {
         await_id: clip(&id).as_str().into(),
         status: AnswerStatus::Unknown,
         message,
-        actor: clip(&"a".repeat(100_000)),
+        actor: crate::envelope::Actor::from("a".repeat(100_000)).clipped(clip),
     };
     assert_eq!(events.into_iter().map(|event| event.body).collect::<Vec<_>>(), [body]);
 }

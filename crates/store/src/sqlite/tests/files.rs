@@ -191,8 +191,10 @@ async fn a_file_of_the_first_build_goes_on() {
             ..Ending::default()
         };
         assert_eq!((row.status, row.ending), (RunStatus::Completed, Some(ending)));
+        assert_eq!(row.root_agent.as_str(), "clerk");
         let chat = store.session(&workspace(), &session()).await.unwrap().unwrap();
         assert_eq!((chat.summary.as_str(), chat.last_used_at), ("hello", Timestamp(10)));
+        assert_eq!(chat.agent, Some("clerk".into()));
         let conversation = store.session_messages(&workspace(), &session()).await.unwrap();
         assert_eq!(conversation, [Message::user("hello")]);
     }

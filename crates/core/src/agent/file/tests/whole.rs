@@ -25,6 +25,7 @@ fn full() -> AgentDefinition {
         prompt: Some("Keep {text}?".to_owned()),
         expires_in_ms: Some(Millis::from_secs(3600)),
         on_expiry: Some(ExpiryOutcome::Deny),
+        four_eyes: true,
     };
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "max_size": {"maxLength": 3}}});
     let tools = vec![
@@ -128,7 +129,7 @@ tags = ["write"]
 timeout = "30s"
 idempotent = true
 output_schema = { type = "string" }
-confirmation = { title = "Keep it?", prompt = "Keep {text}?", expires_in = "1h", on_expiry = "deny" }
+confirmation = { title = "Keep it?", prompt = "Keep {text}?", expires_in = "1h", on_expiry = "deny", four_eyes = true }
 
 [tools.input_schema]
 type = "object"
