@@ -1,29 +1,22 @@
 //! Accepts connections and holds each of them to its limits until the end.
 
-use std::{future::poll_fn, io, pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
-use hyper::{Request, body::Incoming, server::conn::http1};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use http_body_util::BodyExt as _;
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time,
 };
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
-use tracing::{debug, warn};
-
+use tracing::debug;
 use windlass_core::limits;
+use windlass_ports::Place;
 
 use crate::app::App;
-
-/// Without it, a listener that cannot accept (out of file descriptors) would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a connection that is closed reads on, so that its client gets to read its last answer.
 const LINGER: Duration = Duration::from_secs(5);
@@ -32,48 +25,38 @@ const LINGER_BYTES: usize = limits::BODY_BYTES;
 
 /// Serves until the app drains; returns when every connection is closed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, app: &Arc<App>) {
-    let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(app.limits.connections));
-    while let Some(accepted) = app.draining.run_until_cancelled(accept(&listener, &room)).await {
-        match accepted {
-            Ok((stream, place)) => {
-                let (router, app) = (router.clone(), Arc::clone(app));
-                connections.spawn(async move {
-                    serve_connection(stream, router, &app).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                time::sleep(ACCEPT_PAUSE).await;
-            }
+    windlass_ports::serve(listener, app.limits.connections, &app.draining, |stream, place| {
+        let (router, app) = (router.clone(), Arc::clone(app));
+        async move { serve_connection(stream, router, &app, place).await }
+    })
+    .await;
+}
+
+async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: Arc<Place>) {
+    // The connection is needed until the last byte of a response, which of a stream of events may be days away.
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (call, answer) = (place.call(), router.clone().oneshot(request.map(Body::new)));
+        async move {
+            let response = answer.await?;
+            Ok::<_, Infallible>(response.map(|body| {
+                body.map_frame(move |frame| {
+                    let _until_its_end = &call;
+                    frame
+                })
+            }))
         }
-    }
-    drop(listener);
-    connections.close();
-    connections.wait().await;
-}
-
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream, place))
-}
-
-async fn serve_connection(stream: TcpStream, router: Router, app: &App) {
-    let service = router.map_request(|request: Request<Incoming>| request.map(Body::new));
+    });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(app.limits.head_timeout)
         // What is buffered of a request's head or a response.
         .max_buf_size(limits::HEAD_BYTES)
         .max_headers(limits::HEADERS)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        .serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
         ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
         () = app.draining.cancelled() => {
-            pin::Pin::new(&mut connection).graceful_shutdown();
+            Pin::new(&mut connection).graceful_shutdown();
             match time::timeout(app.limits.grace, poll_fn(|cx| connection.poll_without_shutdown(cx))).await {
                 Ok(ended) => ended,
                 Err(_) => return debug!("a request was cut off by the shutdown"),

@@ -2,6 +2,7 @@
 
 mod authority;
 mod cluster;
+mod crowd;
 mod doors;
 pub(crate) mod http;
 mod local_tools;

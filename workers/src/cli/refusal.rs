@@ -76,10 +76,7 @@ mod tests {
             ),
             (
                 (403, json!({"code": "agent_not_allowed", "message": "there is no agent x", "field": "agentId"})),
-                (
-                    1,
-                    "(403 agent_not_allowed): there is no agent x; take another agent, or a key that may start this one",
-                ),
+                (1, "(403 agent_not_allowed): there is no agent x"),
             ),
             (
                 (403, json!({"code": "agent_not_allowed", "message": "modelId: leave it out", "field": "modelId"})),

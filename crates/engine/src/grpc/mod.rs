@@ -4,6 +4,8 @@
 
 mod codec;
 mod connections;
+#[cfg(test)]
+mod crowd;
 mod exchange;
 #[cfg(test)]
 mod tests;

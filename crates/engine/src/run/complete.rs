@@ -19,7 +19,7 @@ use super::{
     Env, Run, RunState, StartedActivity, StartedTask, Sticky,
     commands::{Rejected, cause_name},
     state::WorkflowTask,
-    task::Delivery,
+    task::{Delivery, Worker},
     updates::AbortReason,
 };
 use crate::{
@@ -148,7 +148,9 @@ impl Run {
             return 0;
         }
         self.touch();
-        let task = if written { task.clone() } else { self.write_task(task.clone(), &request.identity) };
+        self.forget_failed_tasks();
+        let worker = Worker::new(&request.identity, request.worker_version_stamp.as_ref());
+        let task = if written { task.clone() } else { self.write_task(task.clone(), worker) };
         let options = request.deployment_options.clone().unwrap_or_default();
         let versioned = options.worker_versioning_mode() == WorkerVersioningMode::Versioned;
         let deployment_version = versioned.then(|| WorkerDeploymentVersion {
@@ -169,6 +171,7 @@ impl Run {
             ..WorkflowTaskCompletedEventAttributes::default()
         };
         let build = Build::of(&attributes);
+        self.state.most_recent_build.clone_from(&attributes.worker_version);
         let completed_id = self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
         self.state.previous_started_id = task.started_id;
         self.state.add_reset_point(env.now, completed_id, build, env.limits.reset_points);
@@ -194,6 +197,7 @@ impl Run {
     }
 
     /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     fn refuse_decisions(
         &mut self,
         env: &Env<'_>,
@@ -221,7 +225,8 @@ impl Run {
             self.abort_hopeless_updates();
             return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
-        self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
+        let failure = Some(server_failure(message.clone()));
+        self.fail_task(env, task, cause, failure, Worker::unknown(&request.identity), &request.binary_checksum);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
         if terminate {
             self.flush();
@@ -266,6 +271,7 @@ impl Run {
         }
     }
 
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
     fn schedule_next(
         &mut self,
         env: &Env<'_>,
@@ -297,11 +303,13 @@ impl Run {
         if delivery == Delivery::Inline
             && let Some(scheduled_id) = self.state.task.as_ref().map(|task| task.scheduled_id)
         {
-            completion.next = self.start_task(env, scheduled_id, &request.identity, INLINE_REQUEST);
+            let worker = Worker::new(&request.identity, request.worker_version_stamp.as_ref());
+            completion.next = self.start_task(env, scheduled_id, worker, INLINE_REQUEST);
         }
     }
 
     /// A worker could not decide.
+    #[allow(deprecated, reason = "unversioned and older workers still name their build here")]
     pub(crate) fn task_failed(
         &mut self,
         env: &Env<'_>,
@@ -313,7 +321,8 @@ impl Run {
         if cause == WorkflowTaskFailedCause::GrpcMessageTooLarge {
             return self.terminate(env, &cause_name(cause), None, "history-service");
         }
-        self.fail_task(env, task, cause, request.failure, &request.identity);
+        let worker = Worker::new(&request.identity, request.worker_version.as_ref());
+        self.fail_task(env, task, cause, request.failure, worker, &request.binary_checksum);
         self.ensure_task(env);
         Ok(())
     }

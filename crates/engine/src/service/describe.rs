@@ -139,6 +139,7 @@ fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
         .collect()
 }
 
+#[allow(deprecated, reason = "unversioned workers still name their build here")]
 fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
     let execution = |workflow_id: &str, run_id: &str| WorkflowExecution {
         workflow_id: workflow_id.to_owned(),
@@ -165,6 +166,7 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
         root_execution: Some(execution(&state.root_workflow_id, &state.root_run_id)),
         first_run_id: state.first_run_id.clone(),
         priority: state.priority.clone(),
+        most_recent_worker_version_stamp: state.most_recent_build.clone(),
         ..WorkflowExecutionInfo::default()
     }
 }
