@@ -22,7 +22,6 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     commands::{merge_attributes, merge_memo},
-    complete::Build,
     state::{Activity, Child, ExternalRequest, Parent, RunState, Timer, UpdateRecord, WorkflowTask},
 };
 use crate::{
@@ -177,7 +176,8 @@ impl RunState {
                 self.end_task(it.scheduled_event_id)?;
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
-                self.add_reset_point(at, id, Build::of(it), limits.reset_points);
+                self.task_failures = 0;
+                self.remember_worker(at, id, it, limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;
@@ -292,6 +292,7 @@ impl RunState {
     /// The next attempt is not in history before it succeeds.
     fn repeat_task(&mut self, at: Nanos, counts: bool) {
         self.task_attempt = if counts { self.task_attempt + 1 } else { 1 };
+        self.task_failures += i32::from(counts);
         self.task = self.is_transient().then(|| WorkflowTask {
             scheduled_id: self.next_event_id,
             scheduled_time: at,

@@ -146,6 +146,12 @@ pub(crate) struct RunState {
     /// Starts that found this run and were noted in its history, with the event; zero while that is held back.
     #[prost(btree_map = "string, int64", tag = "70")]
     pub(crate) attached_requests: BTreeMap<String, i64>,
+    /// How often a workflow task has failed or timed out since one was completed.
+    #[prost(int32, tag = "72")]
+    pub(crate) task_failures: i32,
+    /// What was wrong with the last one of these that history shows.
+    #[prost(string, repeated, tag = "73")]
+    pub(crate) task_problem: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -13,7 +13,7 @@ use temporalio_protos::temporal::api::{
     taskqueue::v1::TaskQueue,
 };
 
-use super::{Dispatch, Env, Run, events::new_event, state::WorkflowTask};
+use super::{Dispatch, Env, Run, events::new_event, problems, state::WorkflowTask};
 use crate::time::{Nanos, SECOND, duration, span};
 
 /// A task as a worker gets it.
@@ -244,6 +244,7 @@ impl Run {
                 ..WorkflowTaskFailedEventAttributes::default()
             };
             self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
+            self.state.task_problem = problems::failed(cause);
         }
         self.give_up_task(true);
     }
@@ -253,6 +254,7 @@ impl Run {
         let task = if task.speculative { self.write_task(task, "") } else { task };
         if self.task_is_written(&task) {
             self.write(env, timed_out(&task, TimeoutType::StartToClose));
+            self.state.task_problem = problems::timed_out();
         }
         self.give_up_task(true);
     }
@@ -270,7 +272,10 @@ impl Run {
     fn give_up_task(&mut self, count: bool) {
         self.memory.close_attempted = false;
         let was_sticky = self.memory.sticky.take().is_some();
-        self.state.task_attempt = if count && !was_sticky { self.state.task_attempt + 1 } else { 1 };
+        let count = count && !was_sticky;
+        self.state.task_attempt = if count { self.state.task_attempt + 1 } else { 1 };
+        self.state.task_failures += i32::from(count);
+        self.changes.listing |= self.state.report_task_problem();
         self.state.task = None;
         self.touch();
     }
