@@ -23,6 +23,7 @@ impl RunState {
         let checksum = &completed.binary_checksum;
         let is_new = self.add_reset_point(at, completed_id, completed, limit);
         let deployment = &completed.worker_deployment_name;
+        self.worker_deployment_name.clone_from(deployment);
         let mut changed = self.set_attribute(DEPLOYMENT, (!deployment.is_empty()).then(|| keyword(deployment)));
         if is_new && !checksum.is_empty() {
             let known = self.reset_points.iter().map(|point| point.binary_checksum.clone());

@@ -179,6 +179,7 @@ impl Run {
     }
 
     /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     fn refuse_decisions(
         &mut self,
         env: &Env<'_>,
@@ -206,7 +207,8 @@ impl Run {
             self.abort_hopeless_updates();
             return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
-        self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
+        let worker = (request.identity.as_str(), request.binary_checksum.as_str());
+        self.fail_task(env, task, cause, Some(server_failure(message.clone())), worker);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
         if terminate {
             self.flush();
@@ -287,6 +289,7 @@ impl Run {
     }
 
     /// A worker could not decide.
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     pub(crate) fn task_failed(
         &mut self,
         env: &Env<'_>,
@@ -298,7 +301,8 @@ impl Run {
         if cause == WorkflowTaskFailedCause::GrpcMessageTooLarge {
             return self.terminate(env, &cause_name(cause), None, "history-service");
         }
-        self.fail_task(env, task, cause, request.failure, &request.identity);
+        let worker = (request.identity.as_str(), request.binary_checksum.as_str());
+        self.fail_task(env, task, cause, request.failure, worker);
         self.ensure_task(env);
         Ok(())
     }

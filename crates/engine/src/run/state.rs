@@ -152,6 +152,9 @@ pub(crate) struct RunState {
     /// What was wrong with the last one of these that history shows.
     #[prost(string, repeated, tag = "73")]
     pub(crate) task_problem: Vec<String>,
+    /// The deployment of the worker that completed the last task.
+    #[prost(string, tag = "74")]
+    pub(crate) worker_deployment_name: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -225,13 +225,14 @@ impl Run {
         }
     }
 
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     pub(super) fn fail_task(
         &mut self,
         env: &Env<'_>,
         task: WorkflowTask,
         cause: WorkflowTaskFailedCause,
         failure: Option<Failure>,
-        identity: &str,
+        (identity, checksum): (&str, &str),
     ) {
         let task = if task.speculative { self.write_task(task, identity) } else { task };
         if self.task_is_written(&task) {
@@ -241,6 +242,7 @@ impl Run {
                 cause: cause as i32,
                 failure,
                 identity: identity.to_owned(),
+                binary_checksum: checksum.to_owned(),
                 ..WorkflowTaskFailedEventAttributes::default()
             };
             self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));

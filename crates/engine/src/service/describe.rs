@@ -165,6 +165,7 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
         root_execution: Some(execution(&state.root_workflow_id, &state.root_run_id)),
         first_run_id: state.first_run_id.clone(),
         priority: state.priority.clone(),
+        worker_deployment_name: state.worker_deployment_name.clone(),
         ..WorkflowExecutionInfo::default()
     }
 }
