@@ -66,7 +66,7 @@ impl RunState {
     }
 
     /// Sets an attribute that no event tells of, or takes it away. Returns whether that changes anything.
-    pub(super) fn set_attribute(&mut self, name: &str, value: Option<Payload>) -> bool {
+    fn set_attribute(&mut self, name: &str, value: Option<Payload>) -> bool {
         let mut attributes = self.search_attributes.take().unwrap_or_default();
         let before = match value.clone() {
             Some(value) => attributes.indexed_fields.insert(name.to_owned(), value),
@@ -81,7 +81,7 @@ fn keyword(value: &str) -> Payload {
     payload("Keyword", &serde_json::json!(value))
 }
 
-pub(super) fn keywords(values: &[String]) -> Payload {
+fn keywords(values: &[String]) -> Payload {
     payload("KeywordList", &serde_json::json!(values))
 }
 

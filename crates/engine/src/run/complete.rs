@@ -126,7 +126,6 @@ impl Run {
         self.state.task = None;
         self.memory.close_attempted = false;
         self.state.task_attempt = 1;
-        self.state.task_failures = 0;
         if task.speculative && self.leaves_no_trace(request, commands, messages) {
             return 0;
         }
@@ -154,7 +153,6 @@ impl Run {
         let completed_id = self.state.next_event_id;
         let limit = env.limits.reset_points;
         self.changes.listing |= self.state.remember_worker(env.now, completed_id, &attributes, limit);
-        self.changes.listing |= self.state.task_has_no_problem();
         self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
         self.state.previous_started_id = task.started_id;
         completed_id
@@ -179,7 +177,6 @@ impl Run {
     }
 
     /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
     fn refuse_decisions(
         &mut self,
         env: &Env<'_>,
@@ -207,8 +204,7 @@ impl Run {
             self.abort_hopeless_updates();
             return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
-        let worker = (request.identity.as_str(), request.binary_checksum.as_str());
-        self.fail_task(env, task, cause, Some(server_failure(message.clone())), worker);
+        self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
         if terminate {
             self.flush();
@@ -289,7 +285,6 @@ impl Run {
     }
 
     /// A worker could not decide.
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
     pub(crate) fn task_failed(
         &mut self,
         env: &Env<'_>,
@@ -301,8 +296,7 @@ impl Run {
         if cause == WorkflowTaskFailedCause::GrpcMessageTooLarge {
             return self.terminate(env, &cause_name(cause), None, "history-service");
         }
-        let worker = (request.identity.as_str(), request.binary_checksum.as_str());
-        self.fail_task(env, task, cause, request.failure, worker);
+        self.fail_task(env, task, cause, request.failure, &request.identity);
         self.ensure_task(env);
         Ok(())
     }

@@ -119,7 +119,7 @@ impl Run {
     /// A worker that is deciding is told that it is too late, and what was held back is written.
     fn stop_deciding(&mut self, env: &Env<'_>) {
         if let Some(task) = self.state.task.clone().filter(|task| task.started_id != 0) {
-            self.fail_task(env, task, WorkflowTaskFailedCause::ForceCloseCommand, None, ("history-service", ""));
+            self.fail_task(env, task, WorkflowTaskFailedCause::ForceCloseCommand, None, "history-service");
             self.flush();
         }
     }

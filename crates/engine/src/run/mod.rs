@@ -14,7 +14,6 @@ mod deadlines;
 mod events;
 mod orphans;
 pub(crate) mod outbox;
-mod problems;
 pub(crate) mod queries;
 mod rebuild;
 mod relatives;

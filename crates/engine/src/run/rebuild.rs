@@ -176,7 +176,6 @@ impl RunState {
                 self.end_task(it.scheduled_event_id)?;
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
-                self.task_failures = 0;
                 self.remember_worker(at, id, it, limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
@@ -292,7 +291,6 @@ impl RunState {
     /// The next attempt is not in history before it succeeds.
     fn repeat_task(&mut self, at: Nanos, counts: bool) {
         self.task_attempt = if counts { self.task_attempt + 1 } else { 1 };
-        self.task_failures += i32::from(counts);
         self.task = self.is_transient().then(|| WorkflowTask {
             scheduled_id: self.next_event_id,
             scheduled_time: at,

@@ -121,7 +121,6 @@ impl Run {
         self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
         self.state.task = None;
         self.state.task_attempt = 1;
-        self.state.task_failures += 1;
     }
 
     /// Activities that had not ended are handed out again, from their first attempt on.

@@ -111,6 +111,9 @@ pub(crate) struct RunState {
     /// Moments to which the chain can be reset, one for each build of the worker.
     #[prost(message, repeated, tag = "46")]
     pub(crate) reset_points: Vec<ResetPointInfo>,
+    /// The deployment of the worker that completed a workflow task last.
+    #[prost(string, tag = "48")]
+    pub(crate) worker_deployment_name: String,
 
     #[prost(message, optional, tag = "50")]
     pub(crate) task: Option<WorkflowTask>,
@@ -146,15 +149,6 @@ pub(crate) struct RunState {
     /// Starts that found this run and were noted in its history, with the event; zero while that is held back.
     #[prost(btree_map = "string, int64", tag = "70")]
     pub(crate) attached_requests: BTreeMap<String, i64>,
-    /// How often a workflow task has failed or timed out since one was completed.
-    #[prost(int32, tag = "72")]
-    pub(crate) task_failures: i32,
-    /// What was wrong with the last one of these that history shows.
-    #[prost(string, repeated, tag = "73")]
-    pub(crate) task_problem: Vec<String>,
-    /// The deployment of the worker that completed the last task.
-    #[prost(string, tag = "74")]
-    pub(crate) worker_deployment_name: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

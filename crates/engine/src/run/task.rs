@@ -13,7 +13,7 @@ use temporalio_protos::temporal::api::{
     taskqueue::v1::TaskQueue,
 };
 
-use super::{Dispatch, Env, Run, events::new_event, problems, state::WorkflowTask};
+use super::{Dispatch, Env, Run, events::new_event, state::WorkflowTask};
 use crate::time::{Nanos, SECOND, duration, span};
 
 /// A task as a worker gets it.
@@ -225,14 +225,13 @@ impl Run {
         }
     }
 
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
     pub(super) fn fail_task(
         &mut self,
         env: &Env<'_>,
         task: WorkflowTask,
         cause: WorkflowTaskFailedCause,
         failure: Option<Failure>,
-        (identity, checksum): (&str, &str),
+        identity: &str,
     ) {
         let task = if task.speculative { self.write_task(task, identity) } else { task };
         if self.task_is_written(&task) {
@@ -242,11 +241,9 @@ impl Run {
                 cause: cause as i32,
                 failure,
                 identity: identity.to_owned(),
-                binary_checksum: checksum.to_owned(),
                 ..WorkflowTaskFailedEventAttributes::default()
             };
             self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
-            self.state.task_problem = problems::failed(cause);
         }
         self.give_up_task(true);
     }
@@ -256,7 +253,6 @@ impl Run {
         let task = if task.speculative { self.write_task(task, "") } else { task };
         if self.task_is_written(&task) {
             self.write(env, timed_out(&task, TimeoutType::StartToClose));
-            self.state.task_problem = problems::timed_out();
         }
         self.give_up_task(true);
     }
@@ -274,10 +270,7 @@ impl Run {
     fn give_up_task(&mut self, count: bool) {
         self.memory.close_attempted = false;
         let was_sticky = self.memory.sticky.take().is_some();
-        let count = count && !was_sticky;
-        self.state.task_attempt = if count { self.state.task_attempt + 1 } else { 1 };
-        self.state.task_failures += i32::from(count);
-        self.changes.listing |= self.state.report_task_problem();
+        self.state.task_attempt = if count && !was_sticky { self.state.task_attempt + 1 } else { 1 };
         self.state.task = None;
         self.touch();
     }

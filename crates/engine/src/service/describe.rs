@@ -41,7 +41,7 @@ impl Core {
         let known = self.read_namespaces().attributes(&state.namespace);
         let given = state.search_attributes.clone().unwrap_or_default();
         // They were checked when they were set; an attribute that was removed since is not listed any more.
-        let indexed = index::index(&state.namespace, &given, &known).unwrap_or_default();
+        let indexed = index::index_kept(&given, &known);
         VisibilityRow {
             run: run.number,
             namespace: state.namespace.clone(),
