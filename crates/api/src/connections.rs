@@ -1,68 +1,52 @@
 //! Accepts connections and holds each of them to its limits until the end.
 
-use std::{io, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use axum::{Router, body::Body};
-use hyper::{Request, body::Incoming, server::conn::http1};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use http_body_util::BodyExt as _;
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time,
 };
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
-use tracing::{debug, warn};
+use tracing::debug;
+use windlass_ports::Place;
 
 use crate::app::App;
-
-/// Without it, a listener that cannot accept (out of file descriptors) would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a connection buffers of a request's head or a response, at most.
 const BUFFER: usize = 64 * 1024;
 
 /// Serves until the app drains; returns when every connection is closed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, app: &Arc<App>) {
-    let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(app.limits.connections));
-    while let Some(accepted) = app.draining.run_until_cancelled(accept(&listener, &room)).await {
-        match accepted {
-            Ok((stream, place)) => {
-                let (router, app) = (router.clone(), Arc::clone(app));
-                connections.spawn(async move {
-                    serve_connection(stream, router, &app).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                time::sleep(ACCEPT_PAUSE).await;
-            }
+    windlass_ports::serve(listener, app.limits.connections, &app.draining, |stream, place| {
+        let (router, app) = (router.clone(), Arc::clone(app));
+        async move { serve_connection(stream, router, &app, place).await }
+    })
+    .await;
+}
+
+async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: Arc<Place>) {
+    // The connection is needed until the last byte of a response, which of a stream of events may be days away.
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (call, answer) = (place.call(), router.clone().oneshot(request.map(Body::new)));
+        async move {
+            let response = answer.await?;
+            Ok::<_, Infallible>(response.map(|body| {
+                body.map_frame(move |frame| {
+                    let _until_its_end = &call;
+                    frame
+                })
+            }))
         }
-    }
-    drop(listener);
-    connections.close();
-    connections.wait().await;
-}
-
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream, place))
-}
-
-async fn serve_connection(stream: TcpStream, router: Router, app: &App) {
-    let service = router.map_request(|request: Request<Incoming>| request.map(Body::new));
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(app.limits.head_timeout)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,

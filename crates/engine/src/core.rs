@@ -219,6 +219,7 @@ impl Core {
             now: self.now(),
             limits: &self.limits,
             new_id: &|| uuid::Uuid::new_v4().to_string(),
+            chance: &chance,
             namespace_id: &|name| self.read_namespaces().id(name),
             check_attributes: &check,
         };
@@ -304,6 +305,12 @@ impl Core {
     fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, Refusal> {
         self.read(|sql| persist::event(sql, run, id))
     }
+}
+
+/// From the random bits of an id; nothing depends on how evenly they are spread.
+fn chance(below: i64) -> i64 {
+    let random = uuid::Uuid::new_v4().as_u128() & 0xffff_ffff_ffff;
+    i64::try_from(random).unwrap_or_default() % below.max(1)
 }
 
 impl Target {

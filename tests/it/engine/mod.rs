@@ -3,11 +3,13 @@
 //!
 //! - `client`, `plan`, `worker`, `driver`: the workload, and `journal`: what it was told.
 //! - `verify`: the journal against the histories and the disk.
+//! - `equal`: single points in which the engine must be the real server's equal.
 //! - `host`: an engine in the test's own process; `script`: single requests to it.
 
 mod bounds;
 mod client;
 mod driver;
+mod equal;
 mod faults;
 mod heartbeats;
 mod host;

@@ -5,85 +5,109 @@ use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 use hyper::{server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{debug, warn};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use windlass_ports::Place;
 
 use super::{
     Handler,
     exchange::{CALL_GRACE, exchange},
 };
 
-/// Further clients wait in the listener's backlog.
-const CONNECTIONS: usize = 1024;
-
 /// Calls at a time on one connection. A worker keeps a stream open for each of its pollers.
 const STREAMS: u32 = 1000;
 
 const HEADER_LIMIT: u32 = 64 << 10;
 
-/// A peer that does not answer a ping is gone, and its polls with it.
-const PING_EVERY: Duration = Duration::from_secs(60);
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Pings start after the handshake; a peer that does not even begin it has this long.
-const FIRST_BYTE: Duration = Duration::from_secs(20);
+/// What every client of HTTP/2 sends first.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How long a connection may take to end after its last call was cut off.
 const CONNECTION_GRACE: Duration = Duration::from_millis(500);
 
-/// Without it, a listener that cannot accept (out of file descriptors) would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// What a connection is held to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) connections: usize,
+    /// How long a peer may take to say that it speaks HTTP/2. Pings start after that.
+    pub(super) first_bytes: Duration,
+    /// A peer that does not answer a ping is gone, and its polls with it.
+    pub(super) ping_every: Duration,
+    pub(super) ping_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            first_bytes: Duration::from_secs(20),
+            ping_every: Duration::from_secs(60),
+            ping_timeout: Duration::from_secs(20),
+        }
+    }
+}
 
 /// Serves until `shutdown`, then lets calls end for a moment and returns when every connection is closed.
 pub async fn serve<H: Handler>(listener: TcpListener, handler: H, shutdown: CancellationToken) {
-    let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &room)).await {
-        match accepted {
-            Ok((stream, place)) => {
-                let served = serve_connection(stream, handler.clone(), shutdown.clone());
-                connections.spawn(async move {
-                    served.await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
+    serve_within(Limits::default(), listener, handler, shutdown).await;
+}
+
+pub(super) async fn serve_within<H: Handler>(
+    limits: Limits,
+    listener: TcpListener,
+    handler: H,
+    shutdown: CancellationToken,
+) {
+    windlass_ports::serve(listener, limits.connections, &shutdown, |stream, place| {
+        serve_connection(limits, stream, handler.clone(), shutdown.clone(), place)
+    })
+    .await;
+}
+
+/// The connection after the peer has said that it speaks HTTP/2, with what it said still to be read.
+async fn greeted(mut stream: TcpStream) -> io::Result<impl AsyncRead + AsyncWrite + Unpin> {
+    let mut said = [0; PREFACE.len()];
+    stream.read_exact(&mut said).await?;
+    if said != *PREFACE {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer does not speak HTTP/2"));
     }
-    drop(listener);
-    connections.close();
-    connections.wait().await;
+    let (read, write) = stream.into_split();
+    Ok(tokio::io::join(PREFACE.as_slice().chain(read), write))
 }
 
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream, place))
-}
-
-async fn serve_connection<H: Handler>(stream: TcpStream, handler: H, shutdown: CancellationToken) {
-    let Some(Ok(Ok(()))) = shutdown.run_until_cancelled(time::timeout(FIRST_BYTE, stream.readable())).await else {
-        return;
+async fn serve_connection<H: Handler>(
+    limits: Limits,
+    stream: TcpStream,
+    handler: H,
+    shutdown: CancellationToken,
+    place: Arc<Place>,
+) {
+    let greeting = time::timeout(limits.first_bytes, greeted(stream));
+    let stream = match shutdown.run_until_cancelled(greeting).await {
+        Some(Ok(Ok(stream))) => stream,
+        Some(Ok(Err(error))) => return debug!(%error, "a connection ended before it began"),
+        Some(Err(_)) => return debug!("a peer connected and did not begin to speak HTTP/2"),
+        None => return,
     };
     let calls = shutdown.clone();
     let service = service_fn(move |request| {
-        let exchanged = exchange(request, handler.clone(), calls.clone());
-        async move { Ok::<_, Infallible>(exchanged.await) }
+        let (call, exchanged) = (place.call(), exchange(request, handler.clone(), calls.clone()));
+        async move {
+            let response = exchanged.await;
+            drop(call);
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER_LIMIT)
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_interval(limits.ping_every)
+        .keep_alive_timeout(limits.ping_timeout)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
 

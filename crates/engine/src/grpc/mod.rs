@@ -5,6 +5,8 @@
 
 mod codec;
 mod connections;
+#[cfg(test)]
+mod crowd;
 mod exchange;
 mod health;
 #[cfg(test)]

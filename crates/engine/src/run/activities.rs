@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use temporalio_protos::temporal::api::{
-    common::v1::Payloads,
+    common::v1::{Payloads, WorkerVersionStamp},
     enums::v1::{RetryState, TimeoutType},
     failure::v1::{Failure, TimeoutFailureInfo, failure::FailureInfo},
     history::v1::{
@@ -17,7 +17,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
-    Dispatch, Env, Run,
+    Dispatch, Env, Run, Worker,
     retry::{backoff, timeout_name},
     state::Activity,
 };
@@ -38,6 +38,7 @@ pub(crate) struct ActivityFailure {
     pub(crate) failure: Option<Failure>,
     pub(crate) heartbeat_details: Option<Payloads>,
     pub(crate) identity: String,
+    pub(crate) build: Option<WorkerVersionStamp>,
 }
 
 impl Run {
@@ -99,14 +100,15 @@ impl Run {
         scheduled_id: i64,
         attempt: i32,
         result: Option<Payloads>,
-        identity: &str,
+        worker: Worker<'_>,
     ) -> Result<(), Refusal> {
+        let identity = worker.identity;
         if attempt == 0 {
             self.start_unasked(env, scheduled_id, identity);
         }
         self.held_activity(scheduled_id, attempt)?;
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
-        self.write_start(scheduled_id, &activity);
+        self.write_start(scheduled_id, &activity, worker.build);
         let attributes = ActivityTaskCompletedEventAttributes {
             result,
             scheduled_event_id: scheduled_id,
@@ -145,7 +147,7 @@ impl Run {
         }
         let Err(retry_state) = self.retry_activity(env, scheduled_id, failed.failure.as_ref()) else { return Ok(()) };
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
-        self.write_start(scheduled_id, &activity);
+        self.write_start(scheduled_id, &activity, failed.build.as_ref());
         let attributes = ActivityTaskFailedEventAttributes {
             failure: failed.failure,
             scheduled_event_id: scheduled_id,
@@ -173,7 +175,7 @@ impl Run {
             ));
         }
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
-        self.write_start(scheduled_id, &activity);
+        self.write_start(scheduled_id, &activity, None);
         self.activity_cancelled(env, scheduled_id, activity.cancel_requested_id, details, identity);
         self.look_at_news(env);
         Ok(())
@@ -230,7 +232,7 @@ impl Run {
             info.last_heartbeat_details = activity.heartbeat_details.clone();
         }
         failure.cause = activity.last_failure.clone().map(Box::new);
-        self.write_start(scheduled_id, &activity);
+        self.write_start(scheduled_id, &activity, None);
         let attributes = ActivityTaskTimedOutEventAttributes {
             failure: Some(failure),
             scheduled_event_id: scheduled_id,
@@ -298,8 +300,9 @@ impl Run {
         taken
     }
 
-    /// Writes, late, that the last attempt had begun.
-    pub(super) fn write_start(&mut self, scheduled_id: i64, activity: &Activity) {
+    /// Writes, late, that the last attempt had begun. Its build is named by the worker that ends it.
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    pub(super) fn write_start(&mut self, scheduled_id: i64, activity: &Activity, build: Option<&WorkerVersionStamp>) {
         if !activity.is_started() {
             return;
         }
@@ -309,6 +312,7 @@ impl Run {
             request_id: activity.start_request_id.clone(),
             attempt: activity.attempt,
             last_failure: activity.last_failure.clone(),
+            worker_version: build.cloned(),
             ..ActivityTaskStartedEventAttributes::default()
         };
         self.happen_at(activity.started_time, Attributes::ActivityTaskStartedEventAttributes(attributes));

@@ -24,6 +24,7 @@ impl RunState {
         let is_new = self.add_reset_point(at, completed_id, completed, limit);
         let deployment = &completed.worker_deployment_name;
         self.worker_deployment_name.clone_from(deployment);
+        self.most_recent_build.clone_from(&completed.worker_version);
         let mut changed = self.set_attribute(DEPLOYMENT, (!deployment.is_empty()).then(|| keyword(deployment)));
         if is_new && !checksum.is_empty() {
             let known = self.reset_points.iter().map(|point| point.binary_checksum.clone());
@@ -66,7 +67,7 @@ impl RunState {
     }
 
     /// Sets an attribute that no event tells of, or takes it away. Returns whether that changes anything.
-    fn set_attribute(&mut self, name: &str, value: Option<Payload>) -> bool {
+    pub(super) fn set_attribute(&mut self, name: &str, value: Option<Payload>) -> bool {
         let mut attributes = self.search_attributes.take().unwrap_or_default();
         let before = match value.clone() {
             Some(value) => attributes.indexed_fields.insert(name.to_owned(), value),
@@ -81,7 +82,7 @@ fn keyword(value: &str) -> Payload {
     payload("Keyword", &serde_json::json!(value))
 }
 
-fn keywords(values: &[String]) -> Payload {
+pub(super) fn keywords(values: &[String]) -> Payload {
     payload("KeywordList", &serde_json::json!(values))
 }
 

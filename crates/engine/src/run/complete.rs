@@ -18,7 +18,7 @@ use super::{
     Env, Run, RunState, StartedActivity, StartedTask, Sticky,
     commands::{Rejected, cause_name},
     state::WorkflowTask,
-    task::Delivery,
+    task::{Delivery, Worker},
     updates::AbortReason,
 };
 use crate::{refusal::Refusal, time::span};
@@ -130,7 +130,9 @@ impl Run {
             return 0;
         }
         self.touch();
-        let task = if written { task.clone() } else { self.write_task(task.clone(), &request.identity) };
+        self.forget_failed_tasks();
+        let worker = Worker::new(&request.identity, request.worker_version_stamp.as_ref());
+        let task = if written { task.clone() } else { self.write_task(task.clone(), worker) };
         let options = request.deployment_options.clone().unwrap_or_default();
         let versioned = options.worker_versioning_mode() == WorkerVersioningMode::Versioned;
         let deployment_version = versioned.then(|| WorkerDeploymentVersion {
@@ -177,6 +179,7 @@ impl Run {
     }
 
     /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     fn refuse_decisions(
         &mut self,
         env: &Env<'_>,
@@ -204,7 +207,8 @@ impl Run {
             self.abort_hopeless_updates();
             return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
-        self.fail_task(env, task, cause, Some(server_failure(message.clone())), &request.identity);
+        let failure = Some(server_failure(message.clone()));
+        self.fail_task(env, task, cause, failure, Worker::unknown(&request.identity), &request.binary_checksum);
         self.memory.close_attempted = cause == WorkflowTaskFailedCause::UnhandledCommand;
         if terminate {
             self.flush();
@@ -249,6 +253,7 @@ impl Run {
         }
     }
 
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
     fn schedule_next(
         &mut self,
         env: &Env<'_>,
@@ -280,11 +285,13 @@ impl Run {
         if delivery == Delivery::Inline
             && let Some(scheduled_id) = self.state.task.as_ref().map(|task| task.scheduled_id)
         {
-            completion.next = self.start_task(env, scheduled_id, &request.identity, INLINE_REQUEST);
+            let worker = Worker::new(&request.identity, request.worker_version_stamp.as_ref());
+            completion.next = self.start_task(env, scheduled_id, worker, INLINE_REQUEST);
         }
     }
 
     /// A worker could not decide.
+    #[allow(deprecated, reason = "unversioned and older workers still name their build here")]
     pub(crate) fn task_failed(
         &mut self,
         env: &Env<'_>,
@@ -296,7 +303,8 @@ impl Run {
         if cause == WorkflowTaskFailedCause::GrpcMessageTooLarge {
             return self.terminate(env, &cause_name(cause), None, "history-service");
         }
-        self.fail_task(env, task, cause, request.failure, &request.identity);
+        let worker = Worker::new(&request.identity, request.worker_version.as_ref());
+        self.fail_task(env, task, cause, request.failure, worker, &request.binary_checksum);
         self.ensure_task(env);
         Ok(())
     }

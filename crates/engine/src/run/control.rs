@@ -10,7 +10,7 @@ use temporalio_protos::temporal::api::{
     },
 };
 
-use super::{Env, Run, events::new_event, updates::AbortReason};
+use super::{Env, Run, Worker, events::new_event, updates::AbortReason};
 use crate::{refusal::Refusal, time::Nanos};
 
 #[derive(Debug, Clone, Default)]
@@ -119,7 +119,8 @@ impl Run {
     /// A worker that is deciding is told that it is too late, and what was held back is written.
     fn stop_deciding(&mut self, env: &Env<'_>) {
         if let Some(task) = self.state.task.clone().filter(|task| task.started_id != 0) {
-            self.fail_task(env, task, WorkflowTaskFailedCause::ForceCloseCommand, None, "history-service");
+            let worker = Worker::unknown("history-service");
+            self.fail_task(env, task, WorkflowTaskFailedCause::ForceCloseCommand, None, worker, "");
             self.flush();
         }
     }

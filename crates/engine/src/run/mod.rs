@@ -14,6 +14,7 @@ mod deadlines;
 mod events;
 mod orphans;
 pub(crate) mod outbox;
+mod problems;
 pub(crate) mod queries;
 mod rebuild;
 mod relatives;
@@ -48,7 +49,7 @@ pub(crate) use self::{
     reset::{Excluded, Fork, part},
     start::{StartSpec, run_timeout, task_timeout},
     state::RunState,
-    task::StartedTask,
+    task::{StartedTask, Worker},
 };
 use self::{
     queries::PendingQuery,
@@ -62,6 +63,8 @@ pub(crate) struct Env<'a> {
     pub(crate) limits: &'a Limits,
     /// A new unique id.
     pub(crate) new_id: &'a dyn Fn() -> String,
+    /// A number below the given one, by chance.
+    pub(crate) chance: &'a dyn Fn(i64) -> i64,
     /// The id of a namespace, if it exists.
     pub(crate) namespace_id: &'a dyn Fn(&str) -> Option<String>,
     /// Refuses search attributes that the namespace does not know, and notes the type beside each value.

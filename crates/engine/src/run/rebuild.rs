@@ -3,7 +3,7 @@
 //! A reset goes back to an earlier moment of a run, and only history knows what the run was like then. History does not
 //! know everything, though. It is silent about
 //! - who made the run: its namespace, its id, the request it was created by, and where else that request left a trace,
-//! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks, requests for
+//! - what has not become an event: failures in a row, attempts, heartbeats and starts of activities, repeated workflow tasks, requests for
 //!   queries and updates that nobody has answered, held-back events, letters, and the ids under which letters are sent,
 //! - what a reset did to the run: the moment it begins anew, and the deadlines that count from there.
 //!
@@ -146,6 +146,7 @@ impl RunState {
     }
 
     /// Does to the state what the event tells of.
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
     fn follow(&mut self, event: &HistoryEvent, limits: &Limits) -> Result<(), &'static str> {
         use Attributes as A;
         let (id, at) = (event.event_id, moment(event.event_time.as_ref()));

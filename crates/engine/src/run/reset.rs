@@ -16,7 +16,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
-    Changes, Env, Memory, Run,
+    Changes, Env, Memory, Run, Worker,
     events::new_event,
     outbox::{CancelRun, Content, SignalRun, StartChild},
     rebuild::{Identity, Unreadable, rebuild, run_expires},
@@ -98,10 +98,11 @@ impl Run {
             task.request_id = NO_REQUEST.to_owned();
             if task.attempt > 1 {
                 // It was to repeat one that failed, and is not in history yet.
-                task = self.write_task(WorkflowTask { attempt: 1, scheduled_time: env.now, ..task }, SERVICE);
+                task = self
+                    .write_task(WorkflowTask { attempt: 1, scheduled_time: env.now, ..task }, Worker::unknown(SERVICE));
             }
             task.history_size = self.state.history_size;
-            task.started_id = self.write(env, started_attributes(&task, SERVICE));
+            task.started_id = self.write(env, started_attributes(&task, Worker::unknown(SERVICE)));
         }
         let failure = Failure {
             message: reason,

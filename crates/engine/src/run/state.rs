@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use prost_wkt_types::Duration;
 use temporalio_protos::temporal::api::{
-    common::v1::{Memo, Payloads, Priority, RetryPolicy, SearchAttributes},
+    common::v1::{Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkerVersionStamp},
     enums::v1::{SuggestContinueAsNewReason, WorkflowExecutionStatus},
     failure::v1::Failure,
     history::v1::HistoryEvent,
@@ -115,11 +115,21 @@ pub(crate) struct RunState {
     #[prost(string, tag = "48")]
     pub(crate) worker_deployment_name: String,
 
+    /// The build of the worker that completed a workflow task last.
+    #[prost(message, optional, tag = "47")]
+    pub(crate) most_recent_build: Option<WorkerVersionStamp>,
+
     #[prost(message, optional, tag = "50")]
     pub(crate) task: Option<WorkflowTask>,
     /// Attempt of the pending or, if there is none, of the next workflow task.
     #[prost(int32, tag = "51")]
     pub(crate) task_attempt: i32,
+    /// Workflow tasks that failed since one was completed.
+    #[prost(int32, tag = "52")]
+    pub(crate) task_failures: i32,
+    /// What was wrong with the last of them that is in history.
+    #[prost(string, repeated, tag = "53")]
+    pub(crate) task_problem: Vec<String>,
 
     #[prost(btree_map = "int64, message", tag = "60")]
     pub(crate) activities: BTreeMap<i64, Activity>,

@@ -4,6 +4,7 @@
 //! an update to the worker; its events are written once something comes of it.
 
 use temporalio_protos::temporal::api::{
+    common::v1::WorkerVersionStamp,
     enums::v1::{SuggestContinueAsNewReason, TaskQueueKind, TimeoutType, WorkflowTaskFailedCause},
     failure::v1::Failure,
     history::v1::{
@@ -22,6 +23,42 @@ pub(crate) struct StartedTask {
     pub(crate) task: WorkflowTask,
     /// Events that are shown to the worker though they are not in history yet.
     pub(crate) unwritten: Vec<HistoryEvent>,
+}
+
+/// A worker that takes a task or answers it, as far as it says who it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Worker<'a> {
+    pub(crate) identity: &'a str,
+    /// The build of a worker that takes the tasks of all builds.
+    pub(crate) build: Option<&'a WorkerVersionStamp>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(identity: &'a str, build: Option<&'a WorkerVersionStamp>) -> Self {
+        Self { identity, build: build.filter(|build| !build.use_versioning) }
+    }
+
+    pub(crate) fn unknown(identity: &'a str) -> Self {
+        Self { identity, build: None }
+    }
+}
+
+/// Attempts of a workflow task that have no more time than the first.
+const USUAL_ATTEMPTS: i32 = 3;
+/// What the next attempt has beyond that; it doubles with every further one.
+const FIRST_EXTRA: Nanos = 5 * SECOND;
+const LONGEST_EXTRA: Nanos = 600 * SECOND;
+
+/// How much longer than the first one an attempt of a workflow task may take. A task that needs more than its timeout is
+/// done in the end, and one that always fails is repeated less and less often. A fifth of it is left to chance, so that
+/// many runs that fail together are not all repeated at the same moment.
+fn extra_time(attempt: i32, chance: &dyn Fn(Nanos) -> Nanos) -> Nanos {
+    let doubled = match u32::try_from(attempt - USUAL_ATTEMPTS) {
+        Ok(0) | Err(_) => return 0,
+        Ok(beyond) => (beyond - 1).min(LONGEST_EXTRA.ilog2()),
+    };
+    let extra = FIRST_EXTRA.saturating_mul(1 << doubled).min(LONGEST_EXTRA);
+    extra / 5 * 4 + chance(extra / 5)
 }
 
 /// How long a speculative task waits for any worker. It is in no store, so one that went astray is made up for.
@@ -63,12 +100,11 @@ impl Run {
             self.state.task_attempt = 1;
             self.flush();
         }
-        let timeout = span(self.state.task_timeout.as_ref());
         let mut task = WorkflowTask {
             scheduled_id: self.state.next_event_id,
             scheduled_time: env.now,
             original_scheduled_time,
-            timeout,
+            timeout: self.next_timeout(env),
             attempt: self.state.task_attempt,
             ..WorkflowTask::default()
         };
@@ -86,7 +122,7 @@ impl Run {
             scheduled_id: self.state.next_event_id,
             scheduled_time: env.now,
             original_scheduled_time: env.now,
-            timeout: span(self.state.task_timeout.as_ref()),
+            timeout: self.next_timeout(env),
             speculative: true,
             attempt: self.state.task_attempt,
             ..WorkflowTask::default()
@@ -94,6 +130,11 @@ impl Run {
         self.hand_out(&task, delivery);
         self.state.task = Some(task);
         self.changes.speculates = true;
+    }
+
+    /// How long a worker may take for the next task.
+    fn next_timeout(&self, env: &Env<'_>) -> Nanos {
+        span(self.state.task_timeout.as_ref()).saturating_add(extra_time(self.state.task_attempt, env.chance))
     }
 
     fn hand_out(&mut self, task: &WorkflowTask, delivery: Delivery) {
@@ -134,9 +175,10 @@ impl Run {
         &mut self,
         env: &Env<'_>,
         scheduled_id: i64,
-        identity: &str,
+        worker: Worker<'_>,
         request_id: &str,
     ) -> Option<StartedTask> {
+        let identity = worker.identity;
         let mut task = self.state.task.clone().filter(|_| self.state.is_running())?;
         if task.started_id != 0 {
             return self.deliver_again(task, scheduled_id, identity);
@@ -160,7 +202,7 @@ impl Run {
         task.suggest_continue_as_new = self.reasons_to_continue(env);
         identity.clone_into(&mut self.memory.task_identity);
         task.started_id =
-            if written { self.write(env, started_attributes(&task, identity)) } else { task.scheduled_id + 1 };
+            if written { self.write(env, started_attributes(&task, worker)) } else { task.scheduled_id + 1 };
         if !task.speculative {
             self.touch();
         }
@@ -193,7 +235,7 @@ impl Run {
     /// Events of a started task that history does not have yet.
     fn unwritten(&self, task: &WorkflowTask, identity: &str) -> Vec<HistoryEvent> {
         let mut scheduled = new_event(task.scheduled_time, self.scheduled_attributes(task));
-        let mut started = new_event(task.started_time, started_attributes(task, identity));
+        let mut started = new_event(task.started_time, started_attributes(task, Worker::unknown(identity)));
         scheduled.event_id = task.scheduled_id;
         started.event_id = task.started_id;
         vec![scheduled, started]
@@ -205,10 +247,10 @@ impl Run {
     }
 
     /// Writes what a task has kept back so far; returns it with the numbers it got.
-    pub(super) fn write_task(&mut self, mut task: WorkflowTask, identity: &str) -> WorkflowTask {
+    pub(super) fn write_task(&mut self, mut task: WorkflowTask, worker: Worker<'_>) -> WorkflowTask {
         task.scheduled_id = self.write_at(task.scheduled_time, self.scheduled_attributes(&task));
         if task.started_id != 0 {
-            task.started_id = self.write_at(task.started_time, started_attributes(&task, identity));
+            task.started_id = self.write_at(task.started_time, started_attributes(&task, worker));
         }
         task.speculative = false;
         task
@@ -220,46 +262,51 @@ impl Run {
             return;
         }
         if let Some(task) = self.state.task.take_if(|task| task.speculative) {
-            let task = self.write_task(task, "");
+            let task = self.write_task(task, Worker::default());
             self.state.task = Some(task);
         }
     }
 
+    #[allow(deprecated, reason = "older workers still say which binary they are")]
     pub(super) fn fail_task(
         &mut self,
         env: &Env<'_>,
         task: WorkflowTask,
         cause: WorkflowTaskFailedCause,
         failure: Option<Failure>,
-        identity: &str,
+        worker: Worker<'_>,
+        binary_checksum: &str,
     ) {
-        let task = if task.speculative { self.write_task(task, identity) } else { task };
+        let task = if task.speculative { self.write_task(task, worker) } else { task };
         if self.task_is_written(&task) {
             let attributes = WorkflowTaskFailedEventAttributes {
                 scheduled_event_id: task.scheduled_id,
                 started_event_id: task.started_id,
                 cause: cause as i32,
                 failure,
-                identity: identity.to_owned(),
+                identity: worker.identity.to_owned(),
+                binary_checksum: binary_checksum.to_owned(),
                 ..WorkflowTaskFailedEventAttributes::default()
             };
             self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
+            self.note_failure(cause);
         }
         self.give_up_task(true);
     }
 
     /// The worker that took the task did not answer in time.
     pub(super) fn time_out_started_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
-        let task = if task.speculative { self.write_task(task, "") } else { task };
+        let task = if task.speculative { self.write_task(task, Worker::default()) } else { task };
         if self.task_is_written(&task) {
             self.write(env, timed_out(&task, TimeoutType::StartToClose));
+            self.note_timeout();
         }
         self.give_up_task(true);
     }
 
     /// No worker takes the task.
     pub(super) fn time_out_waiting_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
-        let task = if task.speculative { self.write_task(task, "") } else { task };
+        let task = if task.speculative { self.write_task(task, Worker::default()) } else { task };
         if self.task_is_written(&task) {
             self.write(env, timed_out(&task, TimeoutType::ScheduleToStart));
         }
@@ -270,7 +317,11 @@ impl Run {
     fn give_up_task(&mut self, count: bool) {
         self.memory.close_attempted = false;
         let was_sticky = self.memory.sticky.take().is_some();
-        self.state.task_attempt = if count && !was_sticky { self.state.task_attempt + 1 } else { 1 };
+        let counts = count && !was_sticky;
+        if counts {
+            self.count_failed_task();
+        }
+        self.state.task_attempt = if counts { self.state.task_attempt + 1 } else { 1 };
         self.state.task = None;
         self.touch();
     }
@@ -312,11 +363,13 @@ pub(super) fn normal_queue(name: &str) -> TaskQueue {
     TaskQueue { name: name.to_owned(), kind: TaskQueueKind::Normal as i32, ..TaskQueue::default() }
 }
 
-pub(super) fn started_attributes(task: &WorkflowTask, identity: &str) -> Attributes {
+#[allow(deprecated, reason = "unversioned workers still name their build here")]
+pub(super) fn started_attributes(task: &WorkflowTask, worker: Worker<'_>) -> Attributes {
     Attributes::WorkflowTaskStartedEventAttributes(WorkflowTaskStartedEventAttributes {
         scheduled_event_id: task.scheduled_id,
-        identity: identity.to_owned(),
+        identity: worker.identity.to_owned(),
         request_id: task.request_id.clone(),
+        worker_version: worker.build.cloned(),
         suggest_continue_as_new: !task.suggest_continue_as_new.is_empty(),
         suggest_continue_as_new_reasons: task.suggest_continue_as_new.clone(),
         history_size_bytes: task.history_size,
@@ -330,4 +383,19 @@ fn timed_out(task: &WorkflowTask, kind: TimeoutType) -> Attributes {
         started_event_id: task.started_id,
         timeout_type: kind as i32,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_has_more_time_the_more_have_failed_and_ten_minutes_more_at_most() {
+        let spans = |chance: &dyn Fn(Nanos) -> Nanos| {
+            [1, 3, 4, 5, 6, 11, 12, 1000, i32::MAX].map(|attempt| extra_time(attempt, chance))
+        };
+        let seconds = |times: [Nanos; 9]| times.map(|seconds| seconds * SECOND);
+        assert_eq!(spans(&|_| 0), seconds([0, 0, 4, 8, 16, 480, 480, 480, 480]));
+        assert_eq!(spans(&|below| below), seconds([0, 0, 5, 10, 20, 600, 600, 600, 600]));
+    }
 }

@@ -25,7 +25,7 @@ use crate::{
     queues::{Kind, Task},
     refusal::Refusal,
     registry::RunKey,
-    run::{ActivityFailure, Env, Run, StartedActivity, activity_not_found},
+    run::{ActivityFailure, Env, Run, StartedActivity, Worker, activity_not_found},
     time::{duration, timestamp},
     token::TaskToken,
 };
@@ -90,6 +90,7 @@ impl Core {
         }
     }
 
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
     pub(super) async fn complete_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskCompletedRequest,
@@ -97,7 +98,8 @@ impl Core {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         super::checks::blob(request.result.as_ref(), &self.limits)?;
         self.end_activity(&named, |run, env, (id, attempt)| {
-            run.complete_activity(env, id, attempt, request.result, &request.identity)
+            let worker = Worker { identity: &request.identity, build: request.worker_version.as_ref() };
+            run.complete_activity(env, id, attempt, request.result, worker)
         })
         .await?;
         Ok(RespondActivityTaskCompletedResponse {})
@@ -110,12 +112,13 @@ impl Core {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         super::checks::blob(request.result.as_ref(), &self.limits)?;
         self.end_activity(&named, |run, env, (id, attempt)| {
-            run.complete_activity(env, id, attempt, request.result, &request.identity)
+            run.complete_activity(env, id, attempt, request.result, Worker::unknown(&request.identity))
         })
         .await?;
         Ok(RespondActivityTaskCompletedByIdResponse {})
     }
 
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
     pub(super) async fn fail_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskFailedRequest,
@@ -125,6 +128,7 @@ impl Core {
             failure: request.failure,
             heartbeat_details: request.last_heartbeat_details,
             identity: request.identity,
+            build: request.worker_version,
         };
         self.end_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed)).await?;
         Ok(RespondActivityTaskFailedResponse::default())
@@ -139,6 +143,7 @@ impl Core {
             failure: request.failure,
             heartbeat_details: request.last_heartbeat_details,
             identity: request.identity,
+            build: None,
         };
         self.end_activity(&named, |run, env, (id, attempt)| run.fail_activity(env, id, attempt, failed)).await?;
         Ok(RespondActivityTaskFailedByIdResponse::default())

@@ -139,6 +139,7 @@ fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
         .collect()
 }
 
+#[allow(deprecated, reason = "unversioned workers still name their build here")]
 fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
     let execution = |workflow_id: &str, run_id: &str| WorkflowExecution {
         workflow_id: workflow_id.to_owned(),
@@ -166,6 +167,7 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
         first_run_id: state.first_run_id.clone(),
         priority: state.priority.clone(),
         worker_deployment_name: state.worker_deployment_name.clone(),
+        most_recent_worker_version_stamp: state.most_recent_build.clone(),
         ..WorkflowExecutionInfo::default()
     }
 }

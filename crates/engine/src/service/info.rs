@@ -41,6 +41,8 @@ fn system_info() -> GetSystemInfoResponse {
             upsert_memo: true,
             eager_workflow_start: true,
             sdk_metadata: true,
+            // Otherwise workers name their build only in the older `binary_checksum`.
+            build_id_based_versioning: true,
             count_group_by_execution_status: true,
             ..Capabilities::default()
         }),

@@ -17,4 +17,5 @@ mod router;
 pub(crate) mod start;
 mod tasks;
 mod test_service;
+mod update_with_start;
 mod updates;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use temporalio_protos::temporal::api::{
-    common::v1::{WorkflowExecution, WorkflowType},
+    common::v1::{WorkerVersionCapabilities, WorkerVersionStamp, WorkflowExecution, WorkflowType},
     enums::v1::TaskQueueKind,
     history::v1::{History, HistoryEvent},
     protocol::v1::Message,
@@ -23,7 +23,7 @@ use crate::{
     queues::{Kind, QueueKey, Task},
     refusal::Refusal,
     registry::RunKey,
-    run::{Run, StartedTask, Undelivered, queries::PendingQuery, task_not_found},
+    run::{Run, StartedTask, Undelivered, Worker, queries::PendingQuery, task_not_found},
     time::timestamp,
     token::{HistoryToken, TaskToken},
 };
@@ -57,6 +57,7 @@ pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, Refusa
 }
 
 impl Core {
+    #[allow(deprecated, reason = "unversioned workers still name their build here")]
     pub(super) async fn poll_workflow_task(
         self: &Arc<Self>,
         request: PollWorkflowTaskQueueRequest,
@@ -67,10 +68,12 @@ impl Core {
         let key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
         let sticky = request.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky);
+        let build = build(request.worker_version_capabilities.as_ref());
         while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
             let response = match &task {
                 Task::Workflow { run, scheduled_id } => {
-                    self.take_task(run, *scheduled_id, sticky, &request.identity, local).await
+                    self.take_task(run, *scheduled_id, sticky, Worker::new(&request.identity, build.as_ref()), local)
+                        .await
                 }
                 Task::Query(query) => self.take_query(query, sticky).await,
                 Task::Activity { .. } => Ok(None),
@@ -123,7 +126,7 @@ impl Core {
         run: &RunKey,
         scheduled_id: i64,
         sticky: bool,
-        identity: &str,
+        worker: Worker<'_>,
         local: bool,
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
         let target = Target::of(run);
@@ -132,7 +135,7 @@ impl Core {
                 // Its worker was said to have dropped the run: the task is lost until then.
                 return Ok(None);
             }
-            let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
+            let Some(task) = run.start_task(env, scheduled_id, worker, &(env.new_id)()) else { return Ok(None) };
             run.lend_task(self.lent_to(local));
             let start = Undelivered { scheduled_id, request_id: task.task.request_id.clone() };
             let messages = run.update_messages(task.task.started_id, true);
@@ -300,6 +303,12 @@ fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), Refusal> {
         Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
         _ => Ok(()),
     }
+}
+
+/// The build that a worker says it is.
+fn build(capabilities: Option<&WorkerVersionCapabilities>) -> Option<WorkerVersionStamp> {
+    let WorkerVersionCapabilities { build_id, use_versioning, .. } = capabilities?;
+    (!build_id.is_empty()).then(|| WorkerVersionStamp { build_id: build_id.clone(), use_versioning: *use_versioning })
 }
 
 /// What a worker is told about a run.

@@ -1,30 +1,27 @@
-//! Updates: sent, waited for, asked after; and a start that brings one along.
+//! Updates: sent, waited for, asked after. A start that brings one along is in `update_with_start`.
 
 use std::{sync::Arc, time::Duration};
 
 use temporalio_protos::temporal::api::{
     common::v1::WorkflowExecution,
-    enums::v1::{UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowIdConflictPolicy},
+    enums::v1::UpdateWorkflowExecutionLifecycleStage as Stage,
     history::v1::history_event::Attributes,
     update::v1::{Outcome, Request, UpdateRef, outcome},
     workflowservice::v1::{
-        ExecuteMultiOperationRequest, ExecuteMultiOperationResponse, PollWorkflowExecutionUpdateRequest,
-        PollWorkflowExecutionUpdateResponse, StartWorkflowExecutionResponse, UpdateWorkflowExecutionRequest,
+        PollWorkflowExecutionUpdateRequest, PollWorkflowExecutionUpdateResponse, UpdateWorkflowExecutionRequest,
         UpdateWorkflowExecutionResponse,
-        execute_multi_operation_request::operation::Operation,
-        execute_multi_operation_response::{Response, response},
     },
 };
 use tokio::{sync::watch, time::Instant};
 
-use super::{checks, start, start::Policies};
+use super::checks;
 use crate::{
     core::{Core, Done, Target},
     persist,
     refusal::Refusal,
     run::{
-        Run, StartSpec,
-        updates::{Progress, aborted_by_closing, hopeless, run_ended_first},
+        Env, Run,
+        updates::{Progress, run_ended_first},
     },
 };
 
@@ -35,19 +32,13 @@ const TAIL_ROOM: Duration = Duration::from_secs(1);
 const MOVES: usize = 5;
 
 /// An update that was taken in, and the news of it.
-struct Followed {
-    run_id: String,
+pub(super) struct Followed {
+    pub(super) run_id: String,
     number: i64,
     progress: Progress,
     news: watch::Receiver<Option<Progress>>,
     completed_id: i64,
     running: bool,
-}
-
-/// An update that was checked.
-struct Update {
-    request: Request,
-    stage: Stage,
 }
 
 impl Core {
@@ -86,11 +77,15 @@ impl Core {
             if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
                 return Err(Refusal::not_found("workflow execution not found"));
             }
-            let id = update.meta.clone().unwrap_or_default().update_id;
-            let news = self.news.update(&run.state.run_id, &id);
-            let progress = run.admit_update(env, update.clone())?;
-            Ok(followed(run, &id, progress, news))
+            self.admit_in(run, env, update)
         })
+    }
+
+    pub(super) fn admit_in(&self, run: &mut Run, env: &Env<'_>, update: &Request) -> Result<Followed, Refusal> {
+        let id = update.meta.clone().unwrap_or_default().update_id;
+        let news = self.news.update(&run.state.run_id, &id);
+        let progress = run.admit_update(env, update.clone())?;
+        Ok(followed(run, &id, progress, news))
     }
 
     pub(super) async fn poll_update(
@@ -121,7 +116,7 @@ impl Core {
     }
 
     /// Waits until the update is as far as somebody wants it, or for as long as they wait.
-    async fn follow(
+    pub(super) async fn follow(
         self: &Arc<Self>,
         followed: Done<Followed>,
         id: &str,
@@ -169,151 +164,9 @@ impl Core {
             _ => Err(Refusal::Unavailable("the update's outcome is not written yet; try again".to_owned())),
         }
     }
-
-    /// A start and an update in one. A run that ends before it takes the update is no obstacle: another may be started.
-    pub(super) async fn execute_multi_operation(
-        self: &Arc<Self>,
-        request: ExecuteMultiOperationRequest,
-        timeout: Option<Duration>,
-    ) -> Result<ExecuteMultiOperationResponse, Refusal> {
-        let deadline = deadline(timeout);
-        let ((spec, policies), update) = self.operations(request)?;
-        let ended_first = both(Some(Refusal::Aborted), Some(aborted_by_closing()));
-        let mut result = self.start_and_update(spec.clone(), policies, &update, deadline).await;
-        if result.as_ref().is_err_and(|refusal| *refusal == ended_first) {
-            result = self.start_and_update(spec, policies, &update, deadline).await;
-        }
-        result.map_err(|refusal| match refusal == ended_first {
-            true => both(Some(Refusal::Aborted), Some(Refusal::Overtaken(aborted_by_closing().to_string()))),
-            false => refusal,
-        })
-    }
-
-    /// If the run is there already and may be used, the update goes to it.
-    async fn start_and_update(
-        self: &Arc<Self>,
-        spec: StartSpec,
-        policies: Policies,
-        update: &Update,
-        deadline: Instant,
-    ) -> Result<ExecuteMultiOperationResponse, Refusal> {
-        let id = update.request.meta.clone().unwrap_or_default().update_id;
-        let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
-        let used = self.usable_run(&spec, policies, &id)?;
-        let (started, used) = match used {
-            Some(used) => (used, true),
-            None => {
-                let started = self.start_for_update(spec, policies);
-                let started = started.map_err(|refusal| both(Some(refusal), Some(Refusal::Aborted)))?;
-                let started = started.kept().await.map_err(|refusal| both(Some(refusal), Some(Refusal::Aborted)))?;
-                (start::response(&namespace, &workflow_id, started), false)
-            }
-        };
-        // An update that waits in vain was tried again by then, and found the run it had started.
-        let failed = |refusal| both((used || refusal == hopeless()).then_some(Refusal::Aborted), Some(refusal));
-        let target = Target::new(&namespace, &workflow_id, &started.run_id);
-        let followed = self.admit(&target, &update.request, "").map_err(failed)?;
-        let (run_id, reached, outcome) = self.follow(followed, &id, update.stage, deadline).await.map_err(failed)?;
-        let answered = response(&workflow_id, run_id, &id, reached, outcome);
-        Ok(ExecuteMultiOperationResponse {
-            responses: vec![
-                Response { response: Some(response::Response::StartWorkflow(started)) },
-                Response { response: Some(response::Response::UpdateWorkflow(answered)) },
-            ],
-        })
-    }
-
-    /// The run that the update can go to without a start: one that is to be used, or knows the update.
-    fn usable_run(
-        self: &Arc<Self>,
-        spec: &StartSpec,
-        policies: Policies,
-        update_id: &str,
-    ) -> Result<Option<StartWorkflowExecutionResponse>, Refusal> {
-        let target = Target::new(&spec.namespace, &spec.workflow_id, "");
-        let found = self.with_run(&target, |run, _| {
-            let state = &run.state;
-            let answered = state.updates.get(update_id).is_some_and(|record| record.completed_id != 0);
-            let usable = state.is_running()
-                && (state.create_request_id == spec.request_id
-                    || run.update_progress(update_id).is_some()
-                    || policies.conflict == WorkflowIdConflictPolicy::UseExisting);
-            Ok((answered || usable).then(|| StartWorkflowExecutionResponse {
-                run_id: state.run_id.clone(),
-                status: state.status,
-                link: usable.then(|| start::started_link(&spec.namespace, &spec.workflow_id, &state.run_id)),
-                ..StartWorkflowExecutionResponse::default()
-            }))
-        });
-        match found {
-            Ok(done) => Ok(done.value()),
-            Err(Refusal::NotFound(_)) => Ok(None),
-            Err(refusal) => Err(both(Some(refusal), Some(Refusal::Aborted))),
-        }
-    }
-
-    /// Both operations, each checked for itself.
-    fn operations(&self, request: ExecuteMultiOperationRequest) -> Result<((StartSpec, Policies), Update), Refusal> {
-        self.read_namespaces().named(&request.namespace)?;
-        let count = request.operations.len();
-        let mut operations = request.operations.into_iter().map(|operation| operation.operation);
-        let (Some(Operation::StartWorkflow(mut start)), Some(Operation::UpdateWorkflow(mut update)), 2) =
-            (operations.next().flatten(), operations.next().flatten(), count)
-        else {
-            return Err(Refusal::invalid("Operations have to be exactly [Start, Update]."));
-        };
-        for namespace in [&mut start.namespace, &mut update.namespace] {
-            if namespace.is_empty() {
-                namespace.clone_from(&request.namespace);
-            }
-        }
-        let mismatch = || Refusal::invalid("Operation namespace did not match request's namespace.");
-        let workflow_id = start.workflow_id.clone();
-        let start = if start.namespace == request.namespace { self.spec_for_update(start) } else { Err(mismatch()) };
-        let update = match &start {
-            _ if update.namespace != request.namespace => Err(mismatch()),
-            Ok(_) => self.update_for_start(update, Some(&workflow_id)),
-            Err(_) => self.update_for_start(update, None),
-        };
-        match (start, update) {
-            (Ok(start), Ok(update)) => Ok((start, update)),
-            (start, update) => {
-                let aborted = |refusal: Option<Refusal>| Some(refusal.unwrap_or(Refusal::Aborted));
-                Err(both(aborted(start.err()), aborted(update.err())))
-            }
-        }
-    }
-
-    fn update_for_start(
-        &self,
-        update: UpdateWorkflowExecutionRequest,
-        workflow_id: Option<&str>,
-    ) -> Result<Update, Refusal> {
-        let target = checks::target(&self.read_namespaces(), &update.namespace, update.workflow_execution)?;
-        let stage = update.wait_policy.map(|policy| policy.lifecycle_stage());
-        let (request, stage) = check(update.request, stage, &self.limits)?;
-        if !update.first_execution_run_id.is_empty() {
-            return Err(Refusal::invalid("FirstExecutionRunId is not allowed."));
-        }
-        if !target.run_id.is_empty() {
-            return Err(Refusal::invalid("RunId is not allowed."));
-        }
-        if workflow_id.is_some_and(|id| id != target.workflow_id) {
-            return Err(Refusal::invalid("WorkflowId is not consistent with previous operation(s)."));
-        }
-        Ok(Update { request, stage })
-    }
 }
 
-/// What came of each operation; `None` if all is well with it.
-fn both(start: Option<Refusal>, update: Option<Refusal>) -> Refusal {
-    let outcomes = [start, update];
-    let at_fault = outcomes.iter().flatten().find(|refusal| **refusal != Refusal::Aborted);
-    let code = at_fault.map_or(tonic::Code::Unknown, Refusal::code);
-    Refusal::MultiOperation { code: code as i32, outcomes: outcomes.into() }
-}
-
-fn check(
+pub(super) fn check(
     request: Option<Request>,
     stage: Option<Stage>,
     limits: &crate::limits::Limits,
@@ -340,7 +193,7 @@ fn check(
     }
 }
 
-fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<Option<Progress>>) -> Followed {
+pub(super) fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<Option<Progress>>) -> Followed {
     Followed {
         run_id: run.state.run_id.clone(),
         number: run.number,
@@ -351,7 +204,7 @@ fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<Optio
     }
 }
 
-fn deadline(timeout: Option<Duration>) -> Instant {
+pub(super) fn deadline(timeout: Option<Duration>) -> Instant {
     let wait = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
     Instant::now() + wait
 }
@@ -360,7 +213,7 @@ fn failed_by_end() -> Outcome {
     Outcome { value: Some(outcome::Value::Failure(run_ended_first())) }
 }
 
-fn response(
+pub(super) fn response(
     workflow_id: &str,
     run_id: String,
     update_id: &str,

@@ -142,6 +142,12 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
         }
     }
     state.task_attempt = state.task_attempt.min(2);
+    state.task_failures = 0;
+    state.task_problem.clear();
+    if let Some(attributes) = &mut state.search_attributes {
+        attributes.indexed_fields.remove("TemporalReportedProblems");
+    }
+    state.search_attributes.take_if(|attributes| attributes.indexed_fields.is_empty());
     for activity in state.activities.values_mut() {
         *activity = Activity {
             attempt: 0,

@@ -24,7 +24,7 @@ use super::{
     world::{Held, World, with_env},
 };
 use crate::run::{
-    ActivityFailure, Excluded, Fork, Identity, Run, RunState, Signal, StartedTask,
+    ActivityFailure, Excluded, Fork, Identity, Run, RunState, Signal, StartedTask, Worker,
     events::new_event,
     outbox::{Content, Letter},
     part,
@@ -34,7 +34,7 @@ impl World {
     pub(super) fn take_task(&mut self) {
         let Some(scheduled_id) = self.run.state.task.as_ref().map(|task| task.scheduled_id) else { return };
         let taken = self.act(|run, env| {
-            let started = run.start_task(env, scheduled_id, "worker", "take")?;
+            let started = run.start_task(env, scheduled_id, Worker::unknown("worker"), "take")?;
             Some(held(run, &started))
         });
         if taken.is_some() {
@@ -118,7 +118,7 @@ impl World {
     pub(super) fn end_activity(&mut self, which: usize, end: ActivityEnd) {
         let Some((id, attempt)) = self.activity(which) else { return };
         self.attempt(|run, env| match end {
-            ActivityEnd::Completed => run.complete_activity(env, id, attempt, None, "worker"),
+            ActivityEnd::Completed => run.complete_activity(env, id, attempt, None, Worker::unknown("worker")),
             ActivityEnd::Failed { retryable } => {
                 let info = ApplicationFailureInfo { non_retryable: !retryable, ..ApplicationFailureInfo::default() };
                 let failure =

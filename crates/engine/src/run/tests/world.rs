@@ -201,6 +201,7 @@ pub(super) fn with_env<T>(limits: &Limits, ids: &Cell<u64>, now: Nanos, act: imp
         now,
         limits,
         new_id: &new_id,
+        chance: &|_| 0,
         namespace_id: &|name| Some(format!("id of {name}")),
         check_attributes: &|_| Ok(()),
     })

@@ -1,7 +1,7 @@
 //! Starting runs: alone, with a signal, or with an update.
 //!
 //! Here a run is begun, found or replaced. What a request may ask for is in `request`, what it means beside an existing run
-//! in `policies`, what a signal adds in `signal`; the update that may follow a start is in `service::updates`.
+//! in `policies`, what a signal adds in `signal`; a start that brings an update is in `service::updates`.
 
 mod links;
 mod policies;
@@ -10,8 +10,11 @@ mod signal;
 
 use std::sync::Arc;
 
-use temporalio_protos::temporal::api::workflowservice::v1::{
-    PollWorkflowTaskQueueResponse, StartWorkflowExecutionRequest, StartWorkflowExecutionResponse,
+use temporalio_protos::temporal::api::{
+    update::v1::Request as Update,
+    workflowservice::v1::{
+        PollWorkflowTaskQueueResponse, StartWorkflowExecutionRequest, StartWorkflowExecutionResponse,
+    },
 };
 
 pub(super) use self::links::started_link;
@@ -21,7 +24,7 @@ use crate::{
     core::{Core, Done, Target},
     refusal::Refusal,
     registry::Workflow,
-    run::{Env, Run, Signal, StartSpec, text},
+    run::{Env, Run, Signal, StartSpec, Worker, text},
     time::span,
 };
 
@@ -48,8 +51,8 @@ enum Then<'a> {
     },
     Hold,
     Signal(Signal),
-    /// An update is to follow, for which only a new run will do.
-    Update,
+    /// Only a new run will do: one that can be used was looked for before.
+    Update(&'a Update),
 }
 
 /// The worker that starts the run and takes its first task along.
@@ -82,13 +85,16 @@ impl Core {
         self.start_new(spec, policies, &Then::Hold)?.kept().await
     }
 
-    /// Starts a run for an update: it begins at once, and whoever brings the update goes on from there.
+    /// Starts a run that has an update before its first task is handed out.
     pub(super) fn start_for_update(
         self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
         spec: StartSpec,
         policies: Policies,
+        update: &Update,
     ) -> Result<Done<Started>, Refusal> {
-        self.start_new(spec, policies, &Then::Update)
+        self.start_in(workflow, epoch, spec, policies, &Then::Update(update))
     }
 
     fn start_new(
@@ -100,38 +106,49 @@ impl Core {
         self.read_namespaces().named(&spec.namespace)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         self.with_workflow(&namespace, &workflow_id, |workflow, epoch| {
-            let mut spec = spec;
-            spec.run_id = uuid::Uuid::new_v4().to_string();
-            let current = self.current_in(workflow, &namespace, &workflow_id)?;
-            let verdict = match &current {
-                None => Verdict::New,
-                Some((_, run_id)) => {
-                    let target = Target::new(&namespace, &workflow_id, run_id);
-                    judge(self.run_in(workflow, &target)?, &spec, policies, then)?
-                }
-            };
-            match (verdict, current) {
-                (Verdict::Existing(started), _) => {
-                    self.use_existing(workflow, epoch, &namespace, &workflow_id, *started, then)
-                }
-                (Verdict::Replace, Some((_, run_id))) => {
-                    let target = Target::new(&namespace, &workflow_id, &run_id);
-                    let run = self.run_in(workflow, &target)?;
-                    self.in_env(&namespace, |env| {
-                        run.terminate(
-                            env,
-                            TERMINATED_BY_START,
-                            Some(text(&format!("terminated by new runID: {}", spec.run_id))),
-                            "history-service",
-                        )
-                    })?;
-                    // Both writes are queued in order, so the old run is never open beside the new one.
-                    let _ended = self.keep(workflow, &run_id, epoch, windlass_sqlite::Ack::Written);
-                    self.begin_new(workflow, epoch, spec, then)
-                }
-                (Verdict::New | Verdict::Replace, _) => self.begin_new(workflow, epoch, spec, then),
-            }
+            self.start_in(workflow, epoch, spec, policies, then)
         })
+    }
+
+    fn start_in(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
+        mut spec: StartSpec,
+        policies: Policies,
+        then: &Then<'_>,
+    ) -> Result<Done<Started>, Refusal> {
+        let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
+        spec.run_id = new_run_id(then);
+        let current = self.current_in(workflow, &namespace, &workflow_id)?;
+        let verdict = match &current {
+            None => Verdict::New,
+            Some((_, run_id)) => {
+                let target = Target::new(&namespace, &workflow_id, run_id);
+                judge(self.run_in(workflow, &target)?, &spec, policies, then)?
+            }
+        };
+        match (verdict, current) {
+            (Verdict::Existing(started), _) => {
+                self.use_existing(workflow, epoch, &namespace, &workflow_id, *started, then)
+            }
+            (Verdict::Replace, Some((_, run_id))) => {
+                let target = Target::new(&namespace, &workflow_id, &run_id);
+                let run = self.run_in(workflow, &target)?;
+                self.in_env(&namespace, |env| {
+                    run.terminate(
+                        env,
+                        TERMINATED_BY_START,
+                        Some(text(&format!("terminated by new runID: {}", spec.run_id))),
+                        "history-service",
+                    )
+                })?;
+                // Both writes are queued in order, so the old run is never open beside the new one.
+                let _ended = self.keep(workflow, &run_id, epoch, windlass_sqlite::Ack::Written);
+                self.begin_new(workflow, epoch, spec, then)
+            }
+            (Verdict::New | Verdict::Replace, _) => self.begin_new(workflow, epoch, spec, then),
+        }
     }
 
     fn begin_new(
@@ -177,7 +194,7 @@ impl Core {
             Then::Begin { attach: Some(request_id), .. } if started.attaches => {
                 self.in_env(namespace, |env| run.attach_request(env, request_id));
             }
-            Then::Update => {
+            Then::Update(_) => {
                 let how = if started.attaches { "StartReused" } else { "StartDeduped" };
                 return Err(Refusal::Unavailable(format!("Workflow was not started: {how}")));
             }
@@ -191,13 +208,20 @@ impl Core {
 fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
     match then {
         Then::Hold => Ok(None),
-        Then::Begin { eager: None, .. } | Then::Update => {
+        Then::Begin { eager: None, .. } => {
             run.begin(env);
+            Ok(None)
+        }
+        Then::Update(update) => {
+            run.begin(env);
+            run.admit_update(env, (*update).clone())?;
             Ok(None)
         }
         Then::Begin { eager: Some(Eager { identity, lent_to }), .. } => {
             let Some(scheduled_id) = run.begin_inline(env) else { return Ok(None) };
-            let Some(task) = run.start_task(env, scheduled_id, identity, &(env.new_id)()) else { return Ok(None) };
+            let Some(task) = run.start_task(env, scheduled_id, Worker::unknown(identity), &(env.new_id)()) else {
+                return Ok(None);
+            };
             run.lend_task(*lent_to);
             let events = run.written_events();
             Ok(Some(super::tasks::task_response(run, &task, events, Vec::new())))
@@ -208,6 +232,15 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
             Ok(None)
         }
     }
+}
+
+/// As the real server's: a run that a signal starts has an id of version 4, like one that follows another.
+fn new_run_id(then: &Then<'_>) -> String {
+    match then {
+        Then::Signal(_) => uuid::Uuid::new_v4(),
+        Then::Begin { .. } | Then::Hold | Then::Update(_) => uuid::Uuid::now_v7(),
+    }
+    .to_string()
 }
 
 pub(super) fn response(namespace: &str, workflow_id: &str, started: Started) -> StartWorkflowExecutionResponse {

@@ -1,0 +1,222 @@
+//! A start that brings an update along: one step, so that the first task a worker gets has the update.
+
+use std::{sync::Arc, time::Duration};
+
+use temporalio_protos::temporal::api::{
+    enums::v1::{UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowIdConflictPolicy},
+    update::v1::Request,
+    workflowservice::v1::{
+        ExecuteMultiOperationRequest, ExecuteMultiOperationResponse, StartWorkflowExecutionResponse,
+        UpdateWorkflowExecutionRequest,
+        execute_multi_operation_request::operation::Operation,
+        execute_multi_operation_response::{Response, response},
+    },
+};
+use tokio::time::Instant;
+use windlass_sqlite::Ack;
+
+use super::{
+    checks, start,
+    start::Policies,
+    updates::{self, Followed, check, deadline, followed},
+};
+use crate::{
+    core::{Core, Done, Kept, Target},
+    refusal::Refusal,
+    registry::Workflow,
+    run::{
+        Run, StartSpec,
+        updates::{Progress, aborted_by_closing, hopeless},
+    },
+};
+
+/// An update that was checked.
+struct Update {
+    request: Request,
+    stage: Stage,
+}
+
+impl Update {
+    fn id(&self) -> String {
+        self.request.meta.clone().unwrap_or_default().update_id
+    }
+}
+
+/// A run and the update it was given.
+struct Begun {
+    started: Done<StartWorkflowExecutionResponse>,
+    followed: Done<Followed>,
+    /// The run was there already.
+    used: bool,
+}
+
+impl Core {
+    /// A start and an update in one. A run that ends before it takes the update is no obstacle: another may be started.
+    pub(super) async fn execute_multi_operation(
+        self: &Arc<Self>,
+        request: ExecuteMultiOperationRequest,
+        timeout: Option<Duration>,
+    ) -> Result<ExecuteMultiOperationResponse, Refusal> {
+        let deadline = deadline(timeout);
+        let ((spec, policies), update) = self.operations(request)?;
+        let ended_first = both(Some(Refusal::Aborted), Some(aborted_by_closing()));
+        let mut result = self.start_and_update(spec.clone(), policies, &update, deadline).await;
+        if result.as_ref().is_err_and(|refusal| *refusal == ended_first) {
+            result = self.start_and_update(spec, policies, &update, deadline).await;
+        }
+        result.map_err(|refusal| match refusal == ended_first {
+            true => both(Some(Refusal::Aborted), Some(Refusal::Overtaken(aborted_by_closing().to_string()))),
+            false => refusal,
+        })
+    }
+
+    /// If the run is there already and may be used, the update goes to it.
+    async fn start_and_update(
+        self: &Arc<Self>,
+        spec: StartSpec,
+        policies: Policies,
+        update: &Update,
+        deadline: Instant,
+    ) -> Result<ExecuteMultiOperationResponse, Refusal> {
+        let start_failed = |refusal| both(Some(refusal), Some(Refusal::Aborted));
+        let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
+        // In one step: no worker can take the first task, or end the run, before the update is there.
+        let begun = self.with_workflow(&namespace, &workflow_id, |workflow, epoch| {
+            Ok(match self.use_for_update(workflow, epoch, &spec, policies, update) {
+                Ok(None) => self.start_with_update(workflow, epoch, spec, policies, update).map_err(start_failed),
+                Ok(Some(used)) => Ok(used),
+                Err(refusal) => Err(refusal),
+            })
+        });
+        let Begun { started, followed, used } = begun.map_err(start_failed)??;
+        let started = started.kept().await.map_err(start_failed)?;
+        // An update that waits in vain was tried again by then, and found the run it had started.
+        let failed = |refusal| both((used || refusal == hopeless()).then_some(Refusal::Aborted), Some(refusal));
+        let id = update.id();
+        let (run_id, reached, outcome) = self.follow(followed, &id, update.stage, deadline).await.map_err(failed)?;
+        let answered = updates::response(&workflow_id, run_id, &id, reached, outcome);
+        Ok(ExecuteMultiOperationResponse {
+            responses: vec![
+                Response { response: Some(response::Response::StartWorkflow(started)) },
+                Response { response: Some(response::Response::UpdateWorkflow(answered)) },
+            ],
+        })
+    }
+
+    /// Gives the update to the run that is there: one that is to be used, or knows the update.
+    fn use_for_update(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
+        spec: &StartSpec,
+        policies: Policies,
+        update: &Update,
+    ) -> Result<Option<Begun>, Refusal> {
+        let target = Target::new(&spec.namespace, &spec.workflow_id, "");
+        let run = match self.run_in(workflow, &target) {
+            Ok(run) => run,
+            Err(Refusal::NotFound(_)) => return Ok(None),
+            Err(refusal) => return Err(both(Some(refusal), Some(Refusal::Aborted))),
+        };
+        let Some(started) = usable(run, spec, policies, &update.id()) else { return Ok(None) };
+        let admitted = self.in_env(&spec.namespace, |env| self.admit_in(run, env, &update.request));
+        let admitted = admitted.inspect_err(|_| run.forget_passing_facts());
+        let followed = admitted.map_err(|refusal| both(Some(Refusal::Aborted), Some(refusal)))?;
+        let kept = self.keep(workflow, &followed.run_id, epoch, Ack::Durable);
+        let started = Done::new(started, Kept::Already);
+        Ok(Some(Begun { started, followed: Done::new(followed, kept), used: true }))
+    }
+
+    fn start_with_update(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        epoch: u64,
+        spec: StartSpec,
+        policies: Policies,
+        update: &Update,
+    ) -> Result<Begun, Refusal> {
+        let (namespace, workflow_id, id) = (spec.namespace.clone(), spec.workflow_id.clone(), update.id());
+        let started = self.start_for_update(workflow, epoch, spec, policies, &update.request)?;
+        let run = self.run_in(workflow, &Target::new(&namespace, &workflow_id, &started.value.run_id))?;
+        let news = self.news.update(&run.state.run_id, &id);
+        let followed = followed(run, &id, Progress::Admitted, news);
+        let started = started.map(|started| start::response(&namespace, &workflow_id, started));
+        Ok(Begun { started, followed: Done::new(followed, Kept::Already), used: false })
+    }
+
+    /// Both operations, each checked for itself.
+    fn operations(&self, request: ExecuteMultiOperationRequest) -> Result<((StartSpec, Policies), Update), Refusal> {
+        self.read_namespaces().named(&request.namespace)?;
+        let count = request.operations.len();
+        let mut operations = request.operations.into_iter().map(|operation| operation.operation);
+        let (Some(Operation::StartWorkflow(mut start)), Some(Operation::UpdateWorkflow(mut update)), 2) =
+            (operations.next().flatten(), operations.next().flatten(), count)
+        else {
+            return Err(Refusal::invalid("Operations have to be exactly [Start, Update]."));
+        };
+        for namespace in [&mut start.namespace, &mut update.namespace] {
+            if namespace.is_empty() {
+                namespace.clone_from(&request.namespace);
+            }
+        }
+        let mismatch = || Refusal::invalid("Operation namespace did not match request's namespace.");
+        let workflow_id = start.workflow_id.clone();
+        let start = if start.namespace == request.namespace { self.spec_for_update(start) } else { Err(mismatch()) };
+        let update = match &start {
+            _ if update.namespace != request.namespace => Err(mismatch()),
+            Ok(_) => self.update_for_start(update, Some(&workflow_id)),
+            Err(_) => self.update_for_start(update, None),
+        };
+        match (start, update) {
+            (Ok(start), Ok(update)) => Ok((start, update)),
+            (start, update) => {
+                let aborted = |refusal: Option<Refusal>| Some(refusal.unwrap_or(Refusal::Aborted));
+                Err(both(aborted(start.err()), aborted(update.err())))
+            }
+        }
+    }
+
+    fn update_for_start(
+        &self,
+        update: UpdateWorkflowExecutionRequest,
+        workflow_id: Option<&str>,
+    ) -> Result<Update, Refusal> {
+        let target = checks::target(&self.read_namespaces(), &update.namespace, update.workflow_execution)?;
+        let stage = update.wait_policy.map(|policy| policy.lifecycle_stage());
+        let (request, stage) = check(update.request, stage, &self.limits)?;
+        if !update.first_execution_run_id.is_empty() {
+            return Err(Refusal::invalid("FirstExecutionRunId is not allowed."));
+        }
+        if !target.run_id.is_empty() {
+            return Err(Refusal::invalid("RunId is not allowed."));
+        }
+        if workflow_id.is_some_and(|id| id != target.workflow_id) {
+            return Err(Refusal::invalid("WorkflowId is not consistent with previous operation(s)."));
+        }
+        Ok(Update { request, stage })
+    }
+}
+
+/// The answer to the start, if the update can go to this run without one.
+fn usable(run: &Run, spec: &StartSpec, policies: Policies, update_id: &str) -> Option<StartWorkflowExecutionResponse> {
+    let state = &run.state;
+    let answered = state.updates.get(update_id).is_some_and(|record| record.completed_id != 0);
+    let usable = state.is_running()
+        && (state.create_request_id == spec.request_id
+            || run.update_progress(update_id).is_some()
+            || policies.conflict == WorkflowIdConflictPolicy::UseExisting);
+    (answered || usable).then(|| StartWorkflowExecutionResponse {
+        run_id: state.run_id.clone(),
+        status: state.status,
+        link: usable.then(|| start::started_link(&spec.namespace, &spec.workflow_id, &state.run_id)),
+        ..StartWorkflowExecutionResponse::default()
+    })
+}
+
+/// What came of each operation; `None` if all is well with it.
+fn both(start: Option<Refusal>, update: Option<Refusal>) -> Refusal {
+    let outcomes = [start, update];
+    let at_fault = outcomes.iter().flatten().find(|refusal| **refusal != Refusal::Aborted);
+    let code = at_fault.map_or(tonic::Code::Unknown, Refusal::code);
+    Refusal::MultiOperation { code: code as i32, outcomes: outcomes.into() }
+}
