@@ -22,7 +22,6 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     commands::{merge_attributes, merge_memo},
-    complete::Build,
     state::{Activity, Child, ExternalRequest, Parent, RunState, Timer, UpdateRecord, WorkflowTask},
 };
 use crate::{
@@ -178,8 +177,7 @@ impl RunState {
                 self.end_task(it.scheduled_event_id)?;
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
-                self.add_reset_point(at, id, Build::of(it), limits.reset_points);
-                self.most_recent_build.clone_from(&it.worker_version);
+                self.remember_worker(at, id, it, limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;

@@ -2,7 +2,9 @@
 //! server has come to rest, and writes down everything it saw.
 
 mod activities;
+mod attended;
 mod background;
+mod builds;
 mod clients;
 mod commands;
 mod finish;
@@ -54,8 +56,8 @@ struct Player {
     cast: Vec<Who>,
     peer: Peer,
     memory: Memory,
-    /// How long a query is given to arrive before the task is taken that is to carry it.
-    head_start: Duration,
+    /// How many requests are answered before the task is taken that is to carry a query.
+    head_start: usize,
     /// Asked at the end, when everything is visible.
     listings: Vec<Listing>,
     played: Played,
@@ -64,10 +66,10 @@ struct Player {
 /// Nothing that is answered at once takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Nothing shows that a query has arrived while a workflow task is pending. Each is the time for one try: the task that
-/// is taken shows whether it was enough, and if not, the script is played again with more.
-const QUERY_HEAD_STARTS: [Duration; 3] =
-    [Duration::from_millis(300), Duration::from_millis(1500), Duration::from_secs(5)];
+/// Nothing shows that a query has arrived while a workflow task is pending; that many later requests were answered makes
+/// it likely. Each is for one try: the task that is taken shows whether it was enough, and if not, the script is played
+/// again with more.
+const QUERY_HEAD_STARTS: [usize; 3] = [20, 200, 1000];
 
 /// A server that never brings a query along with a task has no more luck with the last try, and that is what is compared.
 pub(super) async fn play(peer: Peer, script: &[Action]) -> Played {
@@ -81,7 +83,7 @@ pub(super) async fn play(peer: Peer, script: &[Action]) -> Played {
     played
 }
 
-async fn play_once(peer: Peer, script: &[Action], head_start: Duration) -> Played {
+async fn play_once(peer: Peer, script: &[Action], head_start: usize) -> Played {
     let unique = uuid::Uuid::now_v7().simple().to_string();
     let prefix = format!("x{}-", &unique[16..]);
     let mut player = Player {
@@ -136,7 +138,8 @@ impl Player {
             Action::PollTask(who) => self.poll_task(*who).await,
             Action::PollNothing(who, queue) => self.poll_nothing(*who, *queue).await,
             Action::CompleteTask { who, token, with } => self.complete_task(*who, *token, with).await,
-            Action::FailTask { who, token, cause } => self.fail_task(*who, *token, *cause).await,
+            Action::FailTask { who, token, cause, build } => self.fail_task(*who, *token, *cause, *build).await,
+            Action::Attended { cause, with } => self.attended(cause, with).await,
             Action::LetTaskTimeOut(who) => self.let_task_time_out(*who).await,
             Action::Query { who, reject, answer } => self.query(*who, *reject, *answer).await,
             Action::Update(who, update) => self.update(*who, *update).await,
