@@ -273,7 +273,10 @@ fn without_a_server_a_run_stays_where_it_is_until_somebody_comes_back() {
     let said = text(&asked.stderr);
     assert_eq!(asked.status.code(), Some(4), "{said}");
     assert!(said.contains("? await-1 asks: Who should read the launch note"), "{said}");
-    assert!(said.contains("run-demo waits for you to come back") && said.contains(" runs attach default~run-demo"), "{said}");
+    assert!(
+        said.contains("run-demo waits for you to come back") && said.contains(" runs attach default~run-demo"),
+        "{said}"
+    );
     let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everybody"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
     let attached = place.output(&["runs", "attach", "run-demo", "--until-waiting"]);

@@ -36,7 +36,7 @@ async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: A
     // The connection is needed until the last byte of a response, which of a stream of events may be days away.
     let service = service_fn(move |request: Request<Incoming>| {
         let (call, answer) = (place.call(), router.clone().oneshot(request.map(Body::new)));
-        async move {
+        Box::pin(async move {
             let response = answer.await?;
             Ok::<_, Infallible>(response.map(|body| {
                 body.map_frame(move |frame| {
@@ -44,7 +44,7 @@ async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: A
                     frame
                 })
             }))
-        }
+        })
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -21,7 +21,7 @@ enum Of {
 }
 
 /// What may be asked of a route in its query. A route that is not here takes none.
-const KNOWN: [(&str, Of, &[&str]); 11] = [
+const KNOWN: [(&str, Of, &[&str]); 12] = [
     ("/models", Of::TheProtocol, &[]),
     (
         "/agent-runs",

@@ -107,7 +107,7 @@ fn ending(log: &[Event], how: &Overruled) -> EventBody {
     let (code, message) = how.reason();
     if matches!(how, Overruled::Cancelled { .. }) {
         return EventBody::Cancelled {
-            reason: message.to_owned(),
+            reason: message,
             turns,
             tool_calls,
             active_ms: Millis::ZERO,

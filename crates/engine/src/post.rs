@@ -62,7 +62,7 @@ pub(crate) async fn deliver(core: Arc<Core>, mut post: mpsc::UnboundedReceiver<R
         busy.insert(run.clone());
         let core = Arc::clone(&core);
         rounds.spawn(async move {
-            while let Err(refusal) = core.send_letters(&run).await {
+            while let Err(refusal) = Box::pin(core.send_letters(&run)).await {
                 if matches!(refusal, Refusal::DataLoss(_)) {
                     tracing::error!(%refusal, run = &*run.run_id, "letters of a run cannot be sent: a run cannot be read");
                     break;

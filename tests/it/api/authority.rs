@@ -32,7 +32,9 @@ fn agent(document: Value) -> AgentDefinition {
 
 /// Asks a person before `echo`.
 fn conf() -> AgentDefinition {
-    agent(json!({"id": "conf", "model": "script:keep", "tools": [{"name": "echo", "confirmation": {"title": "Keep it?"}}]}))
+    agent(
+        json!({"id": "conf", "model": "script:keep", "tools": [{"name": "echo", "confirmation": {"title": "Keep it?"}}]}),
+    )
 }
 
 /// Asks a second person before `echo`, which only its clerk has.
@@ -110,7 +112,11 @@ async fn a_bound_key_sends_what_it_may_and_nothing_else() {
     ];
     for (field, value) in refused {
         let answer = rig.start_with(&key, with(field, value)).await;
-        assert_eq!((answer.refusal(), &answer.body["field"]), ((403, "agent_not_allowed"), &json!(field)), "{answer:?}");
+        assert_eq!(
+            (answer.refusal(), &answer.body["field"]),
+            ((403, "agent_not_allowed"), &json!(field)),
+            "{answer:?}"
+        );
         assert!(answer.body["message"].as_str().unwrap().starts_with(field), "{answer:?}");
     }
     let mut system = with("messages", json!([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]));
@@ -152,7 +158,8 @@ async fn a_bound_key_finds_runs_and_sessions_of_its_agents_alone() {
     let listed = rig.send(&bound, "GET", "/agent-runs?includeTotal=1", None).await.body;
     assert_eq!((&listed["runs"][0]["id"], &listed["total"]), (&json!(own), &json!(1)));
     let listed = rig.send(&bound, "GET", "/agent-sessions", None).await.body;
-    let ids: Vec<&str> = listed["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        listed["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].as_str().unwrap()).collect();
     assert_eq!((ids, &listed["total"]), (vec![shared.as_str(), "chat"], &json!(2)));
 
     let message = json!({"prompt": "x"});
@@ -202,7 +209,8 @@ async fn a_child_belongs_to_the_agent_that_was_started() {
     rig.stream(&child, None).await.until("await_opened").await;
     assert_eq!(rig.send(&bound, "GET", &format!("/agent-runs/{child}"), None).await.status, 200);
     assert_eq!(rig.send(&clerk, "GET", &format!("/agent-runs/{child}"), None).await.status, 404);
-    let listed = async |key: &ApiKey| rig.send(key, "GET", "/agent-runs?includeTotal=1", None).await.body["total"].clone();
+    let listed =
+        async |key: &ApiKey| rig.send(key, "GET", "/agent-runs?includeTotal=1", None).await.body["total"].clone();
     assert_eq!((listed(&bound).await, listed(&clerk).await), (json!(2), json!(0)));
     rig.send(&bound, "POST", &format!("/agent-runs/{run}/cancel"), None).await;
 }
@@ -257,12 +265,17 @@ async fn who_started_a_run_does_not_approve_the_calls_of_its_children_if_four_ey
     let child = child.as_str().unwrap().replace('/', "%2F");
     let item = rig.stream(&child, None).await.until("await_opened").await["item"].clone();
     assert_eq!(item["fourEyes"], true);
-    let approval = json!({"awaitId": item["id"], "approved": true, "digest": item["calls"][0]["digest"], "actor": "Bob"});
+    let approval =
+        json!({"awaitId": item["id"], "approved": true, "digest": item["calls"][0]["digest"], "actor": "Bob"});
     let confirmations = format!("/agent-runs/{child}/confirmations");
     let digest = |live: Answer| live.body["live"]["stateDigest"].clone();
     let before = digest(rig.get(&format!("/agent-runs/{child}?live=1")).await);
     let refused = rig.post(&confirmations, approval.clone()).await;
-    assert_eq!((refused.refusal(), &refused.body["status"]), ((400, "invalid_request"), &json!("invalid")), "{refused:?}");
+    assert_eq!(
+        (refused.refusal(), &refused.body["status"]),
+        ((400, "invalid_request"), &json!("invalid")),
+        "{refused:?}"
+    );
     assert!(refused.body["reason"].as_str().unwrap().contains("started"), "{refused:?}");
     assert_eq!(digest(rig.get(&format!("/agent-runs/{child}?live=1")).await), before);
     let second = rig.key(WORKSPACE, &["runs:approve"], None).await;

@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::{
-    canonical::Digest,
     envelope::RunStatusView,
     ids::{AgentId, RunId, SessionId},
 };

@@ -10,7 +10,7 @@ use http::{StatusCode, Uri};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use windlass_core::{canonical::Digest, ids::SessionId, run::RunStatus};
+use windlass_core::{ids::SessionId, run::RunStatus};
 use windlass_store::{NewSession, RunFilter, SessionFilter, SessionRow, SessionStatus};
 
 use super::{

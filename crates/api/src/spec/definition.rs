@@ -1,7 +1,5 @@
 //! From a spec to the agent definition that a run executes.
 
-use std::collections::HashSet;
-
 use windlass_core::{
     agent::{
         AgentDefinition, fits,
@@ -94,9 +92,9 @@ impl Spec {
     fn base<'a>(&'a self, around: Surroundings<'a>) -> Result<Base<'a>, SpecError> {
         if let (Some(definition), None) = (&self.definition, around.bound_to) {
             whole::check_models(definition, "definition", around.models)?;
-            return Ok(Base::Own((**definition).clone()));
+            return Ok(Base::Own(definition.clone()));
         }
-        let Some(id) = &self.agent_id else { return Ok(Base::Own(blank(AD_HOC))) };
+        let Some(id) = &self.agent_id else { return Ok(Base::Own(Box::new(blank(AD_HOC)))) };
         if !may_use(around.bound_to, Some(id)) {
             return Err(SpecError::Agent(id.clone()));
         }

@@ -110,7 +110,8 @@ fn require(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Re
         .ok_or_else(|| StoreError::Corrupt { detail: format!("session {session} is not where it was written") })
 }
 
-pub(super) const COLUMNS: &str = "workspace, id, name, spec, metadata, agent, summary, created_at, last_used_at, ended_at";
+pub(super) const COLUMNS: &str =
+    "workspace, id, name, spec, metadata, agent, summary, created_at, last_used_at, ended_at";
 
 pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {

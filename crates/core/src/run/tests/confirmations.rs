@@ -64,7 +64,7 @@ fn a_denial_tells_the_model_that_it_was_denied_and_not_by_whom() {
     let mut bench = bench(json!({}), json!({}));
     bench.turn(&[("pay", json!({}))]);
     let actor = Actor { id: "key-1f".into(), name: Some("ci".into()), claimed: Some("Anna".into()) };
-    let no = AnswerBody::Confirmation { approved: false, digest: None };
+    let no = AnswerBody::Confirmation { approved: false, digest: None, reason: None };
     let reply = bench.run.answer(Answer::new("await-1".into(), actor.clone(), no), bench.now);
     assert_eq!(reply.status, AnswerStatus::Accepted);
     let closed = bench.run.record_input().outbox.events.into_iter().find_map(|event| match event.body {
@@ -84,9 +84,12 @@ fn four_eyes_refuse_the_starter_and_leave_the_run_as_it_was() {
     bench.turn(&[("pay", json!({}))]);
     let before = bench.run.digest();
     assert_eq!(bench.approve("await-1"), AnswerStatus::Invalid, "ann started it");
-    assert_eq!((bench.run.digest(), bench.log()), (before, vec!["await-1 opened".into(), "await-1 rejected: invalid".into()]));
+    assert_eq!(
+        (bench.run.digest(), bench.log()),
+        (before, vec!["await-1 opened".into(), "await-1 rejected: invalid".into()])
+    );
     let digest = bench.run.digest_shown_by(&"await-1".into());
-    let yes = AnswerBody::Confirmation { approved: true, digest };
+    let yes = AnswerBody::Confirmation { approved: true, digest, reason: None };
     let reply = bench.run.answer(Answer::new("await-1".into(), "bob", yes), bench.now);
     assert_eq!(reply.status, AnswerStatus::Accepted);
 }
