@@ -74,7 +74,7 @@ pub enum Command {
         #[command(subcommand)]
         command: keys::KeysCommand,
     },
-    /// Forget what is over: delete old runs, give their room back.
+    /// Delete old runs, and shorten the database file by what that freed.
     Store {
         #[command(subcommand)]
         command: store::StoreCommand,

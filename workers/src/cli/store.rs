@@ -1,4 +1,4 @@
-//! `windlass store`: forgetting what is over, and giving its room back. No server is needed, and none is disturbed.
+//! `windlass store`: deleting what is over, and shortening the database file. No server is needed, and none is disturbed.
 
 use std::{
     io::{self, IsTerminal as _},
