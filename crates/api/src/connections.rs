@@ -1,6 +1,6 @@
 //! Accepts connections and holds each of them to its limits until the end.
 
-use std::{convert::Infallible, future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::poll_fn, io, pin, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
 use http_body_util::BodyExt as _;
@@ -56,7 +56,7 @@ async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: A
     let ended = tokio::select! {
         ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
         () = app.draining.cancelled() => {
-            Pin::new(&mut connection).graceful_shutdown();
+            pin::Pin::new(&mut connection).graceful_shutdown();
             match time::timeout(app.limits.grace, poll_fn(|cx| connection.poll_without_shutdown(cx))).await {
                 Ok(ended) => ended,
                 Err(_) => return debug!("a request was cut off by the shutdown"),

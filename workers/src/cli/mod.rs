@@ -75,7 +75,7 @@ pub enum Command {
         #[command(subcommand)]
         command: keys::KeysCommand,
     },
-    /// Look after what is stored: delete old runs, give their room back, make backups and restore them.
+    /// Look after what is stored: delete old runs, shorten the database file, make backups and restore them.
     Store {
         #[command(subcommand)]
         command: store::StoreCommand,

@@ -1,4 +1,5 @@
-//! `windlass store`: forgetting what is over, giving its room back, and backups. No server is needed, and none is disturbed.
+//! `windlass store`: deleting what is over, shortening the database file, and backups. No server is needed, and none is
+//! disturbed.
 
 use std::{
     io::{self, IsTerminal as _},
