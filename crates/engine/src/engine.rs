@@ -55,11 +55,18 @@ impl Options {
 #[non_exhaustive]
 pub enum EngineError {
     #[error("ENG0001: the engine cannot use its database: {0}")]
-    Database(#[from] DatabaseError),
+    Database(DatabaseError),
     #[error("ENG0002: {path} is in use by another engine (process {owner}); stop it, or use another data directory")]
     InUse { path: PathBuf, owner: String },
     #[error("ENG0003: the engine cannot lock {path}: {source}; check that it may be written")]
     Lock { path: PathBuf, source: std::io::Error },
+}
+
+/// The message has the reason in it; as a source it would be told twice.
+impl From<DatabaseError> for EngineError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
 }
 
 /// The engine, ready to run. Requests can be made through its handle from now on; what happens by itself happens while

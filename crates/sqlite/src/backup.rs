@@ -36,11 +36,11 @@ pub enum BackupError {
     #[error("STO0019: {} is there already; give another name, or --force to replace it", .0.display())]
     Exists(PathBuf),
 
-    #[error("STO0020: the backup was not written to {}: {source}", path.display())]
-    NotWritten { path: PathBuf, source: io::Error },
+    #[error("STO0020: the backup was not written to {}: {reason}", path.display())]
+    NotWritten { path: PathBuf, reason: io::Error },
 
     #[error("STO0020: no backup was made: {0}")]
-    Source(#[from] DatabaseError),
+    Source(DatabaseError),
 
     #[error("STO0020: the copy is not whole: {0}; check the disk it is on, and try again")]
     NotWhole(String),
@@ -54,8 +54,14 @@ pub enum BackupError {
     #[error("STO0022: {} is in use by another process; stop everything that uses this data directory first", .0.display())]
     InUse(PathBuf),
 
-    #[error("STO0021: the restore was not finished: {}: {source}; run it again", path.display())]
-    NotRestored { path: PathBuf, source: io::Error },
+    #[error("STO0021: the restore was not finished: {}: {reason}; run it again", path.display())]
+    NotRestored { path: PathBuf, reason: io::Error },
+}
+
+impl From<DatabaseError> for BackupError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Source(error)
+    }
 }
 
 /// What a restore did.
@@ -84,7 +90,7 @@ pub fn backup(database: &Path, target: &Path, force: bool, progress: &Arc<Progre
 }
 
 fn write(database: &Path, staged: &Path, progress: &Arc<Progress>) -> Result<u64, BackupError> {
-    let failed = |source| BackupError::NotWritten { path: staged.to_owned(), source };
+    let failed = |reason| BackupError::NotWritten { path: staged.to_owned(), reason };
     // Bodies and hashes of keys are in it: for its owner alone, from the first byte on.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(staged).map_err(failed)?;
     let mut sql = connection::open_reader(database)?;
@@ -113,7 +119,7 @@ fn write(database: &Path, staged: &Path, progress: &Arc<Progress>) -> Result<u64
 
 /// Gives the whole copy its name.
 fn publish(staged: &Path, target: &Path, force: bool) -> Result<(), BackupError> {
-    let failed = |source| BackupError::NotWritten { path: target.to_owned(), source };
+    let failed = |reason| BackupError::NotWritten { path: target.to_owned(), reason };
     if force {
         fs::rename(staged, target).map_err(failed)?;
     } else {
@@ -147,7 +153,7 @@ pub fn restore(
     let _nobody_else = lock(database)?;
     check::refuse_others(backup).map_err(|error| unusable(error.to_string()))?;
     let staged = beside(database, RESTORING);
-    let failed = |source| BackupError::NotRestored { path: staged.clone(), source };
+    let failed = |reason| BackupError::NotRestored { path: staged.clone(), reason };
     let copied = copy(backup, &staged, progress).map_err(failed);
     let checked = copied.and_then(|bytes| match suits(&staged, known) {
         Ok(()) => Ok(bytes),
@@ -168,7 +174,7 @@ pub fn restore(
 /// Makes sure that no process has the database open, whether it can be read or not: everybody who has holds SQLite's lock
 /// on a part of the file. Held until the file is dropped.
 fn lock(database: &Path) -> Result<Option<File>, BackupError> {
-    let failed = |source| BackupError::NotRestored { path: database.to_owned(), source };
+    let failed = |reason| BackupError::NotRestored { path: database.to_owned(), reason };
     match OpenOptions::new().read(true).write(true).open(database) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(error)),

@@ -24,11 +24,6 @@ const LOOK: Duration = Duration::from_millis(300);
 /// Steps of SQLite between two looks at the clock.
 const STEPS: i32 = 1000;
 
-const MAGIC: &[u8] = b"SQLite format 3\0";
-
-/// The smallest page there is.
-const SMALLEST: u64 = 512;
-
 /// The log's header.
 const LOG_HEADER: usize = 32;
 
@@ -40,7 +35,8 @@ pub(crate) fn prepare(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses what is no database.
+/// Refuses what is no database. The file itself is not opened here: closing it would release the locks that SQLite holds on
+/// it for other connections of this process. SQLite tells whether its header is a database's.
 pub(crate) fn refuse_others(path: &Path) -> Result<()> {
     let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if found.is_dir() {
@@ -52,16 +48,6 @@ pub(crate) fn refuse_others(path: &Path) -> Result<()> {
             path,
             "the file is empty, so what it held is gone; restore a backup with `windlass store restore FILE`, or \
              remove the file to begin with a new database",
-        ));
-    }
-    let mut beginning = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(100).read_to_end(&mut beginning));
-    read.map_err(|error| unreadable(path, &error))?;
-    if !beginning.starts_with(MAGIC) || found.len() < SMALLEST {
-        return Err(unusable(
-            path,
-            "this is no SQLite database; move the file away, and restore a backup with `windlass store restore FILE` \
-             if a database was here",
         ));
     }
     check_log(path)
@@ -173,16 +159,7 @@ pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
 
 /// A header that says so makes a file readable only, whatever its permissions are.
 fn writable(sql: &Connection, path: &Path) -> Result<()> {
-    match sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => Err(DatabaseError::UnsuitablePath {
-            problem: format!(
-                "{} cannot be written ({error}); check the permissions of the file and its directory. If they are right, \
-                 its header is damaged: restore a backup with `windlass store restore FILE`",
-                path.display()
-            ),
-        }),
-        begun => Ok(begun?),
-    }
+    sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(|error| connection::of_opening(path, error))
 }
 
 /// Whether SQLite folds the log in when the last connection is closed.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_VERSION_NUMBER};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, ffi::SQLITE_VERSION_NUMBER};
 
 use crate::{DatabaseError, Result};
 
@@ -28,47 +28,70 @@ const LOG_KEPT: i64 = 128 * 1024 * 1024;
 /// A connection that may write. It never syncs a commit and never checkpoints by itself: `writer` and `checkpoint` do.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let sql = configured(Connection::open_with_flags(path, flags)?)?;
-    // Only a file that is created with it can give free pages back step by step; to another one it means nothing.
-    sql.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    enable_wal(&sql)?;
-    // In this mode checkpoints and the log's header are still synced, so that no crash can tear the file.
-    sql.pragma_update(None, "synchronous", "NORMAL")?;
-    sql.pragma_update(None, "wal_autocheckpoint", 0)?;
-    sql.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
-    sql.pragma_update(None, "cache_size", -WRITER_CACHE)?;
-    sql.pragma_update(None, "foreign_keys", true)?;
-    Ok(sql)
+    let opened = Connection::open_with_flags(path, flags).and_then(|sql| {
+        sql.busy_timeout(BUSY_TIMEOUT)?;
+        sql.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Only a file that is created with it can give free pages back step by step; to another one it means nothing.
+        sql.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        let mode = enable_wal(&sql)?;
+        // In this mode checkpoints and the log's header are still synced, so that no crash can tear the file.
+        sql.pragma_update(None, "synchronous", "NORMAL")?;
+        sql.pragma_update(None, "wal_autocheckpoint", 0)?;
+        sql.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
+        sql.pragma_update(None, "cache_size", -WRITER_CACHE)?;
+        sql.pragma_update(None, "foreign_keys", true)?;
+        Ok((sql, mode))
+    });
+    match opened {
+        Ok((sql, mode)) if mode == "wal" => Ok(sql),
+        Ok((_, mode)) => Err(DatabaseError::UnsuitablePath {
+            problem: format!(
+                "its file system allows only journal mode {mode:?}; use a local disk, which allows \"wal\""
+            ),
+        }),
+        Err(error) => Err(of_opening(path, error)),
+    }
+}
+
+/// What it means that a file cannot be opened, or not be written.
+pub(crate) fn of_opening(path: &Path, error: Error) -> DatabaseError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => DatabaseError::NotADatabase {
+            path: path.to_owned(),
+            problem:
+                "this is no SQLite database; move the file away, and restore a backup with `windlass store restore \
+                      FILE` if a database was here"
+                    .to_owned(),
+        },
+        Some(ErrorCode::ReadOnly) => DatabaseError::UnsuitablePath {
+            problem: format!(
+                "{} cannot be written ({error}); check the permissions of the file and its directory. If they are right, \
+                 its header is damaged: restore a backup with `windlass store restore FILE`",
+                path.display()
+            ),
+        },
+        _ => error.into(),
+    }
 }
 
 pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    configured(Connection::open_with_flags(path, flags)?)
-}
-
-fn configured(sql: Connection) -> Result<Connection> {
+    let sql = Connection::open_with_flags(path, flags)?;
     sql.busy_timeout(BUSY_TIMEOUT)?;
     sql.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(sql)
 }
 
-/// The switch to WAL is refused at once, without the busy timeout, while another process opens the same new file.
-fn enable_wal(sql: &Connection) -> Result<()> {
+/// The switch to WAL is refused at once, without the busy timeout, while another process opens the same new file. Returns
+/// the mode that the file has now.
+fn enable_wal(sql: &Connection) -> rusqlite::Result<String> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match sql.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
-            Ok(mode) if mode == "wal" => return Ok(()),
-            Ok(mode) => {
-                return Err(DatabaseError::UnsuitablePath {
-                    problem: format!(
-                        "its file system allows only journal mode {mode:?}; use a local disk, which allows \"wal\""
-                    ),
-                });
-            }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(5));
             }
-            Err(error) => return Err(error.into()),
+            enabled => return enabled,
         }
     }
 }

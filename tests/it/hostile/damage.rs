@@ -183,9 +183,10 @@ fn pages(file: &Path, dice: &mut Dice, mut edit: impl FnMut(&mut [u8], &mut Dice
 
 /// Bytes in the first page of a table or an index.
 fn root_bytes(file: &Path, name: &str, dice: &mut Dice) {
-    let root: usize = {
+    let root = {
         let sql = Connection::open(file).unwrap();
-        sql.query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0)).unwrap()
+        let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        usize::try_from(sql.query_row(root, [name], |row| row.get::<_, i64>(0)).unwrap()).unwrap()
     };
     change(file, |bytes| flip(bytes, (root - 1) * PAGE..root * PAGE, 8, dice));
 }

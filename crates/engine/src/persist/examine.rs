@@ -87,7 +87,7 @@ impl Look<'_> {
         self.table(
             "engine histories",
             "SELECT engine_history.run, first_event, last_event, events, coalesce(run_id, engine_history.run)
-             FROM engine_history LEFT JOIN engine_runs ON number = engine_history.run
+             FROM engine_history LEFT JOIN engine_runs ON engine_runs.number = engine_history.run
              ORDER BY engine_history.run, first_event",
             |row| {
                 let [run, first, last] = [0, 1, 2]

@@ -240,4 +240,18 @@ mod tests {
         }
         assert_eq!(awake(&sql), [2, 5, 6]);
     }
+
+    #[test]
+    fn one_run_whose_ids_cannot_be_read_keeps_no_other_from_going_on() {
+        let sql = Connection::open_in_memory().unwrap();
+        MIGRATIONS[..2].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
+        sql.execute_batch(RUNS).unwrap();
+        MIGRATIONS[2..].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
+        let damage = "UPDATE engine_runs SET ready = 1;
+                      UPDATE engine_runs SET workflow_id = CAST(x'ff' AS TEXT) WHERE number IN (1, 5)";
+        sql.execute_batch(damage).unwrap();
+        assert_eq!(alarms(&sql).unwrap(), []);
+        let ready: Vec<_> = ready_runs(&sql, 0, 10).unwrap().into_iter().map(|(n, ids)| (n, ids.is_some())).collect();
+        assert_eq!(ready, [(1, false), (2, true), (3, true), (4, true), (5, false)]);
+    }
 }

@@ -39,7 +39,8 @@ fn refusal(path: &Path) -> String {
 
 fn root_of(path: &Path, name: &str) -> usize {
     let sql = Connection::open(path).unwrap();
-    sql.query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0)).unwrap()
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    usize::try_from(sql.query_row(root, [name], |row| row.get::<_, i64>(0)).unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -104,6 +105,7 @@ async fn a_log_is_refused_if_it_is_damaged_or_alone_and_never_folded_in_unread()
         assert_eq!(fs::read(&path).unwrap(), kept, "the log was not folded in");
     }
 
+    fs::copy(other.path().join("test.db-wal"), &log).unwrap();
     fs::remove_file(&path).unwrap();
     let refused = refusal(&path);
     assert!(refused.contains("the file is missing, but its write-ahead log"), "{refused}");

@@ -112,6 +112,30 @@ fn a_page_goes_on_where_the_last_one_ended_even_if_its_end_is_gone() {
 }
 
 #[test]
+fn one_bad_row_hides_no_other() {
+    let connection = database();
+    for number in 1..=6 {
+        let start_time = EPOCH + number;
+        put(&connection, &VisibilityRow { start_time, ..row(number, "w", json!({"Kw": "a"})) }).unwrap();
+    }
+    // Text that is none, and attributes that are none.
+    let damage = "UPDATE engine_visibility SET workflow_type = CAST(x'ff' AS TEXT) WHERE run IN (6, 5, 3, 1);
+                  UPDATE engine_visibility SET attributes = '{' WHERE run = 2";
+    connection.execute_batch(damage).unwrap();
+    let runs = |query: &str, size, token: &[u8]| {
+        let page = list(&connection, NAMESPACE, &read(query).unwrap(), size, token).unwrap();
+        (page.rows.into_iter().map(|row| row.run).collect::<Vec<_>>(), page.next)
+    };
+    assert_eq!(runs("", 10, &[]), (vec![4, 2], Vec::new()));
+    let (first, next) = runs("", 1, &[]);
+    assert_eq!((first, runs("", 1, &next)), (vec![4], (vec![2], Vec::new())));
+    for query in ["Kw = 'a'", "Kw IN ('a', 'b')", "Kw STARTS_WITH 'a'"] {
+        assert_eq!(runs(query, 10, &[]), (vec![4], Vec::new()), "{query}");
+    }
+    assert_eq!(count(&connection, NAMESPACE, &read("Kw = 'a'").unwrap()).unwrap().total, 5);
+}
+
+#[test]
 fn a_foreign_token_is_refused() {
     let connection = example_database();
     let refused = list(&connection, NAMESPACE, &read("").unwrap(), 10, b"not a token").unwrap_err();
