@@ -80,8 +80,15 @@ impl Context {
     /// The run's row. A run that no worker has opened yet has none.
     pub(crate) async fn row(&self, run: &RunId) -> Result<Option<RunRow>, Failure> {
         let row = self.store().run(run).await?;
-        if row.is_none() {
-            self.ops.exists(run).await?;
+        match &row {
+            None => self.ops.exists(run).await?,
+            // If its workflow is gone it ends here, so that nobody waits for it.
+            Some(open) if open.closed_at.is_none() => match self.ops.end_if_overruled(run).await {
+                Ok(true) => return Ok(self.store().run(run).await?),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%run, %error, "the run cannot be compared with the server's"),
+            },
+            Some(_) => {}
         }
         Ok(row)
     }

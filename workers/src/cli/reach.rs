@@ -15,6 +15,7 @@ use windlass_core::{
     ids::RunId,
     message::Message,
 };
+use windlass_ops::OpsError;
 use windlass_store::{RunFilter, RunRow};
 
 use super::{
@@ -164,7 +165,7 @@ impl Reach {
     /// What the run's workflow says, if a worker answers.
     pub(crate) async fn live(&self, run: &RunId) -> Result<Option<RunStatusView>, Failure> {
         match self {
-            Self::Direct(context) => Ok(context.ops.live(run).await?),
+            Self::Direct(context) => Ok(begun(context.ops.live(run).await)?.flatten()),
             Self::Server(remote) => Ok(remote.client.look(run).await?.live),
         }
     }
@@ -172,7 +173,7 @@ impl Reach {
     /// What the run waits for.
     pub(crate) async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, Failure> {
         match self {
-            Self::Direct(context) => Ok(context.ops.pending(run).await?),
+            Self::Direct(context) => Ok(begun(context.ops.pending(run).await)?.unwrap_or_default()),
             Self::Server(remote) => Ok(remote.client.awaits(run).await?),
         }
     }
@@ -272,5 +273,13 @@ impl Reach {
             Self::Direct(context) => runs::send(context, run, answer).await,
             Self::Server(remote) => Ok(remote.client.submit(run, &answer.await_id, &answer.body).await?),
         }
+    }
+}
+
+/// What a run's workflow said; nothing if it was not started yet.
+fn begun<T>(said: Result<T, OpsError>) -> Result<Option<T>, OpsError> {
+    match said {
+        Err(OpsError::NotFound { .. }) => Ok(None),
+        said => said.map(Some),
     }
 }

@@ -13,8 +13,8 @@ use windlass_core::{
 
 use super::chance::Chance;
 use crate::{
-    FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, PlanBegin, PlanCommit, RecordBatch, ReservedRun, Result,
-    Retention, RunFilter, SessionFilter, SessionStatus, Store, Swept,
+    FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit, RecordBatch,
+    ReservedRun, Result, Retention, RunFilter, SessionFilter, SessionStatus, Store, Swept,
     suite::{calls::new_claim, cancelled, endings::result, new_run, note, plans::response},
 };
 
@@ -54,6 +54,10 @@ pub(super) enum Move {
     Page(WorkspaceId, SessionId, Option<u64>, Option<u32>),
     Reserve(ReservedRun),
     Withdraw(RunId),
+    EndUnopened(RunId, Vec<NewEvent>),
+    PendingStarts(Timestamp),
+    StartDone(RunId),
+    OpenRuns(Option<OpenRun>),
     Open(Box<NewRun>),
     Runs(RunFilter),
     Begin(PlanBegin),
@@ -81,7 +85,7 @@ impl Move {
         let head = some_head(chance, store, &run).await;
         let (turn, dispatch) = (u32::try_from(chance.below(3)).unwrap(), u32::try_from(1 + chance.below(3)).unwrap());
         let (call, key) = (chance.pick(&["c1", "c2"]), chance.pick(&["k1", "k2"]));
-        match chance.below(34) {
+        match chance.below(35) {
             0 => Self::CreateSession(NewSession {
                 workspace,
                 id: session,
@@ -118,6 +122,10 @@ impl Move {
                 spec: some_body(chance),
                 metadata: some_labels(chance),
                 input: chance.pick(&TEXTS).to_owned(),
+                start: chance.pick(&[None, Some("x"), Some("x"), Some("y")]).map(|request| NewStart {
+                    request: Digest::of_json(&json!(request)),
+                    plan: chance.pick(&bodies()),
+                }),
             }),
             7 => Self::Withdraw(run),
             8..=11 => {
@@ -204,6 +212,15 @@ impl Move {
                 2 => Self::RevokeKey(workspace, key),
                 _ => Self::TouchKey(key),
             },
+            33 => match chance.below(4) {
+                0 => Self::EndUnopened(run, some_events(chance)),
+                1 => Self::PendingStarts(now),
+                2 => Self::StartDone(run),
+                _ => {
+                    let after = OpenRun { created_at: Timestamp(now.0 / 2), id: run };
+                    Self::OpenRuns(chance.pick(&[None, Some(after)]))
+                }
+            },
             _ => {
                 let age = chance.pick(&[0, 1, 100_000, 200_000_000]);
                 Self::Sweep(Retention { before: Timestamp(now.0.saturating_sub(age)), limit: chance.pick(&[1, 2, 10]) })
@@ -223,6 +240,12 @@ impl Move {
             }
             Self::Reserve(new) => said(store.reserve_run(new.clone()).await),
             Self::Withdraw(run) => said(store.withdraw_run(run).await),
+            Self::EndUnopened(run, events) => {
+                said(store.end_unopened_run(run, RunStatus::Failed, events.clone()).await)
+            }
+            Self::PendingStarts(before) => said(store.pending_starts(*before, 3).await),
+            Self::StartDone(run) => said(store.start_done(run).await),
+            Self::OpenRuns(after) => said(store.open_runs(after.clone(), 3).await),
             Self::Open(new) => said(store.open_run((**new).clone()).await),
             Self::Runs(filter) => said(store.runs(filter.clone()).await),
             Self::Begin(begin) => said(store.begin_plan(begin.clone()).await),

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use windlass_core::{
     canonical::{self, Digest},
     envelope::TokenUsage,
+    ids::RunId,
     message::Message,
     run::RunStatus,
     time::Timestamp,
@@ -20,7 +21,7 @@ use super::{
     file, open,
 };
 use crate::{
-    Ending, ErrorKind, Retention, Store,
+    Ending, ErrorKind, PendingStart, Retention, Store,
     sqlite::SqliteStore,
     suite::{head_of, new_run, note, run_id, session, workspace},
 };
@@ -170,6 +171,11 @@ fn file_of_the_first_build(path: &Path) {
     sql.execute("INSERT INTO session_messages VALUES ('acme', 'chat', 0, ?1, 'run-1')", [&digest]).unwrap();
     let end = r#"{"finishReason":"stop","text":"bye","toolCalls":2,"turns":3,"usage":{"inputTokens":7}}"#;
     sql.execute("INSERT INTO events VALUES ('run-1', 1, 'end', 20, 'result', ?1)", [end]).unwrap();
+    sql.execute_batch(
+        "INSERT INTO runs VALUES ('never-began', 'acme', NULL, '', 'clerk', '', 'script:demo', NULL, NULL, '{}', '{}',
+             'queued', 'planning', 'hello', 15, 15, NULL, 0, 0, 0, '', 0)",
+    )
+    .unwrap();
     sql.pragma_update(None, "user_version", 1).unwrap();
 }
 
@@ -197,6 +203,9 @@ async fn a_file_of_the_first_build_goes_on() {
         assert_eq!(chat.agent, Some("clerk".into()));
         let conversation = store.session_messages(&workspace(), &session()).await.unwrap();
         assert_eq!(conversation, [Message::user("hello")]);
+        // It was accepted, and nothing was kept of its start.
+        let pending = PendingStart { run: RunId::new("never-began"), plan: None };
+        assert_eq!(store.pending_starts(Timestamp(100), 10).await.unwrap(), [pending]);
     }
 }
 
