@@ -78,7 +78,7 @@ One thing only you can tell me.
 answer to await-1>
 ! server gone, waiting for it…
 answer to await-1> the team
-✓ await-1 answered by ann (KEY)
+✓ await-1 answered by dev (KEY) for ann (claimed)
 So it is for: the team. I will keep that as a note, if you approve it.
 ? await-2 wants approval: Keep this note?
   Keep under launch: The launch is on Friday.
@@ -90,7 +90,7 @@ So it is for: the team. I will keep that as a note, if you approve it.
   digest    DIGEST
   expires   TIME then it counts as denied
 approve await-2 as ann? [y/N] y
-✓ await-2 approved by ann (KEY)
+✓ await-2 approved by dev (KEY) for ann (claimed)
 → notes.add {"key":"launch","text":"The launch is on Friday."}
 ✓ notes.add SPAN {"key":"launch","text":"The launch is on TIME
 A second pair of eyes cannot hurt.
@@ -141,7 +141,10 @@ fn without_a_server_a_run_stays_where_it_is_until_somebody_comes_back() {
     let said = text(&asked.stderr);
     assert_eq!(asked.status.code(), Some(4), "{said}");
     assert!(said.contains("? await-1 asks: Who should read the launch note"), "{said}");
-    assert!(said.contains("run-demo waits for you to come back") && said.contains(" runs attach default~run-demo"), "{said}");
+    assert!(
+        said.contains("run-demo waits for you to come back") && said.contains(" runs attach default~run-demo"),
+        "{said}"
+    );
     let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everybody"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
     let attached = place.output(&["runs", "attach", "run-demo", "--until-waiting"]);

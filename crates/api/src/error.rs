@@ -129,7 +129,9 @@ impl From<SpecError> for ApiError {
             SpecError::Model(unknown) => Self::new(StatusCode::BAD_REQUEST, "invalid_model", message)
                 .with("field", "modelId")
                 .with("candidates", unknown.candidates),
-            SpecError::Agent(_) => Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", "agentId"),
+            SpecError::Agent(_) => {
+                Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", "agentId")
+            }
             SpecError::NotAllowed(refusal) => {
                 Self::new(StatusCode::FORBIDDEN, "agent_not_allowed", message).with("field", refusal.field)
             }

@@ -131,9 +131,9 @@ impl RunId {
     pub fn meant(workspace: &WorkspaceId, text: &str) -> Vec<Self> {
         let whole = Self::parse(text).ok();
         let scoped = Self::scoped(workspace, text).ok().filter(|scoped| Some(scoped) != whole.as_ref());
-        let made_here = text.strip_prefix("run-").is_some_and(|rest| {
-            rest.len() >= 32 && rest.bytes().take(32).all(|byte| byte.is_ascii_hexdigit())
-        });
+        let made_here = text
+            .strip_prefix("run-")
+            .is_some_and(|rest| rest.len() >= 32 && rest.bytes().take(32).all(|byte| byte.is_ascii_hexdigit()));
         if made_here { whole.into_iter().chain(scoped).collect() } else { scoped.into_iter().chain(whole).collect() }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     http::Answer,
     rig::{Rig, WORKSPACE, ask, desk},
 };
-use crate::support::world::scripts;
+use crate::support::world::{scripts, within};
 
 /// A model that calls `echo` once, a model that hands the question on, and one that answers at once.
 fn models() -> Value {
@@ -32,7 +32,9 @@ fn agent(document: Value) -> AgentDefinition {
 
 /// Asks a person before `echo`.
 fn conf() -> AgentDefinition {
-    agent(json!({"id": "conf", "model": "script:keep", "tools": [{"name": "echo", "confirmation": {"title": "Keep it?"}}]}))
+    agent(
+        json!({"id": "conf", "model": "script:keep", "tools": [{"name": "echo", "confirmation": {"title": "Keep it?"}}]}),
+    )
 }
 
 /// Asks a second person before `echo`, which only its clerk has.
@@ -63,6 +65,15 @@ impl Rig {
 
     async fn start_with(&self, key: &ApiKey, body: Value) -> Answer {
         self.send(key, "POST", "/agent-runs", Some(&body)).await
+    }
+
+    /// The run below a run, as a segment of a path, once somebody has opened it.
+    async fn child_of(&self, run: &str) -> String {
+        let linked = self.stream(run, None).await.until("child_run_linked").await;
+        let child = linked["childRunId"].as_str().unwrap().replace('/', "%2F");
+        let path = format!("/agent-runs/{child}");
+        within("a child", async { while self.get(&path).await.status == 404 {} }).await;
+        child
     }
 
     /// Starts a run and waits until it wants an approval; the run and the confirmation that approves it.
@@ -110,7 +121,11 @@ async fn a_bound_key_sends_what_it_may_and_nothing_else() {
     ];
     for (field, value) in refused {
         let answer = rig.start_with(&key, with(field, value)).await;
-        assert_eq!((answer.refusal(), &answer.body["field"]), ((403, "agent_not_allowed"), &json!(field)), "{answer:?}");
+        assert_eq!(
+            (answer.refusal(), &answer.body["field"]),
+            ((403, "agent_not_allowed"), &json!(field)),
+            "{answer:?}"
+        );
         assert!(answer.body["message"].as_str().unwrap().starts_with(field), "{answer:?}");
     }
     let mut system = with("messages", json!([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]));
@@ -152,7 +167,8 @@ async fn a_bound_key_finds_runs_and_sessions_of_its_agents_alone() {
     let listed = rig.send(&bound, "GET", "/agent-runs?includeTotal=1", None).await.body;
     assert_eq!((&listed["runs"][0]["id"], &listed["total"]), (&json!(own), &json!(1)));
     let listed = rig.send(&bound, "GET", "/agent-sessions", None).await.body;
-    let ids: Vec<&str> = listed["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        listed["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].as_str().unwrap()).collect();
     assert_eq!((ids, &listed["total"]), (vec![shared.as_str(), "chat"], &json!(2)));
 
     let message = json!({"prompt": "x"});
@@ -197,12 +213,11 @@ async fn a_child_belongs_to_the_agent_that_was_started() {
     let (bound, clerk) = (rig.bound_to("boss").await, rig.bound_to("clerk").await);
     let taken = rig.start_with(&bound, json!({"agentId": "boss", "prompt": "x"})).await;
     let run = taken.body["runId"].as_str().unwrap().to_owned();
-    let linked = rig.stream(&run, None).await.until("child_run_linked").await;
-    let child = linked["childRunId"].as_str().unwrap().replace('/', "%2F");
-    rig.stream(&child, None).await.until("await_opened").await;
+    let child = rig.child_of(&run).await;
     assert_eq!(rig.send(&bound, "GET", &format!("/agent-runs/{child}"), None).await.status, 200);
     assert_eq!(rig.send(&clerk, "GET", &format!("/agent-runs/{child}"), None).await.status, 404);
-    let listed = async |key: &ApiKey| rig.send(key, "GET", "/agent-runs?includeTotal=1", None).await.body["total"].clone();
+    let listed =
+        async |key: &ApiKey| rig.send(key, "GET", "/agent-runs?includeTotal=1", None).await.body["total"].clone();
     assert_eq!((listed(&bound).await, listed(&clerk).await), (json!(2), json!(0)));
     rig.send(&bound, "POST", &format!("/agent-runs/{run}/cancel"), None).await;
 }
@@ -253,16 +268,20 @@ async fn a_key_that_starts_runs_neither_answers_nor_approves_them() {
 async fn who_started_a_run_does_not_approve_the_calls_of_its_children_if_four_eyes_are_wanted() {
     let rig = rig_of(vec![boss()]).await;
     let run = rig.run(json!({"agentId": "boss", "prompt": "x"})).await;
-    let child = rig.stream(&run, None).await.until("child_run_linked").await["childRunId"].clone();
-    let child = child.as_str().unwrap().replace('/', "%2F");
+    let child = rig.child_of(&run).await;
     let item = rig.stream(&child, None).await.until("await_opened").await["item"].clone();
     assert_eq!(item["fourEyes"], true);
-    let approval = json!({"awaitId": item["id"], "approved": true, "digest": item["calls"][0]["digest"], "actor": "Bob"});
+    let approval =
+        json!({"awaitId": item["id"], "approved": true, "digest": item["calls"][0]["digest"], "actor": "Bob"});
     let confirmations = format!("/agent-runs/{child}/confirmations");
     let digest = |live: Answer| live.body["live"]["stateDigest"].clone();
     let before = digest(rig.get(&format!("/agent-runs/{child}?live=1")).await);
     let refused = rig.post(&confirmations, approval.clone()).await;
-    assert_eq!((refused.refusal(), &refused.body["status"]), ((400, "invalid_request"), &json!("invalid")), "{refused:?}");
+    assert_eq!(
+        (refused.refusal(), &refused.body["status"]),
+        ((400, "invalid_request"), &json!("invalid")),
+        "{refused:?}"
+    );
     assert!(refused.body["reason"].as_str().unwrap().contains("started"), "{refused:?}");
     assert_eq!(digest(rig.get(&format!("/agent-runs/{child}?live=1")).await), before);
     let second = rig.key(WORKSPACE, &["runs:approve"], None).await;

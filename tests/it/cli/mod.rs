@@ -87,7 +87,9 @@ fn nobody_else_reads_a_data_directory() {
     let files: Vec<PathBuf> = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path()).collect();
     let open: Vec<&PathBuf> = files.iter().filter(|file| mode(file) & 0o077 != 0).collect();
     assert_eq!((mode(&home), open), (0o700, Vec::new()));
-    assert!(["windlass.db", "windlass.db-wal", "api-key", "dev.json"].iter().all(|name| files.contains(&home.join(name))));
+    assert!(
+        ["windlass.db", "windlass.db-wal", "api-key", "dev.json"].iter().all(|name| files.contains(&home.join(name)))
+    );
 }
 
 #[test]

@@ -47,7 +47,8 @@ fn whoever_follows_a_run_finds_its_server_on_another_port() {
     run(&["runs", "answer", "run-1", "await-1", "everybody"]);
     let told = |process: &Process, kind: &str| -> Value {
         let event = |line: &str| -> Value { serde_json::from_str(line).unwrap() };
-        let own = |line: &str| event(line)["runId"].as_str().is_none_or(|run| run.trim_start_matches("default~") == "run-1");
+        let own =
+            |line: &str| event(line)["runId"].as_str().is_none_or(|run| run.trim_start_matches("default~") == "run-1");
         event(&process.line(|line| own(line) && event(line)["type"] == kind))
     };
     assert_eq!(told(&follower, "await_closed")["data"]["awaitId"], "await-1");

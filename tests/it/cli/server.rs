@@ -216,7 +216,11 @@ fn runs_are_operated_in_the_same_words_over_a_server_and_straight() {
     let named = |name: &str| -> Value { json!({"notes": "back", "requestedBy": name}) };
     assert!(log("default~run-far").contains(&("resumed".to_owned(), named("ann"))), "{:?}", log("default~run-far"));
     for suffix in ["", "-stopped", "-denied"] {
-        assert_eq!(log(&format!("default~run-far{suffix}")), log(&format!("default~run-near{suffix}")), "run-far{suffix}");
+        assert_eq!(
+            log(&format!("default~run-far{suffix}")),
+            log(&format!("default~run-near{suffix}")),
+            "run-far{suffix}"
+        );
     }
 }
 

@@ -81,7 +81,9 @@ async fn execute(
         KeysCommand::Create(CreateArgs { name, scopes, agents, expires_in, expires_at }) => {
             let scopes = if scopes.is_empty() { vec!["*".to_owned()] } else { scopes };
             let made = MadeKey::new(workspace.clone(), &name, scopes, (!agents.is_empty()).then_some(agents));
-            let expires_at = expires_at.or_else(|| expires_in.map(|span| now().after(Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))));
+            let expires_at = expires_at.or_else(|| {
+                expires_in.map(|span| now().after(Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))))
+            });
             if expires_at.is_some_and(|at| at <= now()) {
                 return Err(usage("--expires-at is in the past; a key that has expired opens nothing"));
             }
@@ -117,9 +119,10 @@ fn table(keys: &[ApiKeyRow], now: Timestamp) -> Table {
         };
         let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| age(now, at));
         let expires = key.expires_at.map_or_else(|| "never".to_owned(), moment);
-        let agents = key.agents.as_ref().map_or_else(|| "any".to_owned(), |agents| {
-            agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(" ")
-        });
+        let agents = key.agents.as_ref().map_or_else(
+            || "any".to_owned(),
+            |agents| agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(" "),
+        );
         table.row(vec![
             key.id.clone(),
             format!("{}…", key.prefix),
@@ -142,19 +145,20 @@ mod tests {
 
     #[test]
     fn a_list_says_what_each_key_may_do_and_for_how_long() {
-        let key = |id: &str, expires_at: Option<u64>, revoked_at: Option<u64>, agents: Option<Vec<AgentId>>| ApiKeyRow {
-            id: id.to_owned(),
-            workspace: "acme".into(),
-            name: "ci".to_owned(),
-            prefix: "wl_12".to_owned(),
-            hash: KeyHash(Vec::new()),
-            scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
-            agents,
-            created_at: Timestamp(0),
-            last_used_at: expires_at.map(|_| Timestamp(940_000)),
-            revoked_at: revoked_at.map(Timestamp),
-            expires_at: expires_at.map(Timestamp),
-        };
+        let key =
+            |id: &str, expires_at: Option<u64>, revoked_at: Option<u64>, agents: Option<Vec<AgentId>>| ApiKeyRow {
+                id: id.to_owned(),
+                workspace: "acme".into(),
+                name: "ci".to_owned(),
+                prefix: "wl_12".to_owned(),
+                hash: KeyHash(Vec::new()),
+                scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
+                agents,
+                created_at: Timestamp(0),
+                last_used_at: expires_at.map(|_| Timestamp(940_000)),
+                revoked_at: revoked_at.map(Timestamp),
+                expires_at: expires_at.map(Timestamp),
+            };
         let keys = [
             key("key-1", None, None, None),
             key("key-2", Some(1_000_000), None, Some(vec!["desk".into(), "demo".into()])),
@@ -167,8 +171,29 @@ mod tests {
             [
                 vec!["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "SCOPES"],
                 vec!["key-1", "wl_12…", "active", "never", "never", "ci", "any", "runs:read", "runs:write"],
-                vec!["key-2", "wl_12…", "expired", "1m", "1970-01-01T00:16:40.000Z", "ci", "desk", "demo", "runs:read", "runs:write"],
-                vec!["key-3", "wl_12…", "revoked", "1m", "1970-01-01T00:33:20.000Z", "ci", "any", "runs:read", "runs:write"],
+                vec![
+                    "key-2",
+                    "wl_12…",
+                    "expired",
+                    "1m",
+                    "1970-01-01T00:16:40.000Z",
+                    "ci",
+                    "desk",
+                    "demo",
+                    "runs:read",
+                    "runs:write"
+                ],
+                vec![
+                    "key-3",
+                    "wl_12…",
+                    "revoked",
+                    "1m",
+                    "1970-01-01T00:33:20.000Z",
+                    "ci",
+                    "any",
+                    "runs:read",
+                    "runs:write"
+                ],
             ]
         );
     }

@@ -97,8 +97,7 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 
 /// A point in time as RFC 3339 writes it.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    let time: jiff::Timestamp =
-        text.parse().map_err(|_| "write a time such as 2027-01-31T00:00:00Z".to_owned())?;
+    let time: jiff::Timestamp = text.parse().map_err(|_| "write a time such as 2027-01-31T00:00:00Z".to_owned())?;
     let millis = u64::try_from(time.as_millisecond()).map_err(|_| "a time before 1970 is of no use".to_owned())?;
     Ok(Timestamp(millis))
 }

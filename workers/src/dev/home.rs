@@ -25,7 +25,8 @@ impl Home {
         private::create_directory(directory).map_err(unusable)?;
         let directory = directory.canonicalize().map_err(unusable)?;
         let path = directory.join("dev.lock");
-        let mut lock = private::open_options().create(true).truncate(false).write(true).open(&path).map_err(unusable)?;
+        let mut lock =
+            private::open_options().create(true).truncate(false).write(true).open(&path).map_err(unusable)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

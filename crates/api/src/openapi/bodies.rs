@@ -121,7 +121,7 @@ pub(crate) struct CancelBody {
 #[serde(default)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
-    /// Who acts, for the run's log.
+    /// Whom the key acts for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -131,14 +131,14 @@ pub(crate) struct ResumeBody {
     pub(crate) notes: String,
     /// Said to the model before it goes on.
     pub(crate) message: Option<String>,
-    /// Who acts, for the run's log.
+    /// Whom the key acts for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct SteerBody {
     pub(crate) text: String,
-    /// Who acts, for the run's log.
+    /// Whom the key acts for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct AnswerRequest {
     pub(crate) answer: Option<String>,
     /// Each with `toolCallId` and `result` or `error`.
     pub(crate) results: Option<Vec<Value>>,
-    /// Who answers, for the run's log.
+    /// Whom the key answers for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -161,6 +161,6 @@ pub(crate) struct ConfirmationRequest {
     pub(crate) approved: bool,
     /// Of the arguments that were shown; an approval needs it.
     pub(crate) digest: Option<String>,
-    /// Who decides, for the run's log.
+    /// Whom the key decides for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }

@@ -239,7 +239,9 @@ fn narrow_guards(base: &Policy, asked: &GuardOverrides) -> Option<GuardOverrides
     let loop_detection = asked.loop_detection.and_then(|_| {
         let wanted = Policy::resolve(&AgentPolicy::default(), None, Some(asked), None).loop_limits;
         let stricter = match (base.loop_limits, wanted) {
-            (Some(own), Some(wanted)) => LoopLimits { soft: own.soft.min(wanted.soft), hard: own.hard.min(wanted.hard) },
+            (Some(own), Some(wanted)) => {
+                LoopLimits { soft: own.soft.min(wanted.soft), hard: own.hard.min(wanted.hard) }
+            }
             (own, wanted) => own.or(wanted)?,
         };
         Some(LoopDetection::Thresholds(LoopThresholds {

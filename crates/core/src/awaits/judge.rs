@@ -29,7 +29,12 @@ pub struct Resolution {
 
 impl AwaitTable {
     /// Whether this answer closes its await, and why not if it does not.
-    pub fn judge(&self, answer: &Answer, started_by: Option<&Actor>, now: Timestamp) -> Result<Resolution, AnswerReply> {
+    pub fn judge(
+        &self,
+        answer: &Answer,
+        started_by: Option<&Actor>,
+        now: Timestamp,
+    ) -> Result<Resolution, AnswerReply> {
         let id = &answer.await_id;
         // An envelope built from JSON always serialises; a zero digest would only make duplicates look stale.
         let answer_digest = Digest::of(&answer.body).unwrap_or_default();
@@ -129,8 +134,8 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
 fn second_person(actor: &Actor, started_by: Option<&Actor>) -> Result<(), String> {
     match started_by {
         Some(starter) if starter.id != actor.id => Ok(()),
-        Some(_) => Err("the call needs a second person: whoever started the run may deny it, not approve it".to_owned()),
-        None => Err("the call needs a second person, and the run does not say who started it; it can only be denied".to_owned()),
+        Some(_) => Err("the call takes a second person: who started the run may deny it, not approve it".to_owned()),
+        None => Err("the call takes a second person, and the run does not say who started it; deny it".to_owned()),
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolEvent, TranscriptHead, version};
+use super::{
+    Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolEvent, TranscriptHead, version,
+};
 use crate::{
     canonical::Digest,
     ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},

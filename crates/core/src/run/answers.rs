@@ -6,8 +6,8 @@ use crate::{
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
     envelope::{
-        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult, ToolCallOutput,
-        ToolError, ToolErrorKind, ToolOutput,
+        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult,
+        ToolCallOutput, ToolError, ToolErrorKind, ToolOutput,
     },
     event::{AwaitClosure, EventBody},
     failure::{RunFailure, RunFailureKind},
@@ -47,7 +47,8 @@ impl Run {
         let found = if self.state.outcome.is_some() {
             Err(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
         } else if own_tools_only && self.is_of_others(&call) {
-            let why = format!("call {call} is not of one of the caller's own tools; its result takes the scope runs:answer");
+            let why =
+                format!("call {call} is not of one of the caller's own tools; its result takes the scope runs:answer");
             Err(AnswerReply::new(AnswerStatus::Invalid, why))
         } else {
             self.state.awaits.of_call(&result)

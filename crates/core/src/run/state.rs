@@ -11,8 +11,8 @@ use crate::{
     canonical::Digest,
     clock::ActiveClock,
     envelope::{
-        Actor, FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolEvent,
-        ToolRequest, TranscriptHead,
+        Actor, FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput,
+        ToolEvent, ToolRequest, TranscriptHead,
     },
     guard::{BudgetGuard, LoopGuard},
     ids::{AwaitId, CallId},

@@ -66,7 +66,8 @@ pub(super) async fn touch(sql: &mut Sql, id: &str) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
+const COLUMNS: &str =
+    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
 
 fn from_row(row: &Row) -> Result<ApiKeyRow> {
     Ok(ApiKeyRow {

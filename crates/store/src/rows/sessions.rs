@@ -96,7 +96,16 @@ pub struct SessionFilter {
 impl SessionFilter {
     /// The first page of everything in a workspace.
     pub fn of(workspace: WorkspaceId) -> Self {
-        Self { workspace, status: None, agents: None, metadata: Labels::new(), cursor: None, offset: 0, limit: 0, total: false }
+        Self {
+            workspace,
+            status: None,
+            agents: None,
+            metadata: Labels::new(),
+            cursor: None,
+            offset: 0,
+            limit: 0,
+            total: false,
+        }
     }
 }
 

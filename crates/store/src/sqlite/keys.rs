@@ -70,7 +70,8 @@ pub(super) fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
     Ok(())
 }
 
-const COLUMNS: &str = "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
+const COLUMNS: &str =
+    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
     Ok(ApiKeyRow {

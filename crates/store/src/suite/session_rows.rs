@@ -12,7 +12,14 @@ use super::{Bench, batch, cancelled, code, new_run, session, workspace};
 use crate::{NewSession, RecordBatch, ReservedRun, SessionFilter, SessionRow, SessionStatus, testing::reserved};
 
 pub(crate) fn new_session(id: &str) -> NewSession {
-    NewSession { workspace: workspace(), id: SessionId::new(id), name: None, spec: None, metadata: Labels::new(), agent: None }
+    NewSession {
+        workspace: workspace(),
+        id: SessionId::new(id),
+        name: None,
+        spec: None,
+        metadata: Labels::new(),
+        agent: None,
+    }
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -166,11 +173,7 @@ pub(crate) async fn lists_are_filtered_and_counted(bench: Bench) {
             ..new_session("a")
         },
         NewSession { metadata: labels(&[("team", "ops")]), ..new_session("b") },
-        NewSession {
-            metadata: labels(&[("team", "sales")]),
-            agent: Some(AgentId::new("clerk")),
-            ..new_session("c")
-        },
+        NewSession { metadata: labels(&[("team", "sales")]), agent: Some(AgentId::new("clerk")), ..new_session("c") },
         NewSession { workspace: WorkspaceId::new("rival"), metadata: labels(&[("team", "ops")]), ..new_session("d") },
     ];
     for (at, new) in (10..).zip(sessions) {

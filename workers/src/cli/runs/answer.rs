@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::{self, Digest},
-    envelope::{Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
+    envelope::{
+        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning,
+    },
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
 };

@@ -107,7 +107,8 @@ impl ToolRef {
             Self::A2aLocal(peer) => Ok(vec![peer.spec(timeout)]),
             Self::McpLocal(server) => Ok(server.specs(timeout)),
             Self::Mantyx { path, id } if configured => {
-                let name = ToolName::parse(id).map_err(|problem| Invalid::new(format!("{path}.id"), problem.to_string()))?;
+                let name =
+                    ToolName::parse(id).map_err(|problem| Invalid::new(format!("{path}.id"), problem.to_string()))?;
                 Ok(vec![(format!("{path}.id"), ToolSpec::new(name, ToolKind::Builtin))])
             }
             Self::Mantyx { path, id } => {

@@ -141,11 +141,16 @@ fn a_limit_is_narrowed_and_asking_for_more_changes_nothing() {
         assert_eq!(policy_of(&effective), expected, "{asked}");
     }
     let guards = |guards: Value| Overrides { guards: serde_json::from_value(guards).unwrap(), ..Overrides::default() };
-    for off in [json!({"loopDetection": false}), json!({"toolBudgets": {}}), json!({"toolBudgets": {"notes.add": {"maxCalls": 9}}})] {
+    for off in [
+        json!({"loopDetection": false}),
+        json!({"toolBudgets": {}}),
+        json!({"toolBudgets": {"notes.add": {"maxCalls": 9}}}),
+    ] {
         let effective = apply(Base::Configured(&agent()), guards(off.clone()), Trust::Unbound).unwrap();
         assert_eq!(policy_of(&effective), base, "{off}");
     }
-    let stricter = guards(json!({"loopDetection": {"consecutiveThreshold": 2}, "toolBudgets": {"notes.add": {"maxCalls": 1}}}));
+    let stricter =
+        guards(json!({"loopDetection": {"consecutiveThreshold": 2}, "toolBudgets": {"notes.add": {"maxCalls": 1}}}));
     let policy = policy_of(&apply(Base::Configured(&agent()), stricter, Trust::Unbound).unwrap());
     assert_eq!((policy.loop_limits, policy.tool_budgets["notes.add"]), (Some(LoopLimits { soft: 2, hard: 6 }), 1));
 }
@@ -169,7 +174,14 @@ const TAGS: [&str; 3] = ["read", "write", "danger"];
 
 fn spec() -> impl Strategy<Value = ToolSpec> {
     let kind = select(vec![ToolKind::Builtin, ToolKind::External]);
-    (select(&NAMES[..]), kind, any::<bool>(), collection::vec(select(&TAGS[..]), 0..2), option::of(1..9_u64), any::<bool>())
+    (
+        select(&NAMES[..]),
+        kind,
+        any::<bool>(),
+        collection::vec(select(&TAGS[..]), 0..2),
+        option::of(1..9_u64),
+        any::<bool>(),
+    )
         .prop_map(|(name, kind, client, tags, timeout, confirm)| {
             let mut spec = ToolSpec::new(ToolName::new(name), kind);
             spec.client = (client && kind == ToolKind::External).then_some(ClientTool::Local {});
@@ -190,25 +202,28 @@ fn policy() -> impl Strategy<Value = PolicyOverrides> {
     let patterns = vec!["notes.add", "notes.*", "*", "form"];
     let timeouts = collection::btree_map(select(patterns).prop_map(str::to_owned), (1..9_u64).prop_map(Millis), 0..3);
     let numbers = (count(), count(), count(), count(), millis(), millis(), millis(), millis());
-    let names = (option::of(select(&NAMES[..])), words(&TAGS), words(&TAGS), option::of(timeouts), option::of(any::<bool>()));
-    (numbers, names).prop_map(|((per_turn, total, turns, failed, time, plan, tool, grace), (only, allowed, denied, per_tool, interrupts))| {
-        PolicyOverrides {
-            per_turn_max_tool_calls: per_turn,
-            restrict_to_tool: only.map(ToolName::new),
-            allowed_tags: allowed,
-            denied_tags: denied,
-            max_tool_calls: total,
-            max_tool_turns: turns,
-            max_consecutive_failed_tool_calls: failed,
-            time_budget_ms: time,
-            plan_timeout_ms: plan,
-            tool_timeout_ms: tool,
-            per_tool_timeout_ms: per_tool,
-            finalizer_grace_ms: grace,
-            interrupts_allowed: interrupts,
-            extra: Default::default(),
-        }
-    })
+    let names =
+        (option::of(select(&NAMES[..])), words(&TAGS), words(&TAGS), option::of(timeouts), option::of(any::<bool>()));
+    (numbers, names).prop_map(
+        |((per_turn, total, turns, failed, time, plan, tool, grace), (only, allowed, denied, per_tool, interrupts))| {
+            PolicyOverrides {
+                per_turn_max_tool_calls: per_turn,
+                restrict_to_tool: only.map(ToolName::new),
+                allowed_tags: allowed,
+                denied_tags: denied,
+                max_tool_calls: total,
+                max_tool_turns: turns,
+                max_consecutive_failed_tool_calls: failed,
+                time_budget_ms: time,
+                plan_timeout_ms: plan,
+                tool_timeout_ms: tool,
+                per_tool_timeout_ms: per_tool,
+                finalizer_grace_ms: grace,
+                interrupts_allowed: interrupts,
+                extra: Default::default(),
+            }
+        },
+    )
 }
 
 fn guards() -> impl Strategy<Value = GuardOverrides> {
@@ -226,17 +241,30 @@ fn overrides() -> impl Strategy<Value = Overrides> {
     let text = || option::of(select(vec!["a".to_owned(), "b".to_owned()]));
     let words = (text(), text(), collection::vec("[a-z]{0,2}", 0..2), text(), option::of(0..=100_u8));
     let limits = (collection::vec(spec(), 0..3), guards(), option::of(0..9_u32), option::of(policy()));
-    (words, limits).prop_map(|((name, system_prompt, system, model, reasoning_level), (tools, guards, max_tool_turns, policy))| {
-        Overrides { name, system_prompt, system, model, reasoning_level, output_schema: None, tools, guards, max_tool_turns, policy }
-    })
+    (words, limits).prop_map(
+        |((name, system_prompt, system, model, reasoning_level), (tools, guards, max_tool_turns, policy))| Overrides {
+            name,
+            system_prompt,
+            system,
+            model,
+            reasoning_level,
+            output_schema: None,
+            tools,
+            guards,
+            max_tool_turns,
+            policy,
+        },
+    )
 }
 
 fn any_agent() -> impl Strategy<Value = AgentDefinition> {
-    (collection::vec(spec(), 0..4), policy(), guards(), option::of(0..=100_u8)).prop_map(|(mut tools, policy, guards, level)| {
-        let mut seen = BTreeSet::new();
-        tools.retain(|tool| seen.insert(tool.name.clone()));
-        AgentDefinition { tools, policy, guards, reasoning_level: level, ..agent() }
-    })
+    (collection::vec(spec(), 0..4), policy(), guards(), option::of(0..=100_u8)).prop_map(
+        |(mut tools, policy, guards, level)| {
+            let mut seen = BTreeSet::new();
+            tools.retain(|tool| seen.insert(tool.name.clone()));
+            AgentDefinition { tools, policy, guards, reasoning_level: level, ..agent() }
+        },
+    )
 }
 
 /// Whether the second limit is at most the first; absent is unlimited.

@@ -84,7 +84,10 @@ fn four_eyes_refuse_the_starter_and_leave_the_run_as_it_was() {
     bench.turn(&[("pay", json!({}))]);
     let before = bench.run.digest();
     assert_eq!(bench.approve("await-1"), AnswerStatus::Invalid, "ann started it");
-    assert_eq!((bench.run.digest(), bench.log()), (before, vec!["await-1 opened".into(), "await-1 rejected: invalid".into()]));
+    assert_eq!(
+        (bench.run.digest(), bench.log()),
+        (before, vec!["await-1 opened".into(), "await-1 rejected: invalid".into()])
+    );
     let digest = bench.run.digest_shown_by(&"await-1".into());
     let yes = AnswerBody::Confirmation { approved: true, digest };
     let reply = bench.run.answer(Answer::new("await-1".into(), "bob", yes), bench.now);
