@@ -89,9 +89,9 @@ impl Spec {
     fn base<'a>(&'a self, around: Surroundings<'a>) -> Result<Base<'a>, SpecError> {
         if let (Some(definition), None) = (&self.definition, around.bound_to) {
             whole::check_models(definition, "definition", around.models)?;
-            return Ok(Base::Own((**definition).clone()));
+            return Ok(Base::Own(definition.clone()));
         }
-        let Some(id) = &self.agent_id else { return Ok(Base::Own(blank(AD_HOC))) };
+        let Some(id) = &self.agent_id else { return Ok(Base::Own(Box::new(blank(AD_HOC)))) };
         let known = around.agents.iter().find(|agent| agent.id == *id);
         let allowed = known.filter(|_| may_use(around.bound_to, Some(id)));
         allowed.map(Base::Configured).ok_or_else(|| SpecError::Agent(id.clone()))

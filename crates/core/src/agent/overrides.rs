@@ -36,7 +36,7 @@ pub enum Base<'a> {
     /// An agent of the server: no override gives it more than it has.
     Configured(&'a AgentDefinition),
     /// An agent that the caller sends: everything in it may be replaced.
-    Own(AgentDefinition),
+    Own(Box<AgentDefinition>),
 }
 
 /// What kind of key a request comes with.
@@ -82,7 +82,7 @@ pub fn apply(base: Base<'_>, over: Overrides, trust: Trust) -> Result<Effective,
         check_bound(&base, &over)?;
     }
     match base {
-        Base::Own(definition) => Ok(replaced(definition, over)),
+        Base::Own(definition) => Ok(replaced(*definition, over)),
         Base::Configured(agent) => narrowed(agent, over),
     }
 }

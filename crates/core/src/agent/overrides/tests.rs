@@ -96,8 +96,8 @@ fn what_may_be_overridden_is_a_table() {
         }
     }
     for own in [said("name"), said("modelId")] {
-        assert!(apply(Base::Own(agent()), own.clone(), Trust::Unbound).is_ok());
-        assert_eq!(apply(Base::Own(agent()), own, Trust::Bound).unwrap_err().field, "agentId");
+        assert!(apply(Base::Own(Box::new(agent())), own.clone(), Trust::Unbound).is_ok());
+        assert_eq!(apply(Base::Own(Box::new(agent())), own, Trust::Bound).unwrap_err().field, "agentId");
     }
 }
 
@@ -113,15 +113,16 @@ fn the_agents_own_spec_of_a_tool_stands() {
 #[test]
 fn the_callers_own_agent_is_replaced_as_it_is_told() {
     let over = Overrides { policy: limits(json!({"maxToolCalls": 1000})).policy, ..tools(&[builtin("notes.add")]) };
-    let effective = apply(Base::Own(agent()), over, Trust::Unbound).unwrap();
+    let effective = apply(Base::Own(Box::new(agent())), over, Trust::Unbound).unwrap();
     let kept = effective.definition.tool(&"notes.add".into()).unwrap();
     assert_eq!((kept, policy_of(&effective).max_tool_calls), (&builtin("notes.add"), Some(1000)));
 }
 
 #[test]
 fn a_limit_is_narrowed_and_asking_for_more_changes_nothing() {
+    type Change = fn(&mut Policy);
     let base = policy_of(&apply(Base::Configured(&agent()), Overrides::default(), Trust::Bound).unwrap());
-    let cases: [(Value, fn(&mut Policy)); 9] = [
+    let cases: [(Value, Change); 9] = [
         (json!({"maxToolCalls": 1000}), |_| {}),
         (json!({"maxToolCalls": 3}), |policy| policy.max_tool_calls = Some(3)),
         (json!({"interruptsAllowed": true}), |_| {}),
