@@ -88,7 +88,7 @@ answer to await-1>
 answer to await-1>
 ! server is back
 answer to await-1> the team
-✓ await-1 answered by ann (KEY): the team
+✓ await-1 answered by dev (KEY) for ann (claimed): the team
 So it is for: the team. I will keep that as a note, if you approve it.
 ? await-2 wants approval: Keep this note?
   Keep under launch: The launch is on Friday.
@@ -100,7 +100,7 @@ So it is for: the team. I will keep that as a note, if you approve it.
   digest    DIGEST
   expires   TIME then it counts as denied
 approve await-2 as ann? [y/n/later] y
-✓ await-2 approved by ann (KEY)
+✓ await-2 approved by dev (KEY) for ann (claimed)
 → notes.add {"key":"launch","text":"The launch is on Friday."}
 ✓ notes.add SPAN {"key":"launch","text":"The launch is on TIME
 A second pair of eyes cannot hurt.

@@ -13,7 +13,7 @@ use super::{
     http::Answer,
     rig::{Rig, WORKSPACE, ask, desk},
 };
-use crate::support::world::scripts;
+use crate::support::world::{scripts, within};
 
 /// A model that calls `echo` once, a model that hands the question on, and one that answers at once.
 fn models() -> Value {
@@ -65,6 +65,15 @@ impl Rig {
 
     async fn start_with(&self, key: &ApiKey, body: Value) -> Answer {
         self.send(key, "POST", "/agent-runs", Some(&body)).await
+    }
+
+    /// The run below a run, as a segment of a path, once somebody has opened it.
+    async fn child_of(&self, run: &str) -> String {
+        let linked = self.stream(run, None).await.until("child_run_linked").await;
+        let child = linked["childRunId"].as_str().unwrap().replace('/', "%2F");
+        let path = format!("/agent-runs/{child}");
+        within("a child", async { while self.get(&path).await.status == 404 {} }).await;
+        child
     }
 
     /// Starts a run and waits until it wants an approval; the run and the confirmation that approves it.
@@ -204,9 +213,7 @@ async fn a_child_belongs_to_the_agent_that_was_started() {
     let (bound, clerk) = (rig.bound_to("boss").await, rig.bound_to("clerk").await);
     let taken = rig.start_with(&bound, json!({"agentId": "boss", "prompt": "x"})).await;
     let run = taken.body["runId"].as_str().unwrap().to_owned();
-    let linked = rig.stream(&run, None).await.until("child_run_linked").await;
-    let child = linked["childRunId"].as_str().unwrap().replace('/', "%2F");
-    rig.stream(&child, None).await.until("await_opened").await;
+    let child = rig.child_of(&run).await;
     assert_eq!(rig.send(&bound, "GET", &format!("/agent-runs/{child}"), None).await.status, 200);
     assert_eq!(rig.send(&clerk, "GET", &format!("/agent-runs/{child}"), None).await.status, 404);
     let listed =
@@ -261,8 +268,7 @@ async fn a_key_that_starts_runs_neither_answers_nor_approves_them() {
 async fn who_started_a_run_does_not_approve_the_calls_of_its_children_if_four_eyes_are_wanted() {
     let rig = rig_of(vec![boss()]).await;
     let run = rig.run(json!({"agentId": "boss", "prompt": "x"})).await;
-    let child = rig.stream(&run, None).await.until("child_run_linked").await["childRunId"].clone();
-    let child = child.as_str().unwrap().replace('/', "%2F");
+    let child = rig.child_of(&run).await;
     let item = rig.stream(&child, None).await.until("await_opened").await["item"].clone();
     assert_eq!(item["fourEyes"], true);
     let approval =

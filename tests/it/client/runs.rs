@@ -127,10 +127,12 @@ async fn a_key_that_is_bound_to_agents_chooses_nothing_else() {
     assert_eq!(client.run(&named, &Tools::new()).await.unwrap().text, "You are the desk. Hello");
     let mut own = RunSpec::new("Hello");
     own.definition = Some(Box::new(desk()));
-    let mut limited = named;
-    limited.policy = Some(PolicyOverrides { max_tool_calls: Some(1000), ..PolicyOverrides::default() });
-    for spec in [own, limited] {
+    let other_model = named.clone().model("script:echo");
+    for spec in [own, other_model] {
         let Err(Error::Refused(refusal)) = client.start(&spec, &Tools::new()).await else { panic!("{spec:?}") };
         assert_eq!((refusal.status, refusal.code.as_str()), (403, "agent_not_allowed"));
     }
+    let mut limited = named;
+    limited.policy = Some(PolicyOverrides { max_tool_calls: Some(1000), ..PolicyOverrides::default() });
+    client.run(&limited, &Tools::new()).await.unwrap();
 }

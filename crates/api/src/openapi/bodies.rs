@@ -123,7 +123,7 @@ pub(crate) struct CancelBody {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
-    /// Who acts, for the run's log.
+    /// Whom the key acts for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct ResumeBody {
     pub(crate) notes: String,
     /// Said to the model before it goes on.
     pub(crate) message: Option<String>,
-    /// Who acts, for the run's log.
+    /// Whom the key acts for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct ResumeBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SteerBody {
     pub(crate) text: String,
-    /// Who acts, for the run's log.
+    /// Whom the key acts for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct AnswerRequest {
     pub(crate) answer: Option<String>,
     /// Each with `toolCallId` and `result` or `error`.
     pub(crate) results: Option<Vec<Value>>,
-    /// Who answers, for the run's log.
+    /// Whom the key answers for, for the run's log; nobody checks it.
     pub(crate) actor: Option<String>,
 }
 
@@ -166,6 +166,6 @@ pub(crate) struct ConfirmationRequest {
     pub(crate) digest: Option<String>,
     /// Why, for the run's log and, after a denial, for the model; at most 2,048 bytes.
     pub(crate) reason: Option<String>,
-    /// Who decides, for the run's log.
+    /// The person the key decides for, for the run's log; it is recorded as claimed.
     pub(crate) actor: Option<String>,
 }

@@ -139,13 +139,8 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
 fn second_person(actor: &Actor, started_by: Option<&Actor>) -> Result<(), String> {
     match started_by {
         Some(starter) if starter.id != actor.id => Ok(()),
-        Some(_) => {
-            Err("the call needs a second person: whoever started the run may deny it, not approve it".to_owned())
-        }
-        None => {
-            Err("the call needs a second person, and the run does not say who started it; it can only be denied"
-                .to_owned())
-        }
+        Some(_) => Err("the call takes a second person: the starter of the run may deny it, not approve it".to_owned()),
+        None => Err("the call takes a second person, and the run does not say who started it; deny it".to_owned()),
     }
 }
 

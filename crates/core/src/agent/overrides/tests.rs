@@ -120,8 +120,8 @@ fn the_callers_own_agent_is_replaced_as_it_is_told() {
 
 #[test]
 fn a_limit_is_narrowed_and_asking_for_more_changes_nothing() {
-    let base = policy_of(&apply(Base::Configured(&agent()), Overrides::default(), Trust::Bound).unwrap());
     type Change = fn(&mut Policy);
+    let base = policy_of(&apply(Base::Configured(&agent()), Overrides::default(), Trust::Bound).unwrap());
     let cases: [(Value, Change); 9] = [
         (json!({"maxToolCalls": 1000}), |_| {}),
         (json!({"maxToolCalls": 3}), |policy| policy.max_tool_calls = Some(3)),
