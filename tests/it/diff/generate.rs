@@ -69,6 +69,8 @@ struct Generator {
     sticky: bool,
     /// Whether workers of this script answer late, or not at all.
     slow: bool,
+    /// How many tasks may still time out: each takes a while.
+    timeouts: usize,
     /// Whether workers of this script fail again and again.
     failing: bool,
     /// Whether workers of this script say what build they are.
@@ -86,6 +88,7 @@ impl Generator {
             two: chance.percent(30) && !slow,
             sticky: chance.percent(20),
             slow,
+            timeouts: 2,
             failing: chance.percent(12),
             builds: chance.percent(30),
             chance,
@@ -138,7 +141,8 @@ impl Generator {
     }
 
     fn on_waiting(&mut self, who: Who) -> Vec<Action> {
-        if self.picture(who).impatient && self.chance.percent(15) {
+        if self.timeouts > 0 && self.picture(who).impatient && self.chance.percent(25) {
+            self.timeouts -= 1;
             return vec![Action::LetTaskTimeOut(who)];
         }
         match self.chance.roll(100) {
@@ -181,7 +185,8 @@ impl Generator {
             30..46 => vec![self.nudge(who)],
             46..54 => vec![Action::Update(who, self.an_update())],
             54..60 => vec![self.fail(who)],
-            60..88 if self.picture(who).failures < 4 => {
+            60..88 if self.timeouts > 0 && self.picture(who).failures < 4 => {
+                self.timeouts -= 1;
                 let mut actions = vec![Action::LetTaskTimeOut(who)];
                 match self.chance.roll(10) {
                     // The worker answers too late; the next may have the task by then.

@@ -177,14 +177,17 @@ impl RunState {
                 self.end_task(it.scheduled_event_id)?;
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
+                self.task_failures = 0;
                 self.remember_worker(at, id, it, limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;
+                self.task_failures += 1;
                 self.repeat_task(at, it.cause() != WorkflowTaskFailedCause::ResetWorkflow);
             }
             A::WorkflowTaskTimedOutEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;
+                self.task_failures += i32::from(it.timeout_type() == TimeoutType::StartToClose);
                 self.repeat_task(at, it.timeout_type() == TimeoutType::StartToClose);
             }
 

@@ -29,14 +29,15 @@ pub(super) struct Case {
 }
 
 pub(super) fn all() -> Vec<Case> {
+    // What takes longest comes first.
     let groups = [
+        found::cases(),
         buffering::cases(),
         tasks::cases(),
         messages::cases(),
         activities::cases(),
         children::cases(),
         forgotten::cases(),
-        found::cases(),
         starts::cases(),
         chains::cases(),
         reads::cases(),

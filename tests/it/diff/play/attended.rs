@@ -16,7 +16,7 @@ use crate::diff::{
 };
 
 /// A poll that nothing comes of is over one second earlier.
-const WAITING_POLL: Duration = Duration::from_secs(5);
+const WAITING_POLL: Duration = Duration::from_secs(10);
 
 /// How long a server may take to show that a worker polls.
 const POLLER_PATIENCE: Duration = Duration::from_secs(2);

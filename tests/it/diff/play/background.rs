@@ -261,6 +261,11 @@ impl Player {
         }
     }
 
+    /// Whether a query was asked that has no answer yet.
+    pub(super) fn awaits_query(&self, who: Who) -> bool {
+        self.memory.queries.get(&who).is_some_and(|query| !query.call.is_finished())
+    }
+
     /// Writes down the answer that a completed workflow task carried.
     pub(super) async fn collect_query(&mut self, who: Who) {
         if let Some(mut query) = self.memory.queries.remove(&who) {

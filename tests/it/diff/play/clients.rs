@@ -250,7 +250,7 @@ impl Player {
         self.memory.see_events(who, events);
         let mut queries: Vec<String> = task.queries.keys().cloned().collect();
         queries.sort();
-        self.played.raced |= queries.is_empty() && self.memory.queries.contains_key(&who);
+        self.played.raced |= queries.is_empty() && self.awaits_query(who);
         let task =
             Task { token: task.task_token.clone(), messages: task.messages.clone(), queries, queries_forgotten: false };
         self.memory.tasks.entry(who).or_default().push(task);

@@ -44,6 +44,7 @@ impl Player {
         self.collect_updates().await;
         self.answer_queries().await;
         self.look_again().await;
+        self.watch_hurried_tasks();
         self.note_states();
     }
 

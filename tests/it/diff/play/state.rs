@@ -53,6 +53,8 @@ pub(super) struct Memory {
     pub(super) lost: BTreeSet<Who>,
     /// Workflows whose task waits in their sticky queue for a few seconds only.
     pub(super) impatient: BTreeSet<Who>,
+    /// Workflows whose task times out soon, and since when.
+    pub(super) hurried_since: BTreeMap<Who, Instant>,
     /// How many workers have polled before their task was there.
     pub(super) waiting_workers: usize,
     /// Whether any completion so far asked for a sticky queue.

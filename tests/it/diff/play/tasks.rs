@@ -6,7 +6,10 @@ use std::{
 };
 
 use temporalio_protos::temporal::api::{
-    enums::v1::{EventType, PendingWorkflowTaskState, QueryResultType, TaskQueueKind, WorkflowTaskFailedCause},
+    enums::v1::{
+        EventType, PendingWorkflowTaskState, QueryResultType, TaskQueueKind, WorkflowExecutionStatus,
+        WorkflowTaskFailedCause,
+    },
     history::v1::history_event::Attributes,
     query::v1::WorkflowQueryResult,
     taskqueue::v1::{StickyExecutionAttributes, TaskQueue},
@@ -33,7 +36,10 @@ use crate::diff::{
 const SHORT_POLL: Duration = Duration::from_millis(2200);
 
 /// The timeout of tasks that are awaited until they have timed out, in seconds.
-pub(super) const SHORT_TASK_TIMEOUT: i64 = 4;
+pub(super) const SHORT_TASK_TIMEOUT: i64 = 8;
+
+/// A task with that timeout that was held for so long may have timed out before its worker answers.
+const TOO_LONG: Duration = Duration::from_secs(7);
 
 /// The timeouts of later attempts are too long to wait for.
 const LAST_AWAITED_ATTEMPT: i32 = 4;
@@ -191,7 +197,7 @@ impl Player {
             worker_task_queue: Some(self.sticky_queue(who)),
             schedule_to_start_timeout: Some(match sticky {
                 Sticky::Long => seconds(100),
-                Sticky::Short => seconds(4),
+                Sticky::Short => seconds(SHORT_TASK_TIMEOUT),
             }),
         });
         let answers = self.memory.queries.get(&who).map(|query| query.answer);
@@ -285,6 +291,7 @@ impl Player {
         if !about_to {
             return self.note("let the task time out", "left out: no task is about to");
         }
+        self.memory.hurried_since.remove(&who);
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline && self.memory.states[&who].pending_workflow_task == Some(task) {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -296,6 +303,27 @@ impl Player {
 }
 
 impl Player {
+    /// Notices tasks that were held or waited for until they may have timed out, though the script did not let them.
+    pub(super) fn watch_hurried_tasks(&mut self) {
+        for who in Who::ALL {
+            let task = self.memory.states.get(&who).and_then(|state| state.pending_workflow_task.as_ref());
+            let started = task.is_some_and(|task| task.state() == PendingWorkflowTaskState::Started);
+            let config = self.memory.states.get(&who).and_then(|state| state.execution_config.as_ref());
+            let timeout = config.and_then(|config| config.default_workflow_task_timeout).unwrap_or_default();
+            let hurried = if started {
+                timeout.seconds <= SHORT_TASK_TIMEOUT
+            } else {
+                self.memory.impatient.contains(&who) && self.memory.sticky.contains_key(&who)
+            };
+            let running = self.memory.status(who) == Some(WorkflowExecutionStatus::Running);
+            let since = self.memory.hurried_since.remove(&who);
+            self.played.overtaken |= since.is_some_and(|since| since.elapsed() > TOO_LONG);
+            if running && task.is_some() && hurried {
+                self.memory.hurried_since.insert(who, since.unwrap_or_else(Instant::now));
+            }
+        }
+    }
+
     /// Whether the scheduled task is given up soon if nobody takes it: one in a sticky queue that is kept for a short
     /// time, or a speculative one.
     async fn waits_for_a_few_seconds(&mut self, who: Who, attempt: i32) -> bool {
