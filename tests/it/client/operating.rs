@@ -4,8 +4,9 @@ use windlass_core::{
     agent::AgentDefinition,
     awaits::AwaitView,
     canonical::Digest,
-    envelope::{Actor, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
+    envelope::{Actor, AnswerBody, AnswerReply, AnswerStatus},
     ids::RunId,
+    limits::RESULT_BYTES,
     run::RunStatus,
 };
 
@@ -193,8 +194,7 @@ async fn a_result_has_one_largest_size_on_every_way() {
     spec.definition = Some(Box::new(agent("outside", json!([{"name": "browser", "kind": "external"}]))));
     let run = client.start(&spec, &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
-    let result =
-        json!({"toolCallId": item.calls[0].tool_call_id, "result": "x".repeat(ProvidedToolResult::MAX_BYTES + 1)});
+    let result = json!({"toolCallId": item.calls[0].tool_call_id, "result": "x".repeat(RESULT_BYTES + 1)});
     let results = vec![serde_json::from_value(result).unwrap()];
     let Err(Error::Refused(refusal)) = client.answer_calls(&run, &item.id, &results).await else { panic!("too large") };
     assert_eq!((refusal.status, refusal.field.as_deref()), (400, Some("results[0].result")));

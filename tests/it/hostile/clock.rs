@@ -23,7 +23,7 @@ use crate::{
     support::{
         agents::{agent, calls, says, script},
         checks::log_is_gapless_with_one_terminal_event_at_its_end,
-        world::{World, client, scripts, within},
+        world::{World, client, scripts},
     },
 };
 
@@ -54,8 +54,7 @@ async fn runs_end_as_they_should_while_the_clock_jumps() {
     });
     let mut tally = Tally::new("a clock that jumps");
     for _ in 0..runs {
-        let (run, output) =
-            within("the run's end", world.answer_of(agent("work", json!([{"name": "echo"}])), "go")).await;
+        let (run, output) = Box::pin(world.answer_of(agent("work", json!([{"name": "echo"}])), "go")).await;
         if output.final_message.as_ref().map(|message| message.plain_text()).as_deref() != Some("done") {
             tally.finding(format!("{run}: {output:?}"));
         }

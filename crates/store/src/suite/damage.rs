@@ -39,7 +39,7 @@ pub(crate) async fn one_bad_row_hides_no_other(store: &dyn Store, shell: impl As
 
     for name in ["one", "two"] {
         let (name, metadata) = (SessionId::new(name), Labels::new());
-        let new = NewSession { workspace: workspace(), id: name, name: None, spec: None, metadata };
+        let new = NewSession { workspace: workspace(), id: name, name: None, spec: None, metadata, agent: None };
         store.create_session(new).await.unwrap();
     }
     shell("UPDATE sessions SET metadata = '{' WHERE id = 'one'").await;

@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn asked(kind: AwaitKind) -> Prompter {
-        let mut prompter = Prompter::new("ann");
+        let mut prompter = Prompter::new(&"ann".into());
         prompter.opened(&run(), item("await-1", kind));
         prompter.next_question();
         prompter

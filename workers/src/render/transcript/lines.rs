@@ -10,7 +10,7 @@ use windlass_core::{
 use super::Said;
 use crate::render::{
     Paint, await_lines, clean, duration,
-    event_line::{closed, word},
+    event_line::{WHO, closed, word},
     event_summary, json_line, moment, one_line,
     run::last_words,
 };
@@ -51,7 +51,7 @@ fn lines(said: &Said, full: bool, paint: Paint) -> Vec<String> {
             [head].into_iter().chain(shown.into_iter().map(|line| format!("  {line}"))).collect()
         }
         Said::Answer { await_id, outcome, actor, answer, at } => {
-            let text = format!("{await_id} {}", closed(*outcome, actor.as_deref(), None));
+            let text = format!("{await_id} {}", closed(*outcome, actor.as_ref(), None));
             let head = match outcome {
                 AwaitClosure::Answered | AwaitClosure::Approved => paint.good(&format!("✓ {text}")),
                 AwaitClosure::Denied | AwaitClosure::Expired | AwaitClosure::Abandoned => {
@@ -76,7 +76,7 @@ fn event_lines(event: &Event, paint: Paint) -> Vec<String> {
             lines
         }
         Ok(EventBody::Steered { text, requested_by }) => {
-            let by = one_line(&requested_by, 80);
+            let by = one_line(&requested_by.to_string(), WHO);
             let by = if by.is_empty() { by } else { format!(" by {by}") };
             [format!("{}{at}", paint.attention(&format!("! steered{by}")))].into_iter().chain(indented(&text)).collect()
         }

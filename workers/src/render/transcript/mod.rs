@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::{
-    envelope::ToolError,
+    envelope::{Actor, ToolError},
     event::{AwaitClosure, Event, EventBody},
     ids::{AwaitId, CallId, ToolName},
     message::{Message, Part, Role},
@@ -60,7 +60,7 @@ pub enum Said {
         await_id: AwaitId,
         outcome: AwaitClosure,
         #[serde(skip_serializing_if = "Option::is_none")]
-        actor: Option<String>,
+        actor: Option<Actor>,
         /// The text, whole, or the reason for a decision.
         #[serde(skip_serializing_if = "Option::is_none")]
         answer: Option<String>,
