@@ -107,7 +107,7 @@ fn a_run_under_way_is_told_from_its_log_where_its_messages_end() {
     assert!(matches!(&story[..], [.., Said::Result { content: None, bytes: Some(9), .. }]), "{story:?}");
     assert!(shown(&story, false).ends_with("\n  9 bytes, in the transcript after the next turn"));
     // A log of an older build does not say what was answered; the message does.
-    let mut old = log.clone();
+    let mut old = log;
     old[5] = event(6, "await_closed", json!({"awaitId": "await-1", "outcome": "answered", "actor": "ann"}));
     let text = shown(&conversation(&messages, 3, 2, &old), false);
     assert!(
