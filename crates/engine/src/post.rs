@@ -101,7 +101,8 @@ impl Core {
 
     async fn start_child(self: &Arc<Self>, parent: &Target, id: i64, letter: StartChild) -> Result<(), Refusal> {
         let Some(child) = letter.child.clone() else { return Ok(()) };
-        let parent_state = self.with_run(parent, |run, _| Ok(run.state.clone()))?.value();
+        // In a box: it is large, and kept while the child is started.
+        let parent_state = self.with_run(parent, |run, _| Ok(Box::new(run.state.clone())))?.value();
         let abandoned = child.parent_close_policy() == ParentClosePolicy::Abandon;
         let known = parent_state.children.get(&letter.initiated_id);
         if parent_state.is_running() && known.is_none() || !parent_state.is_running() && !abandoned {

@@ -38,6 +38,8 @@ pub(super) struct Limits {
     /// A peer that does not answer a ping is gone, and its polls with it.
     pub(super) ping_every: Duration,
     pub(super) ping_timeout: Duration,
+    /// How long the message of a call may take. Otherwise a call without one would keep its connection for ever.
+    pub(super) message_within: Duration,
 }
 
 impl Default for Limits {
@@ -47,6 +49,7 @@ impl Default for Limits {
             first_bytes: Duration::from_secs(20),
             ping_every: Duration::from_secs(60),
             ping_timeout: Duration::from_secs(20),
+            message_within: Duration::from_secs(30),
         }
     }
 }
@@ -95,7 +98,8 @@ async fn serve_connection<H: Handler>(
     };
     let calls = shutdown.clone();
     let service = service_fn(move |request| {
-        let (call, exchanged) = (place.call(), exchange(request, handler.clone(), calls.clone()));
+        let (call, exchanged) =
+            (place.call(), exchange(request, handler.clone(), calls.clone(), limits.message_within));
         async move {
             let response = exchanged.await;
             drop(call);

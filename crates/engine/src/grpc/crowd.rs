@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use http::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use temporalio_protos::{
     grpc::health::v1::{HealthCheckRequest, health_client::HealthClient},
     temporal::api::workflowservice::v1::{
@@ -17,9 +20,15 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint};
+use tonic::{
+    body::Body,
+    transport::{Channel, Endpoint},
+};
 
-use super::connections::{Limits, serve_within};
+use super::{
+    connections::{Limits, serve_within},
+    tests::StreamedBody,
+};
 use crate::Call;
 
 const CONNECTIONS: usize = 8;
@@ -83,7 +92,13 @@ impl Port {
 /// Limits of time that no test reaches unless it sets them.
 fn limits() -> Limits {
     let never = Duration::from_secs(3600);
-    Limits { connections: CONNECTIONS, first_bytes: never, ping_every: never, ping_timeout: never }
+    Limits {
+        connections: CONNECTIONS,
+        first_bytes: never,
+        ping_every: never,
+        ping_timeout: never,
+        message_within: never,
+    }
 }
 
 /// Waits until the server closes the connection.
@@ -177,5 +192,22 @@ async fn one_address_does_not_get_every_place_even_for_calls() {
     for poll in polls {
         poll.await.unwrap().unwrap();
     }
+    port.close().await;
+}
+
+#[tokio::test]
+async fn a_call_ends_whose_message_does_not_come() {
+    let port = Port::open(Limits { message_within: SOON, ..limits() }).await;
+    let io = TokioIo::new(port.connect().await);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post(format!("http://{}/any.Service/Rpc", port.address))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(StreamedBody(stream::pending().boxed())))
+        .unwrap();
+    let response = timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+    let status = response.headers().get("grpc-status").unwrap();
+    assert_eq!(status, &(tonic::Code::DeadlineExceeded as i32).to_string());
     port.close().await;
 }

@@ -31,6 +31,7 @@ pub(super) async fn exchange<H: Handler>(
     request: Request<Incoming>,
     handler: H,
     shutdown: CancellationToken,
+    message_within: Duration,
 ) -> Response<Body> {
     if let Some(refused) = not_grpc(&request) {
         return refused;
@@ -42,7 +43,7 @@ pub(super) async fn exchange<H: Handler>(
         Ok(timeout) => timeout,
         Err(status) => return status.into_http(),
     };
-    let unary = Unary { service, rpc, timeout, handler, shutdown };
+    let unary = Unary { service, rpc, timeout, handler, shutdown, message_within };
     Grpc::new(BytesCodec)
         .accept_compressed(CompressionEncoding::Gzip)
         .send_compressed(CompressionEncoding::Gzip)
@@ -76,6 +77,7 @@ struct Unary<H> {
     timeout: Option<Duration>,
     handler: H,
     shutdown: CancellationToken,
+    message_within: Duration,
 }
 
 impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
@@ -93,9 +95,10 @@ impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
             local: false,
         };
         let (handler, shutdown, timeout) = (self.handler.clone(), self.shutdown.clone(), self.timeout);
+        let message_within = self.message_within;
         async move {
             let answer = tokio::select! {
-                answer = answer(call, request.into_inner(), handler) => answer?,
+                answer = answer(call, request.into_inner(), handler, message_within) => answer?,
                 () = expiry(timeout) => return Err(Status::deadline_exceeded("context deadline exceeded")),
                 () = cutoff(shutdown) => return Err(Status::unavailable("the engine is shutting down; try again")),
             };
@@ -110,8 +113,10 @@ impl<H: Handler> ClientStreamingService<Bytes> for Unary<H> {
     }
 }
 
-async fn answer<H: Handler>(call: Call, mut messages: Streaming<Bytes>, handler: H) -> Answer {
-    let message = messages.message().await.map_err(unreadable)?;
+async fn answer<H: Handler>(call: Call, mut messages: Streaming<Bytes>, handler: H, within: Duration) -> Answer {
+    let message = time::timeout(within, messages.message()).await;
+    let message = message.map_err(|_| Status::deadline_exceeded("the request's message did not come"))?;
+    let message = message.map_err(unreadable)?;
     let message = message.ok_or_else(|| Status::internal("the request has no message"))?;
     handler(Call { message, ..call }).await
 }

@@ -94,7 +94,7 @@ fn whole(bytes: Vec<u8>) -> Body {
     Body::new(StreamedBody(stream::iter([Bytes::from(bytes)]).boxed()))
 }
 
-struct StreamedBody(stream::BoxStream<'static, Bytes>);
+pub(super) struct StreamedBody(pub(super) stream::BoxStream<'static, Bytes>);
 
 impl hyper::body::Body for StreamedBody {
     type Data = Bytes;
