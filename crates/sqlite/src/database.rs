@@ -144,8 +144,13 @@ impl Database {
     pub fn migrate(&self, component: &'static str, migrations: &'static [&'static str]) -> Result<()> {
         let path = self.parts.path.clone();
         // A file that is up to date costs no write.
-        let missing = |sql: &Connection| Ok(migrate::missing(sql, &path, component, migrations)?.len());
-        if self.read_blocking::<_, DatabaseError>(missing)? == 0 {
+        let up_to_date = |sql: &Connection| {
+            if !migrate::missing(sql, &path, component, migrations)?.is_empty() {
+                return Ok(false);
+            }
+            migrate::check_tables(sql, &path, component, migrations).map(|()| true)
+        };
+        if self.read_blocking::<_, DatabaseError>(up_to_date)? {
             return Ok(());
         }
         let (reply, answer) = channel();

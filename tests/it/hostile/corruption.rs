@@ -34,7 +34,9 @@ enum Outcome {
 impl Outcome {
     fn is_right(&self) -> bool {
         match self {
-            Self::Refused(said) => ["windlass store restore", "remove", "move"].iter().any(|hint| said.contains(hint)),
+            Self::Refused(said) => ["windlass store restore", "remove", "move", "upgrade this build"]
+                .iter()
+                .any(|hint| said.contains(hint)),
             Self::Works => true,
             Self::Unready(_) | Self::Fails(_) => false,
         }

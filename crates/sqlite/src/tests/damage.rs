@@ -86,6 +86,23 @@ async fn damaged_pages_are_found_before_anything_is_served() {
 }
 
 #[tokio::test]
+async fn a_file_that_lacks_a_table_or_its_version_is_refused() {
+    for (damage, said) in [
+        ("DROP TABLE words", "words.id of the words is missing"),
+        ("ALTER TABLE words RENAME COLUMN word TO vord", "column words.word of the words is missing"),
+        ("DELETE FROM schema_versions", "the tables of the words are there, but not their version"),
+        ("PRAGMA user_version = 0", "the tables of the words are there, but not their version"),
+    ] {
+        let directory = TempDir::new().unwrap();
+        let path = healthy(&directory).await;
+        Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+        let refused = Database::open(Options::new(&path)).unwrap().migrate("words", super::TABLES).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains(said) && refused.contains("windlass store restore FILE"), "{damage}: {refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_log_is_refused_if_it_is_damaged_or_alone_and_never_folded_in_unread() {
     let (directory, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (path, log) = (healthy(&directory).await, directory.path().join("test.db-wal"));
