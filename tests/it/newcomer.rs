@@ -317,8 +317,10 @@ fn a_server_is_used_by_its_address_and_key() {
     let waiting = output(key, &["runs", "attach", "run-far", "--until-waiting"]);
     let hint = format!("--server {server} runs answer run-far await-1");
     assert!(text(&waiting.stderr).contains(&hint), "{}", text(&waiting.stderr));
-    let again = output(key, &["run", "demo", "--run-id", "run-far"]);
-    assert!(text(&again.stderr).contains("run_exists"), "{}", text(&again.stderr));
+    let again = output(key, &["run", "demo", "--run-id", "run-far", "--detach"]);
+    assert_eq!(text(&again.stdout), "run-far\n", "the same start finds its run: {}", text(&again.stderr));
+    let other = output(key, &["run", "demo", "--run-id", "run-far", "Something else"]);
+    assert!(text(&other.stderr).contains("run_exists"), "{}", text(&other.stderr));
     assert!(output(key, &["runs", "cancel", "run-far"]).status.success());
     assert_eq!(output(key, &["runs", "attach", "run-far"]).status.code(), Some(3));
 

@@ -182,9 +182,8 @@ pub(crate) async fn of_reservations_at_once_one_counts(bench: Bench) {
 
 pub(crate) async fn a_run_that_was_not_opened_is_ended_once(bench: Bench) {
     bench.store.reserve_run(planned("run-1", "hello", "x")).await.unwrap();
-    let end = async |reason: &str| {
-        bench.store.end_unopened_run(&run_id(), RunStatus::Cancelled, vec![cancelled(reason)]).await
-    };
+    let run = run_id();
+    let end = |key: &str| bench.store.end_unopened_run(&run, RunStatus::Cancelled, vec![cancelled(key)]);
     assert!(end("end").await.unwrap());
     assert!(!end("again").await.unwrap());
     let row = bench.store.run(&run_id()).await.unwrap().unwrap();
