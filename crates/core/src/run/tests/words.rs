@@ -27,7 +27,7 @@ fn closure(outcome: AwaitClosure, answer: Option<&str>) -> EventBody {
 fn a_denial_says_why_to_the_model_and_to_the_log() {
     for (reason, told, logged) in [
         (" not on a Friday\n", "not executed: a person denied it: not on a Friday", Some("not on a Friday")),
-        ("  ", "not executed: ann denied it", None),
+        ("  ", "not executed: a person denied it", None),
     ] {
         let mut bench = bench(json!({}), json!({}));
         bench.turn(&[("pay", json!({}))]);
