@@ -291,6 +291,7 @@ fn whoever_may_answer_for_own_tools_only_answers_for_no_other() {
     let own = json!({"name": "mine", "kind": "external", "client": {"kind": "local"}});
     let mut bench = bench(json!({}), json!({"tools": [{"name": "form", "kind": "external"}, own]}));
     bench.turn(&[("form", json!({})), ("mine", json!({}))]);
+    assert_eq!(out(&mut bench), "01");
     let before = bench.run.digest();
     let result = json!({"result": "x", "ownToolsOnly": true});
     assert_eq!(bench.result_of("call-0-0", result.clone()), AnswerStatus::Invalid);
