@@ -90,5 +90,5 @@ async fn a_database_of_a_newer_build_is_refused() {
     shell(&url).await.batch_execute("UPDATE schema_versions SET version = 7").await.unwrap();
     let error = PostgresStore::connect(Options::new(url)).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, "STO0010"));
-    assert!(error.to_string().contains("its schema is version 7 and this build knows up to 1"), "{error}");
+    assert!(error.to_string().contains("its schema is version 7 and this build knows up to "), "{error}");
 }
