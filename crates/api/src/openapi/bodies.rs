@@ -115,8 +115,10 @@ described! {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CancelBody {
-    /// Why, for the run's log; without it the log says which key did it.
+    /// Why, for the run's log; without it the log says who did it.
     pub(crate) reason: Option<String>,
+    /// Who acts, for the run's log.
+    pub(crate) actor: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]

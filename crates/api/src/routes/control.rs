@@ -53,7 +53,9 @@ pub(crate) async fn cancel(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Cancelled>> {
-    let CancelBody { reason } = read::<Option<_>>(body)?.unwrap_or_default();
+    let CancelBody { reason, actor } = read::<Option<_>>(body)?.unwrap_or_default();
+    let actor = actor.map(|actor| caller.actor(Some(&actor))).transpose()?;
+    let reason = reason.or_else(|| actor.map(|actor| format!("cancelled by {actor}")));
     let row = find(&app, &caller, &id).await?;
     let status = stop(&app, &caller, &row, reason.as_deref()).await?;
     Ok(Json(Cancelled { ok: true, status }))
