@@ -9,7 +9,7 @@ use temporalio_protos::temporal::api::{
     workflow::v1::ResetPointInfo,
 };
 
-use super::{Env, Run, StartSpec};
+use super::{Env, Run, RunState, StartSpec};
 use crate::time::{Nanos, SECOND, duration, moment, timestamp};
 
 impl Run {
@@ -42,13 +42,16 @@ impl Run {
 
     /// A run that has ended is not kept for ever, and neither is the way back to it.
     fn expiring_reset_points(&self, env: &Env<'_>) -> Vec<ResetPointInfo> {
-        const KEPT: Nanos = 3 * 24 * 3600 * SECOND;
         let mut points = self.state.reset_points.clone();
-        for point in points.iter_mut().filter(|point| point.run_id == self.state.run_id) {
-            point.expire_time = Some(timestamp(env.now + KEPT));
-        }
+        expire(&mut points, &self.state.run_id, env.now);
         points.retain(|point| moment(point.expire_time.as_ref()) >= env.now);
         points
+    }
+
+    /// The run itself says so, too.
+    fn expire_reset_points(&mut self, env: &Env<'_>) {
+        let RunState { reset_points, run_id, .. } = &mut self.state;
+        expire(reset_points, run_id, env.now);
     }
 
     pub(super) fn prepare_continuation(
@@ -114,6 +117,15 @@ impl Run {
     pub(super) fn succeed(&mut self, env: &Env<'_>, next: StartSpec) {
         let mut next = Self::start(env, next);
         next.begin(env);
+        self.expire_reset_points(env);
         self.changes.successor = Some(Box::new(next));
+    }
+}
+
+/// The way back to a run that ends now is kept for a while.
+fn expire(points: &mut [ResetPointInfo], run_id: &str, now: Nanos) {
+    const KEPT: Nanos = 3 * 24 * 3600 * SECOND;
+    for point in points.iter_mut().filter(|point| point.run_id == run_id) {
+        point.expire_time = Some(timestamp(now + KEPT));
     }
 }

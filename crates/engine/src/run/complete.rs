@@ -11,7 +11,6 @@ use temporalio_protos::temporal::api::{
         WorkflowExecutionStartedEventAttributes, WorkflowTaskCompletedEventAttributes, history_event::Attributes,
     },
     protocol::v1::Message,
-    workflow::v1::ResetPointInfo,
     workflowservice::v1::{RespondWorkflowTaskCompletedRequest, RespondWorkflowTaskFailedRequest},
 };
 
@@ -22,10 +21,7 @@ use super::{
     task::{Delivery, Worker},
     updates::AbortReason,
 };
-use crate::{
-    refusal::Refusal,
-    time::{Nanos, span, timestamp},
-};
+use crate::{refusal::Refusal, time::span};
 
 /// Name of the request by which a worker gets its next task with the answer to its last.
 const INLINE_REQUEST: &str = "request-from-RespondWorkflowTaskCompleted";
@@ -41,20 +37,6 @@ pub(crate) struct Completion {
     pub(crate) reset_history_event_id: i64,
     /// The task was ended otherwise than the worker wanted; this is kept, and the worker is told.
     pub(crate) refused: Option<Refusal>,
-}
-
-/// The build of a worker, as far as it says.
-pub(super) struct Build {
-    checksum: String,
-    id: String,
-}
-
-impl Build {
-    #[allow(deprecated, reason = "older builds are known by their checksum")]
-    pub(super) fn of(completed: &WorkflowTaskCompletedEventAttributes) -> Self {
-        let id = completed.worker_version.as_ref().map(|version| version.build_id.clone());
-        Self { checksum: completed.binary_checksum.clone(), id: id.unwrap_or_default() }
-    }
 }
 
 /// What the run was like before the worker's decisions were applied.
@@ -170,11 +152,11 @@ impl Run {
             worker_deployment_name: options.deployment_name,
             ..WorkflowTaskCompletedEventAttributes::default()
         };
-        let build = Build::of(&attributes);
-        self.state.most_recent_build.clone_from(&attributes.worker_version);
-        let completed_id = self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
+        let completed_id = self.state.next_event_id;
+        let limit = env.limits.reset_points;
+        self.changes.listing |= self.state.remember_worker(env.now, completed_id, &attributes, limit);
+        self.write(env, Attributes::WorkflowTaskCompletedEventAttributes(attributes));
         self.state.previous_started_id = task.started_id;
-        self.state.add_reset_point(env.now, completed_id, build, env.limits.reset_points);
         completed_id
     }
 
@@ -325,29 +307,6 @@ impl Run {
         self.fail_task(env, task, cause, request.failure, worker, &request.binary_checksum);
         self.ensure_task(env);
         Ok(())
-    }
-}
-
-impl RunState {
-    /// Remembers the first completed task of each build, for resets.
-    #[allow(deprecated, reason = "older builds are known by their checksum")]
-    pub(super) fn add_reset_point(&mut self, at: Nanos, completed_id: i64, build: Build, limit: usize) {
-        let known = |point: &ResetPointInfo| point.binary_checksum == build.checksum && point.build_id == build.id;
-        if self.reset_points.iter().any(known) {
-            return;
-        }
-        self.reset_points.push(ResetPointInfo {
-            binary_checksum: build.checksum,
-            build_id: build.id,
-            run_id: self.run_id.clone(),
-            first_workflow_task_completed_id: completed_id,
-            create_time: Some(timestamp(at)),
-            resettable: self.children.is_empty() && self.signals_out.is_empty() && self.cancels_out.is_empty(),
-            ..ResetPointInfo::default()
-        });
-        if self.reset_points.len() > limit {
-            self.reset_points.remove(0);
-        }
     }
 }
 

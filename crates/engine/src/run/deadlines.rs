@@ -144,7 +144,8 @@ impl Run {
     }
 }
 
-/// The earliest of an activity's timeouts that can still happen.
+/// The earliest of an activity's timeouts that can still happen. Of two at the same moment, that of a single attempt comes
+/// before that of all.
 fn next_timeout(activity: &Activity, remembers_from: Nanos) -> Option<(Nanos, TimeoutType)> {
     let mut next: Option<(Nanos, TimeoutType)> = None;
     let mut consider = |at: Nanos, kind: TimeoutType| {
@@ -152,20 +153,20 @@ fn next_timeout(activity: &Activity, remembers_from: Nanos) -> Option<(Nanos, Ti
             next = Some((at, kind));
         }
     };
-    let until = retries_until(activity);
-    if until != 0 {
-        consider(until, TimeoutType::ScheduleToClose);
-    }
     if activity.is_started() {
         if activity.start_to_close > 0 {
             consider(activity.started_time.saturating_add(activity.start_to_close), TimeoutType::StartToClose);
         }
-        if activity.heartbeat_timeout > 0 {
-            let last = activity.last_heartbeat.max(activity.started_time).max(remembers_from);
-            consider(last.saturating_add(activity.heartbeat_timeout), TimeoutType::Heartbeat);
-        }
     } else if activity.schedule_to_start > 0 && !activity.backing_off {
         consider(activity.scheduled_time.saturating_add(activity.schedule_to_start), TimeoutType::ScheduleToStart);
+    }
+    let until = retries_until(activity);
+    if until != 0 {
+        consider(until, TimeoutType::ScheduleToClose);
+    }
+    if activity.is_started() && activity.heartbeat_timeout > 0 {
+        let last = activity.last_heartbeat.max(activity.started_time).max(remembers_from);
+        consider(last.saturating_add(activity.heartbeat_timeout), TimeoutType::Heartbeat);
     }
     next
 }

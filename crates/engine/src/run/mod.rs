@@ -5,6 +5,7 @@
 //! is the protocol's: what a worker decided comes first, what happened meanwhile follows, then the next workflow task.
 
 mod activities;
+mod builds;
 mod chain;
 mod commands;
 mod complete;
@@ -160,8 +161,10 @@ impl Run {
     }
 
     /// The real server reads a run anew after it has refused something, and does not know any more which updates ended
-    /// with it, that a worker wanted to end it, or that a worker has it in its cache or has dropped it since.
+    /// with it, that a worker wanted to end it, or that a worker has it in its cache or has dropped it since. Queries that
+    /// wait for a task are asked anew.
     pub(crate) fn forget_passing_facts(&mut self) {
+        self.forget_queries();
         self.memory.updates.forget_aborted();
         self.memory.close_attempted = false;
         self.memory.sticky.clone_from(&self.memory.kept_sticky);

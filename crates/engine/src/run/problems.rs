@@ -1,8 +1,8 @@
 //! What lists show of a run whose workflow task fails again and again, until a worker gets it done.
 
-use temporalio_protos::temporal::api::{common::v1::Payload, enums::v1::WorkflowTaskFailedCause};
+use temporalio_protos::temporal::api::enums::v1::WorkflowTaskFailedCause;
 
-use super::{Run, commands::cause_name};
+use super::{Run, builds::keywords, commands::cause_name};
 
 const ATTRIBUTE: &str = "TemporalReportedProblems";
 
@@ -29,34 +29,14 @@ impl Run {
         if self.state.task_failures < SHOWN_FROM {
             return;
         }
-        let problem = payload(&self.state.task_problem);
-        let shown = &mut self.state.search_attributes.get_or_insert_default().indexed_fields;
-        if shown.get(ATTRIBUTE) != Some(&problem) {
-            shown.insert(ATTRIBUTE.to_owned(), problem);
-            self.changes.listing = true;
-        }
+        let problem = keywords(&self.state.task_problem);
+        self.changes.listing |= self.state.set_attribute(ATTRIBUTE, Some(problem));
     }
 
     /// A worker got a task done.
     pub(super) fn forget_failed_tasks(&mut self) {
         self.state.task_failures = 0;
         self.state.task_problem = Vec::new();
-        let Some(attributes) = &mut self.state.search_attributes else { return };
-        if attributes.indexed_fields.remove(ATTRIBUTE).is_some() {
-            self.changes.listing = true;
-        }
-        if attributes.indexed_fields.is_empty() {
-            self.state.search_attributes = None;
-        }
-    }
-}
-
-fn payload(problem: &[String]) -> Payload {
-    Payload {
-        metadata: [("encoding", "json/plain"), ("type", "KeywordList")]
-            .map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()))
-            .into(),
-        data: serde_json::Value::from(problem).to_string().into_bytes(),
-        ..Payload::default()
+        self.changes.listing |= self.state.set_attribute(ATTRIBUTE, None);
     }
 }

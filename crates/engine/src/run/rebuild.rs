@@ -3,8 +3,9 @@
 //! A reset goes back to an earlier moment of a run, and only history knows what the run was like then. History does not
 //! know everything, though. It is silent about
 //! - who made the run: its namespace, its id, the request it was created by, and where else that request left a trace,
-//! - what has not become an event: failures in a row, attempts, heartbeats and starts of activities, repeated workflow tasks, requests for
-//!   queries and updates that nobody has answered, held-back events, letters, and the ids under which letters are sent,
+//! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks and how often
+//!   they failed, requests for queries and updates that nobody has answered, held-back events, letters, and the ids under
+//!   which letters are sent,
 //! - what a reset did to the run: the moment it begins anew, and the deadlines that count from there.
 //!
 //! Of these, activities come out as if they had just been scheduled, and a workflow task that failed comes out as one
@@ -22,7 +23,6 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     commands::{merge_attributes, merge_memo},
-    complete::Build,
     state::{Activity, Child, ExternalRequest, Parent, RunState, Timer, UpdateRecord, WorkflowTask},
 };
 use crate::{
@@ -178,15 +178,17 @@ impl RunState {
                 self.end_task(it.scheduled_event_id)?;
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
-                self.add_reset_point(at, id, Build::of(it), limits.reset_points);
-                self.most_recent_build.clone_from(&it.worker_version);
+                self.task_failures = 0;
+                self.remember_worker(at, id, it, limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;
+                self.task_failures += 1;
                 self.repeat_task(at, it.cause() != WorkflowTaskFailedCause::ResetWorkflow);
             }
             A::WorkflowTaskTimedOutEventAttributes(it) => {
                 self.end_task(it.scheduled_event_id)?;
+                self.task_failures += i32::from(it.timeout_type() == TimeoutType::StartToClose);
                 self.repeat_task(at, it.timeout_type() == TimeoutType::StartToClose);
             }
 

@@ -100,7 +100,7 @@ impl Run {
         self.look_at_news(env);
     }
 
-    /// A child has ended. News about one that is not ours, or has been heard already, changes nothing.
+    /// A child has ended. News about one that is not ours, or has been heard already, is refused.
     pub(crate) fn child_ended(
         &mut self,
         env: &Env<'_>,
@@ -110,12 +110,12 @@ impl Run {
         end: &HistoryEvent,
     ) {
         if !self.state.is_running() {
-            return;
+            return self.forget_passing_facts();
         }
         self.notice_running_child(env, initiated_id, first_run_id);
         let child = self.state.children.get(&initiated_id);
         let ours = |child: &&Child| child.workflow_id == ended.workflow_id && child.run_id == first_run_id;
-        let Some(child) = child.filter(ours) else { return };
+        let Some(child) = child.filter(ours) else { return self.forget_passing_facts() };
         let namespace = child.namespace.clone();
         let namespace_id = (env.namespace_id)(&namespace).unwrap_or_default();
         let workflow_execution = Some(ended);

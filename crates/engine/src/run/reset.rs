@@ -120,6 +120,8 @@ impl Run {
             ..WorkflowTaskFailedEventAttributes::default()
         };
         self.write(env, Attributes::WorkflowTaskFailedEventAttributes(attributes));
+        self.note_failure(WorkflowTaskFailedCause::ResetWorkflow);
+        self.count_failed_task();
         self.state.task = None;
         self.state.task_attempt = 1;
     }

@@ -111,6 +111,9 @@ pub(crate) struct RunState {
     /// Moments to which the chain can be reset, one for each build of the worker.
     #[prost(message, repeated, tag = "46")]
     pub(crate) reset_points: Vec<ResetPointInfo>,
+    /// The deployment of the worker that completed a workflow task last.
+    #[prost(string, tag = "48")]
+    pub(crate) worker_deployment_name: String,
 
     /// The build of the worker that completed a workflow task last.
     #[prost(message, optional, tag = "47")]

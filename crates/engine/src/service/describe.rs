@@ -41,7 +41,7 @@ impl Core {
         let known = self.read_namespaces().attributes(&state.namespace);
         let given = state.search_attributes.clone().unwrap_or_default();
         // They were checked when they were set; an attribute that was removed since is not listed any more.
-        let indexed = index::index(&state.namespace, &given, &known).unwrap_or_default();
+        let indexed = index::index_kept(&given, &known);
         VisibilityRow {
             run: run.number,
             namespace: state.namespace.clone(),
@@ -166,6 +166,7 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
         root_execution: Some(execution(&state.root_workflow_id, &state.root_run_id)),
         first_run_id: state.first_run_id.clone(),
         priority: state.priority.clone(),
+        worker_deployment_name: state.worker_deployment_name.clone(),
         most_recent_worker_version_stamp: state.most_recent_build.clone(),
         ..WorkflowExecutionInfo::default()
     }

@@ -117,6 +117,14 @@ impl Attributes {
         }
     }
 
+    /// The type of an attribute that is kept with a run, whoever sets it.
+    pub(super) fn kept_as(&self, name: &str) -> Option<IndexedValueType> {
+        match self.known(name)? {
+            (_, kind, Place::Attribute(_)) => Some(kind),
+            (_, _, Place::Column(_)) => None,
+        }
+    }
+
     pub(super) fn settable(&self, name: &str) -> Settable {
         if SYSTEM.iter().any(|(known, ..)| *known == name) {
             return Settable::No;

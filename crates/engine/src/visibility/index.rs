@@ -63,6 +63,22 @@ pub(crate) fn index(namespace: &str, given: &SearchAttributes, attributes: &Attr
     Ok(Indexed { json: Value::Object(indexed).to_string(), shown: SearchAttributes { indexed_fields: shown } })
 }
 
+/// What lists know of the attributes that a run has. They were checked when they were set; one that the namespace does
+/// not know any more is left out.
+pub(crate) fn index_kept(kept: &SearchAttributes, attributes: &Attributes) -> Indexed {
+    let mut indexed = Map::new();
+    let mut shown = HashMap::new();
+    for (name, payload) in &kept.indexed_fields {
+        if let Some(kind) = attributes.kept_as(name)
+            && let Ok(Some(value)) = decode(payload, kind)
+        {
+            indexed.insert(name.clone(), for_filters(&value, kind));
+            shown.insert(name.clone(), encode(&value, kind));
+        }
+    }
+    Indexed { json: Value::Object(indexed).to_string(), shown: SearchAttributes { indexed_fields: shown } }
+}
+
 fn check_size(given: &SearchAttributes, fields: &BTreeMap<&String, &Payload>) -> Result<(), Refusal> {
     if let Some((name, payload)) = fields.iter().find(|(_, payload)| payload.data.len() > LARGEST_VALUE) {
         let size = payload.data.len();
@@ -214,6 +230,22 @@ mod tests {
             };
             assert_eq!(one(name, data), Ok(expected), "{name} {data}");
         }
+    }
+
+    #[test]
+    fn what_the_engine_sets_is_listed_and_what_nobody_knows_is_left_out() {
+        let kept = [
+            ("MyInt".to_owned(), payload("json/plain", "1")),
+            ("TemporalWorkerDeployment".to_owned(), payload("json/plain", "\"d\"")),
+            ("Removed".to_owned(), payload("json/plain", "2")),
+            ("MyBool".to_owned(), payload("json/plain", "3")),
+        ];
+        let kept = SearchAttributes { indexed_fields: kept.into() };
+        let indexed = index_kept(&kept, &attributes());
+        assert_eq!(indexed.json, json!({"MyInt": 1, "TemporalWorkerDeployment": "d"}).to_string());
+        let mut shown: Vec<_> = indexed.shown.indexed_fields.into_keys().collect();
+        shown.sort();
+        assert_eq!(shown, ["MyInt", "TemporalWorkerDeployment"]);
     }
 
     #[test]
