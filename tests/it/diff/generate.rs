@@ -1,6 +1,7 @@
 //! Random scripts. The generator keeps a rough picture of what its script has caused so far, so that most actions find
 //! something to act on; where the picture is wrong the player leaves the action out.
 
+mod attended;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use temporalio_protos::temporal::api::enums::v1::{
 use super::{
     chance::Chance,
     script::{
-        Action, By, HistoryRead, Listing, QueryAnswer, Report, ResetTo, Run, Start, StartExtra, Token, Update, Who,
+        Action, Build, By, Completion, HistoryRead, Listing, QueryAnswer, Report, ResetTo, Run, Start, StartExtra,
+        Token, Update, Who,
     },
 };
 
@@ -51,6 +53,12 @@ struct Picture {
     scheduled: Vec<u8>,
     taken: Vec<u8>,
     timers: Vec<u8>,
+    /// Its tasks have a timeout that can be awaited.
+    hurried: bool,
+    /// Its worker's cache is given a few seconds.
+    impatient: bool,
+    /// How often its task has failed or timed out in a row.
+    failures: usize,
 }
 
 struct Generator {
@@ -59,6 +67,14 @@ struct Generator {
     two: bool,
     /// Whether completions of this script ask for sticky queues.
     sticky: bool,
+    /// Whether workers of this script answer late, or not at all.
+    slow: bool,
+    /// How many tasks may still time out: each takes a while.
+    timeouts: usize,
+    /// Whether workers of this script fail again and again.
+    failing: bool,
+    /// Whether workers of this script say what build they are.
+    builds: bool,
     pictures: BTreeMap<Who, Picture>,
     requests: u8,
 }
@@ -66,9 +82,15 @@ struct Generator {
 impl Generator {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::seeded(seed);
+        let slow = chance.percent(20);
         Self {
-            two: chance.percent(30),
+            // What times out in one workflow is not to meet what times out in another.
+            two: chance.percent(30) && !slow,
             sticky: chance.percent(20),
+            slow,
+            timeouts: 2,
+            failing: chance.percent(12),
+            builds: chance.percent(30),
             chance,
             pictures: Who::ALL.into_iter().map(|who| (who, Picture::new())).collect(),
             requests: 0,
@@ -110,7 +132,8 @@ impl Generator {
 
     fn on_absent(&mut self, who: Who) -> Vec<Action> {
         match self.chance.roll(100) {
-            0..70 => vec![Action::Start(self.start(who))],
+            0..10 => vec![self.attended_start(who)],
+            10..70 => vec![Action::Start(self.start(who))],
             70..84 => vec![Action::SignalWithStart(self.start(who))],
             84..92 => vec![Action::UpdateWithStart(self.start_for_update(who), self.an_update())],
             _ => vec![self.nudge(who)],
@@ -118,6 +141,10 @@ impl Generator {
     }
 
     fn on_waiting(&mut self, who: Who) -> Vec<Action> {
+        if self.timeouts > 0 && self.picture(who).impatient && self.chance.percent(25) {
+            self.timeouts -= 1;
+            return vec![Action::LetTaskTimeOut(who)];
+        }
         match self.chance.roll(100) {
             0..60 => vec![Action::PollTask(who)],
             60..68 => vec![self.nudge(who)],
@@ -132,20 +159,55 @@ impl Generator {
     }
 
     fn on_held(&mut self, who: Who) -> Vec<Action> {
+        if self.picture(who).hurried {
+            return self.on_held_in_haste(who);
+        }
+        if self.failing && self.chance.percent(45) {
+            return vec![self.fail(who)];
+        }
         match self.chance.roll(100) {
             0..50 => vec![self.complete(who)],
             50..66 => vec![self.nudge(who)],
             66..78 => vec![self.about_activities(who)],
             78..84 => vec![Action::Update(who, self.an_update())],
             84..87 => vec![self.query(who), self.complete(who)],
-            87..91 => vec![Action::FailTask { who, token: self.token(), cause: self.cause() }],
+            87..91 => vec![self.fail(who)],
             91..95 => vec![self.restart(who)],
             95..97 => vec![self.reset(who)],
             _ => vec![self.read(who)],
         }
     }
 
+    /// Nothing that takes long: the task would time out at a moment of its own.
+    fn on_held_in_haste(&mut self, who: Who) -> Vec<Action> {
+        match self.chance.roll(100) {
+            0..30 => vec![self.complete(who)],
+            30..46 => vec![self.nudge(who)],
+            46..54 => vec![Action::Update(who, self.an_update())],
+            54..60 => vec![self.fail(who)],
+            60..88 if self.timeouts > 0 && self.picture(who).failures < 4 => {
+                self.timeouts -= 1;
+                let mut actions = vec![Action::LetTaskTimeOut(who)];
+                match self.chance.roll(10) {
+                    // The worker answers too late; the next may have the task by then.
+                    0..3 => actions.push(self.complete(who)),
+                    3..5 => actions.extend([Action::PollTask(who), self.answer_late(who)]),
+                    5 => actions.extend([self.nudge(who), self.complete(who)]),
+                    _ => {}
+                }
+                actions
+            }
+            60..88 => vec![self.complete(who)],
+            88..92 => vec![self.restart(who)],
+            92..94 => vec![self.reset(who)],
+            _ => vec![self.read(who)],
+        }
+    }
+
     fn on_idle(&mut self, who: Who) -> Vec<Action> {
+        if self.chance.percent(8) {
+            return vec![self.attended_news(who)];
+        }
         match self.chance.roll(100) {
             0..22 => vec![self.nudge(who)],
             22..58 => vec![self.about_activities(who)],
@@ -162,7 +224,8 @@ impl Generator {
 
     fn on_closed(&mut self, who: Who) -> Vec<Action> {
         match self.chance.roll(100) {
-            0..38 => vec![self.restart(who)],
+            0..6 => vec![self.attended_start(who)],
+            6..38 => vec![self.restart(who)],
             38..50 => vec![self.nudge(who)],
             50..60 => vec![self.query(who)],
             60..66 => vec![Action::Update(who, self.an_update())],
@@ -251,6 +314,7 @@ impl Generator {
             (1, Report::Failed("Fatal")),
             (2, Report::FailedForGood),
             (1, Report::FailedWithDelay),
+            (1, Report::FailedWithHeartbeat),
             (3, Report::Cancelled),
             (4, Report::Heartbeat),
         ]);
@@ -271,7 +335,11 @@ impl Generator {
             (2, WorkflowIdConflictPolicy::UseExisting),
             (2, WorkflowIdConflictPolicy::TerminateExisting),
         ]);
-        Start { who, request: self.request(), reuse, conflict, extras: self.start_extras() }
+        let mut extras = self.start_extras();
+        if self.slow && who == Who::W0 && self.chance.percent(80) {
+            extras.push(StartExtra::ShortTaskTimeout);
+        }
+        Start { who, request: self.request(), reuse, conflict, extras }
     }
 
     /// An update cannot be sent along with every kind of start; refusals of those are covered by hand-written scripts.
@@ -361,7 +429,24 @@ impl Generator {
     }
 
     fn token(&mut self) -> Token {
-        self.chance.weighted(&[(15, Token::Last), (1, Token::First)])
+        self.chance.weighted(&[(15, Token::Last), (1, Token::Previous), (1, Token::First)])
+    }
+
+    fn fail(&mut self, who: Who) -> Action {
+        Action::FailTask { who, token: self.token(), cause: self.cause(), build: self.build() }
+    }
+
+    fn build(&mut self) -> Build {
+        if !self.builds {
+            return Build::Unsaid;
+        }
+        let build = self.chance.one_of(&[1, 1, 2]);
+        self.chance.weighted(&[
+            (2, Build::Unsaid),
+            (4, Build::Checksum(build)),
+            (2, Build::Stamp(build)),
+            (2, Build::Deployment(build)),
+        ])
     }
 
     fn cause(&mut self) -> WorkflowTaskFailedCause {
@@ -375,15 +460,27 @@ impl Generator {
     /// What an action probably does to the picture.
     fn imagine(&mut self, action: &Action) {
         match action {
-            Action::Start(Start { who, conflict, .. }) => {
+            Action::Attended { cause, with } => {
+                self.imagine(cause);
+                if let Some(who) = cause.names().first().copied() {
+                    self.imagine(&Action::PollTask(who));
+                    self.imagine_completion(who, with);
+                }
+            }
+            Action::Start(Start { who, conflict, extras, .. }) => {
                 let picture = self.picture(*who);
                 let ends = *conflict == WorkflowIdConflictPolicy::TerminateExisting;
                 if ends || matches!(picture.phase, Phase::Absent | Phase::Closed) {
                     *picture = Picture { phase: Phase::Waiting, ..Picture::new() };
+                    picture.hurried = extras.contains(&StartExtra::ShortTaskTimeout);
                 }
             }
-            Action::SignalWithStart(Start { who, .. }) | Action::UpdateWithStart(Start { who, .. }, _) => {
+            Action::SignalWithStart(Start { who, extras, .. })
+            | Action::UpdateWithStart(Start { who, extras, .. }, _) => {
                 let picture = self.picture(*who);
+                if matches!(picture.phase, Phase::Absent | Phase::Closed) {
+                    picture.hurried = extras.contains(&StartExtra::ShortTaskTimeout);
+                }
                 if picture.phase == Phase::Held {
                     picture.buffered = true;
                 } else {
@@ -407,10 +504,18 @@ impl Generator {
                 }
             }
             Action::Terminate { who, run: Run::Current | Run::Latest } => self.picture(*who).phase = Phase::Closed,
-            Action::Reset { who, .. } | Action::FailTask { who, .. } => {
+            Action::Reset { who, .. } => {
                 let picture = self.picture(*who);
                 if picture.phase != Phase::Absent {
                     picture.phase = Phase::Waiting;
+                }
+            }
+            Action::FailTask { who, .. } | Action::LetTaskTimeOut(who) => {
+                let picture = self.picture(*who);
+                if picture.phase != Phase::Absent {
+                    picture.phase = Phase::Waiting;
+                    picture.failures += 1;
+                    picture.impatient = false;
                 }
             }
             Action::PollTask(who) => {
@@ -431,7 +536,16 @@ impl Generator {
 
 impl Picture {
     fn new() -> Self {
-        Self { phase: Phase::Absent, buffered: false, scheduled: Vec::new(), taken: Vec::new(), timers: Vec::new() }
+        Self {
+            phase: Phase::Absent,
+            buffered: false,
+            scheduled: Vec::new(),
+            taken: Vec::new(),
+            timers: Vec::new(),
+            hurried: false,
+            impatient: false,
+            failures: 0,
+        }
     }
 
     /// Something arrives that the workflow has to be told.

@@ -12,6 +12,10 @@ pub(super) enum Rest {
     SortedBy(&'static str),
     /// The values of a map.
     Values,
+    /// The timeout of a workflow task, without what is chance in it.
+    UpToChance,
+    /// All of it, unless there is nothing in it.
+    UnlessEmpty,
 }
 
 pub(super) struct Rule {
@@ -43,14 +47,14 @@ pub(super) const RULES: &[Rule] = &[
     rule("ActivityTaskStartedEventAttributes.request_id", Rest::WhetherSet, "made up by the server for its queue"),
     rule(
         "WorkflowTaskScheduledEventAttributes.start_to_close_timeout",
-        Rest::WhetherSet,
-        "from the third attempt on a random bit is added; the description shows the timeout itself",
+        Rest::UpToChance,
+        "from the fourth attempt on it grows, and up to a fifth of the growth is chance",
     ),
-    rule("*.prev_auto_reset_points", Rest::Nothing, "keyed by build id, which no script sets"),
-    rule("*.auto_reset_points", Rest::Nothing, "keyed by build id, which no script sets"),
-    rule("*.worker_version", Rest::Nothing, "worker versioning is not part of the comparison"),
-    rule("*.most_recent_worker_version_stamp", Rest::Nothing, "worker versioning is not part of the comparison"),
-    rule("*.last_worker_version_stamp", Rest::Nothing, "worker versioning is not part of the comparison"),
+    rule(
+        "*.auto_reset_points",
+        Rest::UnlessEmpty,
+        "whether an empty list is sent depends on whether the server has the run in its cache",
+    ),
     rule("*.use_workflow_build_id", Rest::Nothing, "worker versioning is not part of the comparison"),
     rule("*.versioning_info", Rest::Nothing, "worker versioning is not part of the comparison"),
     rule("SearchAttributes.indexed_fields[BuildIds]", Rest::Nothing, "written by the server for worker versioning"),

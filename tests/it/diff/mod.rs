@@ -30,7 +30,7 @@ fn known_traps() {
     let scripts: Vec<Named> =
         scripts.map(|case| Named { name: format!("case `{}`", case.name), script: case.script }).collect();
     let count = scripts.len();
-    let summary = block_on(run(scripts));
+    let summary = block_on(run(scripts.into_iter()));
     println!("cases run: {count}, {summary}");
     summary.assert_no_divergence();
 }
@@ -40,9 +40,12 @@ fn random_scripts() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a seed is a number"));
     let first = number("WINDLASS_DIFF_SEED").unwrap_or_default();
     let count = number("WINDLASS_DIFF_SEEDS").unwrap_or(SEEDS);
-    let scripts =
-        (first..first + count).map(|seed| Named { name: format!("seed {seed}"), script: generate::script(seed) });
-    let summary = block_on(run(scripts.collect()));
+    let count = usize::try_from(count).expect("a machine can count the seeds it plays");
+    let scripts = (0..count).map(|number| {
+        let seed = first + number as u64;
+        Named { name: format!("seed {seed}"), script: generate::script(seed) }
+    });
+    let summary = block_on(run(scripts));
     println!("seeds run: {count}, {summary}");
     summary.assert_no_divergence();
 }

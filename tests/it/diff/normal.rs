@@ -81,7 +81,16 @@ impl Normal {
                     continue;
                 }
                 Some(Rest::SortedBy(key)) => sort_by_field(&mut value, key),
-                Some(Rest::Values) | None => {}
+                Some(Rest::UpToChance) => {
+                    let _ = writeln!(text, "{indent}{}: {}", field.name(), task_timeout(message, &value));
+                    continue;
+                }
+                Some(Rest::UnlessEmpty)
+                    if value.as_message().is_some_and(|message| message.fields().next().is_none()) =>
+                {
+                    continue;
+                }
+                Some(Rest::Values | Rest::UnlessEmpty) | None => {}
             }
             match &value {
                 Value::Message(instant) if is_no_instant(instant) => {}
@@ -165,6 +174,26 @@ fn well_known(message: &DynamicMessage) -> Option<String> {
             Some(format!("{}s", seconds as f64 + nanos as f64 / 1e9))
         }
         _ => None,
+    }
+}
+
+/// A workflow task's timeout without what is chance in it. From the fourth attempt on, five seconds are added, doubled
+/// with each attempt, and up to a fifth of that is left out by chance. Timeouts in scripts are multiples of that fifth,
+/// so what was added to can be told.
+fn task_timeout(scheduled: &DynamicMessage, timeout: &Value) -> String {
+    let attempt = scheduled.get_field_by_name("attempt").and_then(|attempt| attempt.as_i32()).unwrap_or_default();
+    let shown = timeout.as_message().and_then(well_known).unwrap_or_default();
+    let seconds: f64 = shown.trim_end_matches('s').parse().unwrap_or_default();
+    match attempt {
+        // A repeated task became a normal one, and kept its timeout.
+        ..=3 if seconds.fract() != 0.0 => "grown".to_owned(),
+        ..=3 => shown,
+        4..=6 => {
+            let chance = f64::from(1 << (attempt - 4));
+            let from = (seconds / chance).floor() * chance;
+            format!("from {from}s to {}s", from + chance)
+        }
+        _ => "grown".to_owned(),
     }
 }
 

@@ -6,8 +6,16 @@
 //! timeouts of a second in it, and a machine that stood still for longer played another script than the one written.
 //! If the engine then does every time what the real server did, the difference is shown and counted as unrepeated.
 //! Otherwise the engine is wrong.
+//!
+//! A play that took longer than a timeout in its script is no play of that script. It is repeated, and if it stays so, the
+//! script is counted as too slow for the machine.
 
-use std::{fmt, fmt::Write as _};
+use std::{
+    fmt,
+    fmt::Write as _,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt as _, future::join_all, stream};
 
@@ -25,7 +33,7 @@ pub(super) struct Named {
 }
 
 /// Scripts under way at a time, each on both servers.
-const AT_A_TIME: usize = 16;
+const AT_A_TIME: usize = 24;
 
 /// How often the real server plays a script again on which the engine differs from it. Where it decides by chance, it
 /// will have done once what the engine did.
@@ -34,7 +42,13 @@ const REPLAYS: usize = 8;
 /// Shrinking takes a while; what comes after the first few is most likely the same again.
 const SHRUNK: usize = 2;
 
-/// Each script is in one of the first four.
+/// If more than one in so many scripts could not be played as written, a run proves little.
+const MOST_TOO_SLOW: usize = 20;
+
+/// How often a long run says how far it has come.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Each script is in one of the first five.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     equal: usize,
@@ -44,6 +58,8 @@ pub(super) struct Summary {
     unrepeated: Vec<String>,
     /// The engine did what the real server does not.
     divergent: Vec<Report>,
+    /// The machine was too slow for the timeouts of the script, time and again.
+    too_slow: Vec<String>,
     actions: usize,
     /// Actions that found nothing to act on, or whose outcome would have been a matter of moments.
     left_out: usize,
@@ -60,29 +76,56 @@ struct Report {
 }
 
 impl Summary {
+    fn add(&mut self, judged: Judged) {
+        let Judged { name, outcome, actions, left_out, histories, events, restless } = judged;
+        self.actions += actions;
+        self.left_out += left_out;
+        self.histories += histories;
+        self.events += events;
+        if restless {
+            self.restless.push(name.clone());
+        }
+        match outcome {
+            Outcome::Equal => self.equal += 1,
+            Outcome::Chance => self.chance.push(name),
+            Outcome::Unrepeated => self.unrepeated.push(name),
+            Outcome::Divergent(text) => self.divergent.push(Report { name, text }),
+            Outcome::TooSlow => self.too_slow.push(name),
+        }
+    }
+
+    fn played(&self) -> usize {
+        self.equal + self.chance.len() + self.unrepeated.len() + self.divergent.len() + self.too_slow.len()
+    }
+
     /// Fails with everything that is known of them, if there are any.
     pub(super) fn assert_no_divergence(&self) {
         let reports: String = self.divergent.iter().map(|report| format!("\n{}", report.text)).collect();
         assert!(reports.is_empty(), "the engine differs from the real server{reports}");
+        let (slow, played) = (self.too_slow.len(), self.played());
+        assert!(slow <= 1 + played / MOST_TOO_SLOW, "the machine was too slow for {slow} of {played} scripts");
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { equal, chance, unrepeated, divergent, actions, left_out, histories, events, restless } = self;
+        let Self { equal, chance, unrepeated, divergent, too_slow, .. } = self;
+        let Self { actions, left_out, histories, events, restless, .. } = self;
         write!(
             f,
-            "equal: {equal}, decided by chance: {}, unrepeated: {}, divergent: {}; actions: {actions}, {left_out} of \
+            "equal: {equal}, decided by chance: {}, unrepeated: {}, divergent: {}, too slow: {}; actions: {actions}, {left_out} of \
              them left out, histories compared: {histories}, events compared: {events}",
             chance.len(),
             unrepeated.len(),
             divergent.len(),
+            too_slow.len(),
         )?;
         let divergent = divergent.iter().map(|report| report.name.clone()).collect();
         for (names, what) in [
             (chance, "decided by chance"),
             (unrepeated, "unrepeated"),
             (&divergent, "divergent"),
+            (too_slow, "the machine was too slow for"),
             (restless, "did not come to rest on the real server"),
         ] {
             if !names.is_empty() {
@@ -112,58 +155,123 @@ async fn compare(script: &[Action]) -> Compared {
     Compared { real, engine, divergence }
 }
 
+/// Some more plays, as far as the machine was fast enough for them.
 async fn play_again(peer: Peer, script: &[Action]) -> Vec<Played> {
-    join_all((0..REPLAYS).map(|_| Box::pin(play(peer, script)))).await
+    let mut played = join_all((0..REPLAYS).map(|_| Box::pin(play(peer, script)))).await;
+    played.retain(|played| !played.was_too_slow(peer));
+    played
 }
 
-pub(super) async fn run(scripts: Vec<Named>) -> Summary {
+/// Plays the scripts and judges each as soon as it was played. What is divergent is printed when it is found.
+pub(super) async fn run(scripts: impl ExactSizeIterator<Item = Named>) -> Summary {
     // A server that has just begun to listen is not ready yet.
     Peer::Real.warm_up().await;
     Peer::Engine.warm_up().await;
+    let mut progress = Progress::new(scripts.len());
     let mut summary = Summary::default();
-    let mut different = Vec::new();
-    let played = stream::iter(scripts).map(|named| async move { (compare(&named.script).await, named) });
-    let mut played = played.buffer_unordered(AT_A_TIME);
-    while let Some((Compared { real, engine, divergence }, named)) = played.next().await {
-        summary.actions += named.script.len();
-        summary.left_out += real.observations.iter().filter(|seen| seen.seen.starts_with("left out")).count();
-        summary.histories += real.histories;
-        summary.events += real.events;
-        if real.restless {
-            summary.restless.push(named.name.clone());
-        }
-        match divergence {
-            Some(divergence) => different.push((named, real, engine, divergence)),
-            None => summary.equal += 1,
-        }
-    }
-    for (named, real, engine, divergence) in different {
-        if Peer::is_control() {
-            println!("=== {}: the real server differs from itself\n{}", named.name, divergence.report);
-            summary.chance.push(named.name);
-            continue;
-        }
-        let mut seen = play_again(Peer::Real, &named.script).await;
-        let name = &named.name;
-        let as_the_engine = seen.iter().filter(|real| real.observations == engine.observations).count();
-        if as_the_engine > 0 {
-            println!("=== {name}: {as_the_engine} of {REPLAYS} plays on the real server went as on the engine");
-            println!("{}", divergence.report);
-            summary.chance.push(named.name);
-            continue;
-        }
-        seen.push(real);
-        let engine_again = play_again(Peer::Engine, &named.script).await;
-        if engine_again.iter().all(|engine| seen.iter().any(|real| real.observations == engine.observations)) {
-            println!("=== {name}: {REPLAYS} more plays on the engine went as on the real server");
-            println!("{}", divergence.report);
-            summary.unrepeated.push(named.name);
-            continue;
-        }
-        let text = report(&named, divergence, summary.divergent.len() < SHRUNK).await;
-        summary.divergent.push(Report { name: named.name, text });
+    let shrunk = AtomicUsize::new(0);
+    let mut judged = stream::iter(scripts).map(|named| judge(named, &shrunk)).buffer_unordered(AT_A_TIME);
+    while let Some(judged) = judged.next().await {
+        summary.add(judged);
+        progress.show(&summary);
     }
     summary
+}
+
+/// What came of a script.
+struct Judged {
+    name: String,
+    outcome: Outcome,
+    actions: usize,
+    left_out: usize,
+    histories: usize,
+    events: usize,
+    restless: bool,
+}
+
+enum Outcome {
+    Equal,
+    Chance,
+    Unrepeated,
+    Divergent(String),
+    TooSlow,
+}
+
+async fn judge(named: Named, shrunk: &AtomicUsize) -> Judged {
+    let Compared { real, engine, divergence } = compare(&named.script).await;
+    let mut judged = Judged {
+        name: named.name.clone(),
+        outcome: Outcome::Equal,
+        actions: named.script.len(),
+        left_out: real.observations.iter().filter(|seen| seen.seen.starts_with("left out")).count(),
+        histories: real.histories,
+        events: real.events,
+        restless: real.restless,
+    };
+    if let Some(divergence) = divergence {
+        if real.was_too_slow(Peer::Real) || engine.was_too_slow(Peer::Engine) {
+            println!("=== {}: the machine was too slow", named.name);
+            judged.outcome = Outcome::TooSlow;
+            return judged;
+        }
+        judged.outcome = explain(&named, real, engine, divergence, shrunk).await;
+    }
+    judged
+}
+
+/// Why the two servers differed on a script.
+async fn explain(named: &Named, real: Played, engine: Played, divergence: Divergence, shrunk: &AtomicUsize) -> Outcome {
+    let name = &named.name;
+    if Peer::is_control() {
+        println!("=== {name}: the real server differs from itself\n{}", divergence.report);
+        return Outcome::Chance;
+    }
+    let mut seen = play_again(Peer::Real, &named.script).await;
+    let as_the_engine = seen.iter().filter(|real| real.observations == engine.observations).count();
+    if as_the_engine > 0 {
+        let count = seen.len();
+        println!("=== {name}: {as_the_engine} of {count} plays on the real server went as on the engine");
+        println!("{}", divergence.report);
+        return Outcome::Chance;
+    }
+    seen.push(real);
+    let engine_again = play_again(Peer::Engine, &named.script).await;
+    if engine_again.is_empty() {
+        println!("=== {name}: the machine was too slow");
+        return Outcome::TooSlow;
+    }
+    if engine_again.iter().all(|engine| seen.iter().any(|real| real.observations == engine.observations)) {
+        let count = engine_again.len();
+        println!("=== {name}: {count} more plays on the engine went as on the real server");
+        println!("{}", divergence.report);
+        return Outcome::Unrepeated;
+    }
+    let text = report(named, divergence, shrunk.fetch_add(1, Ordering::Relaxed) < SHRUNK).await;
+    println!("{text}");
+    Outcome::Divergent(text)
+}
+
+/// Says now and then how far a long run has come.
+struct Progress {
+    scripts: usize,
+    started: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    fn new(scripts: usize) -> Self {
+        Self { scripts, started: Instant::now(), shown: Instant::now() }
+    }
+
+    fn show(&mut self, summary: &Summary) {
+        if self.shown.elapsed() < PROGRESS {
+            return;
+        }
+        self.shown = Instant::now();
+        let done = summary.played();
+        let rate = done as f64 / self.started.elapsed().as_secs_f64();
+        println!("... {done} of {} scripts, {} divergent, {rate:.1} scripts/s", self.scripts, summary.divergent.len());
+    }
 }
 
 async fn report(named: &Named, divergence: Divergence, worth_shrinking: bool) -> String {

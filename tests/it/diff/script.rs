@@ -73,9 +73,16 @@ pub(super) enum Action {
         who: Who,
         token: Token,
         cause: WorkflowTaskFailedCause,
+        build: Build,
     },
     /// Waits until the task has timed out, whether it was taken or not.
     LetTaskTimeOut(Who),
+    /// A worker polls before something happens that brings a task, takes the task as soon as it is there, and answers
+    /// at once.
+    Attended {
+        cause: Box<Action>,
+        with: Completion,
+    },
     Query {
         who: Who,
         reject: QueryRejectCondition,
@@ -130,6 +137,7 @@ pub(super) enum StartExtra {
     InvalidRetry,
     LongRunTimeout,
     LongExecutionTimeout,
+    /// Can be awaited.
     ShortTaskTimeout,
     DefaultTaskTimeout,
     NegativeTimeout,
@@ -174,7 +182,21 @@ pub(super) enum Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
     Last,
+    /// The one before the last.
+    Previous,
     First,
+}
+
+/// What a worker says about its build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Build {
+    Unsaid,
+    /// The checksum of its binary, and what an SDK says of itself.
+    Checksum(u8),
+    /// A version stamp that asks for no versioning.
+    Stamp(u8),
+    /// A deployment that is not versioned.
+    Deployment(u8),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -190,12 +212,20 @@ pub(super) struct Completion {
     pub(super) inline: bool,
     pub(super) sticky: Option<Sticky>,
     pub(super) may_discard: bool,
+    pub(super) build: Build,
 }
 
 impl Completion {
     /// Whether another run may follow this one.
     pub(super) fn may_go_on(&self) -> bool {
         self.commands.iter().any(|command| matches!(command, Do::ContinueAsNew(_) | Do::Fail { .. }))
+    }
+
+    fn children(&self) -> impl Iterator<Item = Who> {
+        self.commands.iter().filter_map(|command| match command {
+            Do::StartChild { child, .. } => Some(*child),
+            _ => None,
+        })
     }
 }
 
@@ -209,6 +239,7 @@ impl Default for Completion {
             inline: false,
             sticky: None,
             may_discard: true,
+            build: Build::Unsaid,
         }
     }
 }
@@ -298,6 +329,11 @@ pub(super) enum ActivityExtra {
     QueueTimeout,
     /// Whoever takes it does not finish within a second; awaited by the player when it is taken.
     RunTimeout,
+    /// Whoever takes it is silent for longer than a second; awaited by the player when it is taken.
+    HeartbeatTimeout,
+    /// It is not finished within a second, whatever its attempts; awaited by the player.
+    CloseTimeout,
+    Summary,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -357,6 +393,8 @@ pub(super) enum Report {
     FailedForGood,
     /// Asks for the next attempt at once.
     FailedWithDelay,
+    /// Sends its last heartbeat along.
+    FailedWithHeartbeat,
     Cancelled,
     Heartbeat,
 }
@@ -403,6 +441,7 @@ impl Action {
             Self::Start(_) | Self::SignalWithStart(_) | Self::UpdateWithStart(..) => true,
             Self::Terminate { .. } | Self::Reset { .. } => true,
             Self::CompleteTask { with, .. } => with.commands.iter().any(Do::closes),
+            Self::Attended { cause, with } => cause.may_end_a_run() || with.commands.iter().any(Do::closes),
             _ => false,
         }
     }
@@ -415,6 +454,7 @@ impl Action {
             Self::Query { .. } | Self::Update(..) | Self::PollUpdate { .. } | Self::History { .. } | Self::List(_) => {
                 false
             }
+            Self::Attended { cause, .. } => cause.may_be_refused(),
             _ => true,
         }
     }
@@ -422,13 +462,8 @@ impl Action {
     pub(super) fn names(&self) -> Vec<Who> {
         match self {
             Self::Start(start) | Self::SignalWithStart(start) | Self::UpdateWithStart(start, _) => vec![start.who],
-            Self::CompleteTask { who, with, .. } => {
-                let children = with.commands.iter().filter_map(|command| match command {
-                    Do::StartChild { child, .. } => Some(*child),
-                    _ => None,
-                });
-                std::iter::once(*who).chain(children).collect()
-            }
+            Self::CompleteTask { who, with, .. } => std::iter::once(*who).chain(with.children()).collect(),
+            Self::Attended { cause, with } => cause.names().into_iter().chain(with.children()).collect(),
             Self::Signal { who, .. }
             | Self::Cancel { who, .. }
             | Self::Terminate { who, .. }
@@ -457,7 +492,9 @@ impl Do {
         match self {
             Self::StartChild { .. } | Self::SignalExternal { .. } | Self::CancelExternal { .. } => true,
             Self::StartTimer { length, .. } => matches!(length, TimerLength::Short | TimerLength::Zero),
-            Self::Schedule { extras, .. } => extras.contains(&ActivityExtra::QueueTimeout),
+            Self::Schedule { extras, .. } => {
+                extras.contains(&ActivityExtra::QueueTimeout) || extras.contains(&ActivityExtra::CloseTimeout)
+            }
             _ => false,
         }
     }

@@ -70,6 +70,15 @@ fn simpler(action: &Action) -> Vec<Action> {
             candidates.push(Completion { commands: with.commands.clone(), ..Default::default() });
             candidates.into_iter().map(|with| Action::CompleteTask { who: *who, token: *token, with }).collect()
         }
+        Action::Attended { cause, with } => {
+            let mut candidates = vec![(**cause).clone()];
+            candidates.extend((0..with.commands.len()).map(|index| {
+                let mut with = with.clone();
+                with.commands.remove(index);
+                Action::Attended { cause: cause.clone(), with }
+            }));
+            candidates
+        }
         Action::Start(start) if !start.extras.is_empty() => {
             let mut start = start.clone();
             start.extras.pop();

@@ -5,6 +5,7 @@ mod buffering;
 mod chains;
 mod children;
 mod forgotten;
+mod found;
 mod messages;
 mod reads;
 mod refusals;
@@ -17,7 +18,7 @@ use temporalio_protos::temporal::api::enums::v1::{
 };
 
 use super::script::{
-    Action, ActivityExtra, By, Completion, Do, QueryAnswer, Report, ResetTo, Run, Start, StartExtra, Sticky,
+    Action, ActivityExtra, Build, By, Completion, Do, QueryAnswer, Report, ResetTo, Run, Start, StartExtra, Sticky,
     TimerLength, Token, Update, UpdateAnswer, Who,
 };
 
@@ -28,7 +29,9 @@ pub(super) struct Case {
 }
 
 pub(super) fn all() -> Vec<Case> {
+    // What takes longest comes first.
     let groups = [
+        found::cases(),
         buffering::cases(),
         tasks::cases(),
         messages::cases(),
@@ -83,7 +86,7 @@ fn answer_updates(who: Who, updates: UpdateAnswer) -> Action {
 
 fn fail(who: Who) -> Action {
     let cause = WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure;
-    Action::FailTask { who, token: Token::Last, cause }
+    Action::FailTask { who, token: Token::Last, cause, build: Build::Unsaid }
 }
 
 fn signal(who: Who, request: u8) -> Action {

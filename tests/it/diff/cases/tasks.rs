@@ -1,8 +1,8 @@
 //! Workflow tasks: failed, timed out, forced, returned inline, sticky, stale.
 
 use super::{
-    ActivityExtra, Case, Completion, Do, ParentClosePolicy, Report, Run, StartExtra, Sticky, TimerLength, Token, Who,
-    WorkflowTaskFailedCause, case, child, complete, complete_and_hold, complete_with, fail, poll, query, report,
+    ActivityExtra, Build, Case, Completion, Do, ParentClosePolicy, Report, Run, StartExtra, Sticky, TimerLength, Token,
+    Who, WorkflowTaskFailedCause, case, child, complete, complete_and_hold, complete_with, fail, poll, query, report,
     schedule, signal, start, start_with, take, terminate, timer, update,
 };
 use crate::diff::script::{Action, AttributeChange, MemoChange, Queue};
@@ -299,7 +299,7 @@ fn sticky(commands: Vec<Do>) -> Action {
 }
 
 fn fail_for(cause: WorkflowTaskFailedCause) -> Action {
-    Action::FailTask { who: W, token: Token::Last, cause }
+    Action::FailTask { who: W, token: Token::Last, cause, build: Build::Unsaid }
 }
 
 fn first_token() -> Action {
@@ -307,5 +307,10 @@ fn first_token() -> Action {
 }
 
 fn fail_first() -> Action {
-    Action::FailTask { who: W, token: Token::First, cause: WorkflowTaskFailedCause::NonDeterministicError }
+    Action::FailTask {
+        who: W,
+        token: Token::First,
+        cause: WorkflowTaskFailedCause::NonDeterministicError,
+        build: Build::Unsaid,
+    }
 }

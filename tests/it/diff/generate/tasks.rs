@@ -4,7 +4,7 @@ use temporalio_protos::temporal::api::enums::v1::{ParentClosePolicy, WorkflowIdR
 
 use super::{Generator, Phase};
 use crate::diff::script::{
-    Action, ActivityExtra, AttributeChange, Completion, Do, MemoChange, Run, StartExtra, Sticky, TimerLength,
+    Action, ActivityExtra, AttributeChange, Completion, Do, MemoChange, Run, StartExtra, Sticky, TimerLength, Token,
     UpdateAnswer, Who,
 };
 
@@ -25,6 +25,17 @@ fn outlives_its_run(command: &Do) -> bool {
 
 impl Generator {
     pub(super) fn complete(&mut self, who: Who) -> Action {
+        let with = self.completion(who);
+        Action::CompleteTask { who, token: self.token(), with }
+    }
+
+    /// An answer to the task before the last.
+    pub(super) fn answer_late(&mut self, who: Who) -> Action {
+        let with = self.completion(who);
+        Action::CompleteTask { who, token: Token::Previous, with }
+    }
+
+    pub(super) fn completion(&mut self, who: Who) -> Completion {
         let mut commands: Vec<Do> = Vec::new();
         for _ in 0..self.chance.one_of(&[0, 1, 1, 2, 2, 3, 4]) {
             let command = self.command(who, &commands);
@@ -42,7 +53,7 @@ impl Generator {
         // The outcome of an external command is invisible while a task is held.
         let external =
             commands.iter().any(|command| matches!(command, Do::SignalExternal { .. } | Do::CancelExternal { .. }));
-        let with = Completion {
+        Completion {
             commands,
             updates: self.chance.weighted(&[
                 (4, UpdateAnswer::Complete),
@@ -54,10 +65,18 @@ impl Generator {
             finish_updates: self.chance.percent(50),
             force: self.chance.percent(15),
             inline: !external && self.chance.percent(20),
-            sticky: (self.sticky && self.chance.percent(70)).then_some(Sticky::Long),
+            sticky: self.sticky_for(who),
             may_discard: self.chance.percent(70),
-        };
-        Action::CompleteTask { who, token: self.token(), with }
+            build: self.build(),
+        }
+    }
+
+    fn sticky_for(&mut self, who: Who) -> Option<Sticky> {
+        if !self.sticky || !self.chance.percent(70) {
+            return None;
+        }
+        let short = self.slow && who == Who::W0 && self.chance.percent(50);
+        Some(if short { Sticky::Short } else { Sticky::Long })
     }
 
     /// The commands so far count as known, so that a task can use what it has just made.
@@ -157,7 +176,13 @@ impl Generator {
 
     fn activity_extras(&mut self) -> Vec<ActivityExtra> {
         let mut extras = Vec::new();
-        for extra in [ActivityExtra::Input, ActivityExtra::Header, ActivityExtra::Heartbeat, ActivityExtra::Priority] {
+        for extra in [
+            ActivityExtra::Input,
+            ActivityExtra::Header,
+            ActivityExtra::Heartbeat,
+            ActivityExtra::Priority,
+            ActivityExtra::Summary,
+        ] {
             if self.chance.percent(15) {
                 extras.push(extra);
             }
@@ -178,6 +203,8 @@ impl Generator {
             (1, Some(ActivityExtra::NegativeTimeout)),
             (2, Some(ActivityExtra::QueueTimeout)),
             (3, Some(ActivityExtra::RunTimeout)),
+            (2, Some(ActivityExtra::HeartbeatTimeout)),
+            (2, Some(ActivityExtra::CloseTimeout)),
         ]));
         extras
     }
@@ -233,6 +260,9 @@ impl Generator {
                 _ => {}
             }
         }
+        picture.failures = 0;
+        picture.impatient = with.sticky == Some(Sticky::Short);
+        picture.hurried &= !matches!(with.commands.last(), Some(Do::ContinueAsNew(_)));
         let another = with.force || picture.buffered;
         picture.phase = match with.commands.last() {
             Some(Do::ContinueAsNew(_)) if !picture.buffered => Phase::Waiting,

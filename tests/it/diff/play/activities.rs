@@ -1,6 +1,7 @@
 //! What an activity worker does: take an activity and report on it, by token or by id, in time or too late.
 
 use temporalio_protos::temporal::api::{
+    common::v1::Payloads,
     enums::v1::PendingActivityState,
     failure::v1::failure::FailureInfo,
     workflowservice::v1::{
@@ -78,10 +79,16 @@ impl Player {
                 let answer = self.client.respond_activity_task_completed(prompt(request)).await;
                 self.saw("complete activity", answer);
             }
-            Report::Failed(_) | Report::FailedForGood | Report::FailedWithDelay => {
+            Report::Failed(_) | Report::FailedForGood | Report::FailedWithDelay | Report::FailedWithHeartbeat => {
                 let failure = Some(activity_failure(report));
-                let request =
-                    RespondActivityTaskFailedRequest { namespace, identity, task_token, failure, ..Default::default() };
+                let request = RespondActivityTaskFailedRequest {
+                    namespace,
+                    identity,
+                    task_token,
+                    failure,
+                    last_heartbeat_details: last_heartbeat(report),
+                    ..Default::default()
+                };
                 let answer = self.client.respond_activity_task_failed(prompt(request)).await;
                 self.saw("fail activity", answer);
             }
@@ -131,7 +138,7 @@ impl Player {
                 let answer = self.client.respond_activity_task_completed_by_id(prompt(request)).await;
                 self.saw("complete activity by id", answer);
             }
-            Report::Failed(_) | Report::FailedForGood | Report::FailedWithDelay => {
+            Report::Failed(_) | Report::FailedForGood | Report::FailedWithDelay | Report::FailedWithHeartbeat => {
                 let request = RespondActivityTaskFailedByIdRequest {
                     namespace,
                     workflow_id,
@@ -139,6 +146,7 @@ impl Player {
                     activity_id,
                     identity,
                     failure: Some(activity_failure(report)),
+                    last_heartbeat_details: last_heartbeat(report),
                     ..Default::default()
                 };
                 let answer = self.client.respond_activity_task_failed_by_id(prompt(request)).await;
@@ -172,6 +180,10 @@ impl Player {
             }
         }
     }
+}
+
+fn last_heartbeat(report: Report) -> Option<Payloads> {
+    (report == Report::FailedWithHeartbeat).then(|| payloads("last heartbeat"))
 }
 
 fn activity_failure(report: Report) -> temporalio_protos::temporal::api::failure::v1::Failure {

@@ -19,6 +19,7 @@ use super::{
     },
     prompt,
     state::{Echo, Task},
+    tasks::SHORT_TASK_TIMEOUT,
 };
 use crate::diff::{
     peer::NAMESPACE,
@@ -26,7 +27,7 @@ use crate::diff::{
 };
 
 /// Long enough that no task times out because the machine is busy.
-const TASK_TIMEOUT: i64 = 100;
+const TASK_TIMEOUT: i64 = 96;
 
 impl Player {
     pub(super) async fn start(&mut self, start: &Start) {
@@ -110,7 +111,7 @@ impl Player {
                 StartExtra::InvalidRetry => request.retry_policy = Some(retry(-1, &[])),
                 StartExtra::LongRunTimeout => request.workflow_run_timeout = Some(seconds(3000)),
                 StartExtra::LongExecutionTimeout => request.workflow_execution_timeout = Some(seconds(4000)),
-                StartExtra::ShortTaskTimeout => request.workflow_task_timeout = Some(seconds(4)),
+                StartExtra::ShortTaskTimeout => request.workflow_task_timeout = Some(seconds(SHORT_TASK_TIMEOUT)),
                 StartExtra::DefaultTaskTimeout => request.workflow_task_timeout = None,
                 StartExtra::NegativeTimeout => request.workflow_run_timeout = Some(seconds(-1)),
                 StartExtra::OneSecondRunTimeout => request.workflow_run_timeout = Some(seconds(1)),
@@ -249,7 +250,7 @@ impl Player {
         self.memory.see_events(who, events);
         let mut queries: Vec<String> = task.queries.keys().cloned().collect();
         queries.sort();
-        self.played.raced |= queries.is_empty() && self.memory.queries.contains_key(&who);
+        self.played.raced |= queries.is_empty() && self.awaits_query(who);
         let task =
             Task { token: task.task_token.clone(), messages: task.messages.clone(), queries, queries_forgotten: false };
         self.memory.tasks.entry(who).or_default().push(task);

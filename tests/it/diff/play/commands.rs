@@ -21,6 +21,7 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Player,
+    clients::metadata,
     names::{
         ATTRIBUTE, activity_type, attributes, failure, header, memo, null_payload, number_payload, payload, payloads,
         priority, retry, seconds, workflow_type,
@@ -123,7 +124,8 @@ impl Player {
             }
             Do::AbsentMessage => return protocol_message("absent"),
         };
-        command_of(attributes)
+        let summary = matches!(command, Do::Schedule { extras, .. } if extras.contains(&ActivityExtra::Summary));
+        Command { user_metadata: summary.then(metadata), ..command_of(attributes) }
     }
 
     fn activity(&self, who: Who, activity: u8, extras: &[ActivityExtra]) -> ScheduleActivityTaskCommandAttributes {
@@ -159,6 +161,10 @@ impl Player {
                 ActivityExtra::Priority => attributes.priority = Some(priority()),
                 ActivityExtra::QueueTimeout => attributes.schedule_to_start_timeout = Some(seconds(1)),
                 ActivityExtra::RunTimeout => attributes.start_to_close_timeout = Some(seconds(1)),
+                ActivityExtra::HeartbeatTimeout => attributes.heartbeat_timeout = Some(seconds(1)),
+                ActivityExtra::CloseTimeout => attributes.schedule_to_close_timeout = Some(seconds(1)),
+                // Not an attribute but beside them.
+                ActivityExtra::Summary => {}
             }
         }
         attributes
@@ -223,7 +229,13 @@ impl Player {
                 Do::Schedule { activity, extras } if extras.contains(&ActivityExtra::QueueTimeout) => {
                     Echo::QueueTimeout { who, run, activity: format!("a{activity}") }
                 }
-                Do::Schedule { activity, extras } if extras.contains(&ActivityExtra::RunTimeout) => {
+                Do::Schedule { activity, extras } if extras.contains(&ActivityExtra::CloseTimeout) => {
+                    Echo::CloseTimeout { who, run, activity: format!("a{activity}") }
+                }
+                Do::Schedule { activity, extras }
+                    if extras.contains(&ActivityExtra::RunTimeout)
+                        || extras.contains(&ActivityExtra::HeartbeatTimeout) =>
+                {
                     self.memory.hurried.insert((who, *activity));
                     continue;
                 }

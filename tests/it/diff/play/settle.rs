@@ -44,6 +44,7 @@ impl Player {
         self.collect_updates().await;
         self.answer_queries().await;
         self.look_again().await;
+        self.watch_hurried_tasks();
         self.note_states();
     }
 
@@ -85,10 +86,17 @@ impl Player {
 
     fn note_states(&mut self) {
         for who in self.cast.clone() {
+            if self.memory.states.get(&who) == self.memory.noted.get(&who) {
+                continue;
+            }
             let shown = match self.memory.states.get(&who) {
                 Some(state) => self.normal.message(state),
                 None => "not found".to_owned(),
             };
+            match self.memory.states.get(&who).cloned() {
+                Some(state) => drop(self.memory.noted.insert(who, state)),
+                None => drop(self.memory.noted.remove(&who)),
+            }
             let before = self.memory.shown.get(&who).map_or("not found", String::as_str);
             if before != shown {
                 self.note(&format!("state of {who:?}"), shown.clone());
@@ -177,6 +185,7 @@ impl Player {
         | Echo::Timer { who, run, .. }
         | Echo::QueueTimeout { who, run, .. }
         | Echo::RunTimeout { who, run, .. }
+        | Echo::CloseTimeout { who, run, .. }
         | Echo::RunEnds { who, run }
         | Echo::Deleted { who, run }) = echo;
         if let Echo::Deleted { .. } = echo {
@@ -199,6 +208,9 @@ impl Player {
             Echo::QueueTimeout { activity, .. } => !activity_in(activity, &[PendingActivityState::Scheduled]),
             Echo::RunTimeout { activity, .. } => {
                 !activity_in(activity, &[PendingActivityState::Started, PendingActivityState::CancelRequested])
+            }
+            Echo::CloseTimeout { activity, .. } => {
+                !self.memory.states[who].pending_activities.iter().any(|pending| pending.activity_id == *activity)
             }
             Echo::RunEnds { .. } => false,
             Echo::Deleted { .. } => true,

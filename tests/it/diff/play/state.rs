@@ -39,6 +39,8 @@ pub(super) struct Memory {
     pub(super) states: BTreeMap<Who, DescribeWorkflowExecutionResponse>,
     /// Whether something happened or was noticed after the states were asked for.
     pub(super) changed_since_look: bool,
+    /// What was looked at for changes last.
+    pub(super) noted: BTreeMap<Who, DescribeWorkflowExecutionResponse>,
     /// How it was shown last, so that only changes are written down.
     pub(super) shown: BTreeMap<Who, String>,
     /// Runs whose first task is known to have been scheduled.
@@ -49,6 +51,12 @@ pub(super) struct Memory {
     pub(super) sticky: BTreeMap<Who, Instant>,
     /// Workflows whose task waits in their sticky queue, though no longer for the worker that polls it.
     pub(super) lost: BTreeSet<Who>,
+    /// Workflows whose task waits in their sticky queue for a few seconds only.
+    pub(super) impatient: BTreeSet<Who>,
+    /// Workflows whose task times out soon, and since when.
+    pub(super) hurried_since: BTreeMap<Who, Instant>,
+    /// How many workers have polled before their task was there.
+    pub(super) waiting_workers: usize,
     /// Whether any completion so far asked for a sticky queue.
     pub(super) ever_sticky: bool,
     /// What is to become of a child when its parent closes.
@@ -78,6 +86,8 @@ pub(super) enum Echo {
     QueueTimeout { who: Who, run: String, activity: String },
     /// The activity is not finished in time.
     RunTimeout { who: Who, run: String, activity: String },
+    /// The activity is not finished in time, whatever its attempts.
+    CloseTimeout { who: Who, run: String, activity: String },
     /// The run times out.
     RunEnds { who: Who, run: String },
     /// The run is no longer there.

@@ -6,7 +6,10 @@ use std::{
 };
 
 use temporalio_protos::temporal::api::{
-    enums::v1::{EventType, PendingWorkflowTaskState, QueryResultType, TaskQueueKind, WorkflowTaskFailedCause},
+    enums::v1::{
+        EventType, PendingWorkflowTaskState, QueryResultType, TaskQueueKind, WorkflowExecutionStatus,
+        WorkflowTaskFailedCause,
+    },
     history::v1::history_event::Attributes,
     query::v1::WorkflowQueryResult,
     taskqueue::v1::{StickyExecutionAttributes, TaskQueue},
@@ -26,11 +29,20 @@ use super::{
 };
 use crate::diff::{
     peer::{NAMESPACE, Peer},
-    script::{Completion, Do, QueryAnswer, Queue, Sticky, Token, Who},
+    script::{Build, Completion, Do, QueryAnswer, Queue, Sticky, Token, Who},
 };
 
 /// The shortest deadline a poll may have is two seconds; the empty answer comes one second before it.
 const SHORT_POLL: Duration = Duration::from_millis(2200);
+
+/// The timeout of tasks that are awaited until they have timed out, in seconds.
+pub(super) const SHORT_TASK_TIMEOUT: i64 = 8;
+
+/// A task with that timeout that was held for so long may have timed out before its worker answers.
+const TOO_LONG: Duration = Duration::from_secs(7);
+
+/// The timeouts of later attempts are too long to wait for.
+const LAST_AWAITED_ATTEMPT: i32 = 4;
 
 /// A server stops using a sticky queue that nobody has polled for ten seconds.
 const STICKY_POLL_AGE: Duration = Duration::from_secs(5);
@@ -153,10 +165,12 @@ impl Player {
         let tasks = self.memory.tasks.get(&who)?;
         match token {
             Token::Last => tasks.last().cloned(),
+            Token::Previous => tasks.iter().rev().nth(1).cloned(),
             Token::First => tasks.first().cloned(),
         }
     }
 
+    #[expect(deprecated, reason = "older workers still say which binary they are")]
     pub(super) async fn complete_task(&mut self, who: Who, token: Token, with: &Completion) {
         let Some(task) = self.task(who, token) else {
             return self.note("complete", "left out: no task was taken");
@@ -183,7 +197,7 @@ impl Player {
             worker_task_queue: Some(self.sticky_queue(who)),
             schedule_to_start_timeout: Some(match sticky {
                 Sticky::Long => seconds(100),
-                Sticky::Short => seconds(4),
+                Sticky::Short => seconds(SHORT_TASK_TIMEOUT),
             }),
         });
         let answers = self.memory.queries.get(&who).map(|query| query.answer);
@@ -199,6 +213,11 @@ impl Player {
             force_create_new_workflow_task: with.force,
             query_results,
             capabilities: Some(Capabilities { discard_speculative_workflow_task_with_events: with.may_discard }),
+            binary_checksum: with.build.checksum(),
+            worker_version_stamp: with.build.stamp(),
+            deployment_options: with.build.deployment(),
+            sdk_metadata: with.build.sdk(),
+            metering_metadata: with.build.metering(),
             ..Default::default()
         };
         let run = self.memory.current_run(who).map(str::to_owned);
@@ -211,6 +230,10 @@ impl Player {
         }
         if with.sticky.is_some() && refused.is_none() {
             self.memory.sticky.entry(who).or_insert_with(Instant::now);
+            match with.sticky {
+                Some(Sticky::Short) => self.memory.impatient.insert(who),
+                _ => self.memory.impatient.remove(&who),
+            };
         } else if refused != Some(Code::NotFound) || !was_sticky {
             // Polled for a completion that did not come about.
             self.memory.sticky.remove(&who);
@@ -231,7 +254,8 @@ impl Player {
         }
     }
 
-    pub(super) async fn fail_task(&mut self, who: Who, token: Token, cause: WorkflowTaskFailedCause) {
+    #[expect(deprecated, reason = "older workers still say which binary they are")]
+    pub(super) async fn fail_task(&mut self, who: Who, token: Token, cause: WorkflowTaskFailedCause, build: Build) {
         let Some(task) = self.task(who, token) else {
             return self.note("fail", "left out: no task was taken");
         };
@@ -241,6 +265,9 @@ impl Player {
             cause: cause as i32,
             failure: Some(failure("Task", false)),
             identity: WORKER.to_owned(),
+            binary_checksum: build.checksum(),
+            worker_version: build.stamp(),
+            deployment_options: build.deployment(),
             ..Default::default()
         };
         let answer = self.client.respond_workflow_task_failed(prompt(request)).await;
@@ -253,14 +280,18 @@ impl Player {
         let Some(task) = self.memory.states.get(&who).and_then(|state| state.pending_workflow_task) else {
             return self.note("let the task time out", "left out: no task is pending");
         };
-        let timeout = self.memory.states[&who]
-            .execution_config
-            .as_ref()
-            .and_then(|config| config.default_workflow_task_timeout)
-            .unwrap_or_default();
-        if task.state() == PendingWorkflowTaskState::Started && timeout.seconds > 5 {
+        let about_to = match task.state() {
+            PendingWorkflowTaskState::Started => {
+                let config = self.memory.states[&who].execution_config.as_ref();
+                let timeout = config.and_then(|config| config.default_workflow_task_timeout).unwrap_or_default();
+                timeout.seconds <= SHORT_TASK_TIMEOUT && task.attempt <= LAST_AWAITED_ATTEMPT
+            }
+            _ => self.waits_for_a_few_seconds(who, task.attempt).await,
+        };
+        if !about_to {
             return self.note("let the task time out", "left out: no task is about to");
         }
+        self.memory.hurried_since.remove(&who);
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline && self.memory.states[&who].pending_workflow_task == Some(task) {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -268,6 +299,43 @@ impl Player {
         }
         self.memory.sticky.remove(&who);
         self.memory.lost.remove(&who);
+    }
+}
+
+impl Player {
+    /// Notices tasks that were held or waited for until they may have timed out, though the script did not let them.
+    pub(super) fn watch_hurried_tasks(&mut self) {
+        for who in Who::ALL {
+            let task = self.memory.states.get(&who).and_then(|state| state.pending_workflow_task.as_ref());
+            let started = task.is_some_and(|task| task.state() == PendingWorkflowTaskState::Started);
+            let config = self.memory.states.get(&who).and_then(|state| state.execution_config.as_ref());
+            let timeout = config.and_then(|config| config.default_workflow_task_timeout).unwrap_or_default();
+            let hurried = if started {
+                timeout.seconds <= SHORT_TASK_TIMEOUT
+            } else {
+                self.memory.impatient.contains(&who) && self.memory.sticky.contains_key(&who)
+            };
+            let running = self.memory.status(who) == Some(WorkflowExecutionStatus::Running);
+            let since = self.memory.hurried_since.remove(&who);
+            self.played.overtaken |= since.is_some_and(|since| since.elapsed() > TOO_LONG);
+            if running && task.is_some() && hurried {
+                self.memory.hurried_since.insert(who, since.unwrap_or_else(Instant::now));
+            }
+        }
+    }
+
+    /// Whether the scheduled task is given up soon if nobody takes it: one in a sticky queue that is kept for a short
+    /// time, or a speculative one.
+    async fn waits_for_a_few_seconds(&mut self, who: Who, attempt: i32) -> bool {
+        if self.memory.lost.contains(&who) || self.memory.sticky.contains_key(&who) {
+            return self.memory.impatient.contains(&who);
+        }
+        let events = self.history(who, "").await;
+        let last = events.iter().rev().map(|event| event.event_type());
+        let last =
+            last.filter(|kind| matches!(kind, EventType::WorkflowTaskScheduled | EventType::WorkflowTaskStarted));
+        let is_written = attempt > 1 || last.take(1).any(|kind| kind == EventType::WorkflowTaskScheduled);
+        !is_written
     }
 }
 
