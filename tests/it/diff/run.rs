@@ -6,6 +6,9 @@
 //! timeouts of a second in it, and a machine that stood still for longer played another script than the one written.
 //! If the engine then does every time what the real server did, the difference is shown and counted as unrepeated.
 //! Otherwise the engine is wrong.
+//!
+//! A play that took longer than a timeout in its script is no play of that script. It is repeated, and if it stays so, the
+//! script is counted as too slow for the machine.
 
 use std::{
     fmt,
@@ -39,10 +42,13 @@ const REPLAYS: usize = 8;
 /// Shrinking takes a while; what comes after the first few is most likely the same again.
 const SHRUNK: usize = 2;
 
+/// If more than one in so many scripts could not be played as written, a run proves little.
+const MOST_TOO_SLOW: usize = 20;
+
 /// How often a long run says how far it has come.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Each script is in one of the first four.
+/// Each script is in one of the first five.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     equal: usize,
@@ -52,6 +58,8 @@ pub(super) struct Summary {
     unrepeated: Vec<String>,
     /// The engine did what the real server does not.
     divergent: Vec<Report>,
+    /// The machine was too slow for the timeouts of the script, time and again.
+    too_slow: Vec<String>,
     actions: usize,
     /// Actions that found nothing to act on, or whose outcome would have been a matter of moments.
     left_out: usize,
@@ -82,36 +90,42 @@ impl Summary {
             Outcome::Chance => self.chance.push(name),
             Outcome::Unrepeated => self.unrepeated.push(name),
             Outcome::Divergent(text) => self.divergent.push(Report { name, text }),
+            Outcome::TooSlow => self.too_slow.push(name),
         }
     }
 
     fn played(&self) -> usize {
-        self.equal + self.chance.len() + self.unrepeated.len() + self.divergent.len()
+        self.equal + self.chance.len() + self.unrepeated.len() + self.divergent.len() + self.too_slow.len()
     }
 
     /// Fails with everything that is known of them, if there are any.
     pub(super) fn assert_no_divergence(&self) {
         let reports: String = self.divergent.iter().map(|report| format!("\n{}", report.text)).collect();
         assert!(reports.is_empty(), "the engine differs from the real server{reports}");
+        let (slow, played) = (self.too_slow.len(), self.played());
+        assert!(slow <= 1 + played / MOST_TOO_SLOW, "the machine was too slow for {slow} of {played} scripts");
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { equal, chance, unrepeated, divergent, actions, left_out, histories, events, restless } = self;
+        let Self { equal, chance, unrepeated, divergent, too_slow, .. } = self;
+        let Self { actions, left_out, histories, events, restless, .. } = self;
         write!(
             f,
-            "equal: {equal}, decided by chance: {}, unrepeated: {}, divergent: {}; actions: {actions}, {left_out} of \
+            "equal: {equal}, decided by chance: {}, unrepeated: {}, divergent: {}, too slow: {}; actions: {actions}, {left_out} of \
              them left out, histories compared: {histories}, events compared: {events}",
             chance.len(),
             unrepeated.len(),
             divergent.len(),
+            too_slow.len(),
         )?;
         let divergent = divergent.iter().map(|report| report.name.clone()).collect();
         for (names, what) in [
             (chance, "decided by chance"),
             (unrepeated, "unrepeated"),
             (&divergent, "divergent"),
+            (too_slow, "the machine was too slow for"),
             (restless, "did not come to rest on the real server"),
         ] {
             if !names.is_empty() {
@@ -141,8 +155,11 @@ async fn compare(script: &[Action]) -> Compared {
     Compared { real, engine, divergence }
 }
 
+/// Some more plays, as far as the machine was fast enough for them.
 async fn play_again(peer: Peer, script: &[Action]) -> Vec<Played> {
-    join_all((0..REPLAYS).map(|_| Box::pin(play(peer, script)))).await
+    let mut played = join_all((0..REPLAYS).map(|_| Box::pin(play(peer, script)))).await;
+    played.retain(|played| !played.was_too_slow(peer));
+    played
 }
 
 /// Plays the scripts and judges each as soon as it was played. What is divergent is printed when it is found.
@@ -177,6 +194,7 @@ enum Outcome {
     Chance,
     Unrepeated,
     Divergent(String),
+    TooSlow,
 }
 
 async fn judge(named: Named, shrunk: &AtomicUsize) -> Judged {
@@ -191,6 +209,11 @@ async fn judge(named: Named, shrunk: &AtomicUsize) -> Judged {
         restless: real.restless,
     };
     if let Some(divergence) = divergence {
+        if real.was_too_slow(Peer::Real) || engine.was_too_slow(Peer::Engine) {
+            println!("=== {}: the machine was too slow", named.name);
+            judged.outcome = Outcome::TooSlow;
+            return judged;
+        }
         judged.outcome = explain(&named, real, engine, divergence, shrunk).await;
     }
     judged
@@ -206,14 +229,20 @@ async fn explain(named: &Named, real: Played, engine: Played, divergence: Diverg
     let mut seen = play_again(Peer::Real, &named.script).await;
     let as_the_engine = seen.iter().filter(|real| real.observations == engine.observations).count();
     if as_the_engine > 0 {
-        println!("=== {name}: {as_the_engine} of {REPLAYS} plays on the real server went as on the engine");
+        let count = seen.len();
+        println!("=== {name}: {as_the_engine} of {count} plays on the real server went as on the engine");
         println!("{}", divergence.report);
         return Outcome::Chance;
     }
     seen.push(real);
     let engine_again = play_again(Peer::Engine, &named.script).await;
+    if engine_again.is_empty() {
+        println!("=== {name}: the machine was too slow");
+        return Outcome::TooSlow;
+    }
     if engine_again.iter().all(|engine| seen.iter().any(|real| real.observations == engine.observations)) {
-        println!("=== {name}: {REPLAYS} more plays on the engine went as on the real server");
+        let count = engine_again.len();
+        println!("=== {name}: {count} more plays on the engine went as on the real server");
         println!("{}", divergence.report);
         return Outcome::Unrepeated;
     }

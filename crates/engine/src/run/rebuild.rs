@@ -3,8 +3,9 @@
 //! A reset goes back to an earlier moment of a run, and only history knows what the run was like then. History does not
 //! know everything, though. It is silent about
 //! - who made the run: its namespace, its id, the request it was created by, and where else that request left a trace,
-//! - what has not become an event: failures in a row, attempts, heartbeats and starts of activities, repeated workflow tasks, requests for
-//!   queries and updates that nobody has answered, held-back events, letters, and the ids under which letters are sent,
+//! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks and how often
+//!   they failed, requests for queries and updates that nobody has answered, held-back events, letters, and the ids under
+//!   which letters are sent,
 //! - what a reset did to the run: the moment it begins anew, and the deadlines that count from there.
 //!
 //! Of these, activities come out as if they had just been scheduled, and a workflow task that failed comes out as one

@@ -101,6 +101,23 @@ pub(super) fn cases() -> Vec<Case> {
                 update(W, 0),
             ],
         ),
+        // Seed 400077.
+        case(
+            "a query that waits while an update finds that a worker wanted to end the run",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                signal(W, 1),
+                poll(W),
+                signal(W, 2),
+                complete(W, [Do::Complete]),
+                query(W),
+                update(W, 0),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
         // Seed 300122.
         case(
             "a reset counts among the failures in a row",

@@ -45,6 +45,16 @@ pub(super) struct Played {
     raced: bool,
     /// Whether a task may have timed out that the script was not done with.
     overtaken: bool,
+    /// Whether a call that is answered at once was not answered in time.
+    unanswered: bool,
+}
+
+impl Played {
+    /// Whether the machine was too slow to play the script as it is written. That an engine does not answer is its own
+    /// fault, not the machine's.
+    pub(super) fn was_too_slow(&self, peer: Peer) -> bool {
+        self.overtaken || (peer == Peer::Real && self.unanswered)
+    }
 }
 
 struct Player {
@@ -182,7 +192,11 @@ impl Player {
                 let message = response.into_inner();
                 (format!("ok\n{}", self.normal.message(&message)), Some(message))
             }
-            Err(status) => (self.normal.status(&status), None),
+            Err(status) => {
+                // What tonic says when the caller's own deadline has passed.
+                self.played.unanswered |= status.message() == "Timeout expired";
+                (self.normal.status(&status), None)
+            }
         };
         self.note(what, seen);
         message

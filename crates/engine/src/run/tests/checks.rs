@@ -182,6 +182,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
         state.children.clear();
         state.signals_out.clear();
         state.cancels_out.clear();
+        state.reset_points.iter_mut().for_each(|point| point.expire_time = None);
     }
     state
 }
