@@ -55,7 +55,7 @@ fn text(bytes: &[u8]) -> String {
 /// What differs from run to run is left out: ids, digests and times.
 fn plain(line: &str) -> String {
     let word = |word: &str| match word {
-        _ if word.starts_with("run-") => match word.split_once('/') {
+        _ if word.starts_with("run-") || word.starts_with("default~run-") => match word.split_once('/') {
             Some((_, call)) => format!("RUN/{call}"),
             None => "RUN".to_owned(),
         },
@@ -181,7 +181,11 @@ fn enter_denies_nothing_and_a_denial_says_why() {
     let (ended, shown) = terminal.end();
     let shown: Vec<String> = shown.iter().map(|line| plain(line)).collect();
     assert!(ended.success(), "{}", shown.join("\n"));
-    assert!(shown.contains(&"✗ await-2 denied by ann (KEY): not on a Friday".to_owned()), "{}", shown.join("\n"));
+    assert!(
+        shown.contains(&"✗ await-2 denied by dev (KEY) for ann (claimed): not on a Friday".to_owned()),
+        "{}",
+        shown.join("\n")
+    );
     let answer = place.told_of("run-1", "result")[0]["text"].as_str().unwrap().to_owned();
     assert!(answer.starts_with("The note is not kept, and nothing else was done. I was told: ERROR: "), "{answer}");
     assert!(answer.contains(" denied it: not on a Friday"), "the model reads the reason: {answer}");
@@ -195,12 +199,12 @@ fn a_question_that_is_left_for_later_stays_open_and_can_be_answered_elsewhere() 
     terminal.wait_for("answer to await-1>");
     terminal.enter("/later");
     terminal.wait_for("! await-1 stays open; answer it with:");
-    terminal.wait_for(" runs answer run-1 await-1 'YOUR ANSWER'");
+    terminal.wait_for(" runs answer default~run-1 await-1 'YOUR ANSWER'");
     let answered = place.output(&["runs", "answer", "run-1", "await-1", "everybody"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
     terminal.wait_for("approve await-2 as ann? [y/n/later]");
     terminal.enter("later");
-    terminal.wait_for(" runs deny run-1 await-2");
+    terminal.wait_for(" runs deny default~run-1 await-2");
     let denied = place.output(&["runs", "deny", "run-1", "await-2", "--reason", "wrong day"]);
     assert_eq!(text(&denied.stdout), "await-2 accepted\n", "{}", text(&denied.stderr));
     let (ended, shown) = terminal.end();
@@ -318,7 +322,7 @@ fn a_server_is_used_by_its_address_and_key() {
     let hint = format!("--server {server} runs answer run-far await-1");
     assert!(text(&waiting.stderr).contains(&hint), "{}", text(&waiting.stderr));
     let again = output(key, &["run", "demo", "--run-id", "run-far", "--detach"]);
-    assert_eq!(text(&again.stdout), "run-far\n", "the same start finds its run: {}", text(&again.stderr));
+    assert_eq!(text(&again.stdout), "default~run-far\n", "the same start finds its run: {}", text(&again.stderr));
     let other = output(key, &["run", "demo", "--run-id", "run-far", "Something else"]);
     assert!(text(&other.stderr).contains("run_exists"), "{}", text(&other.stderr));
     assert!(output(key, &["runs", "cancel", "run-far"]).status.success());

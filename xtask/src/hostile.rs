@@ -17,11 +17,14 @@ use crate::{
 pub(crate) const USAGE: &str = "hostile [--seed N] [--kills N]";
 
 /// How much the long form does. The tests have small numbers of their own.
-const SIZES: [(&str, &str); 4] = [
+const SIZES: [(&str, &str); 7] = [
     ("WINDLASS_HOSTILE_BODIES", "1000"),
+    ("WINDLASS_HOSTILE_CALLERS", "200"),
     ("WINDLASS_HOSTILE_CONNECTIONS", "2000"),
-    ("WINDLASS_HOSTILE_FILES", "63"),
+    ("WINDLASS_HOSTILE_FILES", "60"),
     ("WINDLASS_HOSTILE_STARTS", "100"),
+    ("WINDLASS_HOSTILE_TOOLS", "30000"),
+    ("WINDLASS_HOSTILE_VALUES", "1000000"),
 ];
 /// What an attack prints before its line of JSON.
 const MARK: &str = "hostile: ";

@@ -14,7 +14,7 @@ use tokio::{
 use tower::ServiceExt as _;
 use tracing::debug;
 use windlass_core::limits;
-use windlass_ports::Place;
+use windlass_listener::Place;
 
 use crate::app::App;
 
@@ -25,7 +25,7 @@ const LINGER_BYTES: usize = limits::BODY_BYTES;
 
 /// Serves until the app drains; returns when every connection is closed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, app: &Arc<App>) {
-    windlass_ports::serve(listener, app.limits.connections, &app.draining, |stream, place| {
+    windlass_listener::serve(listener, app.limits.connections, &app.draining, |stream, place| {
         let (router, app) = (router.clone(), Arc::clone(app));
         async move { serve_connection(stream, router, &app, place).await }
     })

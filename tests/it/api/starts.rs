@@ -179,7 +179,7 @@ impl Site {
     }
 
     fn run(&self) -> String {
-        format!("run-{}", self.task_queue)
+        format!("{WORKSPACE}~run-{}", self.task_queue)
     }
 
     async fn ending(&self, api: SocketAddr) -> Value {
@@ -350,7 +350,7 @@ async fn a_start_that_comes_after_the_cancellation_executes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_whose_run_was_swept_is_refused_while_the_server_knows_its_workflow() {
     let rig = rig().await;
-    let run = format!("swept-{}", rig.world.options.task_queue);
+    let run = format!("{WORKSPACE}~swept-{}", rig.world.options.task_queue);
     let mut body = ask("echo", "hello");
     body["runId"] = json!(run);
     rig.ending(&rig.run(body.clone()).await).await;

@@ -96,7 +96,7 @@ async fn a_start_with_an_id_may_be_repeated() {
     let client = client(&rig);
     let spec = ask("hello").run_id("run-mine");
     assert_eq!(client.run(&spec, &Tools::new()).await.unwrap().text, "Hello");
-    assert_eq!(client.start(&spec, &Tools::new()).await.unwrap(), "run-mine".into());
+    assert_eq!(client.start(&spec, &Tools::new()).await.unwrap(), "test~run-mine".into());
     let other = ask("echo").run_id("run-mine");
     let Err(Error::Refused(refusal)) = client.start(&other, &Tools::new()).await else { panic!("it is refused") };
     assert_eq!((refusal.status, refusal.code.as_str()), (409, "run_exists"));

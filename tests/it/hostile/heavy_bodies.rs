@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::proofs::scale;
 use crate::{
     api::rig::{Rig, ask, ask_with_tool},
+    proofs::scale,
     support::world::scripts,
 };
 

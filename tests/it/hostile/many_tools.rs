@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::proofs::scale;
 use crate::{
     api::{
         http::Exchange,
+        proofs::scale,
         rig::{Rig, ask},
     },
     support::world::{scripts, within},

@@ -7,7 +7,7 @@ mod backup;
 mod bound_key;
 mod clock;
 mod connections;
-pub(crate) mod corruption;
+mod corruption;
 mod damage;
 mod dev;
 mod disk_full;

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use windlass_ports::Place;
+use windlass_listener::Place;
 
 use super::{
     Handler,
@@ -65,7 +65,7 @@ pub(super) async fn serve_within<H: Handler>(
     handler: H,
     shutdown: CancellationToken,
 ) {
-    windlass_ports::serve(listener, limits.connections, &shutdown, |stream, place| {
+    windlass_listener::serve(listener, limits.connections, &shutdown, |stream, place| {
         serve_connection(limits, stream, handler.clone(), shutdown.clone(), place)
     })
     .await;
