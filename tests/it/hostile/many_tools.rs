@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::{
     api::{
         http::Exchange,
-        proofs::scale,
         rig::{Rig, ask},
     },
+    proofs::scale,
     support::world::{scripts, within},
 };
 
