@@ -118,6 +118,23 @@ pub(super) fn cases() -> Vec<Case> {
                 complete(W, []),
             ],
         ),
+        // Seed 600440.
+        case(
+            "an update that was answered is refused like a new one while no task gets done",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                complete(W, []),
+                signal(W, 1),
+                poll(W),
+                fail(W),
+                poll(W),
+                fail(W),
+                update(W, 0),
+                Action::PollUpdate { who: W, update: 0, wait: Stage::Completed },
+            ],
+        ),
         // Seed 300122.
         case(
             "a reset counts among the failures in a row",

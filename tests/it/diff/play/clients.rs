@@ -1,5 +1,7 @@
 //! What clients do: start, signal, cancel, terminate, reset, delete.
 
+use std::time::Instant;
+
 use temporalio_protos::temporal::api::{
     enums::v1::{EventType, PendingWorkflowTaskState, ResetReapplyType, WorkflowExecutionStatus},
     sdk::v1::UserMetadata,
@@ -246,6 +248,7 @@ impl Player {
         who: Who,
         task: &temporalio_protos::temporal::api::workflowservice::v1::PollWorkflowTaskQueueResponse,
     ) {
+        self.memory.taken_at.insert(who, Instant::now());
         let events = task.history.as_ref().map(|history| history.events.as_slice()).unwrap_or_default();
         self.memory.see_events(who, events);
         let mut queries: Vec<String> = task.queries.keys().cloned().collect();

@@ -14,6 +14,8 @@ use temporalio_protos::temporal::api::{
     history::v1::{HistoryEvent, history_event::Attributes},
 };
 
+use tonic::Code;
+
 use super::{PATIENCE, Player, state::Echo};
 use crate::diff::script::Who;
 
@@ -73,7 +75,10 @@ impl Player {
                         self.memory.lost.remove(&who);
                     }
                 }
-                Err(_) => drop(self.memory.states.remove(&who)),
+                Err(status) => {
+                    self.played.unanswered |= status.code() != Code::NotFound;
+                    self.memory.states.remove(&who);
+                }
             }
         }
     }

@@ -53,6 +53,8 @@ pub(super) struct Memory {
     pub(super) lost: BTreeSet<Who>,
     /// Workflows whose task waits in their sticky queue for a few seconds only.
     pub(super) impatient: BTreeSet<Who>,
+    /// When each workflow's last task was taken.
+    pub(super) taken_at: BTreeMap<Who, Instant>,
     /// Workflows whose task times out soon, and since when.
     pub(super) hurried_since: BTreeMap<Who, Instant>,
     /// How many workers have polled before their task was there.

@@ -39,7 +39,7 @@ const SHORT_POLL: Duration = Duration::from_millis(2200);
 pub(super) const SHORT_TASK_TIMEOUT: i64 = 8;
 
 /// A task with that timeout that was held for so long may have timed out before its worker answers.
-const TOO_LONG: Duration = Duration::from_secs(7);
+const TOO_LONG: Duration = Duration::from_secs(5);
 
 /// The timeouts of later attempts are too long to wait for.
 const LAST_AWAITED_ATTEMPT: i32 = 4;
@@ -319,7 +319,8 @@ impl Player {
             let since = self.memory.hurried_since.remove(&who);
             self.played.overtaken |= since.is_some_and(|since| since.elapsed() > TOO_LONG);
             if running && task.is_some() && hurried {
-                self.memory.hurried_since.insert(who, since.unwrap_or_else(Instant::now));
+                let taken = self.memory.taken_at.get(&who).copied().filter(|_| started);
+                self.memory.hurried_since.insert(who, taken.or(since).unwrap_or_else(Instant::now));
             }
         }
     }
