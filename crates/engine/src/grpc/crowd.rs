@@ -58,7 +58,7 @@ impl Port {
         let handler = move |call: Call| {
             let (poll, wait) = (Arc::clone(&poll), Arc::clone(&wait));
             async move {
-                if call.method == "Check" {
+                if call.rpc == "Check" {
                     return Ok(Vec::new());
                 }
                 poll.notify_one();
