@@ -214,7 +214,7 @@ async fn judge(named: Named, shrunk: &AtomicUsize) -> Judged {
             judged.outcome = Outcome::TooSlow;
             return judged;
         }
-        judged.outcome = explain(&named, real, engine, divergence, shrunk).await;
+        judged.outcome = Box::pin(explain(&named, real, engine, divergence, shrunk)).await;
     }
     judged
 }
