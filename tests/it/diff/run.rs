@@ -33,7 +33,7 @@ pub(super) struct Named {
 }
 
 /// Scripts under way at a time, each on both servers.
-const AT_A_TIME: usize = 24;
+const AT_A_TIME: usize = 16;
 
 /// How often the real server plays a script again on which the engine differs from it. Where it decides by chance, it
 /// will have done once what the engine did.
