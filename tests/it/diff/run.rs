@@ -33,7 +33,7 @@ pub(super) struct Named {
 }
 
 /// Scripts under way at a time, each on both servers.
-const AT_A_TIME: usize = 24;
+const AT_A_TIME: usize = 16;
 
 /// How often the real server plays a script again on which the engine differs from it. Where it decides by chance, it
 /// will have done once what the engine did.
@@ -214,7 +214,7 @@ async fn judge(named: Named, shrunk: &AtomicUsize) -> Judged {
             judged.outcome = Outcome::TooSlow;
             return judged;
         }
-        judged.outcome = explain(&named, real, engine, divergence, shrunk).await;
+        judged.outcome = Box::pin(explain(&named, real, engine, divergence, shrunk)).await;
     }
     judged
 }

@@ -108,6 +108,7 @@ impl Run {
         // The real server loses the updates that wait when it refuses one, and takes them anew from their senders.
         if self.state.task_attempt >= HOPELESS_ATTEMPT {
             self.forget_passing_facts();
+            self.leave_accepted_updates();
             self.abort_hopeless_updates();
             return Ok(Progress::Aborted(hopeless()));
         }

@@ -2,8 +2,8 @@
 
 use super::{
     ActivityExtra, Build, Case, Completion, Do, ParentClosePolicy, ResetTo, Stage, Start, StartExtra, Token,
-    UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowTaskFailedCause, case, child, complete, complete_with, fail,
-    poll, query, reset, schedule, signal, start, start_with, terminate, update, waiting_for,
+    UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowTaskFailedCause, answer_updates, case, child, complete,
+    complete_with, fail, poll, query, reset, schedule, signal, start, start_with, terminate, update, waiting_for,
 };
 use crate::diff::script::Action;
 
@@ -133,6 +133,24 @@ pub(super) fn cases() -> Vec<Case> {
                 fail(W),
                 update(W, 0),
                 Action::PollUpdate { who: W, update: 0, wait: Stage::Completed },
+            ],
+        ),
+        // Seed 700179.
+        case(
+            "who waits for an accepted update asks anew after another was refused",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                answer_updates(W, UpdateAnswer::Accept),
+                signal(W, 1),
+                poll(W),
+                fail(W),
+                poll(W),
+                fail(W),
+                update(W, 1),
+                poll(W),
+                complete_with(W, Completion { finish_updates: true, ..Default::default() }),
             ],
         ),
         // Seed 300122.

@@ -165,7 +165,7 @@ impl Player {
             Action::PollNothing(who, queue) => self.poll_nothing(*who, *queue).await,
             Action::CompleteTask { who, token, with } => self.complete_task(*who, *token, with).await,
             Action::FailTask { who, token, cause, build } => self.fail_task(*who, *token, *cause, *build).await,
-            Action::Attended { cause, with } => self.attended(cause, with).await,
+            Action::Attended { cause, with } => Box::pin(self.attended(cause, with)).await,
             Action::LetTaskTimeOut(who) => self.let_task_time_out(*who).await,
             Action::Query { who, reject, answer } => self.query(*who, *reject, *answer).await,
             Action::Update(who, update) => self.update(*who, *update).await,

@@ -41,6 +41,9 @@ pub(super) const SHORT_TASK_TIMEOUT: i64 = 8;
 /// A task with that timeout that was held for so long may have timed out before its worker answers.
 const TOO_LONG: Duration = Duration::from_secs(5);
 
+/// A speculative task waits for five seconds.
+const SPECULATIVE_TOO_LONG: Duration = Duration::from_secs(3);
+
 /// The timeouts of later attempts are too long to wait for.
 const LAST_AWAITED_ATTEMPT: i32 = 4;
 
@@ -310,14 +313,16 @@ impl Player {
             let started = task.is_some_and(|task| task.state() == PendingWorkflowTaskState::Started);
             let config = self.memory.states.get(&who).and_then(|state| state.execution_config.as_ref());
             let timeout = config.and_then(|config| config.default_workflow_task_timeout).unwrap_or_default();
+            let speculates = !started && self.memory.updates.iter().any(|update| update.who == who);
             let hurried = if started {
                 timeout.seconds <= SHORT_TASK_TIMEOUT
             } else {
-                self.memory.impatient.contains(&who) && self.memory.sticky.contains_key(&who)
+                speculates || self.memory.impatient.contains(&who) && self.memory.sticky.contains_key(&who)
             };
+            let limit = if speculates { SPECULATIVE_TOO_LONG } else { TOO_LONG };
             let running = self.memory.status(who) == Some(WorkflowExecutionStatus::Running);
             let since = self.memory.hurried_since.remove(&who);
-            self.played.overtaken |= since.is_some_and(|since| since.elapsed() > TOO_LONG);
+            self.played.overtaken |= since.is_some_and(|since| since.elapsed() > limit);
             if running && task.is_some() && hurried {
                 let taken = self.memory.taken_at.get(&who).copied().filter(|_| started);
                 self.memory.hurried_since.insert(who, taken.or(since).unwrap_or_else(Instant::now));
