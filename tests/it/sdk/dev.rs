@@ -2,16 +2,15 @@
 
 use std::{
     ffi::OsString,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::process::Process;
+pub(crate) use crate::support::server::lasting_port;
 
 pub(crate) const KEY: &str = "wl_sdk_tests_0123456789abcdef";
 pub(crate) const WORKSPACE: &str = "sdk-tests";
@@ -66,19 +65,6 @@ impl Dev {
         let banner: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
         assert_eq!(banner["api"], self.url.as_str());
         self.process = Some(process);
-    }
-}
-
-/// A free port that stays free while its server is away: not of the range from which the system gives ports to clients,
-/// of which many try to connect in the meantime.
-pub(crate) fn lasting_port() -> u16 {
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let step = std::process::id().wrapping_mul(64).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(20_000 + step % 12_000).unwrap();
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 

@@ -5,7 +5,11 @@ use std::{
     net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::{OnceLock, mpsc},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
@@ -73,10 +77,11 @@ pub(crate) fn embedded() -> &'static Server {
 impl Server {
     pub(crate) fn start(extra: &[&str]) -> Self {
         let cli = temporal_cli();
-        let port = free_port();
+        // A client that tries to connect before the server listens must not get its port, and so connect to itself.
+        let port = lasting_port();
         let mut command = Command::new("sh");
         command.args(["-c", LEASH, "sh"]).arg(&cli).args(["server", "start-dev", "--headless", "--log-level", "never"]);
-        command.args(["--port", &port.to_string(), "--http-port", &free_port().to_string()]);
+        command.args(["--port", &port.to_string(), "--http-port", &lasting_port().to_string()]);
         command.args(["--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"]);
         command.args(["--dynamic-config-value", "history.transferProcessorMaxPollHostRPS=100000"]);
         for name in attributes::NAMES {
@@ -132,6 +137,19 @@ pub(crate) fn temporal_cli() -> PathBuf {
 
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free").port()
+}
+
+/// A free port that stays free while its server is away: not of the range from which the system gives ports to clients,
+/// of which many try to connect in the meantime.
+pub(crate) fn lasting_port() -> u16 {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = std::process::id().wrapping_mul(64).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(20_000 + step % 12_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn wait_for(address: &str) {
