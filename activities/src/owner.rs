@@ -7,7 +7,7 @@ use windlass_core::ids::{InstallationId, RunId};
 
 use crate::{RunActivities, failures};
 
-/// Somebody who knows the server's side.
+/// A caller that knows the server's side.
 #[async_trait]
 pub trait Owners: Send + Sync + 'static {
     /// Which installation a run belongs to, if that can be found out.

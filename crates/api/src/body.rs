@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON, bounded in size and in time, understood where that holds up nobody else.
+//! Bodies of requests: JSON, bounded in size and in time, parsed where that does not delay other requests.
 
 use std::sync::Arc;
 

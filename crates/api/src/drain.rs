@@ -16,14 +16,14 @@ use http::{HeaderValue, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-/// What is read of a body that nobody wants.
+/// What is read of a body that is not needed.
 const MOST: usize = 256 * 1024;
 /// How long it may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Reads what is left of the request before its answer goes out.
 pub(crate) async fn rest(request: Request, next: Next) -> Response {
-    // Whoever asks before sending a body has not sent it.
+    // A client that asks before it sends a body has not sent it.
     let asks = request.headers().contains_key(header::EXPECT);
     if request.body().is_end_stream() || asks {
         return next.run(request).await;
@@ -54,7 +54,7 @@ async fn dropped(rest: Body) -> bool {
     tokio::time::timeout(PATIENCE, read).await.unwrap_or(false)
 }
 
-/// A body that is left behind, instead of closed, by whoever does not read it to its end.
+/// A body that is left behind, instead of closed, by a handler that does not read it to its end.
 struct Kept {
     body: Option<Body>,
     left: Arc<Mutex<Option<Body>>>,

@@ -55,7 +55,7 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
-    /// For whoever has the key itself, and for nobody else.
+    /// Only for the holder of the key itself.
     pub(crate) fn key_ended(how: &str) -> Self {
         let message = format!("this key {how}; `windlass keys create` makes a new one");
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)

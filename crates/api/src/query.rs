@@ -1,4 +1,4 @@
-//! Queries of requests. Keys may repeat. A key that nobody knows is refused on this server's own routes; on the
+//! Queries of requests. Keys may repeat. An unknown key is refused on this server's own routes; on the
 //! protocol's, which may grow, only one that looks like a slip of the hand.
 
 use windlass_core::{

@@ -1,4 +1,4 @@
-//! Words that nobody knows, and the ones that were probably meant.
+//! Unknown words, and the ones that were probably meant.
 
 use windlass_core::agent::nearest;
 

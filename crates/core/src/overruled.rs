@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overruled {
     Terminated {
-        /// As the server knows them; empty if nobody is named.
+        /// As the server knows them; empty if there is no name.
         by: String,
         /// As it was given; empty if none was.
         reason: String,

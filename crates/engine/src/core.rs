@@ -176,7 +176,7 @@ impl Core {
                             self.post.send(key).ok();
                         }
                     }
-                    // It is found again when somebody asks for it.
+                    // It is found again when a request asks for it.
                     Err(refusal) => {
                         tracing::warn!(%refusal, workflow_id = target.workflow_id, "a run cannot be taken up now");
                     }

@@ -21,11 +21,11 @@ use super::{OpsError, RunOps};
 /// What to do about a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// Take the task queue if it is nobody's.
+    /// Take the task queue if no installation has it.
     Claim,
     /// Change nothing.
     Look,
-    /// Take the task queue, whosever it is, and forget every other namespace.
+    /// Take the task queue from any installation that has it, and forget every other namespace.
     Adopt,
 }
 

@@ -59,7 +59,7 @@ impl RunOps {
                 Ok(false) => {}
                 // What cannot be read now cannot be read at the next look either.
                 Err(OpsError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
-                    tracing::error!(%error, %run, "the run was closed over its head, and its log cannot be ended");
+                    tracing::error!(%error, %run, "workflow closed on the server; its terminal event cannot be written");
                 }
                 // One run that cannot be ended must not keep the others from it.
                 Err(error) => outcome = Err(error),
@@ -76,7 +76,7 @@ impl RunOps {
         self.write_end(&row, &how).await
     }
 
-    /// Writes the end of a run in its place. `false` if the run, or somebody else, was faster.
+    /// Writes the end of a run in its place. `false` if the run, or another process, was faster.
     pub(crate) async fn write_end(&self, row: &RunRow, how: &Overruled) -> Result<bool, OpsError> {
         let events = last_events(&self.events(&row.id, 0).await?, how);
         if row.agent_digest.is_none() {

@@ -23,8 +23,8 @@ const OPEN_RUNS: u32 = 20;
 const NO_TRACE: Millis = Millis::from_secs(60);
 
 impl RunOps {
-    /// Carries out starts that nobody finished, again and again, until it is dropped. A start that is younger than `grace`
-    /// is left to whoever accepted the run.
+    /// Carries out unfinished starts, again and again, until it is dropped. A start that is younger than `grace`
+    /// is left to the server that accepted the run.
     pub async fn finish_starts(&self, every: Duration, grace: Millis, clock: Clock) {
         loop {
             if let Err(error) = self.finish_starts_before(before(clock(), grace)).await {
@@ -73,7 +73,7 @@ impl RunOps {
         Ok(())
     }
 
-    /// Ends a run that no workflow exists for, because somebody cancels it. One write decides between this and a start
+    /// Ends a run that no workflow exists for, because it is cancelled. One write decides between this and a start
     /// that is under way: a run that has ended is not opened.
     pub(crate) async fn cancel_unstarted(&self, run: &RunId, reason: &str) -> Result<bool, OpsError> {
         let Some(start) = self.store().pending_start(run).await? else { return Ok(false) };

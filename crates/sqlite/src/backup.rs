@@ -135,7 +135,7 @@ fn publish(staged: &Path, target: &Path, force: bool) -> Result<(), BackupError>
     sync_directory(target).map_err(failed)
 }
 
-/// What is wrong with a file that nobody uses.
+/// What is wrong with a file that is not in use.
 fn verify(path: &Path) -> crate::Result<Vec<String>> {
     let sql = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     verdicts(&sql)

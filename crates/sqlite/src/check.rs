@@ -1,7 +1,7 @@
 //! Looking at a database file before it is used.
 //!
 //! SQLite opens nearly everything: it takes an empty file for a new database, throws away a log whose file is gone or whose
-//! header it does not know, and notices a damaged page only when it reads it. Whoever serves from such a file looks well
+//! header it does not know, and notices a damaged page only when it reads it. A server on such a file looks well
 //! until a write meets the damage. So a file is looked at first: its kind, its header, its log, and its pages for as long
 //! as `LOOK` allows. The reasons and the figures are in `docs/adr/0028-damaged-databases.md`.
 

@@ -9,7 +9,7 @@ use rusqlite::{Error, ErrorCode};
 
 use crate::DatabaseError;
 
-/// The error of somebody who works on the database.
+/// The error of a job on the database.
 pub trait Failure: From<DatabaseError> + Send + 'static {
     /// What it says about the database's file, if it says that the file is damaged.
     fn damage(&self) -> Option<&str>;
@@ -24,7 +24,7 @@ impl Failure for DatabaseError {
     }
 }
 
-/// The first damage that anybody met.
+/// The first damage that was met.
 #[derive(Debug, Default)]
 pub(crate) struct Damage(OnceLock<String>);
 

@@ -284,7 +284,7 @@ impl Database {
     }
 
     /// Proves that the database works: writes a row that is there for this, waits for the disk and reads the row back.
-    /// Fails as well once anybody has met damage of the file. What was found is told to everybody who asks within a second.
+    /// Fails as well once damage of the file was met. The outcome is shared by all probes within a second.
     pub async fn probe(&self) -> Result<()> {
         let mut last = self.parts.probed.lock().await;
         if let Some((at, outcome)) = &*last
@@ -300,7 +300,7 @@ impl Database {
 
     async fn probe_now(&self) -> Result<()> {
         self.parts.damage.met()?;
-        // Whoever asked before may have given up. One write at a time waits for a disk that hangs.
+        // The last probe may have given up. One write at a time waits for a disk that hangs.
         if self.parts.probing.swap(true, Ordering::AcqRel) {
             return Err(DatabaseError::unavailable("write", "a write of some time ago has not been answered"));
         }
@@ -312,7 +312,7 @@ impl Database {
             progress: JobProgress::Waiting,
             reply: Some(move |outcome| {
                 probing.store(false, Ordering::Release);
-                // Whoever gave up does not need the answer.
+                // A probe that gave up does not need the answer.
                 let _ = reply.send(outcome);
             }),
         }));

@@ -14,7 +14,7 @@ use crate::{DatabaseError, Result, check, connection};
 /// Problems that are told of one part; the others are counted.
 const TOLD: usize = 20;
 
-/// How far a long operation has got. Whoever waits for it looks at this, and may stop it.
+/// How far a long operation has got. Its caller reads this, and may stop it.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,

@@ -48,7 +48,7 @@ pub struct ReservedRun {
 pub struct NewStart {
     /// What the caller asked for, as a digest. The same request again is the same run.
     pub request: Digest,
-    /// What whoever starts the workflow needs to know.
+    /// What starting the workflow needs.
     pub plan: Value,
 }
 

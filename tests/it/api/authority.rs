@@ -67,7 +67,7 @@ impl Rig {
         self.send(key, "POST", "/agent-runs", Some(&body)).await
     }
 
-    /// The run below a run, as a segment of a path, once somebody has opened it.
+    /// The run below a run, as a segment of a path, once it is open.
     async fn child_of(&self, run: &str) -> String {
         let linked = self.stream(run, None).await.until("child_run_linked").await;
         let child = linked["childRunId"].as_str().unwrap().replace('/', "%2F");

@@ -32,7 +32,7 @@ async fn a_client_gets_in_while_others_hold_every_place_and_say_nothing() {
         assert_eq!(answer.status, 200, "after {said:?}");
     }
 
-    // Whoever follows a run is not thrown out.
+    // A reader of a stream is not thrown out.
     rig.post(&format!("/agent-runs/{run}/cancel"), json!({})).await;
     let last = within("the end of the run", stream.rest()).await.pop();
     assert_eq!(last.map(|frame| frame["type"].clone()), Some(json!("cancelled")));

@@ -316,7 +316,7 @@ async fn any_number_of_servers_finish_a_start_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_can_never_be_made_ends_its_run() {
     let rig = rig().await;
-    // What no server takes, and what nobody can read.
+    // What no server takes, and what cannot be read.
     let queue = rig.world.options.task_queue.clone();
     let [refused, torn] = ["refused", "torn"].map(|name| format!("{name}-{queue}"));
     accept(&rig, &refused, |plan| plan["taskQueue"] = json!("")).await;
@@ -399,7 +399,7 @@ async fn deleted(rig: &Rig) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_workflow_was_deleted_ends_when_somebody_notices() {
-    // Nobody looks in the background.
+    // There is no background check.
     let rig = Rig::with(waiting(), |options| options.limits.overruled_every = Duration::from_secs(3600)).await;
     rig.world.ops.pair(Pairing::Claim).await.unwrap();
 

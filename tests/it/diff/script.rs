@@ -329,7 +329,7 @@ pub(super) enum ActivityExtra {
     QueueTimeout,
     /// Whoever takes it does not finish within a second; awaited by the player when it is taken.
     RunTimeout,
-    /// Whoever takes it is silent for longer than a second; awaited by the player when it is taken.
+    /// Its worker is silent for longer than a second; awaited by the player when it is taken.
     HeartbeatTimeout,
     /// It is not finished within a second, whatever its attempts; awaited by the player.
     CloseTimeout,

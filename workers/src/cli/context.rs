@@ -66,7 +66,7 @@ impl Context {
         let store = open_store(global, missing).await?.port();
         let client = connect(&global.connect("cli")?).await?;
         let ops = RunOps::new(client, store, global.task_queue.clone(), global.workspace.clone());
-        // Whoever only looks claims nothing.
+        // A look claims nothing.
         let how = if missing == Missing::Create { Pairing::Claim } else { Pairing::Look };
         let paired = ops.pair(how).await?;
         let ops = if paired.kept { ops } else { ops.wary() };
@@ -82,7 +82,7 @@ impl Context {
         let row = self.store().run(run).await?;
         match &row {
             None => self.ops.exists(run).await?,
-            // If its workflow is gone it ends here, so that nobody waits for it.
+            // If its workflow is gone it ends here, so that its readers do not wait.
             Some(open) if open.closed_at.is_none() => match self.ops.end_if_overruled(run).await {
                 Ok(true) => return Ok(self.store().run(run).await?),
                 Ok(false) => {}

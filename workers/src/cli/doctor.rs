@@ -195,7 +195,7 @@ async fn installation(client: Client, global: &Global) -> Result<String, String>
     let elsewhere = installation.namespaces.iter().filter(|known| namespace.as_ref() != Some(known)).count();
     match (namespace, kept) {
         (None, _) => Ok(format!("{id}; the server does not tell whose its namespace is")),
-        (Some(_), false) => Ok(format!("{id}; the namespace is nobody's yet, the first worker takes it")),
+        (Some(_), false) => Ok(format!("{id}; the namespace is not paired yet; the first worker pairs it")),
         (Some(_), true) if elsewhere > 0 => Ok(format!(
             "{id}; the store was used with {elsewhere} other namespaces, so runs that are missing here stay open"
         )),

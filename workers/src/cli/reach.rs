@@ -89,7 +89,7 @@ impl Remote {
 }
 
 impl Reach {
-    /// For whoever starts runs, follows them or ends their waiting: where nobody serves, this process does, with these
+    /// For commands that start runs, follow them or answer them: where no server is up, this process serves, with these
     /// scripts.
     pub(crate) async fn open(
         global: &Global,

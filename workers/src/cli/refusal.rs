@@ -23,7 +23,7 @@ pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
 fn sentence(refusal: &Refusal) -> String {
     let Refusal { status, code, message, hint, .. } = refusal;
     let (said, next) = match (*status, code.as_str()) {
-        // Only whoever has a key is told that it was revoked or has expired.
+        // Only the holder of a key is told that it was revoked or has expired.
         (401, _) if message.starts_with("this key ") => (message.as_str(), String::new()),
         (401, _) => ("it does not know this key", KEY.to_owned()),
         (_, code) if code.starts_with("http_") => (message.as_str(), "check that --server names a Windlass".to_owned()),

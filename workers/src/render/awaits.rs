@@ -41,7 +41,7 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         _ => lines.extend(item.calls.iter().map(call_line)),
     }
     if item.four_eyes {
-        lines.push("  approval  takes a second person: whoever started the run may only deny it".to_owned());
+        lines.push("  approval  takes a second person: the starter of the run may only deny it".to_owned());
     }
     if let Some(at) = item.expires_at {
         lines.push(format!("  expires   {}, then {}", moment(at), expiry_words(item)));

@@ -9,7 +9,7 @@ use windlass_core::{
 use super::{Paint, await_summary, duration, json_line, moment, one_line};
 
 const TEXT: usize = 160;
-/// Of whoever did something.
+/// How much of an actor's name is shown.
 pub(super) const WHO: usize = 120;
 
 /// `seq  time  type  what`.

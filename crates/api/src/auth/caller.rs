@@ -25,7 +25,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The holder of the key in the request's headers. Only whoever has the key itself learns that it was revoked or
+    /// The holder of the key in the request's headers. Only the holder of the key itself learns that it was revoked or
     /// has expired; an unknown key and a wrong one look the same.
     pub(crate) async fn of(headers: &HeaderMap, store: &dyn Store, now: Timestamp) -> Result<Self> {
         let key = credential(headers).ok_or_else(ApiError::unauthorized)?;

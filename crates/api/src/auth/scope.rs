@@ -11,7 +11,7 @@ pub enum Scope {
     RunsRead,
     /// Start, pause, resume, steer and cancel; results of the caller's own tools.
     RunsWrite,
-    /// Answers to questions, and results of calls that somebody outside executes.
+    /// Answers to questions, and results of calls that are executed outside.
     RunsAnswer,
     /// Decisions about calls that wait for an approval.
     RunsApprove,

@@ -125,7 +125,7 @@ pub(crate) struct CancelBody {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
-    /// Whom the key acts for, for the run's log; nobody checks it.
+    /// The person the key acts for, for the run's log; it is recorded as claimed.
     pub(crate) actor: Option<String>,
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct ResumeBody {
     pub(crate) notes: String,
     /// Said to the model before it goes on.
     pub(crate) message: Option<String>,
-    /// Whom the key acts for, for the run's log; nobody checks it.
+    /// The person the key acts for, for the run's log; it is recorded as claimed.
     pub(crate) actor: Option<String>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct ResumeBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SteerBody {
     pub(crate) text: String,
-    /// Whom the key acts for, for the run's log; nobody checks it.
+    /// The person the key acts for, for the run's log; it is recorded as claimed.
     pub(crate) actor: Option<String>,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct AnswerRequest {
     pub(crate) answer: Option<String>,
     /// Each with `toolCallId` and `result` or `error`.
     pub(crate) results: Option<Vec<Value>>,
-    /// Whom the key answers for, for the run's log; nobody checks it.
+    /// The person the key answers for, for the run's log; it is recorded as claimed.
     pub(crate) actor: Option<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 /// A check that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For how long an outcome is told again. Whoever asks more often costs nothing.
+/// For how long an outcome is told again, so that frequent probes cost nothing.
 const HOLDS: Duration = Duration::from_secs(1);
 
 /// What the last check found: when, and why the process was not ready.
@@ -59,7 +59,7 @@ async fn check(app: &App) -> Option<String> {
         tracing::warn!(%error, "the store does not work");
         return Some(format!("the store does not work: {}: {error}", error.code()));
     }
-    // Nobody has this run; that the server says so is all there is to know.
+    // This run does not exist; the server's word is enough.
     match app.ops.exists(&RunId::new("windlass-readyz")).await {
         Ok(()) | Err(OpsError::NotFound { .. }) => None,
         Err(error) => Some(error.to_string()),

@@ -51,7 +51,7 @@ impl ToolResult {
     }
 }
 
-/// Some clients leave an empty result out, and that is an empty result. One beside a field that nobody knows is taken for
+/// Some clients leave an empty result out, and that is an empty result. One beside an unknown field is taken for
 /// misspelt: it would be lost, and the model would go on without it.
 fn refuse_misspelt(fields: &Fields<'_>) -> Result<(), Invalid> {
     let absent = |key: &str| fields.get(key).is_none();

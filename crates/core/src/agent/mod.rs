@@ -170,7 +170,7 @@ pub struct ConfirmationSpec {
     pub expires_in_ms: Option<Millis>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<ExpiryOutcome>,
-    /// Whoever started the run may not approve.
+    /// The starter of the run may not approve.
     #[serde(skip_serializing_if = "is_default")]
     pub four_eyes: bool,
 }

@@ -153,7 +153,7 @@ fn narrowed(agent: &AgentDefinition, over: Overrides) -> Result<Effective, NotAl
     Ok(Effective { definition: described(definition, over), policy, guards })
 }
 
-/// What is no limit: whoever may send it, may replace it. A prompt that the agent has stays.
+/// What is no limit is replaced. A prompt that the agent has stays.
 fn described(mut definition: AgentDefinition, over: Overrides) -> AgentDefinition {
     if definition.system_prompt.is_empty() {
         definition.system_prompt = over.system_prompt.unwrap_or_default();

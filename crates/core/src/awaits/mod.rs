@@ -61,7 +61,7 @@ pub struct AwaitView {
     pub on_expiry: ExpiryOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_answer: Option<String>,
-    /// Whoever started the run may not approve.
+    /// The starter of the run may not approve.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
 }

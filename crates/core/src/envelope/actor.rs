@@ -11,7 +11,7 @@ pub struct Actor {
     pub id: String,
     /// What the key is called.
     pub name: Option<String>,
-    /// Whom the actor says it acts for. Nobody has checked it.
+    /// Whom the actor says it acts for. It is not verified.
     pub claimed: Option<String>,
 }
 

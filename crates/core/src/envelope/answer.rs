@@ -86,7 +86,7 @@ pub struct CallAnswer {
     /// Who answers.
     #[serde(default, skip_serializing_if = "Actor::is_empty")]
     pub actor: Actor,
-    /// Whoever sent it may answer calls of the caller's own tools and no others.
+    /// The sender may answer calls of the caller's own tools and no others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_tools_only: bool,
     #[serde(flatten)]

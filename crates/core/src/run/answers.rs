@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    /// Whether the call is of a tool that somebody else than the run's caller executes.
+    /// Whether the call is of a tool that is not executed by the run's caller.
     fn is_of_others(&self, call: &CallId) -> bool {
         let is_own = |tool: &ToolEntry| matches!(tool.dispatch, ToolDispatch::External { client: Some(_), .. });
         let slot = self.state.batch.iter().find(|slot| slot.request.tool_call_id == *call);

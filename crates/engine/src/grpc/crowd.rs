@@ -1,4 +1,4 @@
-//! A port with more connections than places, most of them of no use to anybody.
+//! A port with more connections than places, most of them idle.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -121,7 +121,7 @@ async fn a_worker_gets_in_while_silent_connections_hold_every_place() {
             stream.write_all(greeting).await.ok();
             silent.push(stream);
         }
-        assert!(port.answers().await, "nobody gets in after {} bytes of each", greeting.len());
+        assert!(port.answers().await, "no client gets in after {} bytes of each", greeting.len());
     }
     port.close().await;
 }

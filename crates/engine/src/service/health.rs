@@ -12,7 +12,7 @@ use crate::{core::Core, refusal::Refusal};
 /// The services that are up together; the empty name stands for the whole server.
 const SERVED: [&str; 2] = ["", "temporal.api.workflowservice.v1.WorkflowService"];
 
-/// A database that takes longer does not serve anybody.
+/// A database that takes longer is not ready.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Core {

@@ -127,7 +127,7 @@ impl Core {
         let admitted = followed.value.progress == Progress::Admitted;
         let followed = if admitted { followed.value() } else { followed.kept().await? };
         let Followed { run_id, number, mut progress, mut news, completed_id, running } = followed;
-        // Whoever is refused is not told either what became of the update before.
+        // A refused caller is not told either what became of the update before.
         if let Progress::Aborted(refusal) = progress {
             return Err(refusal);
         }

@@ -117,7 +117,7 @@ impl Attributes {
         }
     }
 
-    /// The type of an attribute that is kept with a run, whoever sets it.
+    /// The type of an attribute that is kept with a run, set by the engine or by a caller.
     pub(super) fn kept_as(&self, name: &str) -> Option<IndexedValueType> {
         match self.known(name)? {
             (_, kind, Place::Attribute(_)) => Some(kind),

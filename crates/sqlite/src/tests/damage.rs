@@ -81,7 +81,7 @@ async fn damaged_pages_are_found_before_anything_is_served() {
         let damaged = fs::read(&path).unwrap();
         let refused = refusal(&path);
         assert!(refused.contains("windlass store restore FILE"), "{name}: {refused}");
-        assert_eq!(fs::read(&path).unwrap(), damaged, "{name}: it is left for whoever repairs it");
+        assert_eq!(fs::read(&path).unwrap(), damaged, "{name}: it is left for repair");
     }
 }
 

@@ -42,7 +42,7 @@ fn only_the_owner_reads_a_database() {
     assert_eq!((mode(&home), modes()), (0o700, [0o600; 3]));
     drop(database);
 
-    // As an earlier build left it. The directory may be somebody else's, too.
+    // As an earlier build left it. The directory may belong to another user.
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(&home, Permissions::from_mode(0o755)).unwrap();
     let _database = open(Options::new(path));

@@ -32,7 +32,7 @@ impl Faults for Disk {
     }
 }
 
-/// A database and the say over its disk. The say is given up first, so that nobody waits for it.
+/// A database and the say over its disk. The say is given up first, so that its readers do not wait.
 struct Slow {
     allow: mpsc::Sender<()>,
     asked: UnboundedReceiver<()>,

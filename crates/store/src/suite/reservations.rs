@@ -163,7 +163,7 @@ pub(crate) async fn the_same_request_finds_the_first_start(bench: Bench) {
     bench.open(&run_id()).await;
     let opened = bench.store.reserve_run(planned("run-1", "hello", "third")).await.unwrap();
     assert_eq!((opened.row.status, opened.plan), (RunStatus::Running, None));
-    // A run that was reserved without a request is nobody's repeat.
+    // A run that was reserved without a request has no repeat.
     bench.store.reserve_run(reserved("run-2", "hello")).await.unwrap();
     assert_eq!(code(bench.store.reserve_run(planned("run-2", "hello", "x")).await), "STO0002");
 }

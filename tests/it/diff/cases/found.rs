@@ -57,7 +57,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
-            "an update with a start is in the first task, whoever waits for that",
+            "an update with a start is in the first task of a worker that waits for it",
             [attended_update(0, UpdateAnswer::Complete, vec![Do::Complete]), query(W)],
         ),
         case(
@@ -83,7 +83,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         // Seed 300090.
         case(
-            "an activity that nobody takes in all the time it has",
+            "an activity that no worker takes in all the time it has",
             [start(W), poll(W), complete(W, [schedule(0, &[ActivityExtra::CloseTimeout])]), poll(W)],
         ),
         // Seed 300177.

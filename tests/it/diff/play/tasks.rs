@@ -330,7 +330,7 @@ impl Player {
         }
     }
 
-    /// Whether the scheduled task is given up soon if nobody takes it: one in a sticky queue that is kept for a short
+    /// Whether the scheduled task is given up soon if no worker takes it: one in a sticky queue that is kept for a short
     /// time, or a speculative one.
     async fn waits_for_a_few_seconds(&mut self, who: Who, attempt: i32) -> bool {
         if self.memory.lost.contains(&who) || self.memory.sticky.contains_key(&who) {

@@ -107,7 +107,7 @@ struct Story<'a> {
     messages: &'a [Message],
     /// The first message that is not told yet.
     next: usize,
-    /// Messages that are told already, as what somebody answered or said.
+    /// Messages that are told already, as answers or steering texts.
     heard: BTreeSet<usize>,
     /// Results that are not told yet.
     results: Results<'a>,

@@ -179,7 +179,7 @@ fn is_object_type(kind: Option<&Value>) -> bool {
     }
 }
 
-/// A schema nobody can check values against would fail runs after their models were paid; better to say so now.
+/// A schema that values cannot be checked against would fail runs after their models were paid.
 pub(super) fn check_schema(item: &Fields<'_>, key: &str, schema: &Value, most: usize) -> Result<(), Invalid> {
     check_usable(schema, most).map_err(|problem| item.invalid(key, format!("is not a usable JSON Schema: {problem}")))
 }

@@ -148,7 +148,7 @@ fn check_sub_agents<'a>(
 #[derive(Default)]
 struct Problems(Vec<Problem>);
 
-/// More problems help nobody who mends the first of them.
+/// Further problems are of no help before the first ones are mended.
 const MAX_PROBLEMS: usize = 100;
 
 impl Problems {

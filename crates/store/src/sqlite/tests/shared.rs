@@ -38,7 +38,7 @@ impl Faults for Disk {
     }
 }
 
-/// The database a store shares, and the say over its disk. The say is given up first, so that nobody waits for it.
+/// The database a store shares, and the say over its disk. The say is given up first, so that its readers do not wait.
 struct Shared {
     allow: mpsc::Sender<()>,
     asked: UnboundedReceiver<()>,
