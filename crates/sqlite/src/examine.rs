@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row, types::ValueRef};
 
 use crate::{DatabaseError, Result, check, connection};
 
@@ -66,6 +66,62 @@ impl Examined {
             self.problems.push(problem.into());
         } else {
             self.more += 1;
+        }
+    }
+}
+
+/// Names a row by one of its columns, whatever is in it.
+pub fn row_name(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).escape_debug().to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Looks at the rows of tables, one after the other.
+pub struct Look<'l> {
+    pub sql: &'l Connection,
+    /// Counts rows.
+    pub progress: &'l Progress,
+}
+
+impl Look<'_> {
+    /// A row that is not well is told and does not end the look; a page that cannot be read does. The statement's last
+    /// column names the row.
+    pub fn table(
+        &self,
+        what: &'static str,
+        statement: &str,
+        mut look: impl FnMut(&Row<'_>) -> std::result::Result<(), String>,
+    ) -> Result<Examined> {
+        let mut found = Examined::new(what);
+        let mut rows = match self.sql.prepare(statement) {
+            Ok(rows) => rows,
+            Err(error) => {
+                found.problem(format!("nothing can be read: {error}"));
+                return Ok(found);
+            }
+        };
+        let name = rows.column_count() - 1;
+        let mut rows = rows.query([])?;
+        loop {
+            let row = match rows.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(found),
+                Err(error) => {
+                    found.problem(format!("the rest cannot be read: {error}"));
+                    return Ok(found);
+                }
+            };
+            if self.progress.is_stopped() {
+                return Err(DatabaseError::Closed);
+            }
+            self.progress.advance(1);
+            found.count += 1;
+            if let Err(problem) = look(row) {
+                found.problem(format!("{}: {problem}", row_name(row.get_ref(name)?)));
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub use self::{
     damage::Failure,
     database::Database,
     error::{DatabaseError, ErrorKind, is_about_a_row},
-    examine::{Examined, Progress, examine},
+    examine::{Examined, Look, Progress, examine, row_name},
     faults::Faults,
     job::{Ticket, Tx},
     stats::Stats,

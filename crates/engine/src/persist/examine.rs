@@ -3,9 +3,9 @@
 
 use rusqlite::{Connection, Row};
 use temporalio_protos::temporal::api::history::v1::History;
-use windlass_sqlite::{DatabaseError, Examined, Progress, Result};
+use windlass_sqlite::{Examined, Look, Progress, Result};
 
-use super::{named, namespaces::NamespaceRecord};
+use super::namespaces::NamespaceRecord;
 use crate::{run::RunState, visibility::sql::VisibilityRow};
 
 /// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
@@ -32,79 +32,35 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
                 Err(error) => Err(error.to_string()),
             },
         )?,
-        look.histories()?,
+        histories(&look)?,
         look.table("engine lists", "SELECT *, run AS name FROM engine_visibility", |row| {
             VisibilityRow::read(row).map(drop).map_err(|error| error.to_string())
         })?,
     ])
 }
 
-struct Look<'l> {
-    sql: &'l Connection,
-    progress: &'l Progress,
-}
-
-impl Look<'_> {
-    /// The last column names the row.
-    fn table(
-        &self,
-        what: &'static str,
-        statement: &str,
-        mut look: impl FnMut(&Row<'_>) -> std::result::Result<(), String>,
-    ) -> Result<Examined> {
-        let mut found = Examined::new(what);
-        let mut rows = match self.sql.prepare(statement) {
-            Ok(rows) => rows,
-            Err(error) => {
-                found.problem(format!("nothing can be read: {error}"));
-                return Ok(found);
-            }
-        };
-        let name = rows.column_count() - 1;
-        let mut rows = rows.query([])?;
-        loop {
-            let row = match rows.next() {
-                Ok(Some(row)) => row,
-                Ok(None) => return Ok(found),
-                Err(error) => {
-                    found.problem(format!("the rest cannot be read: {error}"));
-                    return Ok(found);
-                }
-            };
-            if self.progress.is_stopped() {
-                return Err(DatabaseError::Closed);
-            }
-            self.progress.advance(1);
-            found.count += 1;
-            if let Err(problem) = look(row) {
-                found.problem(format!("{}: {problem}", named(row.get_ref(name)?)));
-            }
-        }
-    }
-
-    fn histories(&self) -> Result<Examined> {
-        let mut at = (0, 0);
-        self.table(
-            "engine histories",
-            "SELECT engine_history.run, first_event, last_event, events, coalesce(run_id, engine_history.run)
+fn histories(look: &Look<'_>) -> Result<Examined> {
+    let mut at = (0, 0);
+    look.table(
+        "engine histories",
+        "SELECT engine_history.run, first_event, last_event, events, coalesce(run_id, engine_history.run)
              FROM engine_history LEFT JOIN engine_runs ON engine_runs.number = engine_history.run
              ORDER BY engine_history.run, first_event",
-            |row| {
-                let [run, first, last] = [0, 1, 2]
-                    .map(|column| row.get_ref(column).ok().and_then(|value| value.as_i64().ok()).unwrap_or(-1));
-                let expected = if at.0 == run { at.1 + 1 } else { 1 };
-                at = (run, last);
-                if first != expected {
-                    return Err(format!("event {expected} is missing, {first} comes next"));
-                }
-                let ids = |history: History| history.events.iter().map(|event| event.event_id).collect::<Vec<_>>();
-                match decode::<History>(row, 3).map(ids)? {
-                    found if found.iter().copied().eq(first..=last) => Ok(()),
-                    found => Err(format!("a batch of events {first} to {last} holds {found:?}")),
-                }
-            },
-        )
-    }
+        |row| {
+            let [run, first, last] =
+                [0, 1, 2].map(|column| row.get_ref(column).ok().and_then(|value| value.as_i64().ok()).unwrap_or(-1));
+            let expected = if at.0 == run { at.1 + 1 } else { 1 };
+            at = (run, last);
+            if first != expected {
+                return Err(format!("event {expected} is missing, {first} comes next"));
+            }
+            let ids = |history: History| history.events.iter().map(|event| event.event_id).collect::<Vec<_>>();
+            match decode::<History>(row, 3).map(ids)? {
+                found if found.iter().copied().eq(first..=last) => Ok(()),
+                found => Err(format!("a batch of events {first} to {last} holds {found:?}")),
+            }
+        },
+    )
 }
 
 fn decode<M: prost::Message + Default>(row: &Row<'_>, column: usize) -> std::result::Result<M, String> {

@@ -7,8 +7,8 @@ mod history;
 mod namespaces;
 mod runs;
 
-use rusqlite::{Row, Rows, types::ValueRef};
-use windlass_sqlite::{Database, is_about_a_row};
+use rusqlite::{Row, Rows};
+use windlass_sqlite::{Database, is_about_a_row, row_name};
 
 pub use self::examine::examine;
 
@@ -43,20 +43,11 @@ pub(crate) fn readable<T>(
         match read(row) {
             Ok(value) => readable.push(value),
             Err(error) if is_about_a_row(&error) => {
-                let id = named(row.get_ref(id)?);
+                let id = row_name(row.get_ref(id)?);
                 tracing::warn!(%error, table, id, "a row cannot be read and is left out");
             }
             Err(error) => return Err(error),
         }
     }
     Ok(readable)
-}
-
-/// A value that names a row, whatever it holds.
-fn named(id: ValueRef<'_>) -> String {
-    match id {
-        ValueRef::Integer(number) => number.to_string(),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).escape_debug().to_string(),
-        other => format!("{other:?}"),
-    }
 }

@@ -8,7 +8,7 @@ use windlass_core::{
     envelope::{PlanActivityOutput, ToolOutput, TranscriptHead},
     message::Message,
 };
-use windlass_sqlite::{DatabaseError, Examined, Progress};
+use windlass_sqlite::{Examined, Look, Progress};
 
 use super::{
     blobs,
@@ -20,7 +20,7 @@ use crate::{Result, StoreError, body};
 /// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
 /// at its table. `progress` counts rows.
 pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
-    let look = Look { sql, progress };
+    let look = Store(Look { sql, progress });
     Ok(vec![
         look.table("runs", &format!("SELECT {}, id FROM runs", runs::COLUMNS), |row| {
             Ok(runs::from_row(row).map(drop)?)
@@ -53,47 +53,16 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
     ])
 }
 
-struct Look<'l> {
-    sql: &'l Connection,
-    progress: &'l Progress,
-}
+struct Store<'l>(Look<'l>);
 
-impl Look<'_> {
-    /// The last column names the row.
+impl Store<'_> {
     fn table(
         &self,
         what: &'static str,
         statement: &str,
         mut look: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<Examined> {
-        let mut found = Examined::new(what);
-        let mut rows = match self.sql.prepare(statement) {
-            Ok(rows) => rows,
-            Err(error) => {
-                found.problem(format!("nothing can be read: {error}"));
-                return Ok(found);
-            }
-        };
-        let name = rows.column_count() - 1;
-        let mut rows = rows.query([])?;
-        loop {
-            let row = match rows.next() {
-                Ok(Some(row)) => row,
-                Ok(None) => return Ok(found),
-                Err(error) => {
-                    found.problem(format!("the rest cannot be read: {error}"));
-                    return Ok(found);
-                }
-            };
-            if self.progress.is_stopped() {
-                return Err(DatabaseError::Closed.into());
-            }
-            self.progress.advance(1);
-            found.count += 1;
-            if let Err(error) = look(row) {
-                found.problem(format!("{}: {}", RawText::of(row, name)?, reason(&error)));
-            }
-        }
+        Ok(self.0.table(what, statement, |row| look(row).map_err(|error| reason(&error)))?)
     }
 
     /// Events can be read, begin with 1, have no gaps, and reach as far as their run says.
