@@ -57,8 +57,8 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long a worker may take to judge an answer.
     pub judged_within: Duration,
-    /// How often it is looked for runs that were closed on the server without a last event, and for accepted runs that
-    /// nobody started.
+    /// How often the API server looks for runs that were closed on the server without a last event, and for accepted runs
+    /// without a workflow.
     pub overruled_every: Duration,
     /// How long the start of an accepted run may take before it is taken for abandoned.
     pub start_grace: Millis,

@@ -208,7 +208,7 @@ impl Client {
         self.http().get(&["identity"], &[]).await
     }
 
-    /// The body with the name of the person who acts, if somebody said it.
+    /// The body with the name of the person who acts, if it was given.
     fn signed(&self, mut body: Value) -> Value {
         if let Some(actor) = &self.options().actor {
             body["actor"] = Value::String(actor.clone());

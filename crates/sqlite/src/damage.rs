@@ -1,7 +1,7 @@
 //! What is known of the file's damage.
 //!
-//! A process that meets a damaged page goes on: other pages may be well. But it must not look healthy any more, so whoever
-//! asks ([`Database::probe`](crate::Database::probe)) is told until the process is started again and has looked anew.
+//! A process that meets a damaged page goes on: other pages may be well. But it must not look healthy any more, so each
+//! probe ([`Database::probe`](crate::Database::probe)) fails until the process is started again and has looked anew.
 
 use std::sync::OnceLock;
 

@@ -232,7 +232,7 @@ async fn judge(client: &Client, runs: &[Value], kills: usize) {
         tally.finding(format!("{run} is listed, but no client was told of it"));
     }
     println!(
-        "{kills} kills: {} runs, each there exactly once; {} tool results; {requests} requests, {repeated} of them sent again",
+        "{kills} kills: {} runs asked for; {} tool results; {requests} requests, {repeated} of them sent again",
         starts.len(),
         results.len()
     );

@@ -4,7 +4,7 @@
 //! know everything, though. It is silent about
 //! - who made the run: its namespace, its id, the request it was created by, and where else that request left a trace,
 //! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks and how often
-//!   they failed, requests for queries and updates that nobody has answered, held-back events, letters, and the ids under
+//!   they failed, requests for queries and updates without an answer, held-back events, letters, and the ids under
 //!   which letters are sent,
 //! - what a reset did to the run: the moment it begins anew, and the deadlines that count from there.
 //!

@@ -58,7 +58,7 @@ mod tests {
             ("retries", None),
             ("", None),
         ];
-        assert_eq!(nearest(&"x".repeat(65), ["x".repeat(65).as_str()]), None, "nobody waits for a comparison");
+        assert_eq!(nearest(&"x".repeat(65), ["x".repeat(65).as_str()]), None, "long words are not compared");
         for (word, expected) in cases {
             assert_eq!(nearest(word, known), expected, "{word:?}");
         }
