@@ -24,7 +24,16 @@ pub(crate) struct News {
     /// By run id.
     histories: Board<String, Position>,
     /// By run id and update id.
-    updates: Board<(String, String), Option<Progress>>,
+    updates: Board<(String, String), UpdateStanding>,
+}
+
+/// What a caller who waits for an update is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UpdateStanding {
+    /// `None` until something happens to it.
+    pub(crate) progress: Option<Progress>,
+    /// The real server lost the update from memory on the way, and took it again from its caller.
+    pub(crate) taken_again: bool,
 }
 
 impl News {
@@ -33,15 +42,18 @@ impl News {
     }
 
     pub(crate) fn history_reached(&self, run_id: &str, position: Position) {
-        self.histories.tell(&run_id.to_owned(), position);
+        self.histories.change(&run_id.to_owned(), |told| *told = position);
     }
 
-    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<Option<Progress>> {
+    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<UpdateStanding> {
         self.updates.listen((run_id.to_owned(), update_id.to_owned()))
     }
 
     pub(crate) fn update_reached(&self, run_id: &str, update_id: &str, progress: Progress) {
-        self.updates.tell(&(run_id.to_owned(), update_id.to_owned()), Some(progress));
+        self.updates.change(&(run_id.to_owned(), update_id.to_owned()), |standing| {
+            standing.taken_again |= progress == Progress::TakenAgain;
+            standing.progress = Some(progress);
+        });
     }
 
     /// What was admitted is forgotten; whoever waits has to ask again.
@@ -70,11 +82,13 @@ impl<K: Eq + Hash, V: Default> Board<K, V> {
         channels.entry(key).or_insert_with(|| watch::channel(V::default()).0).subscribe()
     }
 
-    fn tell(&self, key: &K, value: V) {
+    fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
         let mut channels = self.lock();
         let Some(channel) = channels.get(key) else { return };
-        if channel.send(value).is_err() {
+        if channel.receiver_count() == 0 {
             channels.remove(key);
+        } else {
+            channel.send_modify(change);
         }
     }
 

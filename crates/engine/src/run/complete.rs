@@ -223,7 +223,7 @@ impl Run {
     /// An answer that cannot be read changes nothing but this: its updates count as unseen, and a task that was for them
     /// alone is to be taken again, by any worker.
     fn forget_updates_were_sent(&mut self, env: &Env<'_>, task: &WorkflowTask, refusal: Refusal) -> Completion {
-        self.memory.updates.forget();
+        self.take_updates_again();
         if task.speculative {
             self.lose_speculative_task(env);
         }
@@ -237,7 +237,7 @@ impl Run {
         match self.state.task.as_ref().filter(|task| task.scheduled_id == scheduled_id) {
             None if scheduled_id >= self.state.next_event_id => self.forget_passing_facts(),
             Some(task) if task.speculative && self.memory.sticky.is_some() => {
-                self.memory.updates.forget();
+                self.take_updates_again();
                 self.lose_speculative_task(env);
             }
             _ => {}

@@ -30,6 +30,8 @@ const HOPELESS_ATTEMPT: i32 = 3;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Progress {
     Admitted,
+    /// Still admitted, after the real server lost it from memory and took it again from its caller.
+    TakenAgain,
     Accepted,
     /// Accepted, and whoever waits for its end is to ask anew.
     Unattended,
@@ -75,13 +77,6 @@ impl Registry {
         self.open.is_empty()
     }
 
-    /// Whoever has something refused, has the real server forget what is only in its memory, and its callers ask anew:
-    /// what a worker has seen counts as unseen, and what ended as never heard of.
-    pub(crate) fn forget(&mut self) {
-        self.open.values_mut().for_each(|open| open.sent = false);
-        self.forget_aborted();
-    }
-
     pub(crate) fn forget_aborted(&mut self) {
         self.aborted.clear();
     }
@@ -98,6 +93,16 @@ impl Registry {
 }
 
 impl Run {
+    /// When the real server refuses something, it forgets the updates that are only in its memory, and their callers ask
+    /// anew: what a worker has seen counts as unseen, and what ended as never heard of.
+    pub(super) fn take_updates_again(&mut self) {
+        let registry = &mut self.memory.updates;
+        registry.open.values_mut().for_each(|open| open.sent = false);
+        registry.forget_aborted();
+        let open: Vec<String> = registry.open.keys().cloned().collect();
+        open.iter().for_each(|id| self.tell(id, Progress::TakenAgain));
+    }
+
     /// Takes a new update in, or says where the one with this id stands.
     pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, Refusal> {
         let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
@@ -112,7 +117,7 @@ impl Run {
             self.abort_hopeless_updates();
             return Ok(Progress::Aborted(hopeless()));
         }
-        self.must_not_be_closing().inspect_err(|_| self.memory.updates.forget())?;
+        self.must_not_be_closing().inspect_err(|_| self.take_updates_again())?;
         if let Some(progress) = known {
             return Ok(progress);
         }

@@ -48,7 +48,8 @@ impl Core {
             return self.rest_for_worker(&target, token, request.maximum_page_size);
         }
         let after = token.as_ref().map_or(0, |token| token.position);
-        let waits = request.wait_new_event && (token.is_some() || close_only);
+        // The first read for the last event waits for it even if nobody says so, as on the real server.
+        let waits = if token.is_some() { request.wait_new_event } else { close_only };
         let (number, run_id, position) = self.await_events(&target, after, waits, close_only, timeout).await?;
         if close_only {
             return self.closing_event(number, run_id, position, request.wait_new_event);

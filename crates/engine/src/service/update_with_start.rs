@@ -89,11 +89,19 @@ impl Core {
             })
         });
         let Begun { started, followed, used } = begun.map_err(start_failed)??;
-        let started = started.kept().await.map_err(start_failed)?;
-        // An update that waits in vain was tried again by then, and found the run it had started.
-        let failed = |refusal| both((used || refusal == hopeless()).then_some(Refusal::Aborted), Some(refusal));
+        let mut started = started.kept().await.map_err(start_failed)?;
         let id = update.id();
-        let (run_id, reached, outcome) = self.follow(followed, &id, update.stage, deadline).await.map_err(failed)?;
+        let news = followed.value.news.clone();
+        let answer = self.follow(followed, &id, update.stage, deadline).await;
+        // Both operations came again with the update, and found the run they had started.
+        let taken_again = news.borrow().taken_again || answer.as_ref().is_err_and(|refusal| *refusal == hopeless());
+        let used = used || taken_again;
+        let failed = |refusal| both(used.then_some(Refusal::Aborted), Some(refusal));
+        let (run_id, reached, outcome) = answer.map_err(failed)?;
+        if taken_again {
+            started.started = false;
+            started.first_execution_run_id.clear();
+        }
         let answered = updates::response(&workflow_id, run_id, &id, reached, outcome);
         Ok(ExecuteMultiOperationResponse {
             responses: vec![

@@ -17,6 +17,7 @@ use tokio::{sync::watch, time::Instant};
 use super::checks;
 use crate::{
     core::{Core, Done, Target},
+    news::UpdateStanding,
     persist,
     refusal::Refusal,
     run::{
@@ -36,7 +37,7 @@ pub(super) struct Followed {
     pub(super) run_id: String,
     number: i64,
     progress: Progress,
-    news: watch::Receiver<Option<Progress>>,
+    pub(super) news: watch::Receiver<UpdateStanding>,
     completed_id: i64,
     running: bool,
 }
@@ -144,15 +145,17 @@ impl Core {
                 Progress::Aborted(refusal) => return Err(refusal),
                 Progress::Unattended => return Ok((run_id, Stage::Accepted, None)),
                 Progress::Accepted if wanted != Stage::Completed => return Ok((run_id, Stage::Accepted, None)),
-                Progress::Admitted if wanted == Stage::Unspecified => return Ok((run_id, Stage::Admitted, None)),
-                Progress::Accepted | Progress::Admitted => {}
+                Progress::Admitted | Progress::TakenAgain if wanted == Stage::Unspecified => {
+                    return Ok((run_id, Stage::Admitted, None));
+                }
+                Progress::Accepted | Progress::Admitted | Progress::TakenAgain => {}
             }
             let reached = if progress == Progress::Accepted { Stage::Accepted } else { Stage::Admitted };
             match tokio::time::timeout_at(deadline, news.changed()).await {
                 Err(_) => return Ok((run_id, reached, None)),
                 Ok(Err(_)) => return Err(Refusal::Unavailable("workflow update was aborted".to_owned())),
                 Ok(Ok(())) => {
-                    progress = news.borrow_and_update().clone().unwrap_or(Progress::Admitted);
+                    progress = news.borrow_and_update().progress.clone().unwrap_or(Progress::Admitted);
                     tracing::trace!(id, ?progress, "update moved on");
                 }
             }
@@ -197,7 +200,7 @@ pub(super) fn check(
     }
 }
 
-pub(super) fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<Option<Progress>>) -> Followed {
+pub(super) fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<UpdateStanding>) -> Followed {
     Followed {
         run_id: run.state.run_id.clone(),
         number: run.number,

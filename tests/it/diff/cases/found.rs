@@ -153,6 +153,16 @@ pub(super) fn cases() -> Vec<Case> {
                 complete_with(W, Completion { finish_updates: true, ..Default::default() }),
             ],
         ),
+        // Seed 1001186.
+        case(
+            "an update with a start is taken again after its worker said something unreadable",
+            [
+                Action::UpdateWithStart(Start::new(W), waiting_for(1, Stage::Completed)),
+                poll(W),
+                complete(W, [Do::Hollow]),
+                answer_updates(W, UpdateAnswer::Complete),
+            ],
+        ),
         // Seed 300122.
         case(
             "a reset counts among the failures in a row",

@@ -39,6 +39,9 @@ pub(super) struct PendingUpdate {
     update: u8,
     wait: Stage,
     call: Call,
+    sent: Instant,
+    /// How long the script has let time pass since.
+    slept: Duration,
 }
 
 enum Call {
@@ -56,6 +59,10 @@ const LONG_CALL: Duration = Duration::from_secs(60);
 
 /// An answer that took longer came because a server does not wait for ever.
 const LONG_POLL: Duration = Duration::from_secs(19);
+
+/// A script does not let time pass for longer than this while an update waits. Its caller would ask again at the end of
+/// the long poll, and whether the run takes the update then depends on which comes first, that or the next action.
+const LONGEST_SLEEP: Duration = Duration::from_secs(17);
 
 /// Each poll for a query task; the empty answer comes one second earlier.
 const QUERY_POLL: Duration = Duration::from_secs(3);
@@ -126,7 +133,14 @@ impl Player {
     }
 
     async fn send_update(&mut self, who: Who, update: Update, call: Call) {
-        let pending = PendingUpdate { who, update: update.update, wait: update.wait, call };
+        let pending = PendingUpdate {
+            who,
+            update: update.update,
+            wait: update.wait,
+            call,
+            sent: Instant::now(),
+            slept: Duration::ZERO,
+        };
         while !pending.call.is_finished() && self.stage(who, update.update).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -166,6 +180,15 @@ impl Player {
         self.saw("poll update", answer);
     }
 
+    /// Whether the script may let that much time pass; if so, it is taken to do it.
+    pub(super) fn may_sleep(&mut self, time: Duration) -> bool {
+        let may = self.memory.updates.iter().all(|pending| pending.slept + time <= LONGEST_SLEEP);
+        if may {
+            self.memory.updates.iter_mut().for_each(|pending| pending.slept += time);
+        }
+        may
+    }
+
     /// Whether an update waits that was not accepted and that this completion says nothing about.
     pub(super) fn leaves_an_update_waiting(&self, who: Who, task: &Task, with: &Completion) -> bool {
         let accepted = self.memory.accepted.get(&who).map(Vec::as_slice).unwrap_or_default();
@@ -181,6 +204,7 @@ impl Player {
         for mut pending in std::mem::take(&mut self.memory.updates) {
             self.memory.changed_since_look = true;
             if !self.is_due(&mut pending).await {
+                self.played.overtaken |= pending.sent.elapsed() > LONG_POLL;
                 self.memory.updates.push(pending);
                 continue;
             }

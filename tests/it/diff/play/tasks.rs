@@ -44,6 +44,10 @@ const TOO_LONG: Duration = Duration::from_secs(5);
 /// A speculative task waits for five seconds.
 const SPECULATIVE_TOO_LONG: Duration = Duration::from_secs(3);
 
+/// From this attempt on a task has more time: five seconds for this one.
+const FIRST_PATIENT_ATTEMPT: i32 = 4;
+const LONGER_TASK_TIMEOUT: i64 = SHORT_TASK_TIMEOUT + 5;
+
 /// The timeouts of later attempts are too long to wait for.
 const LAST_AWAITED_ATTEMPT: i32 = 4;
 
@@ -293,6 +297,10 @@ impl Player {
         };
         if !about_to {
             return self.note("let the task time out", "left out: no task is about to");
+        }
+        let longest = if task.attempt < FIRST_PATIENT_ATTEMPT { SHORT_TASK_TIMEOUT } else { LONGER_TASK_TIMEOUT };
+        if !self.may_sleep(Duration::from_secs(longest.unsigned_abs())) {
+            return self.note("let the task time out", "left out: an update has waited for long");
         }
         self.memory.hurried_since.remove(&who);
         let deadline = Instant::now() + PATIENCE;

@@ -1,8 +1,9 @@
 //! The same requests to the real server and to the engine, where the scripts of `diff` cannot compare: races, ids,
-//! timeouts that grow, and what a worker says about its build.
+//! timeouts that grow, reads that wait, and what a worker says about its build.
 
 mod builds;
 mod ids;
+mod reads;
 mod starts;
 mod tasks;
 
