@@ -1,8 +1,13 @@
 //! What can go wrong when operating a run, with what to do next.
 
+use prost::Message as _;
 use temporalio_client::{
     errors::{WorkflowInteractionError, WorkflowQueryError, WorkflowStartError, WorkflowUpdateError},
-    tonic::Code,
+    tonic::{Code, Status},
+};
+use temporalio_protos::{
+    google::rpc,
+    temporal::api::failure::v1::{Failure, failure::FailureInfo},
 };
 use windlass_core::ids::{InstallationId, RunId};
 use windlass_store::StoreError;
@@ -79,9 +84,7 @@ impl OpsError {
     pub(super) fn query(run: &RunId, error: &WorkflowQueryError) -> Self {
         match error {
             WorkflowQueryError::NotFound(_) => Self::NotFound { run: run.clone() },
-            WorkflowQueryError::Rpc(status) if status.code() == Code::DeadlineExceeded => {
-                Self::Unanswered { reason: status.message().to_owned() }
-            }
+            WorkflowQueryError::Rpc(status) => Self::rpc(status),
             error => Self::Refused { reason: error.to_string() },
         }
     }
@@ -89,10 +92,9 @@ impl OpsError {
     pub(super) fn update(run: &RunId, error: &WorkflowUpdateError) -> Self {
         match error {
             WorkflowUpdateError::NotFound(_) => Self::NotFound { run: run.clone() },
+            WorkflowUpdateError::Failed(failure) if run_ended_first(failure) => Self::NotFound { run: run.clone() },
             WorkflowUpdateError::Failed(failure) => Self::Refused { reason: failure.message.clone() },
-            WorkflowUpdateError::Rpc(status) if matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable) => {
-                Self::Unanswered { reason: status.message().to_owned() }
-            }
+            WorkflowUpdateError::Rpc(status) => Self::rpc(status),
             error => Self::Refused { reason: error.to_string() },
         }
     }
@@ -100,8 +102,103 @@ impl OpsError {
     pub(super) fn interaction(run: &RunId, error: &WorkflowInteractionError) -> Self {
         match error {
             WorkflowInteractionError::NotFound(_) => Self::NotFound { run: run.clone() },
-            WorkflowInteractionError::Rpc(status) => Self::Refused { reason: status.message().to_owned() },
+            WorkflowInteractionError::Rpc(status) => Self::rpc(status),
             error => Self::Refused { reason: error.to_string() },
         }
+    }
+
+    fn rpc(status: &Status) -> Self {
+        let reason = status.message().to_owned();
+        if may_succeed_later(status) { Self::Unanswered { reason } } else { Self::Refused { reason } }
+    }
+}
+
+/// Whether the same request may be taken later: the server was busy, going away or out of reach, or no worker gets through
+/// the run's workflow task at the moment.
+fn may_succeed_later(status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Aborted
+        | Code::ResourceExhausted
+        | Code::Unknown => true,
+        Code::FailedPrecondition => is_workflow_not_ready(status),
+        // The server did not say this: its connection broke.
+        Code::Internal => std::error::Error::source(status).is_some(),
+        _ => false,
+    }
+}
+
+fn is_workflow_not_ready(status: &Status) -> bool {
+    let details = rpc::Status::decode(status.details()).unwrap_or_default().details;
+    details.iter().any(|detail| detail.type_url.ends_with("/temporal.api.errordetails.v1.WorkflowNotReadyFailure"))
+}
+
+/// The run took the update, and ended before it had answered.
+fn run_ended_first(failure: &Failure) -> bool {
+    matches!(&failure.failure_info, Some(FailureInfo::ApplicationFailureInfo(info))
+        if info.r#type == "AcceptedUpdateCompletedWorkflow")
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_wkt_types::Any;
+
+    use super::*;
+
+    fn detailed(code: Code, detail: &str) -> Status {
+        let type_url = format!("type.googleapis.com/temporal.api.errordetails.v1.{detail}");
+        let details = rpc::Status { details: vec![Any { type_url, value: Vec::new() }], ..rpc::Status::default() };
+        Status::with_details(code, "no", details.encode_to_vec().into())
+    }
+
+    fn broken_connection() -> Status {
+        Status::from_error(Box::new(std::io::Error::new(std::io::ErrorKind::BrokenPipe, "broken pipe")))
+    }
+
+    #[test]
+    fn what_passes_may_be_sent_again_and_what_was_refused_may_not() {
+        let passing = [
+            Status::unavailable("no"),
+            Status::deadline_exceeded("no"),
+            Status::cancelled("no"),
+            Status::aborted("no"),
+            Status::resource_exhausted("no"),
+            Status::unknown("no"),
+            detailed(Code::FailedPrecondition, "WorkflowNotReadyFailure"),
+            broken_connection(),
+        ];
+        for status in passing {
+            assert!(matches!(OpsError::rpc(&status), OpsError::Unanswered { .. }), "{status:?}");
+        }
+        let lasting = [
+            Status::invalid_argument("no"),
+            Status::permission_denied("no"),
+            Status::unauthenticated("no"),
+            Status::unimplemented("no"),
+            Status::internal("no"),
+            Status::failed_precondition("too many updates"),
+            detailed(Code::FailedPrecondition, "NamespaceInvalidStateFailure"),
+        ];
+        for status in lasting {
+            assert!(matches!(OpsError::rpc(&status), OpsError::Refused { .. }), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn an_update_that_the_run_outran_is_one_to_a_run_that_ended() {
+        let run = RunId::new("r");
+        let failure = |kind: &str| {
+            let info = temporalio_protos::temporal::api::failure::v1::ApplicationFailureInfo {
+                r#type: kind.to_owned(),
+                ..Default::default()
+            };
+            let failure =
+                Failure { failure_info: Some(FailureInfo::ApplicationFailureInfo(info)), ..Failure::default() };
+            OpsError::update(&run, &WorkflowUpdateError::Failed(Box::new(failure)))
+        };
+        assert!(matches!(failure("AcceptedUpdateCompletedWorkflow"), OpsError::NotFound { .. }));
+        assert!(matches!(failure("UnprocessedUpdate"), OpsError::Refused { .. }));
     }
 }

@@ -1,6 +1,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use temporalio_client::NamespacedClient as _;
+use temporalio_protos::temporal::api::{
+    enums::v1::WorkflowTaskFailedCause,
+    taskqueue::v1::TaskQueue,
+    workflowservice::v1::{PollWorkflowTaskQueueRequest, RespondWorkflowTaskFailedRequest},
+};
+use tonic::IntoRequest as _;
 
 use super::rig::{Rig, ask, ask_with_tool};
 use crate::support::world::{scripts, within};
@@ -58,6 +65,76 @@ async fn an_answer_that_no_worker_judges_is_refused_in_time_and_may_be_sent_agai
     })
     .await;
     assert_eq!(stream.until("result").await["text"], "Bergen");
+}
+
+/// Takes workflow tasks and fails them, until the server gives up updates of the run.
+async fn fail_workflow_tasks(rig: &Rig) {
+    const GIVEN_UP_AFTER: i32 = 3;
+    let client = rig.world.ops.client();
+    let mut service = client.connection().workflow_service();
+    let mut attempt = 0;
+    while attempt < GIVEN_UP_AFTER {
+        let poll = PollWorkflowTaskQueueRequest {
+            namespace: client.namespace(),
+            task_queue: Some(TaskQueue { name: rig.world.ops.task_queue().to_owned(), ..TaskQueue::default() }),
+            ..PollWorkflowTaskQueueRequest::default()
+        };
+        let task = service.poll_workflow_task_queue(poll.into_request()).await.unwrap().into_inner();
+        attempt = task.attempt;
+        let failed = RespondWorkflowTaskFailedRequest {
+            namespace: client.namespace(),
+            task_token: task.task_token,
+            cause: WorkflowTaskFailedCause::NonDeterministicError as i32,
+            ..RespondWorkflowTaskFailedRequest::default()
+        };
+        service.respond_workflow_task_failed(failed.into_request()).await.unwrap();
+    }
+}
+
+/// As under a worker of the wrong version, or one that is killed again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_to_a_run_whose_workflow_task_keeps_failing_may_be_sent_again() {
+    let rig = Rig::new(waiting()).await;
+    let run = rig.run(ask_with_tool("wait", json!({"kind": "local", "name": "probe"}))).await;
+    let mut stream = rig.stream(&run, None).await;
+    let call = stream.until("local_tool_call").await;
+    rig.world.stop_worker().await;
+    let path = |verb: &str| format!("/agent-runs/{run}/{verb}");
+    assert_eq!(rig.post(&path("pause"), json!({})).await.status, 200);
+    within("failed tasks", fail_workflow_tasks(&rig)).await;
+
+    let result = json!({"toolUseId": call["toolUseId"], "result": "x"});
+    let refused = rig.post(&path("tool-results"), result.clone()).await;
+    assert_eq!((refused.refusal(), refused.header("retry-after")), ((503, "unavailable"), Some("1")), "{refused:?}");
+    let refused = rig.post(&path("answers"), json!({"awaitId": "await-1", "answer": "x"})).await;
+    assert_eq!(refused.refusal(), (503, "unavailable"), "{refused:?}");
+    // What the run waits for is in the store as well.
+    assert_eq!(rig.get(&path("awaits")).await.status, 200);
+
+    rig.world.start_worker();
+    assert_eq!(rig.post(&path("resume"), json!({})).await.status, 200);
+    within("a judgement", async {
+        while rig.post(&path("tool-results"), result.clone()).await.refusal() == (503, "unavailable") {}
+    })
+    .await;
+    assert_eq!(stream.until("result").await["text"], "go");
+}
+
+/// No worker has seen the first cancellation yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_be_cancelled_twice() {
+    let rig = Rig::new(waiting()).await;
+    let run = rig.run(ask_with_tool("wait", json!({"kind": "local", "name": "probe"}))).await;
+    let mut stream = rig.stream(&run, None).await;
+    stream.until("local_tool_call").await;
+    rig.world.stop_worker().await;
+    let cancel = format!("/agent-runs/{run}/cancel");
+    for _ in 0..2 {
+        let answer = rig.post(&cancel, json!({})).await;
+        assert_eq!((answer.status, &answer.body["ok"]), (200, &json!(true)), "{answer:?}");
+    }
+    rig.world.start_worker();
+    assert_eq!(stream.rest().await.pop().unwrap()["type"], "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -221,6 +221,18 @@ impl Completion {
         self.commands.iter().any(|command| matches!(command, Do::ContinueAsNew(_) | Do::Fail { .. }))
     }
 
+    /// Workflows that may refuse what this asks of them.
+    fn may_be_refused_by(&self) -> impl Iterator<Item = Who> {
+        self.commands.iter().filter_map(|command| match command {
+            // The second cancellation is refused.
+            Do::CancelExternal { target, .. } => Some(*target),
+            Do::SignalExternal { target, run, child_only } => {
+                Some(*target).filter(|_| *child_only || *run != Run::Current)
+            }
+            _ => None,
+        })
+    }
+
     fn children(&self) -> impl Iterator<Item = Who> {
         self.commands.iter().filter_map(|command| match command {
             Do::StartChild { child, .. } => Some(*child),
@@ -456,6 +468,14 @@ impl Action {
             }
             Self::Attended { cause, .. } => cause.may_be_refused(),
             _ => true,
+        }
+    }
+
+    /// Workflows that may refuse what a worker of another one asks of them.
+    pub(super) fn may_be_refused_by(&self) -> Vec<Who> {
+        match self {
+            Self::CompleteTask { with, .. } | Self::Attended { with, .. } => with.may_be_refused_by().collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -6,7 +6,8 @@
 //! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks and how often
 //!   they failed, requests for queries and updates without an answer, held-back events, letters, and the ids under
 //!   which letters are sent,
-//! - what a reset did to the run: the moment it begins anew, and the deadlines that count from there.
+//! - what a reset did to the run: the moment it begins anew, the deadlines that count from there, and that it forgot the
+//!   requests of earlier signals.
 //!
 //! Of these, activities come out as if they had just been scheduled, and a workflow task that failed comes out as one
 //! that is to be repeated. The rest is left for the caller to fill in.

@@ -163,7 +163,7 @@ impl Run {
     }
 
     fn signal_again(&mut self, env: &Env<'_>, signal: WorkflowExecutionSignaledEventAttributes, event: &HistoryEvent) {
-        self.state.signal_request_ids.push(signal.request_id.clone());
+        self.state.signal_request_ids.push(String::new());
         let signal = WorkflowExecutionSignaledEventAttributes { external_workflow_execution: None, ..signal };
         let mut again = new_event(env.now, Attributes::WorkflowExecutionSignaledEventAttributes(signal));
         again.links.clone_from(&event.links);
@@ -286,6 +286,8 @@ fn begun_anew(env: &Env<'_>, old: RunState) -> RunState {
         original_start_time: old.start_time,
         reset_time: env.now,
         state_transitions: 1,
+        // They count, but their requests are not known any more: the same one would be another signal.
+        signal_request_ids: vec![String::new(); old.signal_request_ids.len()],
         ..old
     }
 }

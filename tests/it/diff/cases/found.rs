@@ -1,8 +1,8 @@
 //! Scripts that random runs have found, made small; and workers that are slow, fail for long, or wait at their queue.
 
 use super::{
-    ActivityExtra, Build, Case, Completion, Do, ParentClosePolicy, ResetTo, Stage, Start, StartExtra, Token,
-    UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowTaskFailedCause, answer_updates, case, child, complete,
+    ActivityExtra, Build, Case, Completion, Do, ParentClosePolicy, ResetReapplyType, ResetTo, Stage, Start, StartExtra,
+    Token, UpdateAnswer, Who, WorkflowIdConflictPolicy, WorkflowTaskFailedCause, answer_updates, case, child, complete,
     complete_with, fail, poll, query, reset, schedule, signal, start, start_with, terminate, update, waiting_for,
 };
 use crate::diff::script::Action;
@@ -161,6 +161,50 @@ pub(super) fn cases() -> Vec<Case> {
                 poll(W),
                 complete(W, [Do::Hollow]),
                 answer_updates(W, UpdateAnswer::Complete),
+            ],
+        ),
+        // Seed 2000558.
+        case(
+            "a signal that a reset brought along may come again",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                signal(W, 1),
+                poll(W),
+                signal(W, 2),
+                Action::Reset { who: W, to: ResetTo::LastTask, request: 3, reapply: ResetReapplyType::Signal },
+                poll(W),
+                signal(W, 2),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "a signal that a reset of a reset brought along may come again",
+            [
+                start(W),
+                poll(W),
+                complete(W, []),
+                Action::Reset { who: W, to: ResetTo::FirstTask, request: 2, reapply: ResetReapplyType::None },
+                poll(W),
+                signal(W, 2),
+                Action::Reset { who: W, to: ResetTo::LastTask, request: 3, reapply: ResetReapplyType::Signal },
+                signal(W, 2),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
+        case(
+            "a signal from before the reset may come again",
+            [
+                start(W),
+                signal(W, 2),
+                poll(W),
+                complete(W, []),
+                Action::Reset { who: W, to: ResetTo::FirstTask, request: 3, reapply: ResetReapplyType::Signal },
+                signal(W, 2),
+                poll(W),
+                complete(W, []),
             ],
         ),
         // Seed 300122.

@@ -146,7 +146,15 @@ impl Player {
                 || memory.queries.contains_key(who)
                 || memory.lost.contains(who)
         };
-        if action.may_be_refused() && action.names().iter().any(waits) {
+        let mut refusing = action.may_be_refused_by();
+        if action.may_be_refused() {
+            refusing.extend(action.names());
+        }
+        let mut waiting = refusing.iter().any(waits);
+        for who in refusing {
+            waiting = waiting || self.has_unanswered_update_of_reset(who).await;
+        }
+        if waiting {
             // The real server forgets what is only in memory, speculative tasks above all, whenever it refuses something;
             // it takes an update or a query again from its caller after a while of its own choosing. That stickiness was
             // reset it forgets as well, and then a lost task is found again.

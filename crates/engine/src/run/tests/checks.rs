@@ -125,6 +125,8 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
             ..state
         };
         state.activities.values_mut().for_each(|activity| activity.first_scheduled_time = 0);
+        // A reset forgets the requests of earlier signals.
+        state.signal_request_ids.iter_mut().for_each(String::clear);
         // Updates that were brought along and then refused.
         state.updates.retain(|_, update| update.accepted_id != 0);
     }
