@@ -11,4 +11,5 @@ mod front;
 pub mod render;
 mod stores;
 pub mod temporal;
+mod unknown_signals;
 pub mod worker;

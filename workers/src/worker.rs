@@ -16,7 +16,10 @@ use windlass_store::Store;
 use windlass_tools::ToolRegistry;
 use windlass_workflows::RunWorkflow;
 
-use crate::temporal::{Connect, connect};
+use crate::{
+    temporal::{Connect, connect},
+    unknown_signals::UnknownSignals,
+};
 
 /// How often it is checked that the namespace still is this installation's.
 const OWNER_CHECK: Duration = Duration::from_secs(30);
@@ -119,12 +122,14 @@ impl WorkerService {
             RunOps::new(client.clone(), Arc::clone(&ports.store), options.task_queue.clone(), WorkspaceId::default());
         let (sender, foreign) = mpsc::channel(1);
         let owners = Arc::new(Guard { ops: ops.clone(), foreign: sender });
+        let unknown_signals = UnknownSignals::new(Arc::clone(&ports.store));
         let activities =
             RunActivities::new(ports.store, ports.models, ports.tools, ports.agents, owners, draining.clone());
         let worker_options = WorkerOptions::new(options.task_queue.clone())
             .register_activities(activities)
             .register_workflow::<RunWorkflow>()
             .map_err(|error| start(&error))?
+            .worker_interceptor(unknown_signals)
             .max_cached_workflows(options.max_cached_runs)
             .graceful_shutdown_period(options.grace)
             // A cancellation or a lost lease must reach an activity within its heartbeat timeout.

@@ -14,6 +14,21 @@ pub const TOOL_RESULTS: &str = "windlass.provide_tool_results";
 pub const CONFIRMATION: &str = "windlass.provide_confirmation";
 pub const STEER: &str = "windlass.steer";
 
+/// Every signal that a run takes.
+pub const ALL: [&str; 11] = [
+    PAUSE,
+    RESUME,
+    STEER,
+    CLARIFICATION,
+    TOOL_RESULTS,
+    CONFIRMATION,
+    "loom_mcp.runtime.pause",
+    "loom_mcp.runtime.resume",
+    "loom_mcp.runtime.provide.clarification",
+    "loom_mcp.runtime.provide.toolresults",
+    "loom_mcp.runtime.provide.confirmation",
+];
+
 /// The update that answers an await and replies at once.
 pub const ANSWER: &str = "windlass.answer";
 /// The update that gives the result of one call, addressed by the call, and replies at once.
@@ -40,4 +55,15 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawValue, dialect: Dialect) -> R
         Dialect::Seed => from_go_names(value),
     };
     serde_json::from_value(value).map_err(|error| format!("its payload does not fit: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_handler_of_a_signal_is_listed() {
+        let handlers = include_str!("run.rs").matches("#[signal(").count();
+        assert_eq!(ALL.len(), handlers);
+    }
 }

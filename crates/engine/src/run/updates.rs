@@ -4,7 +4,7 @@
 //! Accepted and completed ones are in history. Who waits for an update is told through [`UpdateNews`], once what they
 //! are told is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message as _;
 use prost_wkt_types::Any;
@@ -51,6 +51,8 @@ pub(crate) struct UpdateNews {
 pub(crate) struct Registry {
     open: BTreeMap<String, Open>,
     admitted: u64,
+    /// Updates that a reset brought along, and that the worker of the pending task has seen.
+    brought_seen: BTreeSet<String>,
     /// What ended unanswered with the run; whoever sends it again is told the same.
     aborted: BTreeMap<String, Refusal>,
 }
@@ -81,6 +83,10 @@ impl Registry {
         self.aborted.clear();
     }
 
+    pub(crate) fn forget_brought_seen(&mut self) {
+        self.brought_seen.clear();
+    }
+
     fn has_unsent(&self) -> bool {
         self.open.values().any(|open| !open.sent)
     }
@@ -99,6 +105,7 @@ impl Run {
         let registry = &mut self.memory.updates;
         registry.open.values_mut().for_each(|open| open.sent = false);
         registry.forget_aborted();
+        registry.forget_brought_seen();
         let open: Vec<String> = registry.open.keys().cloned().collect();
         open.iter().for_each(|id| self.tell(id, Progress::TakenAgain));
     }
@@ -164,11 +171,14 @@ impl Run {
 
     /// Whether updates wait to be brought to a worker.
     pub(crate) fn has_unsent_updates(&self) -> bool {
-        self.memory.updates.has_unsent()
+        let registry = &self.memory.updates;
+        registry.has_unsent() || self.brought_along().any(|id| !registry.brought_seen.contains(id))
     }
 
     /// Messages for the worker that has just started a task. Those of an earlier attempt come again.
     pub(crate) fn update_messages(&mut self, started_id: i64, again: bool) -> Vec<Message> {
+        // The worker finds these in history.
+        self.memory.updates.brought_seen = self.brought_along().cloned().collect();
         let mut messages = Vec::new();
         for (id, open) in self.memory.updates.in_order() {
             if open.sent && !again {
@@ -268,6 +278,15 @@ impl Run {
         Ok(())
     }
 
+    /// Updates that a reset brought along, and that no worker has answered yet.
+    fn brought_along(&self) -> impl Iterator<Item = &String> {
+        self.state.updates.iter().filter(|(_, record)| record.accepted_id == 0).map(|(id, _)| id)
+    }
+
+    fn brought_and_seen(&self) -> Vec<String> {
+        self.brought_along().filter(|id| self.memory.updates.brought_seen.contains(*id)).cloned().collect()
+    }
+
     /// A reset brought the update along, and no worker has answered it yet.
     fn was_brought_along(&self, id: &str) -> bool {
         self.state.updates.get(id).is_some_and(|record| record.accepted_id == 0)
@@ -286,8 +305,7 @@ impl Run {
     pub(super) fn reject_unprocessed_updates(&mut self) {
         let silent: Vec<String> =
             self.memory.updates.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| id.clone()).collect();
-        let brought: Vec<String> = self.state.updates.keys().filter(|id| self.was_brought_along(id)).cloned().collect();
-        for id in silent.into_iter().chain(brought) {
+        for id in silent.into_iter().chain(self.brought_and_seen()) {
             self.memory.updates.open.remove(&id);
             self.state.updates.remove(&id);
             self.tell(&id, failed(unprocessed()));
@@ -316,7 +334,7 @@ impl Run {
     /// Those that the failed worker has seen are not tried again, though what a reset brought along stays in history. The
     /// others wait for a better worker.
     fn abort_seen_updates(&mut self) {
-        let brought: Vec<String> = self.state.updates.keys().filter(|id| self.was_brought_along(id)).cloned().collect();
+        let brought = self.brought_and_seen();
         let sent = self.memory.updates.open.extract_if(.., |_, open| open.sent);
         for id in sent.map(|(id, _)| id).chain(brought).collect::<Vec<_>>() {
             self.abort_update(&id, task_failed("unexpected workflow task failure."));

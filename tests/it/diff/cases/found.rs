@@ -163,6 +163,22 @@ pub(super) fn cases() -> Vec<Case> {
                 answer_updates(W, UpdateAnswer::Complete),
             ],
         ),
+        // Seed 3001452.
+        case(
+            "an update that a reset brought along is unseen again after an unreadable answer",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                answer_updates(W, UpdateAnswer::Complete),
+                reset(W, ResetTo::FirstTask),
+                poll(W),
+                complete(W, [Do::Hollow]),
+                complete(W, []),
+                poll(W),
+                complete(W, []),
+            ],
+        ),
         // Seed 2000558.
         case(
             "a signal that a reset brought along may come again",

@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::{
     enums::v1::{
         EventType, QueryRejectCondition, UpdateWorkflowExecutionLifecycleStage as Stage, WorkflowExecutionStatus,
     },
-    history::v1::{HistoryEvent, history_event::Attributes},
+    history::v1::history_event::Attributes,
     query::v1::WorkflowQuery,
     update::v1::{self as api, UpdateRef, WaitPolicy},
     workflowservice::v1::{
@@ -103,17 +103,6 @@ impl Player {
             }
         }
         false
-    }
-
-    /// Whether a reset brought an update to the current run, and no worker has completed a task since.
-    pub(super) async fn has_unanswered_update_of_reset(&mut self, who: Who) -> bool {
-        if self.memory.reset.is_empty() {
-            return false;
-        }
-        let events = self.history(who, "").await;
-        let kinds = events.iter().rev().map(HistoryEvent::event_type);
-        let mut since = kinds.take_while(|kind| *kind != EventType::WorkflowTaskCompleted);
-        since.any(|kind| kind == EventType::WorkflowExecutionUpdateAdmitted)
     }
 
     pub(super) async fn update(&mut self, who: Who, update: Update) {

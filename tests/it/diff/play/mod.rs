@@ -150,11 +150,7 @@ impl Player {
         if action.may_be_refused() {
             refusing.extend(action.names());
         }
-        let mut waiting = refusing.iter().any(waits);
-        for who in refusing {
-            waiting = waiting || self.has_unanswered_update_of_reset(who).await;
-        }
-        if waiting {
+        if refusing.iter().any(waits) {
             // The real server forgets what is only in memory, speculative tasks above all, whenever it refuses something;
             // it takes an update or a query again from its caller after a while of its own choosing. That stickiness was
             // reset it forgets as well, and then a lost task is found again.
