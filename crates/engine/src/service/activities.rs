@@ -75,6 +75,10 @@ impl Core {
                 run.memory.scheduled.insert(scheduled_id, Arc::new(scheduled));
             }
             let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
+            if started.is_none() {
+                // The queue had a task that the run refuses.
+                run.forget_passing_facts();
+            }
             Ok(started.map(|started| {
                 run.lend_activity(scheduled_id, self.lent_to(local));
                 let mut response = activity_response(run, &started);

@@ -179,6 +179,21 @@ pub(super) fn cases() -> Vec<Case> {
                 complete(W, []),
             ],
         ),
+        // Seed 3000169.
+        case(
+            "an update that ended with its run is forgotten when a worker polls for an activity of the run",
+            [
+                start(W),
+                poll(W),
+                complete(W, [schedule(0, &[])]),
+                signal(W, 1),
+                poll(W),
+                update(W, 0),
+                complete(W, [Do::Complete]),
+                Action::PollActivity { who: W, activity: 0 },
+                update(W, 0),
+            ],
+        ),
         // Seed 2000558.
         case(
             "a signal that a reset brought along may come again",
