@@ -1,4 +1,4 @@
-//! How many small writes the database takes per second: `cargo run --release --example commits -p windlass-sqlite`.
+//! How many small writes the database takes per second: `cargo run --release --example write_rate -p windlass-sqlite`.
 //!
 //! Each submitter writes a row of 1 KB, waits for the answer and writes the next. The directory is the first argument,
 //! or the current one: what is measured is its disk.
