@@ -178,6 +178,8 @@ impl Run {
             self.flush();
         } else if !self.state.is_running() {
             self.state.buffered.clear();
+            // No worker takes an activity that was scheduled in the step that ended the run.
+            self.changes.dispatches.retain(|dispatch| !matches!(dispatch, Dispatch::Activity { .. }));
         }
         if self.changes.dirty {
             self.state.state_transitions += 1;

@@ -251,17 +251,17 @@ impl Run {
 
     fn answered(&mut self, env: &Env<'_>, id: &str, response: Response) -> Result<(), BadMessage> {
         let Some(record) = self.state.updates.get(id).cloned() else {
-            return Err(if self.memory.updates.open.contains_key(id) {
-                wrong_state(id, "Response", "Sent")
-            } else {
-                unknown(id)
+            return Err(match self.memory.updates.open.get(id) {
+                Some(open) => wrong_state(id, "Response", if open.sent { "Sent" } else { "Admitted" }),
+                None => unknown(id),
             });
         };
         if record.completed_id != 0 {
             return Err(wrong_state(id, "Response", "Completed"));
         }
         if record.accepted_id == 0 {
-            return Err(wrong_state(id, "Response", "Sent"));
+            let seen = self.memory.updates.brought_seen.contains(id);
+            return Err(wrong_state(id, "Response", if seen { "Sent" } else { "Admitted" }));
         }
         if !self.state.is_running() {
             return Ok(());

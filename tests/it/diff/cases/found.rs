@@ -194,6 +194,32 @@ pub(super) fn cases() -> Vec<Case> {
                 update(W, 0),
             ],
         ),
+        // Seed 4000475.
+        case(
+            "an activity that was scheduled in the step that ended its run is not handed out",
+            [
+                start(W),
+                poll(W),
+                update(W, 0),
+                complete(W, [schedule(0, &[]), Do::Complete]),
+                Action::PollActivity { who: W, activity: 0 },
+                update(W, 0),
+            ],
+        ),
+        // Seed 4000974.
+        case(
+            "the answer to an update that no worker was sent",
+            [
+                start(W),
+                update(W, 0),
+                poll(W),
+                answer_updates(W, UpdateAnswer::Accept),
+                Action::Reset { who: W, to: ResetTo::LastTask, request: 1, reapply: ResetReapplyType::None },
+                poll(W),
+                update(W, 0),
+                complete_with(W, Completion { finish_updates: true, ..Default::default() }),
+            ],
+        ),
         // Seed 2000558.
         case(
             "a signal that a reset brought along may come again",
