@@ -156,31 +156,31 @@ impl RunWorkflow {
         self.receive(ctx, SignalKind::Confirmation, payload, Dialect::Own);
     }
 
-    // The seed's names.
+    // loom-mcp's names.
 
     #[signal(name = "loom_mcp.runtime.pause")]
-    pub fn seed_pause(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
-        self.receive(ctx, SignalKind::Pause, payload, Dialect::Seed);
+    pub fn loom_mcp_pause(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
+        self.receive(ctx, SignalKind::Pause, payload, Dialect::LoomMcp);
     }
 
     #[signal(name = "loom_mcp.runtime.resume")]
-    pub fn seed_resume(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
-        self.receive(ctx, SignalKind::Resume, payload, Dialect::Seed);
+    pub fn loom_mcp_resume(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
+        self.receive(ctx, SignalKind::Resume, payload, Dialect::LoomMcp);
     }
 
     #[signal(name = "loom_mcp.runtime.provide.clarification")]
-    pub fn seed_clarification(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
-        self.receive(ctx, SignalKind::Clarification, payload, Dialect::Seed);
+    pub fn loom_mcp_clarification(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
+        self.receive(ctx, SignalKind::Clarification, payload, Dialect::LoomMcp);
     }
 
     #[signal(name = "loom_mcp.runtime.provide.toolresults")]
-    pub fn seed_tool_results(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
-        self.receive(ctx, SignalKind::ToolResults, payload, Dialect::Seed);
+    pub fn loom_mcp_tool_results(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
+        self.receive(ctx, SignalKind::ToolResults, payload, Dialect::LoomMcp);
     }
 
     #[signal(name = "loom_mcp.runtime.provide.confirmation")]
-    pub fn seed_confirmation(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
-        self.receive(ctx, SignalKind::Confirmation, payload, Dialect::Seed);
+    pub fn loom_mcp_confirmation(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) {
+        self.receive(ctx, SignalKind::Confirmation, payload, Dialect::LoomMcp);
     }
 }
 
@@ -227,7 +227,7 @@ fn apply(run: &mut Run, kind: SignalKind, payload: &RawValue, dialect: Dialect, 
         SignalKind::ToolResults => decode::<ToolResultsSet>(payload, dialect)
             .and_then(|signal| answer(run, signal.run_id.clone(), signal.into(), now)),
         SignalKind::Confirmation => decode::<ConfirmationDecision>(payload, dialect).and_then(|mut signal| {
-            if dialect == Dialect::Seed && signal.digest.is_none() {
+            if dialect == Dialect::LoomMcp && signal.digest.is_none() {
                 signal.digest = run.digest_shown_by(&signal.id);
             }
             answer(run, signal.run_id.clone(), signal.into(), now)

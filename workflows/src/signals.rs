@@ -41,8 +41,8 @@ pub const AWAITS: &str = "windlass.awaits";
 pub(crate) enum Dialect {
     /// camelCase.
     Own,
-    /// The seed's Go field names; camelCase passes too.
-    Seed,
+    /// loom-mcp's Go field names; camelCase passes too.
+    LoomMcp,
 }
 
 /// A signal's payload as `T`; the error is for the event log.
@@ -52,7 +52,7 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawValue, dialect: Dialect) -> R
     let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("its payload is not JSON ({error})"))?;
     let value = match dialect {
         Dialect::Own => value,
-        Dialect::Seed => from_go_names(value),
+        Dialect::LoomMcp => from_go_names(value),
     };
     serde_json::from_value(value).map_err(|error| format!("its payload does not fit: {error}"))
 }

@@ -139,9 +139,9 @@ fn the_seeds_signals_work_under_their_old_names_and_with_go_field_names() {
             calls(&[("echo", json!({"a": 1})), ("browser", json!({}))]),
             says("{{first_user}} {{all_tool_results}}"),
         ];
-        let world = World::new(scripts([("seed", script(&turns))])).await;
+        let world = World::new(scripts([("loom", script(&turns))])).await;
         let tools = json!([{"name": "echo", "confirmation": {}}, {"name": "browser", "kind": "external"}]);
-        let run = world.start(agent("seed", tools), "go").await;
+        let run = world.start(agent("loom", tools), "go").await;
         let send = |name: &'static str, body: Value| {
             let (world, run) = (&world, run.clone());
             async move { signal(world, &run, name, "json/plain", body.to_string().as_bytes()).await }

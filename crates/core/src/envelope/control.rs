@@ -1,4 +1,4 @@
-//! Signals that steer a run, as the seed's runtime named them.
+//! Signals that steer a run, named as in loom-mcp's runtime.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

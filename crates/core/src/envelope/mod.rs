@@ -11,10 +11,10 @@
 mod actor;
 mod answer;
 mod control;
+mod loom_mcp;
 mod plan;
 mod record;
 mod run;
-mod seed;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ pub use self::{
         ClarificationAnswer, ConfirmationDecision, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,
         ToolResultsSet,
     },
+    loom_mcp::from_go_names,
     plan::{
         AnswerFlaw, AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
         PlannerNote, Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
@@ -41,7 +42,6 @@ pub use self::{
         BudgetCeiling, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, RetryPolicy, RunInput,
         RunOutput, RunStatusView, ToolBudget, Tuning, WorkflowOptions,
     },
-    seed::from_go_names,
     tool::{
         Bounds, CallStatus, FieldIssue, OMITTED_FOR_BUDGET, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError,
         ToolErrorKind, ToolEvent, ToolInput, ToolOutput, ToolTelemetry,

@@ -87,7 +87,7 @@ impl Run {
         Err(AnswerReply::new(AnswerStatus::Invalid, why))
     }
 
-    /// The seed's decisions carry no digest. The await's id stands for exactly one set of arguments, so a decision that
+    /// Decisions of loom-mcp carry no digest. The await's id stands for exactly one set of arguments, so a decision that
     /// names the id is bound by it.
     pub fn digest_shown_by(&self, id: &AwaitId) -> Option<Digest> {
         let item = self.state.awaits.pending().iter().find(|item| item.id == *id)?;

@@ -34,8 +34,8 @@ pub(super) struct Reaction {
 pub(super) enum How {
     Right,
     Denied,
-    /// A decision of the seed, bound by the await's id.
-    Seed,
+    /// A decision of loom-mcp, bound by the await's id.
+    LoomMcp,
     /// An answer that was accepted before.
     Again,
     UnknownId,
@@ -61,7 +61,7 @@ pub(super) fn how() -> impl Strategy<Value = How> {
     prop_oneof![
         5 => Just(How::Right),
         2 => Just(How::Denied),
-        1 => Just(How::Seed),
+        1 => Just(How::LoomMcp),
         4 => prop::sample::select(faults.to_vec()),
     ]
 }
@@ -141,19 +141,19 @@ impl World {
         let (body, actor, fits) = match (item.kind, how) {
             (AwaitKind::Confirmation, How::Right) => (confirmation(true, shown), "ann", true),
             (AwaitKind::Confirmation, How::Denied) => (confirmation(false, None), "ann", true),
-            (AwaitKind::Confirmation, How::Seed) => (confirmation(true, self.run.digest_shown_by(&id)), "ann", true),
+            (AwaitKind::Confirmation, How::LoomMcp) => (confirmation(true, self.run.digest_shown_by(&id)), "ann", true),
             (AwaitKind::Confirmation, How::WrongDigest) => {
                 (confirmation(true, Some(Digest::of_json(&json!("other")))), "ann", false)
             }
             (AwaitKind::Confirmation, How::NoDigest) => (confirmation(true, None), "ann", false),
             (AwaitKind::Confirmation, How::Nobody) => (confirmation(true, shown), " ", false),
             (AwaitKind::Confirmation, _) => (other, "ann", false),
-            (AwaitKind::Clarification, How::Right | How::Denied | How::Seed | How::Nobody) => {
+            (AwaitKind::Clarification, How::Right | How::Denied | How::LoomMcp | How::Nobody) => {
                 (AnswerBody::Clarification { answer: self.unique("answer") }, "", true)
             }
             (AwaitKind::Clarification, How::WrongKind) => (confirmation(true, None), "ann", false),
             (AwaitKind::Clarification, _) => (other, "ann", false),
-            (_, How::Right | How::Denied | How::Seed | How::Nobody) => {
+            (_, How::Right | How::Denied | How::LoomMcp | How::Nobody) => {
                 (AnswerBody::ToolResults { results: self.results(item, how) }, "", true)
             }
             (_, How::WrongKind) => (confirmation(true, shown), "ann", false),
@@ -174,7 +174,7 @@ impl World {
             let text = self.unique("result");
             results.push(match how {
                 How::Denied => provided(id, None, Some(ToolError::new(ToolErrorKind::ToolCap, text))),
-                How::Seed => provided(id, Some(Value::Null), None),
+                How::LoomMcp => provided(id, Some(Value::Null), None),
                 How::Nobody => {
                     let stored = self.store.put(json!({"long": text}));
                     ProvidedToolResult { result_ref: Some(stored), ..provided(id, None, None) }

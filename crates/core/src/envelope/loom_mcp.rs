@@ -1,4 +1,4 @@
-//! The seed's wire format: Go field names (`RunID`, `ToolCallID`, `RequestedBy`).
+//! The wire format of loom-mcp: Go field names (`RunID`, `ToolCallID`, `RequestedBy`).
 //!
 //! Its signals are accepted under their old names. Only object keys that Go would have written are renamed, and only at
 //! the levels that are envelopes; a tool's own result keeps its keys.
