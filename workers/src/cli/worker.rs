@@ -66,7 +66,7 @@ pub struct WorkerCommand {
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = values::span)]
     grace: Duration,
 
-    /// Worker deployment this worker belongs to; runs stay on the build that started them
+    /// Worker deployment this worker belongs to; a run moves to the current build when it wakes
     #[arg(long, value_name = "NAME", requires = "build_id")]
     deployment: Option<String>,
 
