@@ -2,6 +2,7 @@
 
 mod codes;
 mod files;
+mod links;
 mod map;
 mod text;
 
@@ -36,6 +37,8 @@ const RULES: &[Rule] = &[
     codes::codes_without_page,
     codes::pages_without_code,
     map::folders_missing_from_map,
+    links::broken_links,
+    links::missing_files_of_walkthrough,
 ];
 
 pub(crate) fn run() -> Result<()> {
