@@ -45,7 +45,7 @@ impl UnknownSignals {
                     let run = Cached { run: RunId::new(&begun.workflow_id), unlogged: Vec::new() };
                     cached.insert(execution.clone(), run);
                 }
-                Some(Variant::SignalWorkflow(signal)) if !signals::ALL.contains(&signal.signal_name.as_str()) => {
+                Some(Variant::SignalWorkflow(signal)) if !signals::is_known(&signal.signal_name) => {
                     if let Some(run) = cached.get_mut(execution) {
                         run.unlogged.push(rejection(execution, signal.originating_event_id, &signal.signal_name));
                     }
@@ -93,6 +93,6 @@ impl WorkerInterceptor for UnknownSignals {
 
 fn rejection(execution: &str, event_id: i64, name: &str) -> NewEvent {
     let signal: String = name.chars().take(NAME_CHARS).collect();
-    let message = format!("a run has no signal of this name; it has {}", signals::ALL[..6].join(", "));
+    let message = format!("a run has no signal of this name; it has {}", signals::OWN.join(", "));
     NewEvent::new(format!("signal:{execution}:{event_id}"), EventBody::SignalRejected { signal, message })
 }

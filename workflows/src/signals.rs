@@ -14,14 +14,11 @@ pub const TOOL_RESULTS: &str = "windlass.provide_tool_results";
 pub const CONFIRMATION: &str = "windlass.provide_confirmation";
 pub const STEER: &str = "windlass.steer";
 
-/// Every signal that a run takes.
-pub const ALL: [&str; 11] = [
-    PAUSE,
-    RESUME,
-    STEER,
-    CLARIFICATION,
-    TOOL_RESULTS,
-    CONFIRMATION,
+/// The signals that a run takes.
+pub const OWN: [&str; 6] = [PAUSE, RESUME, STEER, CLARIFICATION, TOOL_RESULTS, CONFIRMATION];
+
+/// The names that loom-mcp has for them; it has none for steering.
+pub const OF_LOOM_MCP: [&str; 5] = [
     "loom_mcp.runtime.pause",
     "loom_mcp.runtime.resume",
     "loom_mcp.runtime.provide.clarification",
@@ -35,6 +32,11 @@ pub const ANSWER: &str = "windlass.answer";
 pub const TOOL_RESULT: &str = "windlass.tool_result";
 pub const STATUS: &str = "windlass.status";
 pub const AWAITS: &str = "windlass.awaits";
+
+/// Whether a run has a handler for signals of this name.
+pub fn is_known(name: &str) -> bool {
+    OWN.contains(&name) || OF_LOOM_MCP.contains(&name)
+}
 
 /// Which field names a signal uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,6 @@ mod tests {
     #[test]
     fn every_handler_of_a_signal_is_listed() {
         let handlers = include_str!("run.rs").matches("#[signal(").count();
-        assert_eq!(ALL.len(), handlers);
+        assert_eq!(OWN.len() + OF_LOOM_MCP.len(), handlers);
     }
 }

@@ -19,7 +19,7 @@ async fn state_digest(world: &World, run: &RunId) -> Digest {
 }
 
 /// Sends any bytes as a signal, as a careless tool would.
-async fn signal(world: &World, run: &RunId, name: &str, encoding: &str, data: &[u8]) {
+pub(super) async fn signal(world: &World, run: &RunId, name: &str, encoding: &str, data: &[u8]) {
     let payload = Payload {
         metadata: [("encoding".to_owned(), encoding.as_bytes().to_vec())].into(),
         data: data.to_vec(),

@@ -1,20 +1,15 @@
 //! Pause, resume, steer, cancel.
 
 use serde_json::json;
-use temporalio_client::NamespacedClient as _;
-use temporalio_protos::temporal::api::{
-    common::v1::WorkflowExecution, workflowservice::v1::SignalWorkflowExecutionRequest,
-};
-use tonic::IntoRequest as _;
 use windlass_core::{
     envelope::{AnswerBody, PauseRequest, PolicyOverrides, ResumeRequest, SteerRequest},
     event::EventBody,
-    ids::RunId,
     message::Message,
     run::RunStatus,
 };
 use windlass_ops::RunEnd;
 
+use super::answers::signal;
 use crate::support::{World, agent, block_on, calls, says, script, world::scripts};
 
 fn pause() -> PauseRequest {
@@ -79,28 +74,16 @@ fn a_run_that_allows_no_interrupts_says_so() {
     });
 }
 
-/// Sends a signal as a tool that knows nothing of runs does.
-async fn signal(world: &World, run: &RunId, name: &str) {
-    let client = world.ops.client();
-    let request = SignalWorkflowExecutionRequest {
-        namespace: client.namespace(),
-        workflow_execution: Some(WorkflowExecution { workflow_id: run.to_string(), run_id: String::new() }),
-        signal_name: name.to_owned(),
-        ..SignalWorkflowExecutionRequest::default()
-    };
-    client.connection().workflow_service().signal_workflow_execution(request.into_request()).await.unwrap();
-}
-
 #[test]
 fn a_signal_with_an_unknown_name_is_logged_once_however_often_the_run_is_replayed() {
     block_on(async {
         let turns = [json!({"await": {"kind": "clarification", "question": "city?"}}), says("{{last_user}}")];
         let world = World::without_worker(scripts([("misspelt", script(&turns))])).await;
         let run = world.start(agent("misspelt", json!([])), "go").await;
-        signal(&world, &run, "windlass.paws").await;
+        signal(&world, &run, "windlass.paws", "json/plain", b"{}").await;
         world.start_worker();
         let item = world.opened(&run, 1).await;
-        signal(&world, &run, "windlass.resum").await;
+        signal(&world, &run, "windlass.resum", "json/plain", b"{}").await;
         world
             .event(&run, |body| matches!(body, EventBody::SignalRejected { signal, .. } if signal.ends_with("resum")))
             .await;

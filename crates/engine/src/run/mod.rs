@@ -160,13 +160,12 @@ impl Run {
         Self { number, state, memory: Memory::default(), changes: Changes::default() }
     }
 
-    /// The real server reads a run anew after it has refused something, and does not know any more which updates ended
-    /// with it, which of those that a reset brought along a worker has seen, that a worker wanted to end it, or that a worker has it in its cache or has dropped it since. Queries that
-    /// wait for a task are asked anew.
+    /// The real server reads a run anew after it has refused something. It does not know any more which updates ended with
+    /// the run, which of those that a reset brought along a worker has seen, that a worker wanted to end the run, or that
+    /// a worker has it in its cache or has dropped it since. Queries that wait for a task are asked anew.
     pub(crate) fn forget_passing_facts(&mut self) {
         self.forget_queries();
-        self.memory.updates.forget_aborted();
-        self.memory.updates.forget_brought_seen();
+        self.memory.updates.forget_ended_and_seen();
         self.memory.close_attempted = false;
         self.memory.sticky.clone_from(&self.memory.kept_sticky);
     }

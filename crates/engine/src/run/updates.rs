@@ -79,11 +79,9 @@ impl Registry {
         self.open.is_empty()
     }
 
-    pub(crate) fn forget_aborted(&mut self) {
+    /// Forgets which updates ended with the run, and which of those that a reset brought along a worker has seen.
+    pub(crate) fn forget_ended_and_seen(&mut self) {
         self.aborted.clear();
-    }
-
-    pub(crate) fn forget_brought_seen(&mut self) {
         self.brought_seen.clear();
     }
 
@@ -104,8 +102,7 @@ impl Run {
     pub(super) fn take_updates_again(&mut self) {
         let registry = &mut self.memory.updates;
         registry.open.values_mut().for_each(|open| open.sent = false);
-        registry.forget_aborted();
-        registry.forget_brought_seen();
+        registry.forget_ended_and_seen();
         let open: Vec<String> = registry.open.keys().cloned().collect();
         open.iter().for_each(|id| self.tell(id, Progress::TakenAgain));
     }

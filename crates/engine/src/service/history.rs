@@ -48,7 +48,7 @@ impl Core {
             return self.rest_for_worker(&target, token, request.maximum_page_size);
         }
         let after = token.as_ref().map_or(0, |token| token.position);
-        // The first read for the last event waits for it even if nobody says so, as on the real server.
+        // The first read for the last event waits for it even without `wait_new_event`, as on the real server.
         let waits = if token.is_some() { request.wait_new_event } else { close_only };
         let (number, run_id, position) = self.await_events(&target, after, waits, close_only, timeout).await?;
         if close_only {

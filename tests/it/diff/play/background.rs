@@ -41,7 +41,7 @@ pub(super) struct PendingUpdate {
     call: Call,
     sent: Instant,
     /// How long the script has let time pass since.
-    slept: Duration,
+    waited: Duration,
 }
 
 enum Call {
@@ -62,7 +62,7 @@ const LONG_POLL: Duration = Duration::from_secs(19);
 
 /// A script does not let time pass for longer than this while an update waits. Its caller would ask again at the end of
 /// the long poll, and whether the run takes the update then depends on which comes first, that or the next action.
-const LONGEST_SLEEP: Duration = Duration::from_secs(17);
+const LONGEST_WAIT: Duration = Duration::from_secs(17);
 
 /// Each poll for a query task; the empty answer comes one second earlier.
 const QUERY_POLL: Duration = Duration::from_secs(3);
@@ -139,7 +139,7 @@ impl Player {
             wait: update.wait,
             call,
             sent: Instant::now(),
-            slept: Duration::ZERO,
+            waited: Duration::ZERO,
         };
         while !pending.call.is_finished() && self.stage(who, update.update).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -181,10 +181,10 @@ impl Player {
     }
 
     /// Whether the script may let that much time pass; if so, it is taken to do it.
-    pub(super) fn may_sleep(&mut self, time: Duration) -> bool {
-        let may = self.memory.updates.iter().all(|pending| pending.slept + time <= LONGEST_SLEEP);
+    pub(super) fn may_let_time_pass(&mut self, time: Duration) -> bool {
+        let may = self.memory.updates.iter().all(|pending| pending.waited + time <= LONGEST_WAIT);
         if may {
-            self.memory.updates.iter_mut().for_each(|pending| pending.slept += time);
+            self.memory.updates.iter_mut().for_each(|pending| pending.waited += time);
         }
         may
     }

@@ -299,7 +299,7 @@ impl Player {
             return self.note("let the task time out", "left out: no task is about to");
         }
         let longest = if task.attempt < FIRST_PATIENT_ATTEMPT { SHORT_TASK_TIMEOUT } else { LONGER_TASK_TIMEOUT };
-        if !self.may_sleep(Duration::from_secs(longest.unsigned_abs())) {
+        if !self.may_let_time_pass(Duration::from_secs(longest.unsigned_abs())) {
             return self.note("let the task time out", "left out: an update has waited for long");
         }
         self.memory.hurried_since.remove(&who);

@@ -41,7 +41,7 @@ pub(super) enum How {
     UnknownId,
     WrongDigest,
     NoDigest,
-    Nobody,
+    NoActor,
     WrongKind,
     Garbage,
 }
@@ -57,7 +57,7 @@ pub(super) fn reaction() -> impl Strategy<Value = Reaction> {
 
 pub(super) fn how() -> impl Strategy<Value = How> {
     let faults =
-        [How::Again, How::UnknownId, How::WrongDigest, How::NoDigest, How::Nobody, How::WrongKind, How::Garbage];
+        [How::Again, How::UnknownId, How::WrongDigest, How::NoDigest, How::NoActor, How::WrongKind, How::Garbage];
     prop_oneof![
         5 => Just(How::Right),
         2 => Just(How::Denied),
@@ -146,14 +146,14 @@ impl World {
                 (confirmation(true, Some(Digest::of_json(&json!("other")))), "ann", false)
             }
             (AwaitKind::Confirmation, How::NoDigest) => (confirmation(true, None), "ann", false),
-            (AwaitKind::Confirmation, How::Nobody) => (confirmation(true, shown), " ", false),
+            (AwaitKind::Confirmation, How::NoActor) => (confirmation(true, shown), " ", false),
             (AwaitKind::Confirmation, _) => (other, "ann", false),
-            (AwaitKind::Clarification, How::Right | How::Denied | How::LoomMcp | How::Nobody) => {
+            (AwaitKind::Clarification, How::Right | How::Denied | How::LoomMcp | How::NoActor) => {
                 (AnswerBody::Clarification { answer: self.unique("answer") }, "", true)
             }
             (AwaitKind::Clarification, How::WrongKind) => (confirmation(true, None), "ann", false),
             (AwaitKind::Clarification, _) => (other, "ann", false),
-            (_, How::Right | How::Denied | How::LoomMcp | How::Nobody) => {
+            (_, How::Right | How::Denied | How::LoomMcp | How::NoActor) => {
                 (AnswerBody::ToolResults { results: self.results(item, how) }, "", true)
             }
             (_, How::WrongKind) => (confirmation(true, shown), "ann", false),
@@ -175,7 +175,7 @@ impl World {
             results.push(match how {
                 How::Denied => provided(id, None, Some(ToolError::new(ToolErrorKind::ToolCap, text))),
                 How::LoomMcp => provided(id, Some(Value::Null), None),
-                How::Nobody => {
+                How::NoActor => {
                     let stored = self.store.put(json!({"long": text}));
                     ProvidedToolResult { result_ref: Some(stored), ..provided(id, None, None) }
                 }
