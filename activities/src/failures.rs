@@ -48,8 +48,11 @@ pub(crate) fn lacks_the_run(error: &ActivityError) -> bool {
 pub(crate) fn model(error: &ModelError, said: String) -> ActivityError {
     // A run that is cancelled takes no retry. Otherwise the worker is stopping, and the next one asks again.
     let another_attempt = error.retryable || error.class == ErrorClass::Cancelled;
-    let facts =
-        ModelFailureFacts { api_status: error.api_status, partial_text: Some(said).filter(|said| !said.is_empty()) };
+    let facts = ModelFailureFacts {
+        api_status: error.api_status,
+        api_code: error.api_code.clone(),
+        partial_text: Some(said).filter(|said| !said.is_empty()),
+    };
     ApplicationFailure::builder(Plain(error.to_string()))
         .type_name(error.class.as_str().to_owned())
         .non_retryable(!another_attempt)

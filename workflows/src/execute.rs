@@ -96,8 +96,8 @@ pub(crate) async fn plan(
         return Ok(output);
     }
     let Reason { message, error_class, retryable, timed_out } = reason(&error);
-    let ModelFailureFacts { api_status, partial_text } = model_failure(&error);
-    Err(PlanFailure { timed_out, message, error_class, retryable, api_status, partial_text })
+    let ModelFailureFacts { api_status, api_code, partial_text } = model_failure(&error);
+    Err(PlanFailure { timed_out, message, error_class, retryable, api_status, api_code, partial_text })
 }
 
 /// Executes one call. An activity that returns nothing is not the last word: the call's journal is.

@@ -121,6 +121,8 @@ pub struct RunError {
     pub retryable: bool,
     /// The HTTP status of the model's provider.
     pub api_status: Option<u16>,
+    /// The model provider's own code for the error, such as `insufficient_quota`.
+    pub api_code: Option<String>,
 }
 
 #[cfg(test)]

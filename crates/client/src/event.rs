@@ -111,6 +111,7 @@ pub enum EventBody {
         #[serde(default)]
         retryable: bool,
         api_status: Option<u16>,
+        api_code: Option<String>,
     },
     /// Terminal: somebody stopped the run.
     Cancelled {

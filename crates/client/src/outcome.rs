@@ -50,6 +50,7 @@ impl Outcome {
             partial_text: None,
             retryable: false,
             api_status: None,
+            api_code: None,
         };
         match event.body {
             EventBody::Result { subtype, text, finish_reason, tokens, turns, model, .. } if subtype == "success" => {
@@ -79,6 +80,7 @@ impl Outcome {
                 partial_text,
                 retryable,
                 api_status,
+                api_code,
             } => {
                 failed.message = error;
                 failed.error_class = error_class.or(code);
@@ -87,6 +89,7 @@ impl Outcome {
                 failed.partial_text = partial_text;
                 failed.retryable = retryable;
                 failed.api_status = api_status;
+                failed.api_code = api_code;
             }
             EventBody::Cancelled { reason } => {
                 failed.cancelled = true;
@@ -111,7 +114,8 @@ mod tests {
     #[test]
     fn failures_keep_what_was_said_about_them() {
         let raw = json!({"error": "cut", "code": "truncation", "errorClass": "truncation", "failure": "RUN",
-            "finishReason": "max_tokens", "partialText": "{\"a\"", "retryable": false, "apiStatus": 200});
+            "finishReason": "max_tokens", "partialText": "{\"a\"", "retryable": false, "apiStatus": 200,
+            "apiCode": "length"});
         let Err(Error::Run(error)) = ending("error", raw) else { panic!("it failed") };
         let expected = RunError {
             run: "run-1".into(),
@@ -123,6 +127,7 @@ mod tests {
             partial_text: Some("{\"a\"".into()),
             retryable: false,
             api_status: Some(200),
+            api_code: Some("length".into()),
         };
         assert_eq!(*error, expected);
     }

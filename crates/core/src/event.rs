@@ -260,6 +260,9 @@ pub enum EventBody {
         /// The provider's HTTP status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         api_status: Option<u16>,
+        /// The provider's own code for the error, such as `insufficient_quota`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        api_code: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finish_reason: Option<String>,
         /// What the model had said before it failed.

@@ -18,6 +18,9 @@ pub struct RunFailure {
     /// The provider's HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_status: Option<u16>,
+    /// The provider's own code for the error, such as `insufficient_quota`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_code: Option<String>,
     /// What the model had said before it failed, when that is small enough to travel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_text: Option<String>,
@@ -31,6 +34,7 @@ impl RunFailure {
             error_class: None,
             retryable: false,
             api_status: None,
+            api_code: None,
             partial_text: None,
         }
     }

@@ -123,6 +123,7 @@ fn ending(log: &[Event], how: &Overruled) -> EventBody {
         failure: Some(code.to_owned()),
         retryable: false,
         api_status: None,
+        api_code: None,
         finish_reason: None,
         partial_text: None,
         turns,

@@ -76,12 +76,21 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// The provider's HTTP status.
     pub api_status: Option<u16>,
+    /// The provider's own code for the error, such as `insufficient_quota`.
+    pub api_code: Option<String>,
 }
 
 impl ModelError {
     /// Retryable if failures of this class usually pass.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retryable: class.is_transient(), retry_after: None, api_status: None }
+        Self {
+            class,
+            message: message.into(),
+            retryable: class.is_transient(),
+            retry_after: None,
+            api_status: None,
+            api_code: None,
+        }
     }
 
     pub fn invalid_request(message: impl Into<String>) -> Self {
@@ -107,6 +116,12 @@ impl ModelError {
     #[must_use]
     pub fn with_api_status(mut self, status: u16) -> Self {
         self.api_status = Some(status);
+        self
+    }
+
+    #[must_use]
+    pub fn with_api_code(mut self, code: impl Into<String>) -> Self {
+        self.api_code = Some(code.into());
         self
     }
 }
@@ -144,7 +159,8 @@ mod tests {
     fn the_class_decides_on_retrying_unless_the_provider_knows_better() {
         let busy = ModelError::new(ErrorClass::Overloaded, "busy")
             .with_retry_after(Duration::from_secs(3))
-            .with_api_status(529);
+            .with_api_status(529)
+            .with_api_code("overloaded_error");
         assert_eq!(
             busy,
             ModelError {
@@ -153,6 +169,7 @@ mod tests {
                 retryable: true,
                 retry_after: Some(Duration::from_secs(3)),
                 api_status: Some(529),
+                api_code: Some("overloaded_error".into()),
             }
         );
         assert!(!busy.with_retryable(false).retryable);

@@ -10,7 +10,7 @@ fn hello() -> Value {
         ("truncated", json!({"turns": [{"text": "{\"city\": \"Ber", "stop": "max_tokens"}]})),
         (
             "broken",
-            json!({"turns": [{"error": {"error": "no credit", "errorClass": "auth", "retryable": false, "apiStatus": 402}}]}),
+            json!({"turns": [{"error": {"error": "no credit", "errorClass": "auth", "retryable": false, "apiStatus": 402, "apiCode": "insufficient_quota"}}]}),
         ),
     ])
 }
@@ -90,12 +90,12 @@ async fn what_a_model_cut_short_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_providers_error_has_its_class() {
+async fn a_providers_error_has_its_class_status_and_code() {
     let rig = Rig::new(hello()).await;
     let last = rig.ending(&rig.run(ask("broken", "x")).await).await;
     assert_eq!(
-        (&last["type"], &last["errorClass"], &last["retryable"], &last["apiStatus"]),
-        (&json!("error"), &json!("auth"), &json!(false), &json!(402))
+        (&last["type"], &last["errorClass"], &last["retryable"], &last["apiStatus"], &last["apiCode"]),
+        (&json!("error"), &json!("auth"), &json!(false), &json!(402), &json!("insufficient_quota"))
     );
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 
 fn answering() -> Value {
-    let failing = |class: &str| json!({"turns": [{"text": "so far", "error": {"error": "no", "errorClass": class, "retryable": false, "apiStatus": 500}}]});
+    let failing = |class: &str| json!({"turns": [{"text": "so far", "error": {"error": "no", "errorClass": class, "retryable": false, "apiStatus": 500, "apiCode": "internal"}}]});
     scripts([
         (
             "hello",
@@ -57,15 +57,18 @@ async fn a_failure_says_what_kind_it_is() {
         other => panic!("{script}: {other:?}"),
     };
     let told = |error: RunError| {
-        let RunError { error_class, finish_reason, partial_text, api_status, retryable, .. } = error;
-        (error_class.unwrap(), finish_reason, partial_text, api_status, retryable)
+        let RunError { error_class, finish_reason, partial_text, api_status, api_code, retryable, .. } = error;
+        (error_class.unwrap(), finish_reason, partial_text, api_status, api_code, retryable)
     };
     let so_far = || Some("so far".to_owned());
-    assert_eq!(told(failure("server").await), ("server".into(), None, so_far(), Some(500), false));
-    assert_eq!(told(failure("auth").await), ("auth".into(), None, so_far(), Some(500), false));
+    let internal = || Some("internal".to_owned());
+    for class in ["server", "auth"] {
+        let expected = (class.to_owned(), None, so_far(), Some(500), internal(), false);
+        assert_eq!(told(failure(class).await), expected);
+    }
     assert_eq!(
         told(failure("truncated").await),
-        ("truncation".into(), Some("max_tokens".into()), Some("{\"city".into()), None, false)
+        ("truncation".into(), Some("max_tokens".into()), Some("{\"city".into()), None, None, false)
     );
 }
 

@@ -73,7 +73,8 @@ fn a_strict_schema_is_held_to() {
 #[test]
 fn a_model_that_breaks_off_leaves_what_it_said() {
     block_on(async {
-        let error = json!({"error": "gone", "errorClass": "upstream_deadline", "retryable": false, "apiStatus": 504});
+        let error = json!({"error": "gone", "errorClass": "upstream_deadline", "retryable": false, "apiStatus": 504,
+            "apiCode": "deadline"});
         let told = events_of(json!({"deltas": ["I was ", "about"], "error": error}), json!({})).await;
         assert_eq!(
             told,
@@ -85,7 +86,7 @@ fn a_model_that_breaks_off_leaves_what_it_said() {
                     "error",
                     json!({
                         "code": "upstream_deadline", "errorClass": "upstream_deadline", "failure": "RUN0001",
-                        "error": "gone", "retryable": false, "apiStatus": 504, "partialText": "I was about",
+                        "error": "gone", "retryable": false, "apiStatus": 504, "apiCode": "deadline", "partialText": "I was about",
                         "turns": 1, "toolCalls": 0, "model": "script:end",
                     })
                 ),

@@ -120,6 +120,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
                 failure: Some("RUN".into()),
                 retryable: false,
                 api_status: None,
+                api_code: None,
                 finish_reason: Some("max_tokens".into()),
                 partial_text: Some("{\"city\": \"Bergen\", \"temp".into()),
                 turns: 1,

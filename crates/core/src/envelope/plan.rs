@@ -162,6 +162,9 @@ pub struct ModelFailureFacts {
     /// The provider's HTTP status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_status: Option<u16>,
+    /// The provider's own code for the error, such as `insufficient_quota`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_code: Option<String>,
     /// What the model had said before it failed, as far as it may travel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_text: Option<String>,

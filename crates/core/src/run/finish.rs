@@ -169,6 +169,7 @@ impl Run {
                 failure: Some(failure.code().to_owned()),
                 retryable: failure.retryable,
                 api_status: failure.api_status,
+                api_code: failure.api_code.clone(),
                 // Of a last answer that was none; a turn that failed has no reason for stopping.
                 finish_reason: self.state.finish_reason.clone().filter(|_| last_text.is_some()),
                 partial_text: last_text.or_else(|| failure.partial_text.clone()),

@@ -36,6 +36,8 @@ pub struct PlanFailure {
     pub retryable: bool,
     /// The provider's HTTP status.
     pub api_status: Option<u16>,
+    /// The provider's own code for the error, such as `insufficient_quota`.
+    pub api_code: Option<String>,
     /// What the model had said before it failed.
     pub partial_text: Option<String>,
 }
@@ -49,6 +51,7 @@ impl PlanFailure {
             error_class: None,
             retryable: false,
             api_status: None,
+            api_code: None,
             partial_text: None,
         }
     }
@@ -178,6 +181,7 @@ impl Run {
             error_class: failure.error_class.or(timed_out),
             retryable: failure.retryable,
             api_status: failure.api_status,
+            api_code: failure.api_code,
             partial_text,
         });
     }

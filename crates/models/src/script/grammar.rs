@@ -158,6 +158,8 @@ pub(super) struct Failure {
     pub(super) retryable: Option<bool>,
     #[serde(default)]
     pub(super) api_status: Option<u16>,
+    #[serde(default)]
+    pub(super) api_code: Option<String>,
     /// How many attempts fail before the turn answers; all of them when absent.
     #[serde(default)]
     pub(super) times: Option<u32>,
@@ -252,7 +254,7 @@ mod tests {
                 {"text": "hi", "thinking": "hm", "tool_calls": [{"name": "clock"}, {"name": "notes.add", "args": {"key": "k"}}],
                  "stop": "max_tokens", "delay_ms": 5, "delta_delay_ms": 6, "usage": {"inputTokens": 1, "cachedTokens": 2}},
                 {"deltas": ["a", "b"]},
-                {"error": {"error": "busy", "errorClass": "overloaded", "retryable": false, "apiStatus": 529, "times": 2}},
+                {"error": {"error": "busy", "errorClass": "overloaded", "retryable": false, "apiStatus": 529, "apiCode": "busy", "times": 2}},
             ],
         }))
         .unwrap();
@@ -275,6 +277,7 @@ mod tests {
             error_class: ErrorClass::Overloaded,
             retryable: Some(false),
             api_status: Some(529),
+            api_code: Some("busy".into()),
             times: Some(2),
         };
         let third = Turn { error: Some(failure), ..Turn::default() };
@@ -366,6 +369,7 @@ mod tests {
             error_class: ErrorClass::Server,
             retryable: None,
             api_status: None,
+            api_code: None,
             times,
         };
         assert_eq!([1, 2, 3].map(|attempt| failure(Some(2)).strikes(attempt)), [true, true, false]);

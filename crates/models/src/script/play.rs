@@ -16,6 +16,7 @@ impl Failure {
         let mut error = ModelError::new(self.error_class, self.error.clone());
         error.retryable = self.retryable.unwrap_or(error.retryable);
         error.api_status = self.api_status;
+        error.api_code = self.api_code.clone();
         error
     }
 }

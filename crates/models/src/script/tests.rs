@@ -217,10 +217,10 @@ async fn usage_is_estimated_from_what_was_read_and_written() {
 
 #[tokio::test]
 async fn a_failing_turn_fails_as_often_as_it_says_and_then_answers() {
-    let failure = json!({"error": "busy", "errorClass": "overloaded", "apiStatus": 529, "times": 2});
+    let failure = json!({"error": "busy", "errorClass": "overloaded", "apiStatus": 529, "apiCode": "overloaded_error", "times": 2});
     let model = script(&json!({"turns": [{"text": "at last", "error": failure}]}));
     let attempt = |attempt| ModelRequest { attempt, ..request(vec![]) };
-    let busy = ModelError::new(ErrorClass::Overloaded, "busy").with_api_status(529);
+    let busy = ModelError::new(ErrorClass::Overloaded, "busy").with_api_status(529).with_api_code("overloaded_error");
     assert_eq!(play(&model, attempt(1)).await.unwrap_err(), busy);
     assert_eq!(play(&model, attempt(2)).await.unwrap_err(), busy);
     assert_eq!(play(&model, attempt(3)).await.unwrap().text, "at last");

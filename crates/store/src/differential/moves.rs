@@ -335,6 +335,7 @@ fn some_event(chance: &mut Chance) -> NewEvent {
                 failure: None,
                 retryable: true,
                 api_status: None,
+                api_code: None,
                 finish_reason: None,
                 partial_text: chance.pick(&[None, Some("So far".to_owned())]),
                 turns: 1,

@@ -67,6 +67,7 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         failure: Some("RUN0001".to_owned()),
         retryable: true,
         api_status: Some(529),
+        api_code: Some("overloaded_error".to_owned()),
         finish_reason: Some("error".to_owned()),
         partial_text: Some("I think".to_owned()),
         turns: 1,

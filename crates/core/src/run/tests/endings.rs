@@ -136,6 +136,7 @@ fn a_model_that_fails_says_why_and_what_it_had_said() {
         error_class: Some("overloaded".to_owned()),
         retryable: true,
         api_status: Some(529),
+        api_code: Some("overloaded_error".to_owned()),
         partial_text: Some("I was about".to_owned()),
         ..PlanFailure::new("busy")
     };
@@ -147,7 +148,7 @@ fn a_model_that_fails_says_why_and_what_it_had_said() {
     bench.run.plan_failed(failure, bench.now);
     let expected = json!({
         "code": "overloaded", "errorClass": "overloaded", "failure": "RUN0001", "error": "busy", "retryable": true,
-        "apiStatus": 529, "partialText": "I was about", "structuredOutput": enforced(false, "native_schema"),
+        "apiStatus": 529, "apiCode": "overloaded_error", "partialText": "I was about", "structuredOutput": enforced(false, "native_schema"),
     });
     assert_eq!(end(&mut bench), (vec!["assistant_message".to_owned(), "error".to_owned()], expected));
 }
