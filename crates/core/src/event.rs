@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use crate::{
     awaits::AwaitView,
-    canonical::{self, Digest},
+    canonical::{self, CanonicalJson, Digest},
     envelope::{
         Actor, AnswerStatus, BlobRef, CallStatus, Extra, FinalizeReason, Labels, RetryHint, TokenUsage, ToolError,
         ToolErrorKind, ToolTelemetry,
     },
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, ToolName, WorkspaceId},
     run::{Phase, RunStatus},
+    stop::StopReason,
     time::{Millis, Timestamp},
 };
 
@@ -102,7 +103,7 @@ pub enum EventBody {
     AssistantMessage {
         text: String,
         turn: u32,
-        finish_reason: Option<String>,
+        finish_reason: Option<StopReason>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<CallSummary>,
         model: String,
@@ -118,7 +119,7 @@ pub enum EventBody {
     ToolCall {
         tool_use_id: CallId,
         name: ToolName,
-        input: Option<Value>,
+        input: Option<CanonicalJson>,
         digest: Digest,
         turn: u32,
     },
@@ -127,7 +128,7 @@ pub enum EventBody {
         tool_use_id: CallId,
         name: ToolName,
         /// Whoever executes the call needs them: those that did not travel are filled in when the event is written.
-        args: Option<Value>,
+        args: Option<CanonicalJson>,
         await_id: AwaitId,
         /// Where arguments are that did not travel, until they are filled in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +139,7 @@ pub enum EventBody {
         tool_use_id: CallId,
         /// Absent when it is larger than an event may be; the transcript has it.
         #[serde(default, deserialize_with = "crate::envelope::present", skip_serializing_if = "Option::is_none")]
-        output: Option<Value>,
+        output: Option<CanonicalJson>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         result_bytes: u64,
@@ -150,7 +151,7 @@ pub enum EventBody {
         status: CallStatus,
         /// Absent when it is larger than an event may be; the transcript has it.
         #[serde(default, deserialize_with = "crate::envelope::present", skip_serializing_if = "Option::is_none")]
-        result: Option<Value>,
+        result: Option<CanonicalJson>,
         result_bytes: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<ToolError>,
@@ -234,7 +235,7 @@ pub enum EventBody {
         error: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_class: Option<String>,
-        finish_reason: Option<String>,
+        finish_reason: Option<StopReason>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finalized: Option<FinalizeReason>,
         turns: u32,
@@ -264,7 +265,7 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         api_code: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        finish_reason: Option<String>,
+        finish_reason: Option<StopReason>,
         /// What the model had said before it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial_text: Option<String>,
@@ -365,7 +366,7 @@ pub struct CallSummary {
     pub id: CallId,
     pub name: ToolName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
+    pub input: Option<CanonicalJson>,
 }
 
 /// What became of the wish for an answer that fits a schema.

@@ -72,6 +72,10 @@ pub enum RunFailureKind {
     Overruled,
     /// It was accepted, and its workflow could never be started.
     NotStarted,
+    /// The provider withheld the answer.
+    AnswerFiltered,
+    /// The provider paused one answer too many times.
+    AnswerUnfinished,
 }
 
 impl RunFailureKind {
@@ -90,6 +94,8 @@ impl RunFailureKind {
             Self::LocalToolTimedOut => "RUN0011",
             Self::Overruled => "RUN0012",
             Self::NotStarted => "RUN0013",
+            Self::AnswerFiltered => "RUN0014",
+            Self::AnswerUnfinished => "RUN0015",
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod agent;
 pub mod awaits;
+pub mod body;
 pub mod canonical;
 pub mod clock;
 pub mod envelope;
@@ -21,4 +22,5 @@ pub mod row;
 pub mod run;
 pub mod schema;
 pub mod spent;
+pub mod stop;
 pub mod time;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
 
 use super::{AwaitKind, AwaitTable, AwaitView};
 use crate::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::{Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     event::{AwaitClosure, EventBody},
     ids::AwaitId,
@@ -15,7 +14,7 @@ use crate::{
 };
 
 /// The largest result that may come inline; larger ones go through the store.
-const MAX_INLINE_RESULT: usize = 256 * 1024;
+const MAX_INLINE_RESULT: u64 = 256 * 1024;
 /// A reason travels through history and into the log whole.
 const MAX_REASON: usize = EventBody::WORDS_BYTES;
 /// JSON readers give up at 128 levels, and a result travels inside other envelopes.
@@ -144,15 +143,6 @@ fn second_person(actor: &Actor, started_by: Option<&Actor>) -> Result<(), String
     }
 }
 
-fn depth(value: &Value) -> usize {
-    let below = match value {
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Object(fields) => fields.values().map(depth).max(),
-        _ => return 0,
-    };
-    1 + below.unwrap_or(0)
-}
-
 /// One well-formed result for each awaited call and for no other.
 fn exact_set(item: &AwaitView, results: &[ProvidedToolResult]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
@@ -172,10 +162,11 @@ fn exact_set(item: &AwaitView, results: &[ProvidedToolResult]) -> Result<(), Str
             return Err(format!("call {id} needs exactly one of result, resultRef and error"));
         }
         // All of it: an error must not carry what a result may not.
-        if serde_json::to_string(result).is_ok_and(|text| text.len() > MAX_INLINE_RESULT) {
+        let sent = CanonicalJson::of(result).unwrap_or_else(|_| CanonicalJson::null());
+        if sent.bytes() > MAX_INLINE_RESULT {
             return Err(format!("the result of call {id} is too large to send; store it and send its resultRef"));
         }
-        if serde_json::to_value(result).is_ok_and(|value| depth(&value) > MAX_DEPTH) {
+        if sent.depth() > MAX_DEPTH {
             return Err(format!("the result of call {id} is nested more than {MAX_DEPTH} levels deep; flatten it"));
         }
     }

@@ -5,7 +5,6 @@ mod log;
 mod table;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub use self::{
     judge::Resolution,
@@ -13,7 +12,7 @@ pub use self::{
     table::{AwaitTable, NewAwait},
 };
 use crate::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::Question,
     ids::{AwaitId, CallId, ToolName},
     time::Timestamp,
@@ -75,5 +74,5 @@ pub struct AwaitedCall {
     pub digest: Digest,
     /// The arguments, when they are small enough to travel.
     #[serde(default, deserialize_with = "crate::envelope::present", skip_serializing_if = "Option::is_none")]
-    pub args: Option<Value>,
+    pub args: Option<CanonicalJson>,
 }

@@ -13,7 +13,7 @@ use serde::{
     },
 };
 
-use super::key::key_text;
+use super::{RAW_JSON, key::key_text};
 
 type Error = serde_json::Error;
 type Result<T> = std::result::Result<T, Error>;
@@ -165,7 +165,10 @@ impl<'o> Serializer for Canonical<'o> {
         Ok(Entries { without: self.without, ..Entries::begin(self.out, "}") })
     }
 
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<Entries<'o>> {
+    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Entries<'o>> {
+        if name == RAW_JSON {
+            return Ok(Entries::raw(self.out));
+        }
         Ok(Entries { without: self.without, ..Entries::begin(self.out, "}") })
     }
 
@@ -235,6 +238,8 @@ pub(super) struct Entries<'o> {
     entries: Vec<Entry>,
     closing: &'static str,
     without: Option<&'static str>,
+    /// This is no object: its one field is text that is canonical JSON already.
+    raw: bool,
 }
 
 /// `"key":value`
@@ -267,7 +272,11 @@ impl Key {
 impl<'o> Entries<'o> {
     fn begin(out: &'o mut String, closing: &'static str) -> Self {
         out.push('{');
-        Self { start: out.len(), out, entries: Vec::new(), closing, without: None }
+        Self { start: out.len(), out, entries: Vec::new(), closing, without: None, raw: false }
+    }
+
+    fn raw(out: &'o mut String) -> Self {
+        Self { start: out.len(), out, entries: Vec::new(), closing: "", without: None, raw: true }
     }
 
     fn key(&mut self, key: Key) {
@@ -286,6 +295,9 @@ impl<'o> Entries<'o> {
     }
 
     fn close(mut self) {
+        if self.raw {
+            return;
+        }
         // Stable, so that of equal keys the last one comes last.
         self.entries.sort_by(|a, b| a.key.order(&b.key));
         let written = self.out.split_off(self.start);
@@ -329,6 +341,10 @@ macro_rules! fields {
             type Error = Error;
 
             fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<()> {
+                if self.raw {
+                    self.out.push_str(&key_text(value)?);
+                    return Ok(());
+                }
                 self.key(Key::Field(key));
                 self.value(value)
             }

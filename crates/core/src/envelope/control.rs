@@ -1,11 +1,10 @@
 //! Signals that steer a run, named as in loom-mcp's runtime.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{Actor, BlobRef, Bounds, Extra, Labels, RetryHint, ToolError};
 use crate::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     ids::{AwaitId, CallId, RunId, ToolName},
     message::Message,
 };
@@ -114,7 +113,7 @@ pub struct ProvidedToolResult {
     pub name: Option<ToolName>,
     pub tool_call_id: CallId,
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub result: Option<Value>,
+    pub result: Option<CanonicalJson>,
     /// A body that an edge has put into the store because it is too large to travel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_ref: Option<BlobRef>,

@@ -31,7 +31,7 @@ pub use self::{
     },
     loom_mcp::from_go_names,
     plan::{
-        AnswerFlaw, AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
+        AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
         PlannerNote, Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
     },
     record::{
@@ -44,10 +44,10 @@ pub use self::{
     },
     tool::{
         Bounds, CallStatus, FieldIssue, OMITTED_FOR_BUDGET, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError,
-        ToolErrorKind, ToolEvent, ToolInput, ToolOutput, ToolTelemetry,
+        ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
     },
 };
-use crate::canonical::Digest;
+use crate::canonical::{CanonicalJson, Digest};
 
 /// The version this build writes.
 pub const VERSION: u32 = 1;
@@ -57,8 +57,10 @@ pub(crate) fn version() -> u32 {
 }
 
 /// Keeps an explicit `null` apart from an absent field: a tool may well return null.
-pub(crate) fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+pub(crate) fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Fields a build does not know. They are carried along untouched.
@@ -87,6 +89,12 @@ impl TranscriptHead {
 pub struct BlobRef {
     pub digest: Digest,
     pub bytes: u64,
+}
+
+impl BlobRef {
+    pub fn of(json: &CanonicalJson) -> Self {
+        Self { digest: json.digest(), bytes: json.bytes() }
+    }
 }
 
 /// Tokens a model reported.

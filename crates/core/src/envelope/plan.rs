@@ -8,9 +8,11 @@ use super::{
 };
 use crate::{
     awaits::ExpiryOutcome,
-    canonical::Digest,
+    body::Body,
+    canonical::{CanonicalJson, Digest},
     ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
+    stop::{AnswerFlaw, StopOutcome, StopReason},
     time::Millis,
 };
 
@@ -93,11 +95,16 @@ pub struct PlanActivityOutput {
     #[serde(default)]
     pub usage: TokenUsage,
     pub head: TranscriptHead,
-    /// The provider's reason for stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<String>,
+    pub finish_reason: Option<StopReason>,
     #[serde(flatten)]
     pub extra: Extra,
+}
+
+impl PlanActivityOutput {
+    pub fn stop_outcome(&self) -> StopOutcome {
+        self.finish_reason.as_ref().map_or(StopOutcome::Proceed, StopReason::outcome)
+    }
 }
 
 /// What the model wants next: calls, awaits, or neither, which makes it the final answer.
@@ -120,39 +127,16 @@ pub struct PlanResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalFacts {
+    /// The message, if it is small enough to travel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     pub message_ref: BlobRef,
-    /// Why this is no answer after all.
+    /// Why this is no answer. Only what [`StopReason::known_flaw`] names: older workers read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flaw: Option<AnswerFlaw>,
     /// Whether it fits the schema that the agent's definition asks for; absent if it asks for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_fit: Option<SchemaFit>,
-}
-
-/// What a model's reason for stopping says against its last message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerFlaw {
-    /// It was cut off.
-    Truncated,
-    /// The model would not answer.
-    Refused,
-    /// The model meant to call a tool and could not write the call.
-    MalformedCall,
-}
-
-impl AnswerFlaw {
-    /// By the reason as the protocol writes it; every other reason is a good one.
-    pub fn of_stop(stop: &str) -> Option<Self> {
-        match stop {
-            "max_tokens" => Some(Self::Truncated),
-            "refusal" => Some(Self::Refused),
-            "malformed_function_call" => Some(Self::MalformedCall),
-            _ => None,
-        }
-    }
 }
 
 /// What a model's failure leaves behind: the details of the plan activity's failure.
@@ -199,17 +183,53 @@ pub struct PlannerNote {
 pub struct ToolRequest {
     pub tool_call_id: CallId,
     pub name: ToolName,
-    /// The coerced, canonical arguments, when they are small enough to travel.
+    /// With `payload_ref`: see [`Self::args`].
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Value>,
-    pub payload_bytes: u64,
+    payload: Option<CanonicalJson>,
+    payload_bytes: u64,
     /// Commits to the coerced arguments; an approval is bound to it.
     pub payload_digest: Digest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload_ref: Option<BlobRef>,
+    payload_ref: Option<BlobRef>,
     /// What the schema says about the arguments; `None` means they are valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<RetryHint>,
+}
+
+impl ToolRequest {
+    /// A call with its coerced arguments.
+    pub fn new(tool_call_id: CallId, name: ToolName, args: &Body) -> Self {
+        Self {
+            payload: args.inline().cloned(),
+            payload_bytes: args.bytes(),
+            payload_digest: args.digest(),
+            payload_ref: args.stored(),
+            ..Self::without_args(tool_call_id, name)
+        }
+    }
+
+    /// A call that stands for questions to a person. It has no arguments to admit or approve.
+    pub fn without_args(tool_call_id: CallId, name: ToolName) -> Self {
+        Self {
+            tool_call_id,
+            name,
+            payload: None,
+            payload_bytes: 0,
+            payload_digest: Digest::ZERO,
+            payload_ref: None,
+            invalid: None,
+        }
+    }
+
+    /// The coerced, canonical arguments.
+    pub fn args(&self) -> Option<Body> {
+        Body::from_fields(self.payload.as_ref(), self.payload_ref)
+    }
+
+    /// The arguments, if they are small enough to travel.
+    pub fn inline_args(&self) -> Option<&CanonicalJson> {
+        self.payload.as_ref()
+    }
 }
 
 /// Something the planner wants from the outside world.

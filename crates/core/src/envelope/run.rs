@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use super::{
-    Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolEvent, TranscriptHead, version,
+    Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolCallOutput, TranscriptHead, version,
 };
 use crate::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     ids::{AgentId, CallId, InstallationId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
     run::{Carry, Phase, RunStatus},
+    stop::StopReason,
     time::Millis,
 };
 
@@ -40,7 +39,7 @@ pub struct RunInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_args: Option<Value>,
+    pub tool_args: Option<CanonicalJson>,
     /// Arguments too large to travel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_args_ref: Option<BlobRef>,
@@ -303,17 +302,16 @@ pub struct RunOutput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_ref: Option<BlobRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub final_tool_result: Option<ToolEvent>,
+    pub final_tool_result: Option<ToolCallOutput>,
     /// The last tool results; `toolCalls` counts all of them and the event log has them all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tool_events: Vec<ToolEvent>,
+    pub tool_events: Vec<ToolCallOutput>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<PlannerNote>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
-    /// The provider's reason for the last stop, for example `end_turn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<String>,
+    pub finish_reason: Option<StopReason>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalized: Option<FinalizeReason>,
     #[serde(default)]

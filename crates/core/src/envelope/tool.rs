@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::{BlobRef, Extra, TranscriptHead, version};
 use crate::{
-    canonical::Digest,
+    body::Body,
+    canonical::{CanonicalJson, Digest},
+    event::EventBody,
     ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
     time::Millis,
 };
@@ -42,7 +44,7 @@ pub struct ToolInput {
     pub tool_call_id: CallId,
     /// The arguments, when they are small enough to travel.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Value>,
+    pub payload: Option<CanonicalJson>,
     pub payload_digest: Digest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_ref: Option<BlobRef>,
@@ -65,24 +67,35 @@ pub struct ToolInput {
     pub extra: Extra,
 }
 
-/// Output of the tool activity. The body itself is already in the store.
+impl ToolInput {
+    pub fn args(&self) -> Option<Body> {
+        Body::from_fields(self.payload.as_ref(), self.payload_ref)
+    }
+}
+
+/// Output of the tool activity. A result that does not travel is already in the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolOutput {
     #[serde(default = "version")]
     pub v: u32,
     pub status: CallStatus,
-    /// The result, when it is small enough to travel.
+    /// With the next four fields: see [`Self::result`].
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Value>,
+    payload: Option<CanonicalJson>,
     #[serde(default)]
     pub result_bytes: u64,
     #[serde(default)]
-    pub result_omitted: bool,
+    result_omitted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_omitted_reason: Option<String>,
+    result_omitted_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_ref: Option<BlobRef>,
+    result_ref: Option<BlobRef>,
+    /// With `content_ref`: see [`Self::content`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<CanonicalJson>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content_ref: Option<BlobRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_data: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,6 +120,8 @@ impl ToolOutput {
             result_omitted: false,
             result_omitted_reason: None,
             result_ref: None,
+            content: None,
+            content_ref: None,
             server_data: None,
             bounds: None,
             telemetry: None,
@@ -116,18 +131,26 @@ impl ToolOutput {
         }
     }
 
-    /// A result body: it travels if it fits, otherwise only its reference does.
     #[must_use]
-    pub fn with_result(mut self, result: Value, stored: BlobRef, inline_limit: u64) -> Self {
-        self.result_bytes = stored.bytes;
-        if stored.bytes <= inline_limit {
-            self.payload = Some(result);
-        } else {
-            self.result_omitted = true;
-            self.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
-            self.result_ref = Some(stored);
-        }
+    pub fn with_result(mut self, result: &Body) -> Self {
+        self.payload = result.inline().cloned();
+        self.result_bytes = result.bytes();
+        self.result_ref = result.stored();
+        self.result_omitted = self.result_ref.is_some();
+        self.result_omitted_reason = self.result_omitted.then(|| OMITTED_FOR_BUDGET.to_owned());
         self
+    }
+
+    /// Parts beside the structured result, as a JSON array.
+    #[must_use]
+    pub fn with_content(mut self, content: Option<&Body>) -> Self {
+        self.content = content.and_then(Body::inline).cloned();
+        self.content_ref = content.and_then(Body::stored);
+        self
+    }
+
+    pub fn result(&self) -> Option<Body> {
+        Body::from_fields(self.payload.as_ref(), self.result_ref)
     }
 
     #[must_use]
@@ -144,19 +167,22 @@ pub struct ToolCallOutput {
     pub name: ToolName,
     pub tool_call_id: CallId,
     pub status: CallStatus,
-    /// The arguments, when they are small enough to travel.
+    /// With the next four fields: see [`Self::result`].
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Value>,
-    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub result: Option<Value>,
+    result: Option<CanonicalJson>,
     #[serde(default)]
     pub result_bytes: u64,
     #[serde(default)]
-    pub result_omitted: bool,
+    result_omitted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_omitted_reason: Option<String>,
+    result_omitted_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_ref: Option<BlobRef>,
+    result_ref: Option<BlobRef>,
+    /// With `content_ref`: see [`Self::content`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<CanonicalJson>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content_ref: Option<BlobRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_data: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,12 +212,13 @@ impl ToolCallOutput {
             name,
             tool_call_id,
             status: output.status,
-            payload: None,
             result: output.payload,
             result_bytes: output.result_bytes,
             result_omitted: output.result_omitted,
             result_omitted_reason: output.result_omitted_reason,
             result_ref: output.result_ref,
+            content: output.content,
+            content_ref: output.content_ref,
             server_data: output.server_data,
             bounds: output.bounds,
             error: output.error,
@@ -208,58 +235,31 @@ impl ToolCallOutput {
         Self::from_output(name, tool_call_id, ToolOutput::new(status).with_error(error))
     }
 
-    /// What a person sees in the run's output.
-    pub fn to_event(&self) -> ToolEvent {
-        ToolEvent {
-            name: self.name.clone(),
-            tool_call_id: self.tool_call_id.clone(),
-            result: self.result.clone(),
-            result_bytes: self.result_bytes,
-            result_omitted: self.result_omitted,
-            result_omitted_reason: self.result_omitted_reason.clone(),
-            server_data: self.server_data.clone(),
-            bounds: self.bounds.clone(),
-            error: self.error.clone(),
-            retry_hint: self.retry_hint.clone(),
-            telemetry: self.telemetry.clone(),
-            children_count: self.children_count,
-            run_link: self.run_link.clone(),
-            extra: Extra::new(),
-        }
+    pub fn result(&self) -> Option<Body> {
+        Body::from_fields(self.result.as_ref(), self.result_ref)
     }
-}
 
-/// A tool result as a run reports it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolEvent {
-    pub name: ToolName,
-    pub tool_call_id: CallId,
-    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    pub result: Option<Value>,
-    #[serde(default)]
-    pub result_bytes: u64,
-    #[serde(default)]
-    pub result_omitted: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_omitted_reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server_data: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bounds: Option<Bounds>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ToolError>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_hint: Option<RetryHint>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub telemetry: Option<ToolTelemetry>,
-    /// How many calls a nested run made.
-    #[serde(default)]
-    pub children_count: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_link: Option<RunLink>,
-    #[serde(flatten)]
-    pub extra: Extra,
+    /// Parts that the tool returned beside its structured result, as a JSON array.
+    pub fn content(&self) -> Option<Body> {
+        Body::from_fields(self.content.as_ref(), self.content_ref)
+    }
+
+    /// The result as an event shows it: absent if it is too large for that or did not travel.
+    pub fn shown_result(&self) -> Option<CanonicalJson> {
+        self.result.clone().filter(|_| self.result_bytes <= EventBody::SHOWN_BYTES)
+    }
+
+    /// The record as the run's own output has it: a body that a person or an edge put in whole may be too large for that.
+    #[must_use]
+    pub(crate) fn without_large_result(mut self, inline_limit: u64) -> Self {
+        if self.result_bytes > inline_limit {
+            self.result_omitted = true;
+            self.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
+            self.result = None;
+        }
+        self.content = None;
+        self
+    }
 }
 
 /// The run that answered a call, and the call that started the run.

@@ -4,6 +4,7 @@ use super::Run;
 use crate::{
     agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
+    body::Body,
     canonical::Digest,
     envelope::{
         Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult,
@@ -184,14 +185,8 @@ fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
     output.retry_hint = result.retry_hint;
     output.error =
         result.error.map(|error| ToolError { cause: error.cause, ..ToolError::new(error.kind, error.message) });
-    if let Some(stored) = result.result_ref {
-        output.result_bytes = stored.bytes;
-        output.result_omitted = true;
-        output.result_omitted_reason = Some(crate::envelope::OMITTED_FOR_BUDGET.to_owned());
-        output.result_ref = Some(stored);
-    } else if let Some(value) = result.result {
-        output.result_bytes = value.to_string().len() as u64;
-        output.payload = Some(value);
+    if let Some(body) = Body::from_fields(result.result.as_ref(), result.result_ref) {
+        output = output.with_result(&body);
     }
     ToolCallOutput::from_output(name, result.tool_call_id, output)
 }
@@ -200,7 +195,7 @@ fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
 fn taken(output: &ToolCallOutput) -> EventBody {
     EventBody::LocalToolResultIn {
         tool_use_id: output.tool_call_id.clone(),
-        output: output.result.clone().filter(|_| output.result_bytes <= EventBody::SHOWN_BYTES),
+        output: output.shown_result(),
         error: output.error.as_ref().map(|error| error.message.clone()),
         result_bytes: output.result_bytes,
     }

@@ -4,6 +4,7 @@ use super::{CallSlot, CallState, ChildLease, ChildOrder, Run};
 use crate::{
     agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, ExpiryOutcome, NewAwait},
+    canonical::CanonicalJson,
     envelope::{
         CallStatus, Extra, FinalizeReason, SettleOutput, ToolCallOutput, ToolError, ToolErrorKind, ToolInput,
         ToolOutput, ToolRequest, VERSION,
@@ -162,9 +163,9 @@ impl Run {
                 toolset_name: request.name.as_str().rsplit_once('.').map(|(toolset, _)| toolset.to_owned()),
                 tool_name: request.name.clone(),
                 tool_call_id: request.tool_call_id.clone(),
-                payload: request.payload.clone(),
+                payload: request.inline_args().cloned(),
                 payload_digest: request.payload_digest,
-                payload_ref: request.payload_ref,
+                payload_ref: request.args().and_then(|args| args.stored()),
                 session_id: self.input.session_id.clone(),
                 turn_id: self.input.turn_id.clone(),
                 parent_tool_call_id: self.input.parent_tool_call_id.clone(),
@@ -211,14 +212,14 @@ impl Run {
                 name: output.name.clone(),
                 ok: output.status == CallStatus::Ok,
                 status: output.status,
-                result: output.result.clone().filter(|_| output.result_bytes <= EventBody::SHOWN_BYTES),
+                result: output.shown_result(),
                 result_bytes: output.result_bytes,
                 error: output.error.clone(),
                 retry_hint: output.retry_hint.clone(),
                 telemetry: output.telemetry.clone(),
             });
         }
-        self.state.report(output.to_event(), self.tuning.inline_limit());
+        self.state.report(output.clone().without_large_result(self.tuning.inline_limit()));
         if let Some(slot) = self.state.slot(call) {
             slot.state = CallState::Done { output: Box::new(output) };
         }
@@ -273,9 +274,9 @@ fn counts(output: &ToolCallOutput) -> Option<bool> {
 /// Fills `{name}` with the call's top-level arguments. One pass: what an argument says is never taken for a placeholder,
 /// or a person could be shown something other than what they approve.
 fn render(template: &str, request: &ToolRequest) -> String {
-    let args = request.payload.as_ref().and_then(serde_json::Value::as_object);
+    let args = request.inline_args().map(CanonicalJson::to_value);
     let shown = |name: &str| {
-        let value = args.and_then(|args| args.get(name))?;
+        let value = args.as_ref().and_then(|args| args.get(name))?;
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     };
     let mut text = String::new();

@@ -2,9 +2,10 @@
 
 use super::{CallState, Run};
 use crate::{
+    body::Body,
     canonical::Digest,
     envelope::{
-        BudgetCeiling, CallStatus, OMITTED_FOR_BUDGET, PolicyOverrides, RunInput, RunLink, RunOutput, ToolCallOutput,
+        BlobRef, BudgetCeiling, CallStatus, PolicyOverrides, RunInput, RunLink, RunOutput, ToolCallOutput,
         ToolError, ToolErrorKind, ToolOutput, ToolRequest,
     },
     event::EventBody,
@@ -56,8 +57,8 @@ impl Run {
             parent_run_id: Some(parent.run_id.clone()),
             parent_agent_id: Some(parent.agent_id.clone()),
             tool: Some(request.name.clone()),
-            tool_args: request.payload.clone(),
-            tool_args_ref: request.payload_ref,
+            tool_args: request.inline_args().cloned(),
+            tool_args_ref: request.args().and_then(|args| args.stored()),
             labels: parent.labels.clone(),
             metadata: parent.metadata.clone(),
             policy: Some(policy),
@@ -75,7 +76,7 @@ impl Run {
         self.outgoing.event(EventBody::ToolCall {
             tool_use_id: request.tool_call_id.clone(),
             name: request.name.clone(),
-            input: request.payload.clone(),
+            input: request.inline_args().cloned(),
             digest: request.payload_digest,
             turn: self.state.turn.saturating_sub(1),
         });
@@ -121,21 +122,8 @@ impl Run {
     }
 
     fn child_output(&self, name: ToolName, call: &CallId, child: RunOutput) -> ToolCallOutput {
-        let mut output = ToolOutput::new(CallStatus::Ok);
-        let text = child.final_message.as_ref().map(Message::plain_text);
-        match (text, child.final_ref) {
-            (Some(text), _) => {
-                output.result_bytes = text.len() as u64;
-                output.payload = Some(text.into());
-            }
-            (None, Some(stored)) => {
-                output.result_bytes = stored.bytes;
-                output.result_omitted = true;
-                output.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
-                output.result_ref = Some(stored);
-            }
-            (None, None) => output.payload = Some(serde_json::Value::Null),
-        }
+        let answer = answer_body(child.final_message.as_ref(), child.final_ref);
+        let output = ToolOutput::new(CallStatus::Ok).with_result(&answer);
         let mut output = ToolCallOutput::from_output(name, call.clone(), output);
         output.children_count = child.tool_calls;
         output.run_link = Some(RunLink {
@@ -146,5 +134,13 @@ impl Run {
             transcript: Some(child.transcript),
         });
         output
+    }
+}
+
+/// A run's answer as the result of the call that started it: its text, or the stored message if it did not travel.
+pub(super) fn answer_body(message: Option<&Message>, stored: Option<BlobRef>) -> Body {
+    match (message, stored) {
+        (None, Some(stored)) => Body::Stored(stored),
+        (message, _) => Body::Inline(message.map(Message::plain_text).map_or(serde_json::Value::Null, Into::into).into()),
     }
 }

@@ -1,14 +1,13 @@
 //! How a run ends: the last things to write, and what it returns.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Run, RunStatus};
+use super::{Run, RunStatus, children::answer_body};
 use crate::{
     agent::Enforcement,
     envelope::{
         CallStatus, Extra, FinalFacts, FinalizeReason, Outbox, OutboxMessage, RecordInput, RunOutput, ToolCallOutput,
-        ToolError, ToolErrorKind, ToolEvent, ToolOutput, TranscriptHead, VERSION,
+        ToolError, ToolErrorKind, ToolOutput, TranscriptHead, VERSION,
     },
     event::{EnforcementMechanism, EventBody, StructuredOutput},
     failure::{RunFailure, RunFailureKind},
@@ -120,15 +119,13 @@ impl Run {
     }
 
     /// What a run that answers a call gives to the caller; nothing for a run that a person started.
-    fn as_tool_result(&self, answer: Option<&FinalFacts>) -> Option<ToolEvent> {
+    fn as_tool_result(&self, answer: Option<&FinalFacts>) -> Option<ToolCallOutput> {
         let (name, call) = (self.input.tool.clone()?, self.input.parent_tool_call_id.clone()?);
         let mut output = ToolOutput::new(CallStatus::Ok);
         if let Some(answer) = answer {
-            let text = answer.message.as_ref().map_or(Value::Null, |message| message.plain_text().into());
-            let limit = if answer.message.is_some() { u64::MAX } else { 0 };
-            output = output.with_result(text, answer.message_ref, limit);
+            output = output.with_result(&answer_body(answer.message.as_ref(), Some(answer.message_ref)));
         }
-        Some(ToolCallOutput::from_output(name, call, output).to_event())
+        Some(ToolCallOutput::from_output(name, call, output))
     }
 
     fn terminal_event(&self, outcome: &Outcome, now: Timestamp) -> EventBody {

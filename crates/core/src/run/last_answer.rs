@@ -1,53 +1,90 @@
-//! The model's last message: whether it is the run's answer, and what speaks against it if it is not.
+//! The model's last message: whether it is the run's answer, and why not if it is not.
 
 use super::{Outcome, Run};
 use crate::{
     agent::Enforcement,
-    envelope::{AnswerFlaw, FinalFacts, FinalizeReason, SchemaFit},
+    envelope::{FinalFacts, FinalizeReason, SchemaFit},
     failure::{RunFailure, RunFailureKind},
+    stop::AnswerFlaw,
 };
 
+/// How often in a row a provider may pause one answer. Each time is a paid call.
+const MAX_PAUSED_TURNS: u32 = 16;
+
 impl Run {
-    /// The model's last message: the run's answer, unless something speaks against it.
+    /// The model's last message becomes the run's answer, unless something is wrong with it.
     pub(super) fn take_answer(&mut self, answer: Option<FinalFacts>, finalized: Option<FinalizeReason>) {
-        let failure = answer.as_ref().and_then(|answer| objection(answer, self.state.enforcement));
+        let failure = answer.as_ref().and_then(|answer| {
+            // Set by the activity for runs that do not decide by the reason for stopping.
+            answer.flaw.map(failure_of).or_else(|| misfit(answer.schema_fit.as_ref()?, self.state.enforcement))
+        });
         self.state.last_answer = answer;
         self.state.outcome = Some(match failure {
             Some(failure) => Outcome::Failed { failure },
             None => Outcome::Completed { finalized },
         });
     }
+
+    /// The model's last message is no answer.
+    pub(super) fn reject_answer_for(&mut self, flaw: AnswerFlaw, answer: Option<FinalFacts>) {
+        self.state.last_answer = answer;
+        self.fail(failure_of(flaw));
+    }
+
+    /// The provider paused: the next turn goes on with the same answer.
+    pub(super) fn continue_answer(&mut self) {
+        self.state.paused_turns += 1;
+        if self.state.paused_turns > MAX_PAUSED_TURNS {
+            let message = format!("The provider paused one answer more than {MAX_PAUSED_TURNS} times (stop_reason=pause_turn).");
+            self.fail(RunFailure::new(RunFailureKind::AnswerUnfinished, message).of_class("unknown"));
+        }
+    }
 }
 
-/// Why a last message is no answer.
-fn objection(answer: &FinalFacts, enforcement: Option<Enforcement>) -> Option<RunFailure> {
-    let strict = enforcement == Some(Enforcement::Strict);
-    Some(match (answer.flaw, &answer.schema_fit) {
-        (Some(AnswerFlaw::Truncated), _) => RunFailure::new(
+fn failure_of(flaw: AnswerFlaw) -> RunFailure {
+    let (kind, class, message) = match flaw {
+        AnswerFlaw::Truncated => (
             RunFailureKind::AnswerTruncated,
+            "truncation",
             "Model output was truncated (stop_reason=max_tokens). Ask for a shorter answer, or allow more output.",
-        )
-        .of_class("truncation"),
-        (Some(AnswerFlaw::Refused), _) => {
-            RunFailure::new(RunFailureKind::AnswerRefused, "The model refused to answer (stop_reason=refusal).")
-                .of_class("unknown")
+        ),
+        AnswerFlaw::Refused => {
+            (RunFailureKind::AnswerRefused, "unknown", "The model refused to answer (stop_reason=refusal).")
         }
-        (Some(AnswerFlaw::MalformedCall), _) => RunFailure {
-            retryable: true,
-            ..RunFailure::new(
-                RunFailureKind::AnswerRefused,
-                "The model wrote a tool call that cannot be read (stop_reason=malformed_function_call).",
-            )
-            .of_class("unknown")
-        },
-        (None, Some(SchemaFit::Misfit { problem })) if strict => {
-            let message = format!("The answer does not fit the output schema: {problem}");
-            RunFailure::new(RunFailureKind::OutputMisfit, message).of_class("structured_output_not_enforced")
+        AnswerFlaw::MalformedCall => (
+            RunFailureKind::AnswerRefused,
+            "unknown",
+            "The model wrote a tool call that cannot be read (stop_reason=malformed_function_call).",
+        ),
+        AnswerFlaw::Filtered => (
+            RunFailureKind::AnswerFiltered,
+            "unknown",
+            "The provider withheld the answer (stop_reason=content_filter). Change the prompt or the provider's filter settings.",
+        ),
+        AnswerFlaw::ContextWindow => (
+            RunFailureKind::ModelFailed,
+            "context_window",
+            "The conversation is larger than the model's context window (stop_reason=context_window). Use a model with a larger window, or a shorter conversation.",
+        ),
+    };
+    // Another attempt may write the call correctly; nothing else here changes by trying again.
+    let retryable = flaw == AnswerFlaw::MalformedCall;
+    RunFailure { retryable, ..RunFailure::new(kind, message).of_class(class) }
+}
+
+/// Why an answer is not what the output schema wants, if the agent insists on it.
+fn misfit(fit: &SchemaFit, enforcement: Option<Enforcement>) -> Option<RunFailure> {
+    if enforcement != Some(Enforcement::Strict) {
+        return None;
+    }
+    let (class, message) = match fit {
+        SchemaFit::Fits => return None,
+        SchemaFit::Misfit { problem } => {
+            ("structured_output_not_enforced", format!("The answer does not fit the output schema: {problem}"))
         }
-        (None, Some(SchemaFit::Unusable { problem })) if strict => {
-            let message = format!("The output schema cannot be used: {problem}");
-            RunFailure::new(RunFailureKind::OutputMisfit, message).of_class("structured_output_schema_rejected")
+        SchemaFit::Unusable { problem } => {
+            ("structured_output_schema_rejected", format!("The output schema cannot be used: {problem}"))
         }
-        _ => return None,
-    })
+    };
+    Some(RunFailure::new(RunFailureKind::OutputMisfit, message).of_class(class))
 }

@@ -35,9 +35,9 @@ impl Run {
             self.outgoing.event(EventBody::LocalToolCall {
                 tool_use_id: request.tool_call_id.clone(),
                 name: request.name.clone(),
-                args: request.payload.clone(),
+                args: request.inline_args().cloned(),
                 await_id: await_id.clone(),
-                args_ref: request.payload_ref,
+                args_ref: request.args().and_then(|args| args.stored()),
             });
             self.state.batch.push(CallSlot { request, state: CallState::External { await_id: await_id.clone() } });
         }

@@ -4,15 +4,15 @@ use super::{CallSlot, CallState, Run};
 use crate::{
     admission::{self, Circumstances, Verdict},
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
-    canonical::Digest,
     envelope::{
         AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
         PlanResult, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind, ToolRequest, VERSION,
     },
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
-    ids::{CallId, ToolName},
+    ids::ToolName,
     message::Message,
+    stop::{AnswerFlaw, StopOutcome},
     time::{Millis, Timestamp},
 };
 
@@ -100,8 +100,10 @@ impl Run {
         PlanOrder { input, timeout, deadline, summary }
     }
 
-    /// The model answered.
-    pub fn plan_succeeded(&mut self, output: PlanActivityOutput, now: Timestamp) {
+    /// The model answered. `stop` is what its reason for stopping means to this run; see [`stop_outcome`].
+    ///
+    /// [`stop_outcome`]: PlanActivityOutput::stop_outcome
+    pub fn plan_succeeded(&mut self, output: PlanActivityOutput, stop: StopOutcome, now: Timestamp) {
         self.state.planning = false;
         self.outgoing.sent();
         self.state.said.drain(..self.state.said_to_planner);
@@ -120,12 +122,29 @@ impl Run {
             self.refuse_all(tool_calls, awaits, CallStatus::Cancelled, &error, now);
             return;
         }
+        let asks = !tool_calls.is_empty() || !awaits.is_empty();
+        match stop {
+            StopOutcome::Reject(flaw) => {
+                let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: the model's turn was rejected");
+                self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
+                return self.reject_answer_for(flaw, final_response);
+            }
+            StopOutcome::Incomplete(flaw) if !asks => return self.reject_answer_for(flaw, final_response),
+            StopOutcome::Incomplete(flaw) if self.state.finalize.is_none() => {
+                let error = ToolError::new(ToolErrorKind::ToolInputInvalid, incomplete(flaw));
+                self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
+                return self.settle_if_done(now);
+            }
+            StopOutcome::Continue if !asks && self.state.finalize.is_none() => return self.continue_answer(),
+            StopOutcome::Proceed | StopOutcome::Continue | StopOutcome::Incomplete(_) => {}
+        }
+        self.state.paused_turns = 0;
         if let Some(reason) = self.state.finalize {
             let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: no tool may be called any more");
             self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
             return self.take_answer(final_response, Some(reason));
         }
-        if tool_calls.is_empty() && awaits.is_empty() {
+        if !asks {
             return self.take_answer(final_response, None);
         }
         if !tool_calls.is_empty() {
@@ -133,8 +152,8 @@ impl Run {
         }
         self.admit(tool_calls, now);
         if self.state.finalize.is_some() {
-            // A cap closed the run with this very turn: it waits for nobody any more.
-            let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: nobody is waited for any more");
+            // A cap closed the run with this very turn: it opens no await any more.
+            let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: the run has reached a limit");
             self.refuse_all(Vec::new(), awaits, CallStatus::Refused, &error, now);
             return;
         }
@@ -313,7 +332,7 @@ impl Run {
             }
             AwaitRequest::Questions { title, questions, expires_in_ms, on_expiry, tool_call_id, tool_name } => {
                 let prompt = questions.iter().map(|question| question.prompt.as_str()).collect::<Vec<_>>().join("\n");
-                let request = question_call(tool_call_id, tool_name);
+                let request = ToolRequest::without_args(tool_call_id, tool_name);
                 let new = NewAwait {
                     kind: AwaitKind::Questions,
                     title,
@@ -369,26 +388,24 @@ pub(super) fn awaited(request: &ToolRequest) -> AwaitedCall {
         tool_call_id: request.tool_call_id.clone(),
         name: request.name.clone(),
         digest: request.payload_digest,
-        args: request.payload.clone(),
+        args: request.inline_args().cloned(),
     }
 }
 
-fn question_call(tool_call_id: CallId, name: ToolName) -> ToolRequest {
-    ToolRequest {
-        tool_call_id,
-        name,
-        payload: None,
-        payload_bytes: 0,
-        payload_digest: Digest::ZERO,
-        payload_ref: None,
-        invalid: None,
+/// What the model reads as the result of calls that may be cut off.
+fn incomplete(flaw: AnswerFlaw) -> &'static str {
+    match flaw {
+        AnswerFlaw::MalformedCall => {
+            "not executed: a call of this turn could not be read; write the calls again as valid JSON"
+        }
+        _ => "not executed: this turn was cut off at the output limit, so its calls may be incomplete; repeat them, with less text",
     }
 }
 
 fn awaited_calls(request: AwaitRequest) -> Vec<ToolRequest> {
     match request {
         AwaitRequest::Clarification { .. } => Vec::new(),
-        AwaitRequest::Questions { tool_call_id, tool_name, .. } => vec![question_call(tool_call_id, tool_name)],
+        AwaitRequest::Questions { tool_call_id, tool_name, .. } => vec![ToolRequest::without_args(tool_call_id, tool_name)],
         AwaitRequest::ExternalTools { calls, .. } => calls,
     }
 }

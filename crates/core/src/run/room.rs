@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Run;
+use crate::canonical;
 
 /// Half of what an envelope may be; the rest is for everything else a plan is given.
 const MAX_WAITING: usize = 1024 * 1024;
@@ -22,5 +23,5 @@ impl Run {
 
 fn size<T: Serialize + ?Sized>(value: &T) -> usize {
     // JSON types only: they always serialise.
-    serde_json::to_string(value).map_or(0, |text| text.len())
+    canonical::text_of(value).map_or(0, |text| text.len())
 }

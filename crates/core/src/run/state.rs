@@ -11,18 +11,19 @@ use crate::{
     canonical::Digest,
     clock::ActiveClock,
     envelope::{
-        Actor, FinalFacts, FinalizeReason, OMITTED_FOR_BUDGET, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput,
-        ToolEvent, ToolRequest, TranscriptHead,
+        Actor, FinalFacts, FinalizeReason, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolRequest,
+        TranscriptHead,
     },
     guard::{BudgetGuard, LoopGuard},
     ids::{AwaitId, CallId},
     message::Message,
     policy::Policy,
+    stop::StopReason,
     time::{Millis, Timestamp},
 };
 
 /// How many of the last tool results a run reports in its output.
-const REPORTED_EVENTS: usize = 16;
+const REPORTED_RESULTS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -56,10 +57,13 @@ pub struct RunState {
     pub finalize: Option<FinalizeReason>,
     pub usage: TokenUsage,
     pub last_answer: Option<FinalFacts>,
-    pub finish_reason: Option<String>,
+    pub finish_reason: Option<StopReason>,
     pub notes: Vec<PlannerNote>,
-    pub reported: VecDeque<ToolEvent>,
+    pub reported: VecDeque<ToolCallOutput>,
     pub outcome: Option<Outcome>,
+    /// Turns in a row that the provider paused and that go on with the next one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paused_turns: u32,
     /// Turns in which the model called tools.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tool_turns: u32,
@@ -151,6 +155,7 @@ impl RunState {
             notes: Vec::new(),
             reported: VecDeque::new(),
             outcome: None,
+            paused_turns: 0,
             tool_turns: 0,
             model_id: opened.model_id,
             enforcement: opened.enforcement,
@@ -193,16 +198,10 @@ impl RunState {
         })
     }
 
-    /// Bodies that may not travel are not reported either.
-    pub(super) fn report(&mut self, mut event: ToolEvent, inline_limit: u64) {
-        if event.result.is_some() && event.result_bytes > inline_limit {
-            event.result = None;
-            event.result_omitted = true;
-            event.result_omitted_reason = Some(OMITTED_FOR_BUDGET.to_owned());
-        }
-        if self.reported.len() == REPORTED_EVENTS {
+    pub(super) fn report(&mut self, output: ToolCallOutput) {
+        if self.reported.len() == REPORTED_RESULTS {
             self.reported.pop_front();
         }
-        self.reported.push_back(event);
+        self.reported.push_back(output);
     }
 }
