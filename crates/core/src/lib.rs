@@ -21,6 +21,7 @@ pub mod policy;
 pub mod row;
 pub mod run;
 pub mod schema;
+pub mod secret;
 pub mod spent;
 pub mod stop;
 pub mod time;

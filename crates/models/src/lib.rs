@@ -7,16 +7,18 @@ mod error;
 mod registry;
 pub mod script;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
+use secrecy::SecretString;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    agent::OutputSchema,
-    envelope::{AwaitRequest, PlannerNote, TokenUsage},
-    ids::{CallId, RunId, ToolName},
-    message::Message,
+    agent::{ModelParameters, OutputSchema},
+    envelope::{AwaitRequest, TokenUsage},
+    ids::{RunId, ToolName},
+    message::{Message, Part},
+    stop::StopReason,
 };
 
 pub use self::{
@@ -24,7 +26,7 @@ pub use self::{
     registry::{ModelRegistry, UnknownModel},
 };
 
-/// One question to a model.
+/// One question to a model: everything a provider needs.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
     pub run_id: RunId,
@@ -35,7 +37,7 @@ pub struct ModelRequest {
     /// The id without its scheme: `demo` for `script:demo`.
     pub model: String,
     pub system: String,
-    /// Shared with whoever keeps the conversation for the next turn.
+    /// Shared with the worker's cache, which keeps the conversation for the next turn. Images and documents are inline.
     pub messages: Arc<Vec<Message>>,
     pub tools: Arc<[ToolDeclaration]>,
     pub tool_choice: ToolChoice,
@@ -43,6 +45,11 @@ pub struct ModelRequest {
     pub reasoning_level: Option<u8>,
     /// What the final answer must look like.
     pub output_schema: Option<OutputSchema>,
+    pub parameters: ModelParameters,
+    /// The key to use instead of the provider's configured one, read from the store for this call.
+    pub credentials: Option<SecretString>,
+    /// When the result of this attempt is worth nothing any more.
+    pub deadline: Option<Instant>,
     /// Fires when the answer is no longer wanted.
     pub cancel: CancellationToken,
 }
@@ -52,6 +59,8 @@ pub struct ToolDeclaration {
     pub name: ToolName,
     pub description: String,
     pub input_schema: Value,
+    /// What the tool returns, for providers that take it.
+    pub output_schema: Option<Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,14 +70,26 @@ pub enum ToolChoice {
     None,
 }
 
-/// A piece of an answer on its way.
+/// A piece of an answer on its way, by the part it belongs to: parts are numbered from 0 in the order in which they begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delta {
-    Text(String),
-    Thinking(String),
+pub struct Delta {
+    pub part: u32,
+    pub kind: DeltaKind,
 }
 
-/// Receives deltas in order. An error from it ends the call: nobody is listening any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeltaKind {
+    Text(String),
+    Thinking(String),
+    CallStarted { name: ToolName },
+    /// A piece of the JSON text of a call's arguments.
+    CallArguments(String),
+    CallDone,
+    /// The provider executed a tool of its own.
+    ProviderToolDone { name: String },
+}
+
+/// Receives deltas in order. An error from it ends the call: the answer is not wanted any more.
 #[async_trait]
 pub trait DeltaSink: Send {
     async fn push(&mut self, delta: Delta) -> Result<(), ModelError>;
@@ -77,22 +98,14 @@ pub trait DeltaSink: Send {
 /// One complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelResponse {
-    pub text: String,
-    pub thinking: Option<String>,
-    pub tool_calls: Vec<RequestedCall>,
+    /// In the order in which they came. The id of a call is the provider's; the run gives it one of its own.
+    pub parts: Vec<Part>,
+    /// What a scripted model wants from the outside world. Providers ask by calling tools.
     pub awaits: Vec<AwaitRequest>,
-    pub notes: Vec<PlannerNote>,
-    /// For example `end_turn` or `tool_use`.
-    pub stop: String,
+    pub stop: StopReason,
     pub usage: TokenUsage,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct RequestedCall {
-    /// The provider's id, if it gave one.
-    pub id: Option<CallId>,
-    pub name: ToolName,
-    pub args: Value,
+    /// The provider's id of the response, for its support.
+    pub response_id: Option<String>,
 }
 
 /// A way to reach models of one kind.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// How the caller knows its tool again. The run itself only needs to know that it is the caller's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum ClientTool {
     /// A function of the caller's program.
     Local {},
@@ -20,6 +20,17 @@ pub enum ClientTool {
         /// The tool's name as the caller declared it.
         tool_name: String,
     },
+}
+
+impl ClientTool {
+    /// The fields of a definition's `client` of this kind.
+    pub(super) fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Local {} => &["kind"],
+            Self::A2aLocal { .. } => &["kind", "agentCard"],
+            Self::McpLocal { .. } => &["kind", "server", "serverInfo", "toolName"],
+        }
+    }
 }
 
 /// When a call of a caller's tool is handed out.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A JSON document that fits a schema is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct OutputSchema {
     /// What providers call it.
     #[serde(default = "default_name")]

@@ -133,12 +133,12 @@ fn narrowed(agent: &AgentDefinition, over: Overrides) -> Result<Effective, NotAl
         let name = tool.name.as_str();
         match agent.tool(&tool.name) {
             // The agent's own spec stands, with its confirmation, its tags and its limits.
-            Some(own) if own.kind == tool.kind && own.client.is_some() == tool.client.is_some() => {}
+            Some(own) if std::mem::discriminant(&own.source) == std::mem::discriminant(&tool.source) => {}
             Some(_) => {
                 let problem = format!("agent {} has a tool {name:?} of its own; give yours another name", agent.id);
                 return Err(NotAllowed::new("tools", problem));
             }
-            None if tool.client.is_some() => definition.tools.push(tool.clone()),
+            None if tool.source.client().is_some() => definition.tools.push(tool.clone()),
             None => {
                 let problem = format!("agent {} has no tool {name:?}, and a caller cannot give it one", agent.id);
                 return Err(NotAllowed::new("tools", problem));

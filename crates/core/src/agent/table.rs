@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentDefinition, ConfirmationSpec, HandOut, ToolKind, ToolSpec};
+use super::{AgentDefinition, ConfirmationSpec, HandOut, ToolSource, Waiting};
 use crate::{
     awaits::ExpiryOutcome,
     canonical::Digest,
@@ -58,17 +58,16 @@ impl ToolTable {
         // Many tools may name one agent.
         let mut digests: BTreeMap<&AgentId, Digest> = BTreeMap::new();
         for tool in &definition.tools {
-            let dispatch = match tool.kind {
-                ToolKind::Builtin => ToolDispatch::Activity,
-                ToolKind::External => ToolDispatch::External {
-                    expires_in_ms: tool.expires_in_ms,
-                    on_expiry: tool.on_expiry,
-                    client: hand_out(tool),
-                },
-                ToolKind::Agent => {
-                    let sub = tool.agent.as_ref().and_then(|id| definition.sub_agent(id));
+            let dispatch = match &tool.source {
+                // The activity says that it does not know the tool.
+                ToolSource::Builtin | ToolSource::Other(_) => ToolDispatch::Activity,
+                ToolSource::External { wait } => wait.dispatch(None),
+                ToolSource::Client { read_only, wait, .. } => {
+                    wait.dispatch(Some(if *read_only { HandOut::Together } else { HandOut::InTurn }))
+                }
+                ToolSource::Agent { agent } => {
                     // `check` refuses a tool without its agent.
-                    let Some(sub) = sub else { continue };
+                    let Some(sub) = definition.sub_agent(agent) else { continue };
                     let agent_digest = match digests.get(&sub.id) {
                         Some(digest) => *digest,
                         None => *digests.entry(&sub.id).or_insert(Digest::of(sub)?),
@@ -97,8 +96,10 @@ impl ToolTable {
     }
 }
 
-fn hand_out(tool: &ToolSpec) -> Option<HandOut> {
-    tool.client.as_ref().map(|_| if tool.read_only { HandOut::Together } else { HandOut::InTurn })
+impl Waiting {
+    fn dispatch(self, client: Option<HandOut>) -> ToolDispatch {
+        ToolDispatch::External { expires_in_ms: self.expires_in_ms, on_expiry: self.on_expiry, client }
+    }
 }
 
 impl FromIterator<(ToolName, ToolEntry)> for ToolTable {

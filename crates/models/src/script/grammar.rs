@@ -10,7 +10,9 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::{Map, Value};
-use windlass_core::{awaits::ExpiryOutcome, ids::ToolName, time::Millis};
+use windlass_core::{
+    awaits::ExpiryOutcome, canonical::CanonicalJson, ids::ToolName, message::Part, stop::StopReason, time::Millis,
+};
 
 use super::error::ScriptError;
 use crate::error::ErrorClass;
@@ -45,7 +47,11 @@ pub(super) struct Turn {
     pub(super) deltas: Option<Vec<String>>,
     pub(super) thinking: Option<String>,
     pub(super) tool_calls: Vec<Call>,
-    pub(super) stop: Option<String>,
+    /// The answer part by part, instead of `text`, `deltas`, `thinking` and `tool_calls`. Any kind may be played.
+    pub(super) parts: Option<Vec<Part>>,
+    /// The turn fails as `auth` unless the agent has credentials.
+    pub(super) needs_credentials: bool,
+    pub(super) stop: Option<StopReason>,
     /// How long the model thinks before it says anything or fails.
     pub(super) delay_ms: u64,
     /// The pause between two deltas.
@@ -63,11 +69,11 @@ pub(super) struct Turn {
 pub(super) struct Call {
     pub(super) name: ToolName,
     #[serde(default = "no_arguments")]
-    pub(super) args: Value,
+    pub(super) args: CanonicalJson,
 }
 
-fn no_arguments() -> Value {
-    Value::Object(Map::new())
+fn no_arguments() -> CanonicalJson {
+    CanonicalJson::from(Value::Object(Map::new()))
 }
 
 /// What the model wants from the outside world. Call ids and digests are filled in when the turn is played.
@@ -203,6 +209,12 @@ fn parse_script(name: &str, script: Value) -> Result<Script, ScriptError> {
 fn parse_turn(turn: Value) -> Result<Turn, serde_json::Error> {
     let turn: Turn = object(turn)?;
     let other = turn.after_error.as_deref();
+    let said = |turn: &Turn| {
+        turn.text.is_some() || turn.deltas.is_some() || turn.thinking.is_some() || !turn.tool_calls.is_empty()
+    };
+    if [Some(&turn), other].into_iter().flatten().any(|turn| turn.parts.is_some() && said(turn)) {
+        return Err(serde_json::Error::custom("give `parts`, or `text`, `deltas`, `thinking` and `tool_calls`, not both"));
+    }
     if [Some(&turn), other].into_iter().flatten().any(|turn| turn.text.is_some() && turn.deltas.is_some()) {
         return Err(serde_json::Error::custom("give `text` or `deltas`, not both"));
     }
@@ -212,12 +224,14 @@ fn parse_turn(turn: Value) -> Result<Turn, serde_json::Error> {
     Ok(turn)
 }
 
-/// Left to itself, serde would also take a list of values in the order of the fields.
+/// Left to itself, serde would also take a list of values in the order of the fields. Fields that begin with `x-` are the
+/// author's own.
 fn object<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
-    if !value.is_object() {
+    let Value::Object(mut fields) = value else {
         return Err(serde_json::Error::custom("this must be an object"));
-    }
-    serde_json::from_value(value)
+    };
+    fields.retain(|name, _| !name.starts_with("x-"));
+    serde_json::from_value(Value::Object(fields))
 }
 
 /// Reads the value itself before deciding, because an untagged enum would not say which field is wrong.
@@ -253,7 +267,7 @@ mod tests {
             "turns": [
                 {"text": "hi", "thinking": "hm", "tool_calls": [{"name": "clock"}, {"name": "notes.add", "args": {"key": "k"}}],
                  "stop": "max_tokens", "delay_ms": 5, "delta_delay_ms": 6, "usage": {"inputTokens": 1, "cachedTokens": 2}},
-                {"deltas": ["a", "b"]},
+                {"deltas": ["a", "b"], "x-note": "why this turn is here"},
                 {"error": {"error": "busy", "errorClass": "overloaded", "retryable": false, "apiStatus": 529, "apiCode": "busy", "times": 2}},
             ],
         }))
@@ -262,10 +276,10 @@ mod tests {
             text: Some("hi".into()),
             thinking: Some("hm".into()),
             tool_calls: vec![
-                Call { name: "clock".into(), args: json!({}) },
-                Call { name: "notes.add".into(), args: json!({"key": "k"}) },
+                Call { name: "clock".into(), args: json!({}).into() },
+                Call { name: "notes.add".into(), args: json!({"key": "k"}).into() },
             ],
-            stop: Some("max_tokens".into()),
+            stop: Some(StopReason::MaxTokens),
             delay_ms: 5,
             delta_delay_ms: 6,
             usage: Some(Usage { input_tokens: 1, cache_read_tokens: 2, ..Usage::default() }),
@@ -337,6 +351,11 @@ mod tests {
         let cases = [
             (json!({"text": "a", "deltas": ["b"]}), "give `text` or `deltas`, not both"),
             (json!({"after_error": {"text": "a", "deltas": ["b"]}}), "give `text` or `deltas`, not both"),
+            (
+                json!({"parts": [], "tool_calls": [{"name": "clock"}]}),
+                "give `parts`, or `text`, `deltas`, `thinking` and `tool_calls`, not both",
+            ),
+            (json!({"parts": [{"text": "a"}]}), "missing field `kind`"),
             (json!({"after_error": {"after_error": {}}}), "an `after_error` has no `after_error` of its own"),
             (json!({"error": {"error": "x"}}), "missing field `errorClass`"),
             (json!({"error": {"error": "x", "errorClass": "gremlins"}}), "unknown variant `gremlins`"),

@@ -8,6 +8,7 @@ mod error;
 #[cfg(test)]
 mod fixtures;
 mod grammar;
+mod limit;
 mod placeholders;
 mod play;
 #[cfg(test)]
@@ -17,13 +18,15 @@ use std::{collections::BTreeMap, fmt, fs, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
+use windlass_core::message::{Content, Part};
 
 pub use self::error::{ScriptError, ScriptErrorKind};
 use self::{
     grammar::{Script, Turn},
     placeholders::Placeholders,
+    play::Played,
 };
-use crate::{Delta, DeltaSink, Model, ModelError, ModelRequest, ModelResponse, ToolChoice};
+use crate::{Delta, DeltaKind, DeltaSink, ErrorClass, Model, ModelError, ModelRequest, ModelResponse, ToolChoice};
 
 /// The scheme under which scripts are registered.
 pub const SCHEME: &str = "script";
@@ -98,33 +101,79 @@ impl Model for ScriptModel {
             return Err(failure.to_model_error());
         }
 
-        let placeholders = Placeholders::new(&request);
-        let thinks = request.reasoning_level != Some(0);
-        let thought = turn.thinking.clone().filter(|_| thinks);
-        if let Some(thinking) = &thought {
-            sink.push(Delta::Thinking(thinking.clone())).await?;
+        if turn.needs_credentials && request.credentials.is_none() {
+            let message = format!("script `{}` needs credentials; set `credentials` in the agent file", request.model);
+            return Err(ModelError::new(ErrorClass::Auth, message));
         }
-        let mut text = String::new();
-        for (index, piece) in turn.deltas.iter().flatten().chain(&turn.text).enumerate() {
-            let pause = if index == 0 { 0 } else { turn.delta_delay_ms };
-            wait(&request.cancel, pause).await?;
-            let piece = placeholders.fill(piece);
-            text.push_str(&piece);
-            sink.push(Delta::Text(piece)).await?;
+        let mut player = Player { request: &request, turn: &turn, sink, parts: Vec::new(), text: String::new() };
+        for played in turn.script() {
+            player.play(played).await?;
         }
-
         if let Some(failure) = failure {
             return Err(failure.to_model_error());
         }
-        let (tool_calls, awaits) = play::requests(&turn, request.call_index);
+        let Player { mut parts, .. } = player;
+        let cut = limit::cut(&mut parts, &request.parameters);
         let model = format!("{SCHEME}:{}", request.model);
-        let thinking = thought.as_deref().unwrap_or_default();
         let usage = match &turn.usage {
             Some(usage) => play::reported(usage, model),
-            None => play::estimated(&request, &[thinking, &text], &tool_calls, model),
+            None => play::estimated(&request, &parts, model),
         };
-        let stop = turn.stop.clone().unwrap_or_else(|| play::default_stop(&turn).to_owned());
-        Ok(ModelResponse { text, thinking: thought, tool_calls, awaits, notes: Vec::new(), stop, usage })
+        let stop = cut.or_else(|| turn.stop.clone()).unwrap_or_else(|| play::default_stop(&turn, &parts));
+        let response_id = Some(format!("script-{}-{}", request.call_index, request.attempt));
+        Ok(ModelResponse { parts, awaits: play::awaits(&turn), stop, usage, response_id })
+    }
+}
+
+/// Streams the parts of a turn one after the other.
+struct Player<'a> {
+    request: &'a ModelRequest,
+    turn: &'a Turn,
+    sink: &'a mut dyn DeltaSink,
+    parts: Vec<Part>,
+    /// All text that was streamed: the pause is between its pieces.
+    text: String,
+}
+
+impl Player<'_> {
+    async fn play(&mut self, Played { mut part, pieces }: Played) -> Result<(), ModelError> {
+        let number = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+        let placeholders = Placeholders::new(self.request);
+        match &mut part.content {
+            Content::Text { text } => {
+                text.clear();
+                for piece in pieces {
+                    wait(&self.request.cancel, if self.text.is_empty() { 0 } else { self.turn.delta_delay_ms }).await?;
+                    let piece = placeholders.fill(&piece);
+                    text.push_str(&piece);
+                    self.text.push_str(&piece);
+                    self.push(number, DeltaKind::Text(piece)).await?;
+                }
+            }
+            // Nothing is thought, and so nothing is streamed, at level 0.
+            Content::Thinking { .. } if self.request.reasoning_level == Some(0) => return Ok(()),
+            Content::Thinking { text, .. } => {
+                let thought = text.clone();
+                self.push(number, DeltaKind::Thinking(thought)).await?;
+            }
+            Content::ToolUse { name, input, .. } => {
+                let (name, arguments) = (name.clone(), input.to_string());
+                self.push(number, DeltaKind::CallStarted { name }).await?;
+                self.push(number, DeltaKind::CallArguments(arguments)).await?;
+                self.push(number, DeltaKind::CallDone).await?;
+            }
+            Content::ProviderTool { name, .. } => {
+                let name = name.clone();
+                self.push(number, DeltaKind::ProviderToolDone { name }).await?;
+            }
+            _ => {}
+        }
+        self.parts.push(part);
+        Ok(())
+    }
+
+    async fn push(&mut self, part: u32, kind: DeltaKind) -> Result<(), ModelError> {
+        self.sink.push(Delta { part, kind }).await
     }
 }
 

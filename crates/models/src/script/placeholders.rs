@@ -6,8 +6,9 @@ use std::cell::OnceCell;
 
 use serde_json::{Value, json};
 use windlass_core::{
+    canonical::CanonicalJson,
     ids::CallId,
-    message::{Message, Part, Role},
+    message::{Content, Message, Part, Role, plain_text},
     run::NUDGE_MARK,
 };
 
@@ -56,6 +57,9 @@ impl<'a> Placeholders<'a> {
         let users = || self.request.messages.iter().filter(|message| is_from_user(message));
         Some(match name {
             "last_tool_result" => self.tool_results().last().cloned().unwrap_or_default(),
+            "last_tool_result_len" => self.tool_results().last().map_or(0, |text| text.chars().count()).to_string(),
+            "files" => file_names(last_result_parts(&self.request.messages)),
+            "attachments" => file_names(users().flat_map(|message| &message.parts)),
             "all_tool_results" => self.tool_results().join("|"),
             "last_user" => users().next_back().map(Message::plain_text).unwrap_or_default(),
             "first_user" => users().next().map(Message::plain_text).unwrap_or_default(),
@@ -90,27 +94,57 @@ fn is_nudge(message: &Message) -> bool {
 
 /// A user message also carries tool results to the model; those alone do not make it the user's.
 fn is_from_user(message: &Message) -> bool {
-    let says_something = |part: &Part| !matches!(part, Part::ToolResult { .. } | Part::CacheCheckpoint);
+    let says_something =
+        |part: &Part| !matches!(part.content, Content::ToolResult { .. } | Content::CacheCheckpoint);
     message.role == Role::User && !is_nudge(message) && message.parts.iter().any(says_something)
 }
 
 /// Whether the last call that has a result failed, was refused or was denied.
 pub(super) fn last_call_failed(messages: &[Message]) -> bool {
-    results(messages).last().is_some_and(|(_, is_error)| *is_error)
+    results(messages).last().is_some_and(|result| result.is_error)
+}
+
+/// The names of files, comma-joined. An image has none, so it is named by its format.
+fn file_names<'a>(parts: impl Iterator<Item = &'a Part>) -> String {
+    let names = parts.filter_map(|part| match &part.content {
+        Content::Document { name, .. } => Some(name.clone()),
+        Content::Image { format, .. } => {
+            let format = serde_json::to_value(format).unwrap_or_default();
+            Some(format!("image.{}", format.as_str().unwrap_or_default()))
+        }
+        _ => None,
+    });
+    names.collect::<Vec<_>>().join(",")
+}
+
+/// The parts of the result that came last.
+fn last_result_parts(messages: &[Message]) -> impl Iterator<Item = &Part> {
+    let last = messages.iter().flat_map(|message| &message.parts).rev().find_map(|part| match &part.content {
+        Content::ToolResult { parts, .. } => Some(parts),
+        _ => None,
+    });
+    last.into_iter().flatten()
 }
 
 fn tool_results(messages: &[Message]) -> Vec<String> {
-    results(messages).into_iter().map(|(content, is_error)| render(content, is_error)).collect()
+    results(messages).into_iter().map(|result| result.render()).collect()
 }
 
-/// All results in the order of their calls, whatever the order they came in; each with whether it is an error.
-fn results(messages: &[Message]) -> Vec<(&Value, bool)> {
-    let mut calls: Vec<(&CallId, Option<(&Value, bool)>)> = Vec::new();
+#[derive(Clone, Copy)]
+struct ResultPart<'a> {
+    content: &'a CanonicalJson,
+    parts: &'a [Part],
+    is_error: bool,
+}
+
+/// All results in the order of their calls, in whatever order they came.
+fn results(messages: &[Message]) -> Vec<ResultPart<'_>> {
+    let mut calls: Vec<(&CallId, Option<ResultPart<'_>>)> = Vec::new();
     for part in messages.iter().flat_map(|message| &message.parts) {
-        match part {
-            Part::ToolUse { id, .. } => calls.push((id, None)),
-            Part::ToolResult { tool_use_id, content, is_error } => {
-                let result = (content, *is_error);
+        match &part.content {
+            Content::ToolUse { id, .. } => calls.push((id, None)),
+            Content::ToolResult { tool_use_id, content, parts, is_error } => {
+                let result = ResultPart { content, parts, is_error: *is_error };
                 match calls.iter_mut().find(|(id, result)| *id == tool_use_id && result.is_none()) {
                     Some((_, slot)) => *slot = Some(result),
                     None => calls.push((tool_use_id, Some(result))),
@@ -122,14 +156,17 @@ fn results(messages: &[Message]) -> Vec<(&Value, bool)> {
     calls.into_iter().filter_map(|(_, result)| result).collect()
 }
 
-fn render(content: &Value, is_error: bool) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if !is_error {
-        return text(content);
+impl ResultPart<'_> {
+    fn render(&self) -> String {
+        let content = self.content.to_value();
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if !self.is_error {
+            return if content.is_null() && !self.parts.is_empty() { plain_text(self.parts) } else { text(&content) };
+        }
+        // A tool's own message stands as it is; any other failure says its kind, too.
+        let plain = content == json!({"error": content["error"], "kind": "tool_failed"});
+        format!("ERROR: {}", text(if plain { &content["error"] } else { &content }))
     }
-    // A tool that says no says it in its own words; any other failure says what kind it is, too.
-    let plain = *content == json!({"error": content["error"], "kind": "tool_failed"});
-    format!("ERROR: {}", text(if plain { &content["error"] } else { content }))
 }
 
 #[cfg(test)]
@@ -138,19 +175,18 @@ mod tests {
     use crate::{ToolDeclaration, script::fixtures::request};
 
     fn declaration(name: &str, description: &str) -> ToolDeclaration {
-        ToolDeclaration { name: name.into(), description: description.into(), input_schema: json!({}) }
+        ToolDeclaration { name: name.into(), description: description.into(), input_schema: json!({}), output_schema: None }
     }
 
     fn calls(ids: &[&str]) -> Message {
-        let parts = ids.iter().map(|id| Part::ToolUse { id: (*id).into(), name: "t".into(), input: json!({}) });
+        let parts = ids.iter().map(|id| Part::tool_use((*id).into(), "t".into(), json!({}).into()));
         Message::new(Role::Assistant, parts.collect())
     }
 
     fn answered(results: &[(&str, Value, bool)]) -> Message {
-        let part = |(id, content, is_error): &(&str, Value, bool)| Part::ToolResult {
-            tool_use_id: (*id).into(),
-            content: content.clone(),
-            is_error: *is_error,
+        let part = |(id, content, is_error): &(&str, Value, bool)| {
+            let (tool_use_id, content) = ((*id).into(), content.into());
+            Part::from(Content::ToolResult { tool_use_id, content, parts: Vec::new(), is_error: *is_error })
         };
         Message::new(Role::User, results.iter().map(part).collect())
     }

@@ -1,52 +1,68 @@
 //! Turning a turn of a script into a model's answer.
 
-use serde_json::Value;
 use windlass_core::{
-    canonical::{self, Digest},
+    body::Body,
+    canonical::CanonicalJson,
     envelope::{AwaitRequest, Question, QuestionOption, TokenUsage, ToolRequest},
     ids::CallId,
-    message::Part,
+    message::{Content, Part},
+    stop::StopReason,
 };
 
 use super::grammar::{Await, Call, Failure, QuestionSpec, Turn, Usage};
-use crate::{ModelError, ModelRequest, RequestedCall};
+use crate::{ModelError, ModelRequest};
 
 impl Failure {
     pub(super) fn to_model_error(&self) -> ModelError {
         let mut error = ModelError::new(self.error_class, self.error.clone());
         error.retryable = self.retryable.unwrap_or(error.retryable);
         error.api_status = self.api_status;
-        error.api_code = self.api_code.clone();
+        error.api_code.clone_from(&self.api_code);
         error
     }
 }
 
-/// Numbers the calls of one answer, so that a replayed turn asks for the same calls.
-struct CallIds {
-    call_index: u32,
-    next: u32,
+/// A part to play, and for a text the pieces it is streamed in.
+#[derive(Debug, PartialEq)]
+pub(super) struct Played {
+    pub(super) part: Part,
+    pub(super) pieces: Vec<String>,
 }
 
-impl CallIds {
-    fn next(&mut self) -> CallId {
-        let id = CallId::new(format!("call_{}_{}", self.call_index, self.next));
-        self.next += 1;
-        id
+impl Turn {
+    /// The answer part by part, placeholders not filled in yet.
+    pub(super) fn script(&self) -> Vec<Played> {
+        if let Some(parts) = &self.parts {
+            return parts.iter().cloned().map(played).collect();
+        }
+        let thinking = |text: &String| Content::Thinking { text: text.clone(), signature: None, redacted: None };
+        let mut script: Vec<Played> = self.thinking.iter().map(|text| played(thinking(text).into())).collect();
+        let pieces: Vec<String> = self.deltas.iter().flatten().chain(&self.text).cloned().collect();
+        if !pieces.is_empty() {
+            script.push(Played { part: Part::text(pieces.concat()), pieces });
+        }
+        // The run gives calls their ids.
+        let call = |call: &Call| Part::tool_use(CallId::default(), call.name.clone(), call.args.clone());
+        script.extend(self.tool_calls.iter().map(|it| played(call(it))));
+        script
     }
 }
 
-/// What a turn asks for: its own calls first, then its awaits.
-pub(super) fn requests(turn: &Turn, call_index: u32) -> (Vec<RequestedCall>, Vec<AwaitRequest>) {
-    let mut ids = CallIds { call_index, next: 0 };
-    let requested =
-        |call: &Call| RequestedCall { id: Some(ids.next()), name: call.name.clone(), args: call.args.clone() };
-    let calls = turn.tool_calls.iter().map(requested).collect();
-    let awaits = turn.awaits.iter().map(|item| await_request(item, &mut ids)).collect();
-    (calls, awaits)
+fn played(part: Part) -> Played {
+    let pieces = match &part.content {
+        Content::Text { text } => vec![text.clone()],
+        _ => Vec::new(),
+    };
+    Played { part, pieces }
 }
 
-fn await_request(item: &Await, ids: &mut CallIds) -> AwaitRequest {
-    match item.clone() {
+/// What a turn wants from the outside world. The run gives its calls their ids.
+pub(super) fn awaits(turn: &Turn) -> Vec<AwaitRequest> {
+    turn.awaits.iter().cloned().map(await_request).collect()
+}
+
+fn await_request(item: Await) -> AwaitRequest {
+    match item {
         Await::Clarification {
             question,
             missing_fields,
@@ -67,7 +83,7 @@ fn await_request(item: &Await, ids: &mut CallIds) -> AwaitRequest {
             on_expiry,
         },
         Await::Questions { tool_name, title, questions, expires_in_ms, on_expiry } => AwaitRequest::Questions {
-            tool_call_id: ids.next(),
+            tool_call_id: CallId::default(),
             tool_name,
             title,
             questions: questions.into_iter().map(question).collect(),
@@ -75,7 +91,7 @@ fn await_request(item: &Await, ids: &mut CallIds) -> AwaitRequest {
             on_expiry,
         },
         Await::ExternalTools { calls, expires_in_ms, on_expiry } => AwaitRequest::ExternalTools {
-            calls: calls.into_iter().map(|call| tool_request(call, ids.next())).collect(),
+            calls: calls.into_iter().map(tool_request).collect(),
             expires_in_ms,
             on_expiry,
         },
@@ -88,23 +104,15 @@ fn question(spec: QuestionSpec) -> Question {
     Question { id: spec.id, prompt: spec.prompt, options, allow_multiple: spec.allow_multiple }
 }
 
-fn tool_request(call: Call, id: CallId) -> ToolRequest {
-    let bytes = canonical::to_bytes(&call.args);
-    ToolRequest {
-        tool_call_id: id,
-        name: call.name,
-        payload: Some(call.args),
-        payload_bytes: bytes.len() as u64,
-        payload_digest: Digest::of_bytes(&bytes),
-        payload_ref: None,
-        invalid: None,
-    }
+fn tool_request(call: Call) -> ToolRequest {
+    ToolRequest::new(CallId::default(), call.name, &Body::Inline(call.args))
 }
 
-/// Why a turn that does not say so stops: a call somebody must answer, or the end of the answer.
-pub(super) fn default_stop(turn: &Turn) -> &'static str {
+/// Why a turn that does not say so stops: a call that wants a result, or the end of the answer.
+pub(super) fn default_stop(turn: &Turn, parts: &[Part]) -> StopReason {
     let asks_for_calls = |item: &Await| !matches!(item, Await::Clarification { .. });
-    if turn.tool_calls.is_empty() && !turn.awaits.iter().any(asks_for_calls) { "end_turn" } else { "tool_use" }
+    let calls = parts.iter().any(|part| matches!(part.content, Content::ToolUse { .. }));
+    if calls || turn.awaits.iter().any(asks_for_calls) { StopReason::ToolUse } else { StopReason::EndTurn }
 }
 
 /// The tokens a turn reports.
@@ -120,14 +128,16 @@ pub(super) fn reported(usage: &Usage, model: String) -> TokenUsage {
     }
 }
 
-/// Tokens as a real model would roughly count them: one for every four characters begun, of what is read and written.
-pub(super) fn estimated(request: &ModelRequest, output: &[&str], calls: &[RequestedCall], model: String) -> TokenUsage {
-    let tokens = |characters: usize| characters.div_ceil(4) as u64;
+/// Characters of one token, roughly, for every real model.
+pub(super) const TOKEN_CHARACTERS: usize = 4;
+
+/// Tokens as a real model would roughly count them, of what is read and written.
+pub(super) fn estimated(request: &ModelRequest, parts: &[Part], model: String) -> TokenUsage {
+    let tokens = |characters: usize| characters.div_ceil(TOKEN_CHARACTERS) as u64;
     let read: usize = request.messages.iter().flat_map(|message| &message.parts).map(characters).sum();
-    let written: usize = output.iter().map(|text| text.chars().count()).sum();
-    let called: usize = calls.iter().map(|call| json_characters(&call.args)).sum();
+    let written: usize = parts.iter().map(characters).sum();
     let input_tokens = tokens(request.system.chars().count() + read);
-    let output_tokens = tokens(written + called);
+    let output_tokens = tokens(written);
     TokenUsage {
         model: Some(model),
         input_tokens,
@@ -137,16 +147,16 @@ pub(super) fn estimated(request: &ModelRequest, output: &[&str], calls: &[Reques
     }
 }
 
-/// Files count nothing: their price has nothing to do with their length.
+/// Files count nothing: their price does not follow from their length.
 fn characters(part: &Part) -> usize {
-    match part {
-        Part::Text { text } | Part::Thinking { text, .. } | Part::Citations { text, .. } => text.chars().count(),
-        Part::ToolUse { input, .. } => json_characters(input),
-        Part::ToolResult { content, .. } => json_characters(content),
-        Part::Image { .. } | Part::Document { .. } | Part::CacheCheckpoint => 0,
+    let json = |json: &CanonicalJson| json.as_str().chars().count();
+    match &part.content {
+        Content::Text { text } | Content::Thinking { text, .. } | Content::Citations { text, .. } => {
+            text.chars().count()
+        }
+        Content::ToolUse { input, .. } => json(input),
+        Content::ToolResult { content, parts, .. } => json(content) + parts.iter().map(characters).sum::<usize>(),
+        Content::ProviderTool { input, output, .. } => input.iter().chain(output).map(json).sum(),
+        Content::Image { .. } | Content::Document { .. } | Content::CacheCheckpoint | Content::Other { .. } => 0,
     }
-}
-
-fn json_characters(value: &Value) -> usize {
-    value.to_string().chars().count()
 }

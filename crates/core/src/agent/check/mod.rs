@@ -5,12 +5,13 @@
 
 mod limits;
 mod nearest;
+mod sources;
 mod tools;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use self::{limits::check_policy, nearest::nearest};
-use super::{AgentDefinition, fits};
+pub use self::{limits::check_policy, nearest::nearest, sources::check_sources};
+use super::{AgentDefinition, ModelParameters, fits};
 pub(super) use crate::schema::escape;
 use crate::{
     ids::AgentId,
@@ -103,6 +104,7 @@ fn check_answer(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) 
     if agent.reasoning_level.is_some_and(|level| level > MAX_REASONING) {
         problems.add(&at.field("reasoningLevel"), format!("this must be 0 to {MAX_REASONING}"));
     }
+    check_parameters(&agent.parameters, &at.field("parameters"), problems);
     let Some(output) = &agent.output_schema else { return };
     let at = at.field("outputSchema");
     let word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
@@ -110,6 +112,23 @@ fn check_answer(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) 
         problems.add(&at.field("name"), "this must be 1 to 64 characters of A-Z a-z 0-9 _ -");
     }
     check_schema(&output.schema, OUTPUT_SCHEMA_BYTES, &at.field("schema"), problems);
+}
+
+fn check_parameters(parameters: &ModelParameters, at: &Pointer, problems: &mut Problems) {
+    let fractions = [("temperature", parameters.temperature, 2.0), ("topP", parameters.top_p, 1.0)];
+    for (field, value, most) in fractions {
+        if value.is_some_and(|value| !(0.0..=most).contains(&value)) {
+            problems.add(&at.field(field), format!("this must be a number from 0 to {most}"));
+        }
+    }
+    if parameters.max_output_tokens == Some(0) {
+        problems.add(&at.field("maxOutputTokens"), "this must be at least 1, or no turn could say anything");
+    }
+    for (index, sequence) in parameters.stop_sequences.iter().enumerate() {
+        if sequence.is_empty() {
+            problems.add(&at.field("stopSequences").index(index), "an empty sequence would stop every answer");
+        }
+    }
 }
 
 /// A schema that nothing can be checked against would fail runs after their models were paid.

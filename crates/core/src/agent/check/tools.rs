@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Pointer, Problems, check_length, limits::check_span, nearest};
 use crate::{
-    agent::{AgentDefinition, ClientTool, ConfirmationSpec, ToolKind, ToolSpec},
+    agent::{AgentDefinition, ClientTool, ConfirmationSpec, ToolSource, ToolSpec, Waiting},
     awaits::ExpiryOutcome,
-    ids::ToolName,
+    ids::{AgentId, ToolName},
     limits::{
         CARD_BYTES, CONFIRMATION_CHARS, DESCRIPTION_CHARS, SERVER_INFO_BYTES, TAG_CHARS, TAGS, TOOL_SCHEMA_BYTES,
     },
@@ -40,9 +40,7 @@ pub(super) fn check(agent: &AgentDefinition, at: &Pointer, problems: &mut Proble
 }
 
 fn check_tool(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
-    check_agent_of(tool, agent, at, problems);
-    check_waiting_of(tool, at, problems);
-    check_caller_of(tool, at, problems);
+    check_source(tool, agent, at, problems);
     check_schema(tool, &at.field("inputSchema"), problems);
     if let Some(schema) = &tool.output_schema {
         super::check_schema(schema, TOOL_SCHEMA_BYTES, &at.field("outputSchema"), problems);
@@ -59,64 +57,39 @@ fn check_tool(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: 
     }
 }
 
-fn check_agent_of(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
-    match (&tool.agent, tool.kind) {
-        (None, ToolKind::Agent) => {
-            problems.add(at, "a tool of kind agent must say which agent answers; add the field agent with its id");
+fn check_source(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
+    match &tool.source {
+        ToolSource::Builtin | ToolSource::Other(_) => {}
+        ToolSource::Agent { agent: id } => check_agent_of(id, agent, at, problems),
+        ToolSource::Client { tool: client, wait, .. } => {
+            check_client(client, &at.field("client"), problems);
+            check_waiting(tool, *wait, at, problems);
         }
-        (Some(id), ToolKind::Agent) if agent.sub_agent(id).is_none() => {
-            let known = nearest(id.as_str(), agent.agents.iter().map(|sub| sub.id.as_str()));
-            let advice = match known {
-                Some(known) => format!("did you mean {known:?}?"),
-                None => "define it in agents".to_owned(),
-            };
-            problems.add(&at.field("agent"), format!("this agent has no sub-agent {:?}; {advice}", id.as_str()));
-        }
-        (Some(_), ToolKind::Builtin | ToolKind::External) => {
-            problems.add(
-                &at.field("agent"),
-                "only a tool of kind agent has an agent; remove this or set the kind to \"agent\"",
-            );
-        }
-        _ => {}
+        ToolSource::External { wait } => check_waiting(tool, *wait, at, problems),
     }
 }
 
-fn check_waiting_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
-    if tool.kind == ToolKind::External {
-        if tool.timeout_ms.is_some() {
-            problems.add(
-                &at.field("timeoutMs"),
-                "a tool of kind external has no timeout, it is waited for; say how long with expires_in",
-            );
-        }
-        check_expiry(tool.expires_in_ms, tool.on_expiry, at, problems);
-        return;
-    }
-    let given = [("expiresInMs", tool.expires_in_ms.is_some()), ("onExpiry", tool.on_expiry.is_some())];
-    for (field, _) in given.into_iter().filter(|(_, given)| *given) {
-        problems.add(
-            &at.field(field),
-            "only a tool of kind external is waited for; remove this or set the kind to \"external\"",
-        );
+fn check_agent_of(id: &AgentId, agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
+    if id.is_empty() {
+        problems.add(at, "a tool of kind agent must say which agent answers; add the field agent with its id");
+    } else if agent.sub_agent(id).is_none() {
+        let known = nearest(id.as_str(), agent.agents.iter().map(|sub| sub.id.as_str()));
+        let advice = match known {
+            Some(known) => format!("did you mean {known:?}?"),
+            None => "define it in agents".to_owned(),
+        };
+        problems.add(&at.field("agent"), format!("this agent has no sub-agent {:?}; {advice}", id.as_str()));
     }
 }
 
-fn check_caller_of(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
-    if let Some(client) = &tool.client {
-        check_client(client, &at.field("client"), problems);
-    }
-    if tool.client.is_some() && tool.kind != ToolKind::External {
+fn check_waiting(tool: &ToolSpec, wait: Waiting, at: &Pointer, problems: &mut Problems) {
+    if tool.timeout_ms.is_some() {
         problems.add(
-            &at.field("client"),
-            "only a tool of kind external is the caller's own; remove this or set the kind to \"external\"",
+            &at.field("timeoutMs"),
+            "a tool of kind external has no timeout, it is waited for; say how long with expires_in",
         );
     }
-    let given = [("readOnly", tool.read_only), ("retain", tool.retain)];
-    for (field, _) in given.into_iter().filter(|(_, given)| *given && tool.client.is_none()) {
-        problems
-            .add(&at.field(field), "this is for the caller's own tools; remove it or say whose tool it is in client");
-    }
+    check_expiry(wait.expires_in_ms, wait.on_expiry, at, problems);
 }
 
 fn check_client(client: &ClientTool, at: &Pointer, problems: &mut Problems) {

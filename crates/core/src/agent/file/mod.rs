@@ -19,7 +19,7 @@ use self::{
     read::{Reading, read},
     tree::{Fault, Syntax},
 };
-use super::{AgentDefinition, check};
+use super::{AgentDefinition, check, check_sources};
 
 /// Everything that is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +75,10 @@ fn parse_text(path_name: &str, text: &str) -> Result<AgentDefinition, Vec<Fault>
     let Reading { value, faults, places } = read(&shape::AGENT, &root, syntax);
     if !faults.is_empty() {
         return Err(faults);
+    }
+    let misplaced = check_sources(&value);
+    if !misplaced.is_empty() {
+        return Err(misplaced.into_iter().map(|problem| places.fault(problem)).collect());
     }
     let definition: AgentDefinition =
         serde_json::from_value(value).map_err(|error| vec![Fault::whole(error.to_string())])?;

@@ -10,7 +10,10 @@ use super::{
     shape::{Field, Record, Shape},
     tree::{Data, Entry, Fault, Node, Syntax},
 };
-use crate::agent::check::{Problem, escape, nearest};
+use crate::{
+    agent::check::{Problem, escape, nearest},
+    secret::SecretRef,
+};
 
 /// What a tree says.
 pub(super) struct Reading {
@@ -90,6 +93,16 @@ impl Reader {
                 Ok(millis) => Some(millis.into()),
                 Err(message) => {
                     self.fault(node.at, place, message);
+                    None
+                }
+            },
+            (Shape::Secret, Data::Text(text)) => match SecretRef::parse(text) {
+                Some(secret) => serde_json::to_value(secret).ok(),
+                None => {
+                    // The text may be the secret itself, so it is not repeated.
+                    let message = "this must refer to a secret, as \"${secret:NAME}\" or \"${env:NAME}\"; \
+                                   set one with `windlass secrets set NAME`";
+                    self.fault(node.at, place, message.to_owned());
                     None
                 }
             },
@@ -206,7 +219,7 @@ impl Reader {
 
     fn wanted(&self, shape: &Shape) -> &'static str {
         match shape {
-            Shape::Text | Shape::Choice(_) => "text in quotes",
+            Shape::Text | Shape::Choice(_) | Shape::Secret => "text in quotes",
             Shape::Flag => "true or false",
             Shape::Count => "a whole number",
             Shape::Millis => "a whole number of milliseconds",

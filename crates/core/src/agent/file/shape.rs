@@ -23,6 +23,8 @@ pub(super) enum Shape {
     FlagOr(&'static Shape),
     /// Any JSON, taken as it is.
     Json,
+    /// A reference to a secret, `"${secret:NAME}"` or `"${env:NAME}"`.
+    Secret,
 }
 
 /// A table or object with known fields.
@@ -61,6 +63,8 @@ pub(super) static AGENT: Record = Record(&[
     optional("systemPrompt", Shape::Text),
     optional("reasoningLevel", Shape::Count),
     optional("outputSchema", Shape::Record(&OUTPUT_SCHEMA)),
+    optional("parameters", Shape::Record(&PARAMETERS)),
+    optional("credentials", Shape::Secret),
     optional("tools", Shape::List(&Shape::Record(&TOOL))),
     optional("policy", Shape::Record(&POLICY)),
     optional("guards", Shape::Record(&GUARDS)),
@@ -83,8 +87,15 @@ static TOOL: Record = Record(&[
     optional("onExpiry", EXPIRY),
     optional("client", Shape::Json),
     optional("readOnly", Shape::Flag),
-    optional("retain", Shape::Flag),
     optional("outputSchema", Shape::Json),
+]);
+
+static PARAMETERS: Record = Record(&[
+    optional("maxOutputTokens", Shape::Count),
+    optional("temperature", Shape::Json),
+    optional("topP", Shape::Json),
+    optional("stopSequences", Shape::List(&Shape::Text)),
+    optional("providerOptions", Shape::Map(&Shape::Json)),
 ]);
 
 static OUTPUT_SCHEMA: Record = Record(&[
