@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::{ConfirmationSpec, ToolDispatch, ToolEntry},
-        canonical::Digest,
+        body::Body,
         policy::AgentPolicy,
     };
 
@@ -213,15 +213,7 @@ mod tests {
     }
 
     fn call(name: &str) -> ToolRequest {
-        ToolRequest {
-            tool_call_id: "c".into(),
-            name: name.into(),
-            payload: None,
-            payload_bytes: 0,
-            payload_digest: Digest::of_json(&json!(name)),
-            payload_ref: None,
-            invalid: None,
-        }
+        ToolRequest::new("c".into(), name.into(), &Body::Inline(json!(name).into()))
     }
 
     fn policy(overrides: serde_json::Value) -> Policy {

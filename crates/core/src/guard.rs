@@ -84,17 +84,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::body::Body;
 
     fn call(name: &str, args: &Value) -> ToolRequest {
-        ToolRequest {
-            tool_call_id: "c".into(),
-            name: name.into(),
-            payload: None,
-            payload_bytes: 0,
-            payload_digest: Digest::of_json(args),
-            payload_ref: None,
-            invalid: None,
-        }
+        ToolRequest::new("c".into(), name.into(), &Body::Inline(args.into()))
     }
 
     #[test]

@@ -27,9 +27,16 @@ impl CanonicalJson {
     /// The canonical form of JSON text.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
         let mut text = serde_json::Deserializer::from_str(json);
-        let parsed = transcode(&mut text)?;
+        let parsed = Self::transcode(&mut text)?;
         text.end()?;
         Ok(parsed)
+    }
+
+    /// The canonical form of what any deserializer holds, read piece by piece.
+    pub(crate) fn transcode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut out = String::new();
+        serde_transcode::transcode(deserializer, Canonical::new(&mut out)).map_err(D::Error::custom)?;
+        Ok(Self(out.into()))
     }
 
     pub fn null() -> Self {
@@ -142,14 +149,8 @@ impl<'de> Visitor<'de> for RawText {
 
     /// Every other deserializer hands over itself.
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<CanonicalJson, D::Error> {
-        transcode(deserializer)
+        CanonicalJson::transcode(deserializer)
     }
-}
-
-fn transcode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CanonicalJson, D::Error> {
-    let mut out = String::new();
-    serde_transcode::transcode(deserializer, Canonical::new(&mut out)).map_err(D::Error::custom)?;
-    Ok(CanonicalJson(out.into()))
 }
 
 #[cfg(test)]

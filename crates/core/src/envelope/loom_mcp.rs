@@ -57,7 +57,7 @@ mod tests {
     fn a_tools_own_result_keeps_its_keys() {
         let go = json!({"ID": "await-1", "Results": [{"Name": "t", "ToolCallID": "c", "Result": {"UserID": null, "RunID": 1}, "Error": null}]});
         let decoded: ToolResultsSet = serde_json::from_value(from_go_names(go)).unwrap();
-        assert_eq!(decoded.results[0].result, Some(json!({"UserID": null, "RunID": 1})));
+        assert_eq!(decoded.results[0].result, Some(json!({"UserID": null, "RunID": 1}).into()));
     }
 
     #[test]

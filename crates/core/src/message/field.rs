@@ -95,10 +95,10 @@ impl<'de> Visitor<'de> for FieldVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Field, A::Error> {
-        CanonicalJson::deserialize(value::SeqAccessDeserializer::new(items)).map(Field::Json)
+        CanonicalJson::transcode(value::SeqAccessDeserializer::new(items)).map(Field::Json)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Field, A::Error> {
-        CanonicalJson::deserialize(value::MapAccessDeserializer::new(entries)).map(Field::Json)
+        CanonicalJson::transcode(value::MapAccessDeserializer::new(entries)).map(Field::Json)
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     awaits::{AwaitKind, AwaitView},
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::{Answer, AnswerBody, AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind},
     ids::{AwaitId, CallId},
     run::answers::clip,
@@ -176,7 +176,7 @@ impl World {
                 How::Denied => provided(id, None, Some(ToolError::new(ToolErrorKind::ToolCap, text))),
                 How::LoomMcp => provided(id, Some(Value::Null), None),
                 How::NoActor => {
-                    let stored = self.store.put(json!({"long": text}));
+                    let stored = self.store.put(json!({"long": text}).into());
                     ProvidedToolResult { result_ref: Some(stored), ..provided(id, None, None) }
                 }
                 _ => provided(id, Some(json!({"said": text, "at length": "x".repeat(300)})), None),
@@ -197,8 +197,8 @@ impl World {
                 for result in results {
                     let content = match (&result.error, result.result_ref) {
                         (Some(error), _) => json!({"error": error.message, "kind": error.kind}),
-                        (None, Some(stored)) => self.store.body(stored.digest),
-                        (None, None) => result.result.clone().unwrap_or_default(),
+                        (None, Some(stored)) => self.store.body(stored.digest).to_value(),
+                        (None, None) => result.result.as_ref().map(CanonicalJson::to_value).unwrap_or_default(),
                     };
                     let (call, is_error) = (result.tool_call_id.clone(), result.error.is_some());
                     self.ledger.promises.push(Promise::Result { call, content, is_error });
@@ -228,5 +228,6 @@ fn approved(item: &AwaitView, answer: &Answer) -> Option<(CallId, Digest)> {
 }
 
 fn provided(tool_call_id: CallId, result: Option<Value>, error: Option<ToolError>) -> ProvidedToolResult {
+    let result = result.map(CanonicalJson::from);
     ProvidedToolResult { name: None, tool_call_id, result, result_ref: None, bounds: None, error, retry_hint: None }
 }

@@ -7,11 +7,12 @@ use serde_json::Value;
 use super::{Lived, ensure, ledger::Promise, script::hand_out, world::World};
 use crate::{
     agent::{Enforcement, HandOut},
-    envelope::{FinalizeReason, SchemaFit, ToolErrorKind},
+    canonical::CanonicalJson,
+    envelope::{FinalizeReason, SchemaFit, ToolCallOutput, ToolErrorKind},
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
     ids::CallId,
-    message::{Message, Part, Role},
+    message::{Content, Message, Part, Role},
     run::Outcome,
     time::Millis,
 };
@@ -255,9 +256,10 @@ fn check_11_bytes_per_turn_do_not_grow(world: &World) -> Lived {
         ensure!(traffic.bytes <= traffic.allowed, "turn {turn} took more bytes than its content: {traffic:?}");
     }
     ensure!(world.ledger.carried.values().all(|bytes| *bytes <= CARRIED), "carried {:?}", world.ledger.carried);
-    let limit = usize::try_from(world.run.tuning().inline_limit()).unwrap();
-    for result in world.run.state().reported.iter().filter_map(|event| event.result.as_ref()) {
-        ensure!(result.to_string().len() <= limit, "a body above the limit of {limit} is kept: {result}");
+    let limit = world.run.tuning().inline_limit();
+    for body in world.run.state().reported.iter().filter_map(ToolCallOutput::result) {
+        let kept = body.inline().map_or(0, CanonicalJson::bytes);
+        ensure!(kept <= limit, "a body above the limit of {limit} is kept: {body:?}");
     }
     Ok(())
 }
@@ -276,7 +278,7 @@ fn check_12_nothing_acknowledged_is_lost(world: &World) -> Lived {
             }
             Promise::Result { call, content, is_error } => {
                 let result = result(world, call);
-                ensure!(result == Some((content, *is_error)), "{call} was given {content}, not {result:?}");
+                ensure!(result == Some((content.clone(), *is_error)), "{call} was given {content}, not {result:?}");
             }
             Promise::Approved(call) => {
                 let executed = world.ledger.executions.iter().any(|execution| execution.call == *call);
@@ -355,16 +357,18 @@ fn needs_approval(tool: &str) -> bool {
 }
 
 fn used(part: &Part) -> Option<&CallId> {
-    if let Part::ToolUse { id, .. } = part { Some(id) } else { None }
+    if let Content::ToolUse { id, .. } = &part.content { Some(id) } else { None }
 }
 
 fn result_of(part: &Part) -> Option<&CallId> {
-    if let Part::ToolResult { tool_use_id, .. } = part { Some(tool_use_id) } else { None }
+    if let Content::ToolResult { tool_use_id, .. } = &part.content { Some(tool_use_id) } else { None }
 }
 
-fn result<'w>(world: &'w World, call: &CallId) -> Option<(&'w Value, bool)> {
-    world.store.transcript.iter().flat_map(|message| &message.parts).find_map(|part| match part {
-        Part::ToolResult { tool_use_id, content, is_error } if tool_use_id == call => Some((content, *is_error)),
+fn result(world: &World, call: &CallId) -> Option<(Value, bool)> {
+    world.store.transcript.iter().flat_map(|message| &message.parts).find_map(|part| match &part.content {
+        Content::ToolResult { tool_use_id, content, is_error, .. } if tool_use_id == call => {
+            Some((content.to_value(), *is_error))
+        }
         _ => None,
     })
 }

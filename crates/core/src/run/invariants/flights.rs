@@ -10,7 +10,7 @@ use super::{
     world::World,
 };
 use crate::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::{CallStatus, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
     event::{EventBody, NewEvent},
     ids::CallId,
@@ -75,10 +75,7 @@ impl World {
         let bytes = serde_json::to_string(&order.input).unwrap().len();
         self.ledger.carry(order.input.turn, bytes, 1, 0);
         let input = order.input.clone();
-        let digest = match (&input.payload, input.payload_ref) {
-            (Some(args), _) => Digest::of_json(args),
-            (None, stored) => stored.map(|stored| stored.digest).unwrap_or_default(),
-        };
+        let digest = input.args().map(|args| args.digest()).unwrap_or_default();
         self.begin(&input.tool_call_id, input.tool_name.as_str(), digest);
         let fate = self.ledger.requested[&input.tool_call_id].fate.clone();
         let (lands_at, landing) = self.fly(&order, &fate);
@@ -130,8 +127,7 @@ impl World {
             End::Null => json!(null),
             End::Large => json!({"of": input.tool_call_id, "body": "x".repeat(3_000)}),
         };
-        let stored = self.store.put(value.clone());
-        ok.with_result(value, stored, input.inline_limit)
+        ok.with_result(&self.store.fit(value.into(), input.inline_limit))
     }
 
     fn begin_child(&mut self, order: ChildOrder) -> Lived {
@@ -140,7 +136,7 @@ impl World {
         let (tool, turn) = (request.tool.clone(), request.turn);
         let bytes = serde_json::to_string(&input).unwrap().len();
         self.ledger.carry(turn, bytes, 1, 0);
-        let args = input.tool_args.as_ref().map(Digest::of_json);
+        let args = input.tool_args.as_ref().map(CanonicalJson::digest);
         let digest = args.or_else(|| input.tool_args_ref.map(|stored| stored.digest)).unwrap_or_default();
         self.begin(&call, tool.as_str(), digest);
         let ceiling = input.budget_ceiling.unwrap_or_default();

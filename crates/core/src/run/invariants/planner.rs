@@ -1,6 +1,6 @@
 //! The plan activity as the world plays it: it writes what it is given, then says what the script says.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Lived,
@@ -11,7 +11,8 @@ use super::{
     world::World,
 };
 use crate::{
-    canonical,
+    body::Body,
+    canonical::CanonicalJson,
     envelope::{
         AwaitRequest, Extra, FinalFacts, OutboxMessage, PlanActivityInput, PlanActivityOutput, PlanResult, Question,
         RetryHint, RetryReason, TokenUsage, ToolRequest, TranscriptHead, VERSION,
@@ -20,6 +21,7 @@ use crate::{
     ids::{CallId, ToolName},
     message::{Message, Part, Role},
     run::{PlanFailure, PlanOrder},
+    stop::StopReason,
     time::Millis,
 };
 
@@ -135,7 +137,7 @@ impl World {
     }
 
     fn commit(&mut self, input: &PlanActivityInput, head: TranscriptHead, turn: &Turn) -> Lived<PlanActivityOutput> {
-        let mut saying = Saying { turn: input.turn, parts: vec![Part::Text { text: format!("turn {}", input.turn) }] };
+        let mut saying = Saying { turn: input.turn, parts: vec![Part::text(format!("turn {}", input.turn))] };
         let mut tool_calls = Vec::new();
         for call in &turn.calls {
             tool_calls.push(self.request(&mut saying, call, input.inline_limit, false));
@@ -145,7 +147,7 @@ impl World {
             awaits.push(self.ask(&mut saying, ask, input.inline_limit));
         }
         let message = Message::new(Role::Assistant, saying.parts);
-        let message_ref = self.store.put(serde_json::to_value(&message).unwrap());
+        let message_ref = self.store.put(CanonicalJson::of(&message).unwrap());
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
         let fits = message_ref.bytes <= input.inline_limit;
         let final_response = is_final.then(|| FinalFacts {
@@ -161,13 +163,13 @@ impl World {
             transcript: Vec::new(),
             usage: TokenUsage { input_tokens: 10, total_tokens: 10, ..TokenUsage::default() },
             head: self.store.append(head, vec![message])?,
-            finish_reason: Some("stop".to_owned()),
+            finish_reason: Some(StopReason::EndTurn),
             extra: Extra::new(),
         };
         let said = EventBody::AssistantMessage {
             text: format!("turn {}", input.turn),
             turn: input.turn,
-            finish_reason: Some("stop".to_owned()),
+            finish_reason: Some(StopReason::EndTurn),
             tool_calls: Vec::new(),
             model: "script:case".to_owned(),
         };
@@ -178,29 +180,23 @@ impl World {
 
     fn request(&mut self, saying: &mut Saying, call: &Call, inline_limit: u64, by_await: bool) -> ToolRequest {
         let args = if call.large { json!({"n": call.arg, "x": "x".repeat(3_000)}) } else { json!({"n": call.arg}) };
-        let stored = self.store.put(args.clone());
+        let args = CanonicalJson::from(args);
         let id = saying.tool_use(call.tool, args.clone());
+        let args = self.store.fit(args, inline_limit);
         let requested = Requested {
             tool: call.tool.into(),
             turn: saying.turn,
-            digest: stored.digest,
+            digest: args.digest(),
             by_await,
             fate: call.fate.clone(),
         };
         self.ledger.requested.insert(id.clone(), requested);
-        let fits = canonical::to_bytes(&args).len() as u64 <= inline_limit;
-        ToolRequest {
-            tool_call_id: id,
-            name: call.tool.into(),
-            payload: fits.then_some(args),
-            payload_bytes: stored.bytes,
-            payload_digest: stored.digest,
-            payload_ref: (!fits).then_some(stored),
-            invalid: call.invalid.then(|| RetryHint {
-                message: Some("n is too small".to_owned()),
-                ..RetryHint::new(RetryReason::InvalidArguments)
-            }),
-        }
+        let mut request = ToolRequest::new(id, call.tool.into(), &args);
+        request.invalid = call.invalid.then(|| RetryHint {
+            message: Some("n is too small".to_owned()),
+            ..RetryHint::new(RetryReason::InvalidArguments)
+        });
+        request
     }
 
     fn ask(&mut self, saying: &mut Saying, ask: &Ask, inline_limit: u64) -> AwaitRequest {
@@ -238,7 +234,7 @@ impl World {
             Ask::External { calls, patience: Patience { expires_in, on_expiry } } => {
                 let request = |_| {
                     let request = self.request(saying, &outside("phone"), inline_limit, true);
-                    ToolRequest { payload: Some(Value::Null), ..request }
+                    ToolRequest::new(request.tool_call_id, request.name, &Body::Inline(CanonicalJson::null()))
                 };
                 let calls = (0..*calls).map(request).collect();
                 AwaitRequest::ExternalTools { calls, expires_in_ms: *expires_in, on_expiry: *on_expiry }
@@ -254,9 +250,9 @@ struct Saying {
 }
 
 impl Saying {
-    fn tool_use(&mut self, tool: &str, input: Value) -> CallId {
+    fn tool_use(&mut self, tool: &str, input: CanonicalJson) -> CallId {
         let id = CallId::new(format!("call-{}-{}", self.turn, self.parts.len() - 1));
-        self.parts.push(Part::ToolUse { id: id.clone(), name: ToolName::from(tool), input });
+        self.parts.push(Part::tool_use(id.clone(), ToolName::from(tool), input));
         id
     }
 }

@@ -12,10 +12,9 @@ use crate::{
     agent::{ConfirmationSpec, Enforcement, HandOut, ToolDispatch, ToolEntry, ToolTable},
     awaits::ExpiryOutcome,
     canonical::Digest,
-    envelope::{
-        AnswerFlaw, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, SchemaFit, ToolBudget, Tuning,
-    },
+    envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, SchemaFit, ToolBudget, Tuning},
     ids::ToolName,
+    stop::AnswerFlaw,
     time::Millis,
 };
 

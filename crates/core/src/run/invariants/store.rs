@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Lived, ensure};
 use crate::{
-    canonical::Digest,
+    body::Body,
+    canonical::{CanonicalJson, Digest},
     envelope::{BlobRef, Outbox, OutboxMessage, ToolCallOutput, TranscriptHead},
     event::NewEvent,
-    message::{Message, Part, Role},
+    message::{Content, Message, Role},
 };
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(super) struct Store {
     pub(super) transcript: Vec<Message>,
     /// The head after each number of messages.
     heads: Vec<TranscriptHead>,
-    blobs: BTreeMap<Digest, Value>,
+    blobs: BTreeMap<Digest, CanonicalJson>,
     /// Every batch that was ever delivered, to deliver it again.
     deliveries: Vec<Vec<NewEvent>>,
 }
@@ -42,14 +43,20 @@ impl Store {
         self.heads[self.transcript.len()]
     }
 
-    pub(super) fn put(&mut self, body: Value) -> BlobRef {
-        let bytes = crate::canonical::to_bytes(&body);
-        let stored = BlobRef { digest: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 };
+    pub(super) fn put(&mut self, body: CanonicalJson) -> BlobRef {
+        let stored = BlobRef::of(&body);
         self.blobs.insert(stored.digest, body);
         stored
     }
 
-    pub(super) fn body(&self, digest: Digest) -> Value {
+    /// A body as it travels; what does not is in the store.
+    pub(super) fn fit(&mut self, body: CanonicalJson, limit: u64) -> Body {
+        let (body, large) = Body::fit(body, limit);
+        large.into_iter().for_each(|large| self.blobs.extend([(large.digest(), large)]));
+        body
+    }
+
+    pub(super) fn body(&self, digest: Digest) -> CanonicalJson {
         self.blobs[&digest].clone()
     }
 
@@ -131,15 +138,17 @@ impl Store {
     fn results_message(&self, results: Vec<ToolCallOutput>) -> Lived<Message> {
         let mut parts = Vec::new();
         for output in results {
-            let (content, is_error) = match (&output.error, output.result_ref) {
-                (Some(error), _) => (json!({"error": error.message, "kind": error.kind}), true),
-                (None, Some(stored)) => {
+            let (content, is_error) = match (&output.error, output.result()) {
+                (Some(error), _) => (json!({"error": error.message, "kind": error.kind}).into(), true),
+                (None, Some(Body::Stored(stored))) => {
                     let body = self.blobs.get(&stored.digest).cloned();
                     (body.ok_or_else(|| format!("no body {} in the store", stored.digest))?, false)
                 }
-                (None, None) => (output.result.unwrap_or_default(), false),
+                (None, Some(Body::Inline(result))) => (result, false),
+                (None, None) => (CanonicalJson::null(), false),
             };
-            parts.push(Part::ToolResult { tool_use_id: output.tool_call_id, content, is_error });
+            let tool_use_id = output.tool_call_id;
+            parts.push(Content::ToolResult { tool_use_id, content, parts: Vec::new(), is_error }.into());
         }
         Ok(Message::new(Role::User, parts))
     }

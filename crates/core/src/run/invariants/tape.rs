@@ -102,7 +102,10 @@ impl Input {
                 run.outgoing().event(EventBody::Status { status, phase });
             }
             Self::BeginPlan => return Reply::Plan(Box::new(run.begin_plan(now))),
-            Self::PlanSucceeded(output) => run.plan_succeeded(*output, now),
+            Self::PlanSucceeded(output) => {
+                let stop = output.stop_outcome();
+                run.plan_succeeded(*output, stop, now);
+            }
             Self::PlanFailed(failure) => run.plan_failed(failure, now),
             Self::Dispatch => return Reply::Orders(run.dispatch(now)),
             Self::ToolFinished { call, output, recorded } => run.tool_finished(&call, *output, recorded, now),

@@ -207,7 +207,7 @@ impl World {
         self.history += 2;
         let mut input = wired(&input);
         if let Some(stored) = input.final_ref {
-            let answer: Message = serde_json::from_value(self.store.body(stored.digest)).unwrap();
+            let answer: Message = self.store.body(stored.digest).decode().unwrap();
             for event in &mut input.outbox.events {
                 if let EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. } =
                     &mut event.body

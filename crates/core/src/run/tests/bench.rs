@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{AgentDefinition, ToolTable},
+    body::Body,
     canonical::Digest,
     envelope::{
         Answer, AnswerBody, AnswerStatus, AwaitRequest, CallStatus, Extra, FinalFacts, OpenOutput, OutboxMessage,
@@ -15,6 +16,7 @@ use crate::{
     message::Message,
     policy::AgentPolicy,
     run::{ChildReport, Order, PlanFailure, PlanOrder, Run, Step},
+    stop::StopReason,
     time::{Millis, Timestamp},
 };
 
@@ -96,10 +98,10 @@ impl Bench {
 
     /// The turn that was begun: the model gives this last message, and stops for this reason.
     pub(super) fn answers(&mut self, facts: FinalFacts, stop: &str) {
-        self.planned(PlanResult { final_response: Some(facts), ..PlanResult::default() }, Some(stop.to_owned()));
+        self.planned(PlanResult { final_response: Some(facts), ..PlanResult::default() }, Some(stop.into()));
     }
 
-    fn planned(&mut self, result: PlanResult, finish_reason: Option<String>) {
+    fn planned(&mut self, result: PlanResult, finish_reason: Option<StopReason>) {
         let output = PlanActivityOutput {
             v: VERSION,
             result,
@@ -109,7 +111,8 @@ impl Bench {
             finish_reason,
             extra: Extra::new(),
         };
-        self.run.plan_succeeded(output, self.now);
+        let stop = output.stop_outcome();
+        self.run.plan_succeeded(output, stop, self.now);
     }
 
     pub(super) fn plan_fails(&mut self, timed_out: bool) {
@@ -124,8 +127,7 @@ impl Bench {
     }
 
     pub(super) fn ok(&mut self, call: &str) {
-        let mut output = ToolOutput::new(CallStatus::Ok);
-        output.payload = Some(json!(call));
+        let output = ToolOutput::new(CallStatus::Ok).with_result(&Body::Inline(json!(call).into()));
         self.run.tool_finished(&call.into(), output, true, self.now);
     }
 
@@ -193,15 +195,10 @@ pub(super) fn last_message(text: &str) -> FinalFacts {
 /// A call's arguments always travel; `null` stands for arguments that do not fit the tool's schema.
 fn request(turn: u32, index: usize, name: &str, args: &Value) -> ToolRequest {
     let invalid = args.is_null().then(|| serde_json::from_value(json!({"reason": "invalid_arguments"})).unwrap());
-    ToolRequest {
-        tool_call_id: CallId::new(format!("call-{turn}-{index}")),
-        name: name.into(),
-        payload: Some(args.clone()),
-        payload_bytes: args.to_string().len() as u64,
-        payload_digest: Digest::of_json(args),
-        payload_ref: None,
-        invalid,
-    }
+    let call = CallId::new(format!("call-{turn}-{index}"));
+    let mut request = ToolRequest::new(call, name.into(), &Body::Inline(args.into()));
+    request.invalid = invalid;
+    request
 }
 
 /// The results a plan is given, in words.

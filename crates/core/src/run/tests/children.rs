@@ -56,7 +56,7 @@ fn a_child_gets_the_time_its_parent_has_left_then() {
         links,
         (&RunId::new("run/call-0-0"), &Some(RunId::new("run")), &Some("call-0-0".into()), &Some("helper".into()), 1)
     );
-    assert_eq!(input.tool_args, Some(json!({"q": "why?"})));
+    assert_eq!(input.tool_args, Some(json!({"q": "why?"}).into()));
     assert_eq!(input.started_by, Some("ann".into()), "the starter is that of the run at the top");
     assert_eq!(input.policy.as_ref().and_then(|policy| policy.interrupts_allowed), Some(false));
     assert_eq!(input.budget_ceiling.and_then(|ceiling| ceiling.time_budget_ms), Some(Millis(3_800)));

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::bench::{bench, results};
 use crate::{
+    body::Body,
     canonical::Digest,
     envelope::{Actor, Answer, AnswerBody, AnswerStatus, ToolError, ToolErrorKind},
     event::EventBody,
@@ -56,7 +57,10 @@ fn a_decision_of_the_seed_is_bound_by_the_await_it_names() {
     assert_eq!(shown(&bench, "await-1"), None);
     let orders = bench.dispatch();
     let [Order::Tool(order)] = &orders[..] else { panic!() };
-    assert_eq!((&order.input.payload, order.input.payload_digest), (&Some(cheap.clone()), Digest::of_json(&cheap)));
+    assert_eq!(
+        (order.input.args(), order.input.payload_digest),
+        (Some(Body::Inline(cheap.clone().into())), Digest::of_json(&cheap))
+    );
 }
 
 #[test]

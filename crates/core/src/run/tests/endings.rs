@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, bench, last_message, words};
 use crate::{
-    envelope::{AnswerFlaw, FinalFacts, SchemaFit},
+    envelope::{FinalFacts, SchemaFit},
     event::EventBody,
     run::{PlanFailure, Step},
+    stop::{AnswerFlaw, StopReason},
 };
 
 fn strict() -> Value {
@@ -58,7 +59,7 @@ fn an_answer_that_was_cut_off_or_refused_fails_the_run_and_is_not_lost() {
         ),
     ];
     for (flaw, stop, message, (class, code, retryable)) in cases {
-        assert_eq!(AnswerFlaw::of_stop(stop), Some(flaw));
+        assert_eq!(StopReason::from(stop).known_flaw(), Some(flaw));
         for finalising in [false, true] {
             let mut bench = bench(json!({"timeBudgetMs": if finalising { 0 } else { 1_000 }}), json!({}));
             bench.begin();
@@ -72,7 +73,7 @@ fn an_answer_that_was_cut_off_or_refused_fails_the_run_and_is_not_lost() {
         }
     }
     for stop in ["end_turn", "tool_use", "stop_sequence", "stop", ""] {
-        assert_eq!(AnswerFlaw::of_stop(stop), None, "{stop}");
+        assert_eq!(StopReason::from(stop).known_flaw(), None, "{stop}");
     }
 }
 

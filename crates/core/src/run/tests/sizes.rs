@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::bench::bench;
 use crate::{
+    body::Body,
     envelope::{Answer, AnswerBody, AnswerReply, AnswerStatus, PlanActivityInput, SteerRequest},
     event::EventBody,
     run::answers::clip,
@@ -68,12 +69,17 @@ fn a_body_that_may_not_travel_is_not_reported_either() {
     let long = "x".repeat(3_000);
     bench.provide("await-1", json!([{"toolCallId": "call-0-0", "result": long}]));
     bench.provide("await-2", json!([{"toolCallId": "call-0-1", "result": "short"}]));
-    let reported = bench.run.state().reported.iter().map(|event| {
-        (event.result.clone(), event.result_bytes, event.result_omitted, event.result_omitted_reason.as_deref())
-    });
-    let reported: Vec<_> = reported.collect();
-    assert_eq!(reported, [(None, 3_002, true, Some("workflow_budget")), (Some(json!("short")), 7, false, None)]);
-    assert_eq!(bench.begin().input.tool_outputs[0].result, Some(json!("x".repeat(3_000))));
+    let reported = serde_json::to_value(&bench.run.state().reported).unwrap();
+    let output = |call: &str, fields: Value| {
+        let mut output = json!({"name": "form", "toolCallId": call, "status": "ok"});
+        output.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        output
+    };
+    let omitted = json!({"resultBytes": 3_002, "resultOmitted": true, "resultOmittedReason": "workflow_budget"});
+    let kept = json!({"result": "short", "resultBytes": 7, "resultOmitted": false});
+    assert_eq!(reported, json!([output("call-0-0", omitted), output("call-0-1", kept)]));
+    let told = bench.begin().input.tool_outputs[0].result();
+    assert_eq!(told, Some(Body::Inline(json!("x".repeat(3_000)).into())));
 }
 
 #[test]
