@@ -59,8 +59,6 @@ pub struct ToolDeclaration {
     pub name: ToolName,
     pub description: String,
     pub input_schema: Value,
-    /// What the tool returns, for providers that take it.
-    pub output_schema: Option<Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_core::message::Message;
+use windlass_core::{agent::ModelParameters, message::Message};
 
 use crate::{Delta, DeltaSink, ErrorClass, ModelError, ModelRequest, ToolChoice};
 
@@ -20,6 +20,9 @@ pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
         tool_choice: ToolChoice::Auto,
         reasoning_level: None,
         output_schema: None,
+        parameters: ModelParameters::default(),
+        credentials: None,
+        deadline: None,
         cancel: CancellationToken::new(),
     }
 }
@@ -51,7 +54,7 @@ impl DeltaSink for Recorder {
     }
 }
 
-/// Nobody is listening.
+/// Takes nothing.
 pub(super) struct Closed;
 
 #[async_trait]

@@ -175,7 +175,7 @@ mod tests {
     use crate::{ToolDeclaration, script::fixtures::request};
 
     fn declaration(name: &str, description: &str) -> ToolDeclaration {
-        ToolDeclaration { name: name.into(), description: description.into(), input_schema: json!({}), output_schema: None }
+        ToolDeclaration { name: name.into(), description: description.into(), input_schema: json!({}) }
     }
 
     fn calls(ids: &[&str]) -> Message {

@@ -4,9 +4,12 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    canonical::Digest,
+    agent::ModelParameters,
+    body::Body,
     envelope::{AwaitRequest, Question, QuestionOption, TokenUsage, ToolRequest},
-    message::{Message, Part, Role},
+    ids::CallId,
+    message::{Content, Message, Part, Role, plain_text},
+    stop::StopReason,
     time::Millis,
 };
 
@@ -14,7 +17,7 @@ use super::{
     ScriptErrorKind, ScriptModel,
     fixtures::{Closed, Recorder, request},
 };
-use crate::{Delta, ErrorClass, Model, ModelError, ModelRequest, ModelResponse, RequestedCall, ToolChoice};
+use crate::{Delta, DeltaKind, ErrorClass, Model, ModelError, ModelRequest, ModelResponse, ToolChoice};
 
 fn script(script: &Value) -> ScriptModel {
     ScriptModel::from_json(&json!({"s": script}).to_string()).unwrap()
@@ -26,6 +29,35 @@ async fn play(model: &ScriptModel, request: ModelRequest) -> Result<ModelRespons
 
 async fn play_turn(turn: Value) -> ModelResponse {
     play(&script(&json!({"turns": [turn]})), request(vec![])).await.unwrap()
+}
+
+fn text(response: &ModelResponse) -> String {
+    plain_text(&response.parts)
+}
+
+fn thinking(text: &str) -> Part {
+    Content::Thinking { text: text.to_owned(), signature: None, redacted: None }.into()
+}
+
+/// A call as a script asks for it; the run gives it its id.
+fn tool_use(name: &str, input: Value) -> Part {
+    Part::tool_use(CallId::default(), name.into(), input.into())
+}
+
+fn calls(response: &ModelResponse) -> Vec<String> {
+    let name = |part: &Part| match &part.content {
+        Content::ToolUse { name, .. } => Some(name.to_string()),
+        _ => None,
+    };
+    response.parts.iter().filter_map(name).collect()
+}
+
+fn tool_result(id: &str, content: Value, is_error: bool) -> Part {
+    Content::ToolResult { tool_use_id: id.into(), content: content.into(), parts: Vec::new(), is_error }.into()
+}
+
+fn delta(part: u32, kind: DeltaKind) -> Delta {
+    Delta { part, kind }
 }
 
 fn call(index: u32, messages: Vec<Message>) -> ModelRequest {
@@ -45,15 +77,15 @@ async fn a_turn_becomes_a_whole_answer() {
     assert_eq!(
         response,
         ModelResponse {
-            text: "Hello Ada".into(),
-            thinking: Some("hmm".into()),
-            tool_calls: vec![
-                RequestedCall { id: Some("call_1_0".into()), name: "clock".into(), args: json!({}) },
-                RequestedCall { id: Some("call_1_1".into()), name: "notes.add".into(), args: json!({"key": "k"}) },
+            parts: vec![
+                thinking("hmm"),
+                Part::text("Hello Ada"),
+                tool_use("clock", json!({})),
+                tool_use("notes.add", json!({"key": "k"})),
             ],
             awaits: vec![],
-            notes: vec![],
-            stop: "tool_use".into(),
+            stop: StopReason::ToolUse,
+            response_id: Some("script-1-1".into()),
             usage: TokenUsage {
                 model: Some("script:s".into()),
                 input_tokens: 10,
@@ -66,11 +98,62 @@ async fn a_turn_becomes_a_whole_answer() {
         }
     );
     let deltas: Vec<Delta> = sink.deltas.into_iter().map(|(_, delta)| delta).collect();
-    assert_eq!(deltas, [Delta::Thinking("hmm".into()), Delta::Text("Hello Ada".into())]);
+    assert_eq!(
+        deltas,
+        [
+            delta(0, DeltaKind::Thinking("hmm".into())),
+            delta(1, DeltaKind::Text("Hello Ada".into())),
+            delta(2, DeltaKind::CallStarted { name: "clock".into() }),
+            delta(2, DeltaKind::CallArguments("{}".into())),
+            delta(2, DeltaKind::CallDone),
+            delta(3, DeltaKind::CallStarted { name: "notes.add".into() }),
+            delta(3, DeltaKind::CallArguments(r#"{"key":"k"}"#.into())),
+            delta(3, DeltaKind::CallDone),
+        ]
+    );
 }
 
 #[tokio::test]
-async fn awaits_get_the_ids_and_digests_their_author_left_out() {
+async fn parts_are_played_in_their_order_with_what_the_provider_sent() {
+    let parts = json!([
+        {"kind": "thinking", "text": "first", "signature": "s1"},
+        {"kind": "text", "text": "Hello {{last_user}}. "},
+        {"kind": "tool_use", "id": "toolu_1", "name": "clock", "input": {}, "providerItem": {"provider": "p", "item": "{ \"raw\": 1 }"}},
+        {"kind": "thinking", "redacted": "AAEC"},
+        {"kind": "provider_tool", "name": "web_search", "output": [1]},
+        {"kind": "hologram", "beam": 3},
+        {"kind": "text", "text": "Bye."},
+    ]);
+    let model = script(&json!({"turns": [{"parts": parts.clone(), "stop": "pause_turn"}]}));
+    let mut sink = Recorder::new();
+    let request = ModelRequest { reasoning_level: Some(50), ..request(vec![Message::user("Ada")]) };
+    let response = model.respond(request, &mut sink).await.unwrap();
+    let mut expected = parts;
+    expected[1]["text"] = json!("Hello Ada. ");
+    assert_eq!(serde_json::to_value(&response.parts).unwrap(), expected);
+    assert_eq!(response.stop, StopReason::PauseTurn);
+    let streamed: Vec<u32> = sink.deltas.iter().map(|(_, delta)| delta.part).collect();
+    assert_eq!(streamed, [0, 1, 2, 2, 2, 3, 4, 6]);
+}
+
+#[tokio::test]
+async fn a_turn_that_needs_credentials_fails_without_them() {
+    let model = script(&json!({"turns": [{"text": "hi", "needs_credentials": true}]}));
+    assert_eq!(play(&model, request(vec![])).await.unwrap_err().class, ErrorClass::Auth);
+    let with = ModelRequest { credentials: Some("sk-1".into()), ..request(vec![]) };
+    assert_eq!(text(&play(&model, with).await.unwrap()), "hi");
+}
+
+#[tokio::test]
+async fn the_output_limit_of_a_request_cuts_the_answer() {
+    let model = script(&json!({"turns": [{"text": "abcdefgh", "tool_calls": [{"name": "clock"}]}]}));
+    let parameters = ModelParameters { max_output_tokens: Some(1), ..ModelParameters::default() };
+    let response = play(&model, ModelRequest { parameters, ..request(vec![]) }).await.unwrap();
+    assert_eq!((response.parts, response.stop), (vec![Part::text("abcd")], StopReason::MaxTokens));
+}
+
+#[tokio::test]
+async fn awaits_get_the_digests_their_author_left_out() {
     let response = play_turn(json!({
         "tool_calls": [{"name": "clock"}],
         "await": [
@@ -82,32 +165,25 @@ async fn awaits_get_the_ids_and_digests_their_author_left_out() {
         ],
     }))
     .await;
-    let external = |id: &str, name: &str, args: Value| ToolRequest {
-        tool_call_id: id.into(),
-        name: name.into(),
-        payload_bytes: args.to_string().len() as u64,
-        payload_digest: Digest::of_json(&args),
-        payload: Some(args),
-        payload_ref: None,
-        invalid: None,
-    };
+    let external =
+        |name: &str, args: Value| ToolRequest::new(CallId::default(), name.into(), &Body::Inline(args.into()));
     let question = Question {
         id: "q".into(),
         prompt: "Which?".into(),
         options: vec![QuestionOption { id: "a".into(), label: "A".into() }],
         allow_multiple: true,
     };
-    assert_eq!(response.tool_calls[0].id, Some("call_0_0".into()));
+    assert_eq!(calls(&response), ["clock"]);
     assert_eq!(
         response.awaits,
         vec![
             AwaitRequest::ExternalTools {
-                calls: vec![external("call_0_1", "pay", json!({"eur": 5})), external("call_0_2", "ship", json!({}))],
+                calls: vec![external("pay", json!({"eur": 5})), external("ship", json!({}))],
                 expires_in_ms: Some(Millis(60000)),
                 on_expiry: None,
             },
             AwaitRequest::Questions {
-                tool_call_id: "call_0_3".into(),
+                tool_call_id: CallId::default(),
                 tool_name: "survey".into(),
                 title: Some("T".into()),
                 questions: vec![question],
@@ -132,24 +208,24 @@ async fn awaits_get_the_ids_and_digests_their_author_left_out() {
 async fn a_turn_stops_for_the_reason_it_gives_or_the_obvious_one() {
     let clarification = json!({"kind": "clarification", "question": "?"});
     let external = json!({"kind": "external_tools", "calls": [{"name": "pay"}]});
-    assert_eq!(play_turn(json!({"text": "hi"})).await.stop, "end_turn");
-    assert_eq!(play_turn(json!({"tool_calls": [{"name": "clock"}]})).await.stop, "tool_use");
-    assert_eq!(play_turn(json!({"await": clarification})).await.stop, "end_turn");
-    assert_eq!(play_turn(json!({"await": external})).await.stop, "tool_use");
-    assert_eq!(play_turn(json!({"text": "hi", "stop": "max_tokens"})).await.stop, "max_tokens");
+    assert_eq!(play_turn(json!({"text": "hi"})).await.stop.as_str(), "end_turn");
+    assert_eq!(play_turn(json!({"tool_calls": [{"name": "clock"}]})).await.stop.as_str(), "tool_use");
+    assert_eq!(play_turn(json!({"await": clarification})).await.stop.as_str(), "end_turn");
+    assert_eq!(play_turn(json!({"await": external})).await.stop.as_str(), "tool_use");
+    assert_eq!(play_turn(json!({"text": "hi", "stop": "max_tokens"})).await.stop.as_str(), "max_tokens");
 }
 
 #[tokio::test]
 async fn the_call_index_picks_the_turn_and_the_end_is_an_error_unless_it_repeats() {
     let ending = script(&json!({"turns": [{"text": "a"}, {"text": "b"}]}));
-    assert_eq!(play(&ending, call(1, vec![])).await.unwrap().text, "b");
+    assert_eq!(text(&play(&ending, call(1, vec![])).await.unwrap()), "b");
     assert_eq!(
         play(&ending, call(2, vec![])).await.unwrap_err(),
         ModelError::invalid_request("script `s` has no turn 2: it ends after 2; add a turn or set `repeat_last`")
     );
 
     let endless = script(&json!({"turns": [{"text": "a"}, {"text": "b"}], "repeat_last": true}));
-    assert_eq!(play(&endless, call(700, vec![])).await.unwrap().text, "b");
+    assert_eq!(text(&play(&endless, call(700, vec![])).await.unwrap()), "b");
     let empty = script(&json!({"turns": [], "repeat_last": true}));
     assert_eq!(play(&empty, call(0, vec![])).await.unwrap_err().class, ErrorClass::InvalidRequest);
 }
@@ -170,12 +246,10 @@ async fn without_tools_the_script_finalizes() {
     assert_eq!(
         play(&own, last()).await.unwrap(),
         ModelResponse {
-            text: "Enough of go.".into(),
-            thinking: None,
-            tool_calls: vec![],
+            parts: vec![Part::text("Enough of go.")],
             awaits: vec![],
-            notes: vec![],
-            stop: "end_turn".into(),
+            stop: StopReason::EndTurn,
+            response_id: Some("script-9-1".into()),
             usage: TokenUsage {
                 model: Some("script:s".into()),
                 input_tokens: 1,
@@ -185,7 +259,7 @@ async fn without_tools_the_script_finalizes() {
             },
         }
     );
-    assert_eq!(play(&script(&json!({"turns": []})), last()).await.unwrap().text, "Stopped.");
+    assert_eq!(text(&play(&script(&json!({"turns": []})), last()).await.unwrap()), "Stopped.");
 }
 
 #[tokio::test]
@@ -195,11 +269,8 @@ async fn usage_is_estimated_from_what_was_read_and_written() {
     );
     let conversation = vec![
         Message::user("äöü"),
-        Message::new(Role::Assistant, vec![Part::ToolUse { id: "a".into(), name: "t".into(), input: json!({"a": 1}) }]),
-        Message::new(
-            Role::User,
-            vec![Part::ToolResult { tool_use_id: "a".into(), content: json!("ok"), is_error: false }],
-        ),
+        Message::new(Role::Assistant, vec![Part::tool_use("a".into(), "t".into(), json!({"a": 1}).into())]),
+        Message::new(Role::User, vec![tool_result("a", json!("ok"), false)]),
     ];
     let request = ModelRequest { system: "Be.".into(), ..request(conversation) };
     // Read: `Be.` `äöü` `{"a":1}` `"ok"`; written: `678` `12345` `[1]`.
@@ -223,7 +294,7 @@ async fn a_failing_turn_fails_as_often_as_it_says_and_then_answers() {
     let busy = ModelError::new(ErrorClass::Overloaded, "busy").with_api_status(529).with_api_code("overloaded_error");
     assert_eq!(play(&model, attempt(1)).await.unwrap_err(), busy);
     assert_eq!(play(&model, attempt(2)).await.unwrap_err(), busy);
-    assert_eq!(play(&model, attempt(3)).await.unwrap().text, "at last");
+    assert_eq!(text(&play(&model, attempt(3)).await.unwrap()), "at last");
 }
 
 #[tokio::test]
@@ -246,7 +317,14 @@ async fn a_turn_that_never_answers_breaks_off_after_its_text() {
     let error = model.respond(request(vec![Message::user("way")]), &mut sink).await.unwrap_err();
     assert_eq!(error, ModelError::new(ErrorClass::UpstreamDeadline, "gone").with_api_status(504));
     let deltas: Vec<Delta> = sink.deltas.into_iter().map(|(_, delta)| delta).collect();
-    assert_eq!(deltas, [Delta::Thinking("hm".into()), Delta::Text("half ".into()), Delta::Text("way".into())]);
+    assert_eq!(
+        deltas,
+        [
+            delta(0, DeltaKind::Thinking("hm".into())),
+            delta(1, DeltaKind::Text("half ".into())),
+            delta(1, DeltaKind::Text("way".into())),
+        ]
+    );
 }
 
 #[tokio::test]
@@ -256,7 +334,7 @@ async fn a_model_that_is_not_to_think_does_not() {
         let mut sink = Recorder::new();
         let request = ModelRequest { reasoning_level: level, ..request(vec![]) };
         let response = model.respond(request, &mut sink).await.unwrap();
-        assert_eq!((response.thinking.is_some(), sink.deltas.len()), (thinks, if thinks { 2 } else { 1 }), "{level:?}");
+        assert_eq!((response.parts.len() == 2, sink.deltas.len()), (thinks, if thinks { 2 } else { 1 }), "{level:?}");
     }
 }
 
@@ -265,9 +343,9 @@ async fn an_answer_takes_the_time_it_says() {
     let model = script(&json!({"turns": [{"deltas": ["a", "b", "c"], "delay_ms": 5000, "delta_delay_ms": 300}]}));
     let mut sink = Recorder::new();
     let response = model.respond(request(vec![]), &mut sink).await.unwrap();
-    assert_eq!(response.text, "abc");
-    let text = |at, text: &str| (at, Delta::Text(text.into()));
-    assert_eq!(sink.deltas, [text(5000, "a"), text(5300, "b"), text(5600, "c")]);
+    assert_eq!(text(&response), "abc");
+    let piece = |at, text: &str| (at, delta(0, DeltaKind::Text(text.into())));
+    assert_eq!(sink.deltas, [piece(5000, "a"), piece(5300, "b"), piece(5600, "c")]);
 }
 
 #[tokio::test]
@@ -305,7 +383,7 @@ async fn scripts_are_read_from_a_file() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(br#"{"s": {"turns": [{"text": "from a file"}]}}"#).unwrap();
     let model = ScriptModel::from_file(file.path()).unwrap();
-    assert_eq!(play(&model, request(vec![])).await.unwrap().text, "from a file");
+    assert_eq!(text(&play(&model, request(vec![])).await.unwrap()), "from a file");
 
     let gone = file.path().with_extension("gone");
     assert_eq!(ScriptModel::from_file(&gone).unwrap_err().kind, ScriptErrorKind::Unreadable);
@@ -321,24 +399,23 @@ mod demos {
     }
 
     fn result(id: &str, content: &str) -> Message {
-        let part = Part::ToolResult { tool_use_id: id.into(), content: json!(content), is_error: false };
-        Message::new(Role::User, vec![part])
+        Message::new(Role::User, vec![tool_result(id, json!(content), false)])
     }
 
     #[tokio::test]
     async fn echo_repeats_the_user_forever() {
         let model = ScriptModel::demos().unwrap();
         let answer = play(&model, ask("echo", 4, vec![Message::user("hello")])).await.unwrap();
-        assert_eq!((answer.text.as_str(), answer.usage.model.as_deref()), ("You said: hello", Some("script:echo")));
+        assert_eq!((text(&answer).as_str(), answer.usage.model.as_deref()), ("You said: hello", Some("script:echo")));
     }
 
     #[tokio::test]
     async fn tools_reads_the_clock_and_reports() {
         let model = ScriptModel::demos().unwrap();
         let first = play(&model, ask("tools", 0, vec![])).await.unwrap();
-        assert_eq!(first.tool_calls[0].name, "clock".into());
+        assert_eq!(calls(&first), ["clock"]);
         let second = play(&model, ask("tools", 1, vec![result("call_0_0", "noon")])).await.unwrap();
-        assert_eq!((second.text.as_str(), second.stop.as_str()), ("The clock says: noon", "end_turn"));
+        assert_eq!((text(&second).as_str(), second.stop.as_str()), ("The clock says: noon", "end_turn"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -348,8 +425,7 @@ mod demos {
         for index in 0..5 {
             let messages = vec![Message::user("the team"), result("call_0_0", "a"), result("call_0_1", "b")];
             let answer = play(&model, ask("demo", index, messages)).await.unwrap();
-            let calls: Vec<String> = answer.tool_calls.iter().map(|call| call.name.to_string()).collect();
-            story.push((calls.join(" "), answer.awaits.len(), answer.stop, answer.text));
+            story.push((calls(&answer).join(" "), answer.awaits.len(), answer.stop.to_string(), text(&answer)));
         }
         let step =
             |calls: &str, awaits, stop: &str, text: &str| (calls.to_owned(), awaits, stop.to_owned(), text.to_owned());
@@ -374,15 +450,12 @@ mod demos {
     #[tokio::test(start_paused = true)]
     async fn demo_claims_nothing_that_was_denied() {
         let model = ScriptModel::demos().unwrap();
-        let denied = Part::ToolResult {
-            tool_use_id: "call_2_0".into(),
-            content: json!({"error": "not executed: ann denied it: not on a Friday", "kind": "denied"}),
-            is_error: true,
-        };
+        let refusal = json!({"error": "not executed: ann denied it: not on a Friday", "kind": "denied"});
+        let denied = tool_result("call_2_0", refusal, true);
         let answer = play(&model, ask("demo", 3, vec![Message::new(Role::User, vec![denied])])).await.unwrap();
-        assert_eq!((answer.tool_calls.len(), answer.stop.as_str()), (0, "end_turn"));
+        assert_eq!((calls(&answer).len(), answer.stop.as_str()), (0, "end_turn"));
         let told = r#"ERROR: {"error":"not executed: ann denied it: not on a Friday","kind":"denied"}"#;
-        assert_eq!(answer.text, format!("The note is not kept, and nothing else was done. I was told: {told}"));
+        assert_eq!(text(&answer), format!("The note is not kept, and nothing else was done. I was told: {told}"));
     }
 }
 
@@ -391,5 +464,5 @@ async fn scripts_stand_beside_others_and_win_where_they_have_the_same_name() {
     let others = ScriptModel::from_json(r#"{"a": {"turns": []}, "s": {"turns": [{"text": "theirs"}]}}"#).unwrap();
     let both = script(&json!({"turns": [{"text": "ours"}]})).beside(others);
     assert_eq!(both.names().collect::<Vec<_>>(), ["a", "s"]);
-    assert_eq!(play(&both, request(vec![])).await.unwrap().text, "ours");
+    assert_eq!(text(&play(&both, request(vec![])).await.unwrap()), "ours");
 }
