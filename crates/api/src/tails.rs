@@ -137,7 +137,7 @@ mod tests {
         time::Millis,
     };
     use windlass_store::{
-        Store,
+        Reservations, Store,
         sqlite::{Options, SqliteStore},
         testing::reserved,
     };

@@ -8,7 +8,7 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
 };
-use windlass_store::{Store, StoreError};
+use windlass_store::{Blobs, StoreError};
 
 use super::{OpsError, RunOps};
 
@@ -50,7 +50,7 @@ impl RunOps {
 }
 
 /// An await as whoever answers it must see it: with its arguments, also those that were too large to travel.
-pub async fn complete(store: &dyn Store, item: &mut AwaitView) -> Result<(), StoreError> {
+pub async fn complete(store: &dyn Blobs, item: &mut AwaitView) -> Result<(), StoreError> {
     for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
         call.args = store.blob(&call.digest).await?;
     }
@@ -58,7 +58,7 @@ pub async fn complete(store: &dyn Store, item: &mut AwaitView) -> Result<(), Sto
 }
 
 /// An entry of the log, complete if an await is opened in it.
-pub async fn complete_entry(store: &dyn Store, mut event: Event) -> Result<Event, StoreError> {
+pub async fn complete_entry(store: &dyn Blobs, mut event: Event) -> Result<Event, StoreError> {
     if let Ok(EventBody::AwaitOpened { mut item }) = event.body() {
         complete(store, &mut item).await?;
         if let Ok((_, data)) = (EventBody::AwaitOpened { item }).split() {

@@ -11,7 +11,7 @@ use windlass_core::{
     envelope::{Bounds, ToolErrorKind},
     time::Millis,
 };
-use windlass_store::{ErrorKind, NoteRow, Store, StoreError};
+use windlass_store::{ErrorKind, NoteRow, Notes, StoreError};
 
 use crate::{CallContext, Tool, ToolFailure, ToolSuccess, args};
 
@@ -22,13 +22,13 @@ const MAX_LIMIT: u32 = 50;
 /// Keeps a note under a key. The same key again replaces the note, so a repeat is harmless.
 #[derive(Clone)]
 pub struct NotesAdd {
-    store: Arc<dyn Store>,
+    store: Arc<dyn Notes>,
 }
 
 /// Finds notes by what they say.
 #[derive(Clone)]
 pub struct NotesSearch {
-    store: Arc<dyn Store>,
+    store: Arc<dyn Notes>,
 }
 
 #[derive(Deserialize)]
@@ -47,13 +47,13 @@ struct SearchArgs {
 }
 
 impl NotesAdd {
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(store: Arc<dyn Notes>) -> Self {
         Self { store }
     }
 }
 
 impl NotesSearch {
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(store: Arc<dyn Notes>) -> Self {
         Self { store }
     }
 }
@@ -168,16 +168,16 @@ mod tests {
     use super::*;
     use crate::fixtures::context;
 
-    struct Notes {
+    struct Bench {
         add: NotesAdd,
         search: NotesSearch,
         _directory: tempfile::TempDir,
     }
 
-    impl Notes {
+    impl Bench {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
-            let store: Arc<dyn Store> =
+            let store: Arc<dyn Notes> =
                 Arc::new(SqliteStore::open(Options::new(directory.path().join("notes.db"))).unwrap());
             Self { add: NotesAdd::new(Arc::clone(&store)), search: NotesSearch::new(store), _directory: directory }
         }
@@ -193,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_note_is_found_as_it_was_kept() {
-        let notes = Notes::new();
+        let notes = Bench::new();
         let kept = notes.add("launch", "The launch is on Friday.").await;
         assert_eq!((&kept["key"], &kept["text"]), (&json!("launch"), &json!("The launch is on Friday.")));
         assert!(kept["updatedAt"].as_str().unwrap().parse::<Timestamp>().is_ok());
@@ -210,7 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_same_key_again_replaces_the_note() {
-        let notes = Notes::new();
+        let notes = Bench::new();
         notes.add("k", "first").await;
         let second = notes.add("k", "second").await;
         assert_eq!(notes.search(json!({"query": ""})).await.result["notes"], json!([second]));
@@ -218,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_is_bounded_and_says_so() {
-        let notes = Notes::new();
+        let notes = Bench::new();
         for index in 0..12 {
             notes.add(&format!("k{index}"), "same text").await;
         }
@@ -241,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_workspace_does_not_see_the_notes_of_another() {
-        let notes = Notes::new();
+        let notes = Bench::new();
         notes.add("k", "secret").await;
         let stranger = CallContext { workspace: "other".into(), ..context() };
         let found = notes.search.call(stranger, json!({"query": ""})).await.unwrap();
@@ -250,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn their_schemas_take_what_they_take() {
-        let notes = Notes::new();
+        let notes = Bench::new();
         let (add, search) = (notes.add.spec().schema(), notes.search.spec().schema());
         assert!(coerce_and_validate(&add, json!({"key": "k", "text": "t"})).is_ok());
         assert!(coerce_and_validate(&search, json!({"query": "q", "limit": 50})).is_ok());

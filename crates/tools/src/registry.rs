@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use windlass_core::ids::ToolName;
-use windlass_store::Store;
+use windlass_store::Notes;
 
 use crate::{Clock, HttpGet, HttpGetOptions, NotesAdd, NotesSearch, Tool, http_get::HttpGetError};
 
@@ -19,7 +19,7 @@ impl ToolRegistry {
     }
 
     /// The tools every worker has.
-    pub fn with_builtins(store: Arc<dyn Store>, http: HttpGetOptions) -> Result<Self, HttpGetError> {
+    pub fn with_builtins(store: Arc<dyn Notes>, http: HttpGetOptions) -> Result<Self, HttpGetError> {
         Ok(Self::new()
             .with(Clock::system())
             .with(HttpGet::new(http)?)

@@ -26,7 +26,7 @@ use windlass_core::{
     time::{Millis, Timestamp},
 };
 use windlass_ops::{OpsError, Pairing, StartRun};
-use windlass_store::{NewStart, ReservedRun, Retention, RunFilter, Store, testing::reserved};
+use windlass_store::{NewStart, ReservedRun, Retention, RunFilter, Runs, Transcripts, testing::reserved};
 
 use super::{
     http::{Answer, Exchange},

@@ -152,6 +152,7 @@ fn sentence(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use windlass_store::{
+        Housekeeping as _, Reservations as _,
         sqlite::{Options, SqliteStore},
         testing::reserved,
     };

@@ -123,7 +123,7 @@ impl WorkerArgs {
 
     fn ports(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {
         let http = HttpGetOptions { allow_private: self.http_allow_private, ..HttpGetOptions::default() };
-        let tools = ToolRegistry::with_builtins(Arc::clone(&store), http)?;
+        let tools = ToolRegistry::with_builtins(store.clone(), http)?;
         Ok(Ports { store, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
     }
 }

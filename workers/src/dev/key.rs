@@ -63,7 +63,10 @@ async fn admitted(store: &dyn Store, workspace: &WorkspaceId, key: &ApiKey) -> R
 
 #[cfg(test)]
 mod tests {
-    use windlass_store::sqlite::{Options, SqliteStore};
+    use windlass_store::{
+        Keys as _,
+        sqlite::{Options, SqliteStore},
+    };
 
     use super::*;
 

@@ -8,7 +8,7 @@ use windlass_core::{
     limits::ACTOR_CHARS,
     time::Timestamp,
 };
-use windlass_store::{ApiKeyRow, Store};
+use windlass_store::{ApiKeyRow, Keys};
 
 use super::{ApiKey, Scope};
 use crate::error::{ApiError, Result};
@@ -27,7 +27,7 @@ pub struct Caller {
 impl Caller {
     /// The holder of the key in the request's headers. Only the holder of the key itself learns that it was revoked or
     /// has expired; an unknown key and a wrong one look the same.
-    pub(crate) async fn of(headers: &HeaderMap, store: &dyn Store, now: Timestamp) -> Result<Self> {
+    pub(crate) async fn of(headers: &HeaderMap, store: &dyn Keys, now: Timestamp) -> Result<Self> {
         let key = credential(headers).ok_or_else(ApiError::unauthorized)?;
         let id = key.id();
         let row = store.key(&id).await?.filter(|row| key.matches(&row.hash)).ok_or_else(ApiError::unauthorized)?;

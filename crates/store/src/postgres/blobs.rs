@@ -1,18 +1,34 @@
 //! Bodies addressed by the digest of their canonical bytes.
 
+use async_trait::async_trait;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio_postgres::Row;
-use windlass_core::{canonical::Digest, time::Timestamp};
+use windlass_core::{canonical::Digest, envelope::BlobRef, time::Timestamp};
 
 use super::{
+    PostgresStore,
     access::Sql,
     columns::{Columns as _, hex, millis},
 };
 use crate::{
-    Result, StoreError,
+    Blobs, Result, StoreError,
     body::{Body, decode},
     sweeping::PUT_GRAIN,
 };
+
+#[async_trait]
+impl Blobs for PostgresStore {
+    async fn put_blob(&self, body: Value) -> Result<BlobRef> {
+        let body = Body::apart(body).await?;
+        put_alone(&mut self.parts.each().await?, &body).await?;
+        Ok(body.reference())
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
+        get(&mut self.parts.each().await?, *digest).await
+    }
+}
 
 /// Stores bodies, always in the order of their digests: two writers that wait for each other's bodies would wait for ever.
 pub(super) async fn put(sql: &mut Sql, bodies: &[&Body]) -> Result<()> {
@@ -30,7 +46,7 @@ pub(super) async fn put(sql: &mut Sql, bodies: &[&Body]) -> Result<()> {
 }
 
 /// Stores a body that a workflow may hold the only reference to. Storing it again keeps it for longer.
-pub(super) async fn put_alone(sql: &mut Sql, body: &Body) -> Result<()> {
+async fn put_alone(sql: &mut Sql, body: &Body) -> Result<()> {
     let stale = Timestamp(sql.now.0.saturating_sub(PUT_GRAIN.0));
     let now = millis(sql.now);
     sql.execute(
@@ -42,7 +58,7 @@ pub(super) async fn put_alone(sql: &mut Sql, body: &Body) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn get<T: DeserializeOwned>(sql: &mut Sql, digest: Digest) -> Result<Option<T>> {
+async fn get<T: DeserializeOwned>(sql: &mut Sql, digest: Digest) -> Result<Option<T>> {
     let row = sql.query_opt("SELECT digest, body FROM blobs WHERE digest = $1", &[&hex(digest)]).await?;
     Ok(row.as_ref().map(from_row).transpose()?.map(|(_, body)| body))
 }

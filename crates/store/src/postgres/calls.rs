@@ -4,6 +4,7 @@
 //! call can be dispatched again; an unknown one never is, because the model has been told so. The run's row is locked
 //! while a call's is looked at and changed.
 
+use async_trait::async_trait;
 use windlass_core::{
     canonical::Digest,
     envelope::ToolOutput,
@@ -11,6 +12,7 @@ use windlass_core::{
 };
 
 use super::{
+    PostgresStore,
     access::Sql,
     blobs,
     columns::{Columns as _, hex, json_text},
@@ -19,13 +21,36 @@ use super::{
     runs,
 };
 use crate::{
-    CallClaim, CallSettlement, FinishedCall, NewClaim, Result, StoreError,
+    CallClaim, CallJournal, CallSettlement, FinishedCall, NewClaim, Result, StoreError,
     body::Body,
     call_row::{CallRow, State},
     entry::Entry,
 };
 
-pub(super) async fn claim(sql: &mut Sql, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
+#[async_trait]
+impl CallJournal for PostgresStore {
+    async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
+        let event = Entry::of(&claim.event)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = try_claim(&mut sql, &claim, event).await;
+        sql.end(outcome).await
+    }
+
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
+        let (body, event) = (call.body.as_ref().map(Body::of).transpose()?, Entry::of(&call.event)?);
+        let mut sql = self.parts.begin().await?;
+        let outcome = finish(&mut sql, call, body, event).await;
+        sql.end(outcome).await
+    }
+
+    async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
+        let mut sql = self.parts.begin().await?;
+        let outcome = settle(&mut sql, run, call, dispatch).await;
+        sql.end(outcome).await
+    }
+}
+
+async fn try_claim(sql: &mut Sql, claim: &NewClaim, event: Entry) -> Result<CallClaim> {
     let decided = decide(sql, claim).await?;
     if matches!(decided, CallClaim::Execute { .. }) {
         events::append(sql, &claim.run, &[event]).await?;
@@ -48,7 +73,7 @@ async fn decide(sql: &mut Sql, claim: &NewClaim) -> Result<CallClaim> {
     Ok(claim)
 }
 
-pub(super) async fn settle(sql: &mut Sql, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
+async fn settle(sql: &mut Sql, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
     runs::lock(sql, run).await?;
     let Some(row) = find(sql, run, call).await? else {
         insert(sql, run, call, dispatch, "released").await?;
@@ -61,7 +86,7 @@ pub(super) async fn settle(sql: &mut Sql, run: &RunId, call: &CallId, dispatch: 
     Ok(settlement)
 }
 
-pub(super) async fn finish(sql: &mut Sql, finished: &FinishedCall, body: Option<Body>, event: Entry) -> Result<()> {
+async fn finish(sql: &mut Sql, finished: &FinishedCall, body: Option<Body>, event: Entry) -> Result<()> {
     let FinishedCall { run, call, dispatch, output, .. } = finished;
     let unclaimed = || StoreError::CallNotClaimed { run: run.clone(), call: call.clone() };
     match runs::lock(sql, run).await {

@@ -2,14 +2,37 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use serde_json::Value;
-use windlass_core::{event::Event, ids::RunId};
+use windlass_core::{
+    event::{Event, NewEvent},
+    ids::RunId,
+};
 
 use super::{
+    PostgresStore,
     access::Sql,
     columns::{Columns as _, int, json_text, millis},
 };
-use crate::{Result, StoreError, ending, entry::Entry};
+use crate::{EventWatch, Events, Result, StoreError, ending, entry::Entry};
+
+#[async_trait]
+impl Events for PostgresStore {
+    async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
+        let entries = Entry::all_of(&events)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = append(&mut sql, run, &entries).await;
+        Ok(sql.end(outcome).await?.last_seq)
+    }
+
+    async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
+        list(&mut self.parts.each().await?, run, after, limit).await
+    }
+
+    fn watch(&self, run: &RunId) -> EventWatch {
+        self.parts.watchers.watch(run)
+    }
+}
 
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -94,7 +117,7 @@ async fn update_row(sql: &mut Sql, run: &RunId, last_seq: u64, new: &[&Entry]) -
     Ok(())
 }
 
-pub(super) async fn list(sql: &mut Sql, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
+async fn list(sql: &mut Sql, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
     let rows = sql
         .query(
             "SELECT seq, at, key, type, data FROM events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",

@@ -1,15 +1,41 @@
 //! Keys of the API.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::ids::WorkspaceId;
 
 use super::{
+    PostgresStore,
     access::Sql,
     columns::{Columns as _, json_text, millis, readable},
 };
-use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
+use crate::{ApiKeyRow, KeyHash, Keys, NewApiKey, Result, StoreError, plain};
 
-pub(super) async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
+#[async_trait]
+impl Keys for PostgresStore {
+    async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
+        plain::key(&key)?;
+        create(&mut self.parts.each().await?, key).await
+    }
+
+    async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>> {
+        get(&mut self.parts.each().await?, id).await
+    }
+
+    async fn keys(&self, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+        list(&mut self.parts.each().await?, workspace).await
+    }
+
+    async fn revoke_key(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+        revoke(&mut self.parts.each().await?, workspace, id).await
+    }
+
+    async fn touch_key(&self, id: &str) -> Result<()> {
+        touch(&mut self.parts.each().await?, id).await
+    }
+}
+
+async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
     let agents = new.agents.as_ref().map(json_text).transpose()?;
     let now = millis(sql.now);
     let row = sql
@@ -34,17 +60,17 @@ pub(super) async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
     from_row(&row.ok_or(StoreError::KeyExists { id: new.id })?)
 }
 
-pub(super) async fn get(sql: &mut Sql, id: &str) -> Result<Option<ApiKeyRow>> {
+async fn get(sql: &mut Sql, id: &str) -> Result<Option<ApiKeyRow>> {
     let row = sql.query_opt(&format!("SELECT {COLUMNS} FROM api_keys WHERE id = $1"), &[&id]).await?;
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn list(sql: &mut Sql, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+async fn list(sql: &mut Sql, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
     let statement = format!("SELECT {COLUMNS} FROM api_keys WHERE workspace = $1 ORDER BY created_at DESC, id DESC");
     readable(&sql.query(&statement, &[&workspace.as_str()]).await?, ("api_keys", "id"), from_row)
 }
 
-pub(super) async fn revoke(sql: &mut Sql, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+async fn revoke(sql: &mut Sql, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
     let now = millis(sql.now);
     let row = sql
         .query_opt(
@@ -58,7 +84,7 @@ pub(super) async fn revoke(sql: &mut Sql, workspace: &WorkspaceId, id: &str) -> 
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn touch(sql: &mut Sql, id: &str) -> Result<()> {
+async fn touch(sql: &mut Sql, id: &str) -> Result<()> {
     let now = sql.now;
     if get(sql, id).await?.is_some_and(|key| key.use_is_worth_noting(now)) {
         sql.execute("UPDATE api_keys SET last_used_at = $2 WHERE id = $1", &[&id, &millis(now)]).await?;

@@ -4,8 +4,8 @@
 //! the journals exact with writers on several machines; other runs are not disturbed. Rows are locked in one order, run
 //! before session, except for a session that a new run joins: that run is nobody else's yet.
 //!
-//! This module connects and closes, `access` is one connection and its transaction, `line` tells other processes about new
-//! events and hears of theirs, `store` maps the trait onto the modules, and each of those owns its tables' SQL.
+//! This module connects and closes, `access` is one connection and its transaction, `line` notifies other processes of new
+//! events and listens for theirs. Each other module implements the trait of one aggregate and owns the SQL of its tables.
 
 mod access;
 mod blobs;
@@ -15,6 +15,7 @@ mod conversation;
 mod events;
 mod failure;
 mod filter;
+mod housekeeping;
 mod installation;
 mod keys;
 mod line;
@@ -25,7 +26,6 @@ mod record;
 mod reservations;
 mod runs;
 mod sessions;
-mod store;
 mod sweep;
 mod tls;
 mod transcript;

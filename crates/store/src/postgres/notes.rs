@@ -1,14 +1,28 @@
 //! Notes of a workspace, by key.
 
+use async_trait::async_trait;
 use windlass_core::ids::WorkspaceId;
 
 use super::{
+    PostgresStore,
     access::Sql,
     columns::{Columns as _, millis, readable},
 };
-use crate::{NoteRow, Result};
+use crate::{NoteRow, Notes, Result, plain};
 
-pub(super) async fn put(sql: &mut Sql, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+#[async_trait]
+impl Notes for PostgresStore {
+    async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+        plain::note(key, text)?;
+        put(&mut self.parts.each().await?, workspace, key, text).await
+    }
+
+    async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
+        search(&mut self.parts.each().await?, workspace, query, limit).await
+    }
+}
+
+async fn put(sql: &mut Sql, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
     let (folded, updated_at) = (format!("{key}\n{text}").to_lowercase(), sql.now);
     sql.execute(
         "INSERT INTO notes (workspace, key, text, folded, updated_at) VALUES ($1, $2, $3, $4, $5)
@@ -21,7 +35,7 @@ pub(super) async fn put(sql: &mut Sql, workspace: &WorkspaceId, key: &str, text:
 }
 
 /// The notes that contain every word of the query in their key or text, the newest first.
-pub(super) async fn search(sql: &mut Sql, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
+async fn search(sql: &mut Sql, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
     // A text that Postgres cannot hold is in no note either.
     if query.contains('\0') {
         return Ok(Vec::new());

@@ -1,13 +1,40 @@
 //! The journal of model responses: a response that was paid for once is never asked for again.
 
+use async_trait::async_trait;
 use windlass_core::ids::RunId;
 
 use super::{
+    PostgresStore,
     access::Sql,
     columns::{Columns as _, json_text},
     events, runs, transcript,
 };
-use crate::{JournalledPlan, PlanBegin, PlanBeginning, PlanCommit, Result, StoreError, body::Body, entry::Entry};
+use crate::{
+    JournalledPlan, ModelJournal, PlanBegin, PlanBeginning, PlanCommit, Result, StoreError, body::Body, entry::Entry,
+};
+
+#[async_trait]
+impl ModelJournal for PostgresStore {
+    async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {
+        let (messages, entries) = (Body::all_of(&begin.messages)?, Entry::all_of(&begin.events)?);
+        let mut sql = self.parts.begin().await?;
+        let outcome = begin_turn(&mut sql, &begin, &messages, &entries).await;
+        sql.end(outcome).await
+    }
+
+    async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
+        let (message, entries) = (Body::of(&commit.message)?, Entry::all_of(&commit.events)?);
+        let mut sql = self.parts.begin().await?;
+        let outcome = commit_response(&mut sql, commit, message, &entries).await;
+        sql.end(outcome).await
+    }
+
+    async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+        let mut sql = self.parts.begin().await?;
+        let outcome = settle(&mut sql, run, turn).await;
+        sql.end(outcome).await
+    }
+}
 
 /// What the journal says about a turn.
 enum Entered {
@@ -29,12 +56,7 @@ async fn entered(sql: &mut Sql, run: &RunId, turn: u32) -> Result<Entered> {
     })
 }
 
-pub(super) async fn begin(
-    sql: &mut Sql,
-    begin: &PlanBegin,
-    messages: &[Body],
-    entries: &[Entry],
-) -> Result<PlanBeginning> {
+async fn begin_turn(sql: &mut Sql, begin: &PlanBegin, messages: &[Body], entries: &[Entry]) -> Result<PlanBeginning> {
     let PlanBegin { run, turn, head, .. } = begin;
     match entered(sql, run, *turn).await? {
         Entered::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
@@ -47,7 +69,7 @@ pub(super) async fn begin(
 }
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
-pub(super) async fn settle(sql: &mut Sql, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+async fn settle(sql: &mut Sql, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
     if let Entered::Response(plan) = entered(sql, run, turn).await? {
         return Ok(Some(*plan));
     }
@@ -59,7 +81,7 @@ pub(super) async fn settle(sql: &mut Sql, run: &RunId, turn: u32) -> Result<Opti
     Ok(None)
 }
 
-pub(super) async fn commit(
+async fn commit_response(
     sql: &mut Sql,
     commit: PlanCommit,
     message: Body,

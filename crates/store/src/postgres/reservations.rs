@@ -1,22 +1,62 @@
 //! Runs that were accepted and that no workflow has opened yet.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::{
     envelope::TranscriptHead,
+    event::NewEvent,
     ids::{RunId, SessionId},
     run::{Phase, RunStatus},
     time::Timestamp,
 };
 
 use super::{
+    PostgresStore,
     access::Sql,
     blobs,
     columns::{Columns as _, hex, json_text, label_tags, millis},
     events, record, runs, sessions,
 };
-use crate::{PendingStart, Reservation, ReservedRun, Result, RunRow, StoreError, entry::Entry, page};
+use crate::{
+    PendingStart, Reservation, Reservations, ReservedRun, Result, RunRow, StoreError, entry::Entry, page, plain,
+};
 
-pub(super) async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<Reservation> {
+#[async_trait]
+impl Reservations for PostgresStore {
+    async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
+        plain::run(&run)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = reserve(&mut sql, &run).await;
+        sql.end(outcome).await
+    }
+
+    async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
+        let mut sql = self.parts.begin().await?;
+        let outcome = withdraw(&mut sql, run).await;
+        sql.end(outcome).await
+    }
+
+    async fn end_unopened_run(&self, run: &RunId, status: RunStatus, events: Vec<NewEvent>) -> Result<bool> {
+        let entries = Entry::all_of(&events)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = end_unopened(&mut sql, run, status, &entries).await;
+        sql.end(outcome).await
+    }
+
+    async fn pending_starts(&self, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+        pending_starts(&mut self.parts.each().await?, before, limit).await
+    }
+
+    async fn pending_start(&self, run: &RunId) -> Result<Option<PendingStart>> {
+        pending_start(&mut self.parts.each().await?, run).await
+    }
+
+    async fn start_done(&self, run: &RunId) -> Result<()> {
+        forget_start(&mut self.parts.each().await?, run).await
+    }
+}
+
+async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<Reservation> {
     if let Some(row) = runs::get(sql, &new.id).await? {
         return known(sql, new, row).await;
     }
@@ -74,12 +114,12 @@ async fn known(sql: &mut Sql, new: &ReservedRun, row: RunRow) -> Result<Reservat
     Ok(Reservation { row, plan })
 }
 
-pub(super) async fn pending_start(sql: &mut Sql, run: &RunId) -> Result<Option<PendingStart>> {
+async fn pending_start(sql: &mut Sql, run: &RunId) -> Result<Option<PendingStart>> {
     let row = sql.query_opt("SELECT run_id, plan FROM starts WHERE run_id = $1", &[&run.as_str()]).await?;
     row.as_ref().map(start_of).transpose()
 }
 
-pub(super) async fn pending_starts(sql: &mut Sql, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+async fn pending_starts(sql: &mut Sql, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
     let rows = sql
         .query(
             "SELECT run_id, plan FROM starts JOIN runs ON id = run_id WHERE closed_at IS NULL AND created_at < $1
@@ -95,12 +135,12 @@ fn start_of(row: &Row) -> Result<PendingStart> {
 }
 
 /// The run's start is done, or not wanted any more.
-pub(super) async fn forget_start(sql: &mut Sql, run: &RunId) -> Result<()> {
+async fn forget_start(sql: &mut Sql, run: &RunId) -> Result<()> {
     sql.execute("DELETE FROM starts WHERE run_id = $1", &[&run.as_str()]).await?;
     Ok(())
 }
 
-pub(super) async fn end_unopened(sql: &mut Sql, run: &RunId, status: RunStatus, entries: &[Entry]) -> Result<bool> {
+async fn end_unopened(sql: &mut Sql, run: &RunId, status: RunStatus, entries: &[Entry]) -> Result<bool> {
     let unopened = sql
         .query_opt(
             "SELECT 1 FROM runs WHERE id = $1 AND execution IS NULL AND closed_at IS NULL FOR NO KEY UPDATE",
@@ -116,7 +156,7 @@ pub(super) async fn end_unopened(sql: &mut Sql, run: &RunId, status: RunStatus, 
     Ok(unopened)
 }
 
-pub(super) async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
+async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
     let untouched = sql
         .query_opt(
             "SELECT 1 FROM runs WHERE id = $1 AND execution IS NULL AND last_seq = 0 AND head_len = 0

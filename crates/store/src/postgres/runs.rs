@@ -1,5 +1,6 @@
 //! The rows of runs: opening, reading and listing them.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::{
     envelope::TranscriptHead,
@@ -8,15 +9,52 @@ use windlass_core::{
 };
 
 use super::{
+    PostgresStore,
     access::Sql,
     columns::{Columns as _, hex, int, json_text, millis, tags},
     events,
     filter::Filter,
-    sessions, transcript,
+    record, sessions, transcript,
 };
-use crate::{NewRun, OpenRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
+use crate::{
+    NewRun, OpenRun, RecordBatch, Result, RunFilter, RunPage, RunRow, Runs, StoreError, body::Body, entry::Entry,
+    opening::Opening, page::Cursor,
+};
 
-pub(super) async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
+#[async_trait]
+impl Runs for PostgresStore {
+    async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
+        let opening = Opening::of(run)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = open(&mut sql, &opening).await;
+        sql.end(outcome).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
+        get(&mut self.parts.each().await?, run).await
+    }
+
+    async fn final_text(&self, run: &RunId) -> Result<Option<String>> {
+        events::final_text(&mut self.parts.each().await?, run).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
+        list(&mut self.parts.each().await?, &filter).await
+    }
+
+    async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+        open_after(&mut self.parts.each().await?, after.as_ref(), limit).await
+    }
+
+    async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
+        let (messages, entries) = (Body::all_of(&batch.messages)?, Entry::all_of(&batch.events)?);
+        let mut sql = self.parts.begin().await?;
+        let outcome = record::record(&mut sql, &batch, &messages, &entries).await;
+        sql.end(outcome).await
+    }
+}
+
+async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
     match known(sql, run).await? {
         Known::Opened { opening_len } => {
@@ -52,7 +90,7 @@ pub(super) async fn get(sql: &mut Sql, run: &RunId) -> Result<Option<RunRow>> {
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
+async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
     let mut filter = Filter::of(wanted.conditions())?;
     let total = if wanted.total { Some(filter.count(sql, "runs").await?) } else { None };
     if let Some(cursor) = &wanted.cursor {
@@ -63,7 +101,7 @@ pub(super) async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
     Ok(RunPage { runs, next, unreadable, total })
 }
 
-pub(super) async fn open_after(sql: &mut Sql, after: Option<&OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+async fn open_after(sql: &mut Sql, after: Option<&OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
     let (at, id) = after.map_or((0, ""), |after| (millis(after.created_at), after.id.as_str()));
     let rows = sql
         .query(

@@ -1,24 +1,57 @@
 //! The rows of sessions: created explicitly or by their first run, listed, used, ended.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::ids::{AgentId, SessionId, WorkspaceId};
 
 use super::{
+    PostgresStore,
     access::Sql,
     blobs,
     columns::{Columns as _, hex, json_text, label_tags, millis},
     filter::Filter,
 };
-use crate::{NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError, page::Cursor};
+use crate::{
+    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, Sessions, StoreError, page::Cursor,
+    plain,
+};
 
-pub(super) async fn create(sql: &mut Sql, new: &NewSession) -> Result<SessionRow> {
+#[async_trait]
+impl Sessions for PostgresStore {
+    async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
+        plain::session(&session)?;
+        let mut sql = self.parts.begin().await?;
+        let outcome = create(&mut sql, &session).await;
+        sql.end(outcome).await
+    }
+
+    async fn session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        get(&mut self.parts.each().await?, workspace, session).await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<SessionPage> {
+        list(&mut self.parts.each().await?, &filter).await
+    }
+
+    async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        end(&mut self.parts.each().await?, workspace, session).await
+    }
+
+    async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+        let mut sql = self.parts.begin().await?;
+        let outcome = ensure(&mut sql, workspace, session).await;
+        sql.end(outcome).await
+    }
+}
+
+async fn create(sql: &mut Sql, new: &NewSession) -> Result<SessionRow> {
     blobs::require(sql, "spec", new.spec).await?;
     insert(sql, new).await?;
     new.same_as(lock(sql, &new.workspace, &new.id).await?)
 }
 
 /// The session, made if need be. It must not have ended, and does not before this transaction ends.
-pub(super) async fn ensure(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+async fn ensure(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
     insert(sql, &NewSession::unnamed(workspace, session)).await?;
     let row = lock(sql, workspace, session).await?;
     match row.status() {
@@ -60,7 +93,7 @@ pub(super) async fn used(sql: &mut Sql, workspace: &WorkspaceId, session: &Sessi
     Ok(())
 }
 
-pub(super) async fn end(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+async fn end(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
     let now = millis(sql.now);
     let row = sql
         .query_opt(
@@ -74,7 +107,7 @@ pub(super) async fn end(sql: &mut Sql, workspace: &WorkspaceId, session: &Sessio
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn get(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+async fn get(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
     let row = sql
         .query_opt(
             &format!("SELECT {COLUMNS} FROM sessions WHERE workspace = $1 AND id = $2"),
@@ -84,7 +117,7 @@ pub(super) async fn get(sql: &mut Sql, workspace: &WorkspaceId, session: &Sessio
     row.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn list(sql: &mut Sql, wanted: &SessionFilter) -> Result<SessionPage> {
+async fn list(sql: &mut Sql, wanted: &SessionFilter) -> Result<SessionPage> {
     let mut filter = Filter::of(wanted.conditions())?;
     let total = if wanted.total { Some(filter.count(sql, "sessions").await?) } else { None };
     let mut offset = wanted.offset;

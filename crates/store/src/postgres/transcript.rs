@@ -4,15 +4,47 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{canonical::Digest, envelope::TranscriptHead, ids::RunId, message::Message};
+use async_trait::async_trait;
+use windlass_core::{
+    canonical::Digest,
+    envelope::TranscriptHead,
+    ids::{RunId, SessionId, WorkspaceId},
+    message::Message,
+};
 
 use super::{
+    PostgresStore,
     access::Sql,
     blobs,
     columns::{Columns as _, hex, int, millis},
-    runs,
+    conversation, runs,
 };
-use crate::{Result, StoreError, TranscriptPage, body::Body};
+use crate::{MessagePage, Result, StoreError, TranscriptPage, Transcripts, body::Body};
+
+#[async_trait]
+impl Transcripts for PostgresStore {
+    async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
+        load(&mut self.parts.each().await?, run, head).await
+    }
+
+    async fn transcript_page(&self, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+        page(&mut self.parts.each().await?, run, after, limit).await
+    }
+
+    async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
+        conversation::messages(&mut self.parts.each().await?, workspace, session).await
+    }
+
+    async fn session_page(
+        &self,
+        workspace: &WorkspaceId,
+        session: &SessionId,
+        before: Option<u64>,
+        last: Option<u32>,
+    ) -> Result<MessagePage> {
+        conversation::page(&mut self.parts.each().await?, workspace, session, before, last).await
+    }
+}
 
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -85,7 +117,7 @@ pub(super) async fn head_of(sql: &mut Sql, run: &RunId, len: u64) -> Result<Opti
     Ok(head_at(&chains(sql, run, len, 0).await?, len))
 }
 
-pub(super) async fn load(sql: &mut Sql, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
+async fn load(sql: &mut Sql, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
     // One statement, because a sweep may delete the run between two.
     let rows = sql
         .query(
@@ -115,7 +147,7 @@ pub(super) async fn load(sql: &mut Sql, run: &RunId, head: TranscriptHead) -> Re
 }
 
 /// A reader's part of the transcript. Indices count from 0, places from 1.
-pub(super) async fn page(sql: &mut Sql, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+async fn page(sql: &mut Sql, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
     let row = sql
         .query_opt(
             "SELECT head_len, opening_len, opening_len - new_messages AS earlier FROM runs WHERE id = $1",

@@ -1,18 +1,36 @@
 //! Bodies addressed by the digest of their canonical bytes.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
-use windlass_core::{canonical::Digest, time::Timestamp};
+use serde_json::Value;
+use windlass_core::{canonical::Digest, envelope::BlobRef, time::Timestamp};
 
 use super::{
+    SqliteStore,
     access::Tx,
     columns::{Hex, Uint},
 };
 use crate::{
-    Result, StoreError,
+    Blobs, Result, StoreError,
     body::{Body, decode},
     sweeping::PUT_GRAIN,
 };
+
+#[async_trait]
+impl Blobs for SqliteStore {
+    async fn put_blob(&self, body: Value) -> Result<BlobRef> {
+        let body = Body::apart(body).await?;
+        let reference = body.reference();
+        self.parts.ride(move |tx| put_alone(tx, &body)).await?;
+        Ok(reference)
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
+        let digest = *digest;
+        self.parts.read(move |sql| get(sql, digest)).await
+    }
+}
 
 pub(super) fn put(sql: &Connection, body: &Body) -> Result<()> {
     sql.prepare_cached("INSERT INTO blobs (digest, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
@@ -21,7 +39,7 @@ pub(super) fn put(sql: &Connection, body: &Body) -> Result<()> {
 }
 
 /// Stores a body that a workflow may hold the only reference to. Storing it again keeps it for longer.
-pub(super) fn put_alone(tx: &Tx<'_>, body: &Body) -> Result<()> {
+fn put_alone(tx: &Tx<'_>, body: &Body) -> Result<()> {
     let stale = Timestamp(tx.now.0.saturating_sub(PUT_GRAIN.0));
     tx.sql
         .prepare_cached(
@@ -32,7 +50,7 @@ pub(super) fn put_alone(tx: &Tx<'_>, body: &Body) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn get<T: DeserializeOwned>(sql: &Connection, digest: Digest) -> Result<Option<T>> {
+fn get<T: DeserializeOwned>(sql: &Connection, digest: Digest) -> Result<Option<T>> {
     sql.prepare_cached("SELECT body FROM blobs WHERE digest = ?1")?
         .query_row([Hex(digest)], |row| row.get::<_, Vec<u8>>(0))
         .optional()?

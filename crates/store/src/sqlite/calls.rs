@@ -3,6 +3,7 @@
 //! A row moves `released → started → finished`, or `started → unknown` when its executor went silent. Only a released
 //! call can be dispatched again; an unknown one never is, because the model has been told so.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     canonical::Digest,
@@ -11,30 +12,61 @@ use windlass_core::{
 };
 
 use super::{
+    SqliteStore,
     access::Tx,
     blobs,
     columns::{Hex, Json, Text},
     events, runs,
 };
 use crate::{
-    CallClaim, CallSettlement, NewClaim, Result, StoreError,
+    CallClaim, CallJournal, CallSettlement, FinishedCall, NewClaim, Result, StoreError,
     body::Body,
     call_row::{CallRow, State},
     entry::Entry,
 };
 
-/// A finished call on its way into the journal.
-pub(super) struct Outcome {
-    pub(super) run: RunId,
-    pub(super) call: CallId,
-    pub(super) dispatch: u32,
-    pub(super) output: Text,
-    pub(super) result_ref: Option<BlobRef>,
-    pub(super) body: Option<Body>,
-    pub(super) event: Entry,
+#[async_trait]
+impl CallJournal for SqliteStore {
+    async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
+        let event = Entry::of(&claim.event)?;
+        let idempotent = claim.idempotent;
+        let work = move |tx: &mut Tx<'_>| try_claim(tx, &claim, &event);
+        // The call begins right after this. If that may happen only once, the claim must not be forgotten.
+        self.parts.ride_if(idempotent, work).await
+    }
+
+    async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
+        let outcome = Outcome {
+            body: call.body.as_ref().map(Body::of).transpose()?,
+            event: Entry::of(&call.event)?,
+            run: call.run.clone(),
+            call: call.call.clone(),
+            dispatch: call.dispatch,
+            output: Text::of(&call.output)?,
+            result_ref: call.output.result_ref,
+        };
+        // What happened only once is known only from here.
+        self.parts.ride_if(call.idempotent, move |tx| finish(tx, &outcome)).await
+    }
+
+    async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
+        let (run, call) = (run.clone(), call.clone());
+        self.parts.ride(move |tx| settle(tx, &run, &call, dispatch)).await
+    }
 }
 
-pub(super) fn claim(tx: &mut Tx<'_>, claim: &NewClaim, event: &Entry) -> Result<CallClaim> {
+/// A finished call on its way into the journal.
+struct Outcome {
+    run: RunId,
+    call: CallId,
+    dispatch: u32,
+    output: Text,
+    result_ref: Option<BlobRef>,
+    body: Option<Body>,
+    event: Entry,
+}
+
+fn try_claim(tx: &mut Tx<'_>, claim: &NewClaim, event: &Entry) -> Result<CallClaim> {
     let decided = decide(tx, claim)?;
     if matches!(decided, CallClaim::Execute { .. }) {
         events::append(tx, &claim.run, std::slice::from_ref(event))?;
@@ -56,7 +88,7 @@ fn decide(tx: &Tx<'_>, claim: &NewClaim) -> Result<CallClaim> {
     Ok(claim)
 }
 
-pub(super) fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
+fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
     let Some(row) = find(tx.sql, run, call)? else {
         insert(tx.sql, run, call, dispatch, "released")?;
         return Ok(CallSettlement::NeverStarted);
@@ -68,7 +100,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, call: &CallId, dispatch: u32) -> 
     Ok(settlement)
 }
 
-pub(super) fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
+fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
     let Outcome { run, call, dispatch, output, .. } = outcome;
     let unclaimed = || StoreError::CallNotClaimed { run: run.clone(), call: call.clone() };
     let row = find(tx.sql, run, call)?.ok_or_else(unclaimed)?;

@@ -1,14 +1,40 @@
 //! The append-only log of a run.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
-use windlass_core::{event::Event, ids::RunId, time::Timestamp};
+use windlass_core::{
+    event::{Event, NewEvent},
+    ids::RunId,
+    time::Timestamp,
+};
 
 use super::{
+    SqliteStore,
     access::Tx,
     columns::{Json, Uint, Word},
 };
-use crate::{Result, StoreError, ending, entry::Entry};
+use crate::{EventWatch, Events, Result, StoreError, ending, entry::Entry};
+
+#[async_trait]
+impl Events for SqliteStore {
+    async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
+        let (run, entries) = (run.clone(), Entry::all_of(&events)?);
+        self.parts.ride(move |tx| Ok(append(tx, &run, &entries)?.last_seq)).await
+    }
+
+    async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
+        let run = run.clone();
+        let events = self.parts.read(move |sql| list(sql, &run, after, limit)).await?;
+        // An event that was read once never changes, not even by a power failure.
+        self.parts.database.synced().await?;
+        Ok(events)
+    }
+
+    fn watch(&self, run: &RunId) -> EventWatch {
+        self.parts.watchers.watch(run)
+    }
+}
 
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -61,7 +87,7 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
     Ok(Appended { last_seq, news })
 }
 
-pub(super) fn list(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
+fn list(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
     let mut events = sql.prepare_cached(
         "SELECT seq, at, key, type, data FROM events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
     )?;

@@ -1,12 +1,28 @@
 //! Which installation this store is.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::ids::InstallationId;
 
-use super::columns::Json;
-use crate::{Installation, Result};
+use super::{SqliteStore, columns::Json};
+use crate::{Installation, Installations, Result};
 
-pub(super) fn get(sql: &Connection) -> Result<Option<Installation>> {
+#[async_trait]
+impl Installations for SqliteStore {
+    async fn installation(&self) -> Result<Installation> {
+        match self.parts.read(get).await? {
+            Some(known) => Ok(known),
+            None => self.parts.write(|tx| ensure(tx.sql)).await,
+        }
+    }
+
+    async fn used_with(&self, namespace: &str, only: bool) -> Result<Installation> {
+        let namespace = namespace.to_owned();
+        self.parts.write(move |tx| used_with(tx.sql, &namespace, only)).await
+    }
+}
+
+fn get(sql: &Connection) -> Result<Option<Installation>> {
     let found = sql
         .prepare_cached("SELECT id, namespaces FROM installation")?
         .query_row([], |row| {
@@ -18,7 +34,7 @@ pub(super) fn get(sql: &Connection) -> Result<Option<Installation>> {
 }
 
 /// The installation, made on first use.
-pub(super) fn ensure(sql: &Connection) -> Result<Installation> {
+fn ensure(sql: &Connection) -> Result<Installation> {
     if let Some(known) = get(sql)? {
         return Ok(known);
     }
@@ -27,7 +43,7 @@ pub(super) fn ensure(sql: &Connection) -> Result<Installation> {
     Ok(first)
 }
 
-pub(super) fn used_with(sql: &Connection, namespace: &str, only: bool) -> Result<Installation> {
+fn used_with(sql: &Connection, namespace: &str, only: bool) -> Result<Installation> {
     let mut installation = ensure(sql)?;
     if installation.meets(namespace, only) {
         save(sql, &installation)?;

@@ -1,15 +1,49 @@
 //! Keys of the API.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{ids::WorkspaceId, time::Timestamp};
 
 use super::{
+    SqliteStore,
     access::Tx,
     columns::{Json, Uint, readable},
 };
-use crate::{ApiKeyRow, KeyHash, NewApiKey, Result, StoreError};
+use crate::{ApiKeyRow, KeyHash, Keys, NewApiKey, Result, StoreError, plain};
 
-pub(super) fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
+#[async_trait]
+impl Keys for SqliteStore {
+    async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
+        plain::key(&key)?;
+        self.parts.write(move |tx| create(tx, &key)).await
+    }
+
+    async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>> {
+        let id = id.to_owned();
+        self.parts.read(move |sql| get(sql, &id)).await
+    }
+
+    async fn keys(&self, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+        let workspace = workspace.clone();
+        self.parts.read(move |sql| list(sql, &workspace)).await
+    }
+
+    async fn revoke_key(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+        let (workspace, id) = (workspace.clone(), id.to_owned());
+        self.parts.write(move |tx| revoke(tx, &workspace, &id)).await
+    }
+
+    async fn touch_key(&self, id: &str) -> Result<()> {
+        let (stale, now) = (id.to_owned(), (self.parts.clock)());
+        if self.parts.read(move |sql| is_stale(sql, &stale, now)).await? {
+            let id = id.to_owned();
+            self.parts.write(move |tx| touch(tx, &id)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
     let inserted = tx
         .sql
         .prepare_cached(
@@ -33,7 +67,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
     }
 }
 
-pub(super) fn get(sql: &Connection, id: &str) -> Result<Option<ApiKeyRow>> {
+fn get(sql: &Connection, id: &str) -> Result<Option<ApiKeyRow>> {
     let found = sql
         .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys WHERE id = ?1"))?
         .query_row([id], from_row)
@@ -41,14 +75,14 @@ pub(super) fn get(sql: &Connection, id: &str) -> Result<Option<ApiKeyRow>> {
     Ok(found)
 }
 
-pub(super) fn list(sql: &Connection, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
+fn list(sql: &Connection, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
     let mut keys = sql.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM api_keys WHERE workspace = ?1 ORDER BY created_at DESC, id DESC"
     ))?;
     readable(keys.query([workspace.as_str()])?, ("api_keys", 0), from_row)
 }
 
-pub(super) fn revoke(tx: &Tx<'_>, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
+fn revoke(tx: &Tx<'_>, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
     tx.sql
         .prepare_cached("UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE id = ?1 AND workspace = ?2")?
         .execute(params![id, workspace.as_str(), Uint::from(tx.now)])?;
@@ -56,11 +90,11 @@ pub(super) fn revoke(tx: &Tx<'_>, workspace: &WorkspaceId, id: &str) -> Result<O
 }
 
 /// Whether the key is there and nobody has noted a use of it for long enough that another one is worth a write.
-pub(super) fn is_stale(sql: &Connection, id: &str, now: Timestamp) -> Result<bool> {
+fn is_stale(sql: &Connection, id: &str, now: Timestamp) -> Result<bool> {
     Ok(get(sql, id)?.is_some_and(|key| key.use_is_worth_noting(now)))
 }
 
-pub(super) fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
+fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
     tx.sql
         .prepare_cached("UPDATE api_keys SET last_used_at = ?2 WHERE id = ?1")?
         .execute(params![id, Uint::from(tx.now)])?;

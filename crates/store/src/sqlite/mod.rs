@@ -1,16 +1,18 @@
 //! The embedded adapter: one SQLite file, shared by every process on the machine that opens it.
 //!
-//! This module opens and closes the store, `store` maps the trait onto the modules, and each of those owns its tables'
-//! SQL. How writes are grouped and synced is `windlass-sqlite`'s.
+//! This module opens and closes the store. Each module beside it implements the trait of one aggregate and owns the SQL of
+//! its tables: it encodes on the caller's thread, then hands a closure to the writer or to a reader. `windlass-sqlite`
+//! groups writes into commits and syncs them.
 //!
 //! Beside an engine that keeps its histories in the same file ([`SqliteStore::on`]), most writes need not wait for the
 //! disk. What an activity writes is acted on only after its completion, which the engine commits later to the same log
-//! and syncs: that sync covers the write too. A power failure before it loses both, and the activity is repeated and
-//! finds or repeats an idempotent write. The same holds for a blob, which nobody can reach before something that refers
-//! to it is written, and for the reservation of a run, which counts only once its workflow is started. Some writes wait
-//! nevertheless: the response of a model, because it was paid for; the claim of a call that must not be executed twice,
-//! because the call begins before any completion, and its result, because nothing else tells what happened; and sessions,
-//! keys, notes and housekeeping, because they belong to no run and may answer a person. Readers of a log are not shown events that are not yet synced.
+//! and syncs: that sync covers the write too. A power failure before the sync loses both; the activity is retried and
+//! finds or repeats an idempotent write. The same holds for a blob, which is unreachable until something that refers to
+//! it is written, and for the reservation of a run, which counts only once its workflow is started. These writes do wait:
+//! a model response, because it was paid for; the claim of a call that must not be executed twice, because the call
+//! begins before any completion, and its result, because nothing else has it; and sessions, keys, notes and
+//! housekeeping, because they belong to no run and may answer a person. A reader of a log does not get events that are
+//! not synced yet.
 
 mod access;
 mod blobs;
@@ -22,6 +24,7 @@ mod events;
 mod examine;
 mod failure;
 mod filter;
+mod housekeeping;
 mod installation;
 mod keys;
 mod notes;
@@ -31,7 +34,6 @@ mod record;
 mod reservations;
 mod runs;
 mod sessions;
-mod store;
 mod sweep;
 mod transcript;
 

@@ -1,15 +1,31 @@
 //! Notes of a workspace, by key.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, params};
 use windlass_core::ids::WorkspaceId;
 
 use super::{
+    SqliteStore,
     access::Tx,
     columns::{Json, Uint, readable},
 };
-use crate::{NoteRow, Result};
+use crate::{NoteRow, Notes, Result, plain};
 
-pub(super) fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+#[async_trait]
+impl Notes for SqliteStore {
+    async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
+        plain::note(key, text)?;
+        let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
+        self.parts.write(move |tx| put(tx, &workspace, &key, &text)).await
+    }
+
+    async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
+        let (workspace, query) = (workspace.clone(), query.to_owned());
+        self.parts.read(move |sql| search(sql, &workspace, &query, limit)).await
+    }
+}
+
+fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
     let folded = format!("{key}\n{text}").to_lowercase();
     tx.sql
         .prepare_cached(
@@ -22,7 +38,7 @@ pub(super) fn put(tx: &Tx<'_>, workspace: &WorkspaceId, key: &str, text: &str) -
 }
 
 /// The notes that contain every word of the query in their key or text, the newest first.
-pub(super) fn search(sql: &Connection, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
+fn search(sql: &Connection, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
     let query = query.to_lowercase();
     let words: Vec<&str> = query.split_whitespace().collect();
     let mut notes = sql.prepare_cached(

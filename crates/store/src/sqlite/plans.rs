@@ -1,31 +1,66 @@
 //! The journal of model responses: a response that was paid for once is never asked for again.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     envelope::{PlanActivityOutput, TranscriptHead},
     ids::RunId,
 };
 
-use super::{access::Tx, columns::Json, events, runs, transcript};
-use crate::{JournalledPlan, PlanBeginning, Result, StoreError, body::Body, entry::Entry};
+use super::{SqliteStore, access::Tx, columns::Json, events, runs, transcript};
+use crate::{
+    JournalledPlan, ModelJournal, PlanBegin, PlanBeginning, PlanCommit, Result, StoreError, body::Body, entry::Entry,
+};
+
+#[async_trait]
+impl ModelJournal for SqliteStore {
+    async fn begin_plan(&self, begin: PlanBegin) -> Result<PlanBeginning> {
+        let beginning = Beginning {
+            messages: Body::all_of(&begin.messages)?,
+            events: Entry::all_of(&begin.events)?,
+            run: begin.run,
+            turn: begin.turn,
+            head: begin.head,
+        };
+        self.parts.ride(move |tx| begin_turn(tx, &beginning)).await
+    }
+
+    async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
+        let response = Response {
+            message: Body::of(&commit.message)?,
+            events: Entry::all_of(&commit.events)?,
+            run: commit.run,
+            turn: commit.turn,
+            head: commit.head,
+            output: commit.output,
+        };
+        // It was paid for, and took longer than any disk does.
+        self.parts.write(move |tx| commit_response(tx, &response)).await
+    }
+
+    async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+        let run = run.clone();
+        self.parts.ride(move |tx| settle(tx, &run, turn)).await
+    }
+}
 
 /// A turn on its way to the model.
-pub(super) struct Beginning {
-    pub(super) run: RunId,
-    pub(super) turn: u32,
-    pub(super) head: TranscriptHead,
-    pub(super) messages: Vec<Body>,
-    pub(super) events: Vec<Entry>,
+struct Beginning {
+    run: RunId,
+    turn: u32,
+    head: TranscriptHead,
+    messages: Vec<Body>,
+    events: Vec<Entry>,
 }
 
 /// A response on its way into the journal.
-pub(super) struct Response {
-    pub(super) run: RunId,
-    pub(super) turn: u32,
-    pub(super) head: TranscriptHead,
-    pub(super) message: Body,
-    pub(super) output: PlanActivityOutput,
-    pub(super) events: Vec<Entry>,
+struct Response {
+    run: RunId,
+    turn: u32,
+    head: TranscriptHead,
+    message: Body,
+    output: PlanActivityOutput,
+    events: Vec<Entry>,
 }
 
 /// What the journal says about a turn.
@@ -47,7 +82,7 @@ fn entered(sql: &Connection, run: &RunId, turn: u32) -> Result<Entered> {
     })
 }
 
-pub(super) fn begin(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
+fn begin_turn(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
     let Beginning { run, turn, head, messages, events } = beginning;
     match entered(tx.sql, run, *turn)? {
         Entered::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
@@ -60,7 +95,7 @@ pub(super) fn begin(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginn
 }
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
-pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
+fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
     if let Entered::Response(plan) = entered(tx.sql, run, turn)? {
         return Ok(Some(*plan));
     }
@@ -71,7 +106,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<Journ
     Ok(None)
 }
 
-pub(super) fn commit(tx: &mut Tx<'_>, response: &Response) -> Result<JournalledPlan> {
+fn commit_response(tx: &mut Tx<'_>, response: &Response) -> Result<JournalledPlan> {
     let Response { run, turn, head, message, output, events } = response;
     match entered(tx.sql, run, *turn)? {
         Entered::Response(first) => return Ok(*first),

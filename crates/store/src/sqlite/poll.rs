@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        EventWatch, RecordBatch, Retention, Store,
+        EventWatch, Events, Housekeeping, RecordBatch, Retention, Runs,
         sqlite::{Options, SqliteStore},
         suite::{batch, endings::result, new_run, note},
     };

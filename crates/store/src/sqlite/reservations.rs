@@ -1,25 +1,61 @@
 //! Runs that were accepted and that no workflow has opened yet.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 use windlass_core::{
     canonical::Digest,
     envelope::TranscriptHead,
+    event::NewEvent,
     ids::{RunId, SessionId},
     run::{Phase, RunStatus},
     time::Timestamp,
 };
 
 use super::{
+    SqliteStore,
     access::Tx,
     blobs,
     columns::{Hex, Json, Text, Uint, Word},
     events, record, runs, sessions,
 };
-use crate::{PendingStart, Reservation, ReservedRun, Result, StoreError, entry::Entry, page};
+use crate::{PendingStart, Reservation, Reservations, ReservedRun, Result, StoreError, entry::Entry, page, plain};
+
+#[async_trait]
+impl Reservations for SqliteStore {
+    async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
+        plain::run(&run)?;
+        let plan = run.start.as_ref().map(|start| Text::of(&start.plan)).transpose()?;
+        self.parts.ride(move |tx| reserve(tx, &run, plan.as_ref())).await
+    }
+
+    async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
+        let run = run.clone();
+        self.parts.write(move |tx| withdraw(tx, &run)).await
+    }
+
+    async fn end_unopened_run(&self, run: &RunId, status: RunStatus, events: Vec<NewEvent>) -> Result<bool> {
+        let (run, entries) = (run.clone(), Entry::all_of(&events)?);
+        self.parts.write(move |tx| end_unopened(tx, &run, status, &entries)).await
+    }
+
+    async fn pending_starts(&self, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+        self.parts.read(move |sql| pending_starts(sql, before, limit)).await
+    }
+
+    async fn pending_start(&self, run: &RunId) -> Result<Option<PendingStart>> {
+        let run = run.clone();
+        self.parts.read(move |sql| pending_start(sql, &run)).await
+    }
+
+    async fn start_done(&self, run: &RunId) -> Result<()> {
+        let run = run.clone();
+        self.parts.ride(move |tx| forget_start(tx.sql, &run)).await
+    }
+}
 
 /// `plan` is that of the new run's start.
-pub(super) fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reservation> {
+fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reservation> {
     if let Some(row) = runs::get(tx.sql, &new.id)? {
         let row = new.same_as(row, request(tx.sql, &new.id)?)?;
         let plan = pending_start(tx.sql, &new.id)?.and_then(|start| start.plan);
@@ -70,7 +106,7 @@ fn request(sql: &Connection, run: &RunId) -> Result<Option<Digest>> {
     Ok(request.map(|Hex(digest)| digest))
 }
 
-pub(super) fn pending_start(sql: &Connection, run: &RunId) -> Result<Option<PendingStart>> {
+fn pending_start(sql: &Connection, run: &RunId) -> Result<Option<PendingStart>> {
     let plan = sql
         .prepare_cached("SELECT plan FROM starts WHERE run_id = ?1")?
         .query_row([run.as_str()], |row| row.get::<_, Option<Json<Value>>>(0))
@@ -78,7 +114,7 @@ pub(super) fn pending_start(sql: &Connection, run: &RunId) -> Result<Option<Pend
     Ok(plan.map(|plan| PendingStart { run: run.clone(), plan: plan.map(|Json(plan)| plan) }))
 }
 
-pub(super) fn pending_starts(sql: &Connection, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
+fn pending_starts(sql: &Connection, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
     let mut starts = sql.prepare_cached(
         "SELECT run_id, plan FROM starts JOIN runs ON id = run_id WHERE closed_at IS NULL AND created_at < ?1
          ORDER BY created_at, id LIMIT ?2",
@@ -96,7 +132,7 @@ pub(super) fn forget_start(sql: &Connection, run: &RunId) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn end_unopened(tx: &mut Tx<'_>, run: &RunId, status: RunStatus, entries: &[Entry]) -> Result<bool> {
+fn end_unopened(tx: &mut Tx<'_>, run: &RunId, status: RunStatus, entries: &[Entry]) -> Result<bool> {
     let unopened = tx
         .sql
         .prepare_cached("SELECT 1 FROM runs WHERE id = ?1 AND execution = '' AND closed_at IS NULL")?
@@ -109,7 +145,7 @@ pub(super) fn end_unopened(tx: &mut Tx<'_>, run: &RunId, status: RunStatus, entr
     Ok(unopened)
 }
 
-pub(super) fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
+fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
     let untouched = tx
         .sql
         .prepare_cached(

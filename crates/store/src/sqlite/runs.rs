@@ -1,5 +1,6 @@
 //! The rows of runs: opening, reading and listing them.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
     envelope::TranscriptHead,
@@ -9,15 +10,59 @@ use windlass_core::{
 };
 
 use super::{
+    SqliteStore,
     access::Tx,
     columns::{Hex, Json, Uint, Word, readable},
     events,
     filter::Filter,
+    record::{self, Batch},
     reservations, sessions, transcript,
 };
-use crate::{NewRun, OpenRun, Result, RunFilter, RunPage, RunRow, StoreError, opening::Opening, page::Cursor};
+use crate::{
+    NewRun, OpenRun, RecordBatch, Result, RunFilter, RunPage, RunRow, Runs, StoreError, body::Body, entry::Entry,
+    opening::Opening, page::Cursor,
+};
 
-pub(super) fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
+#[async_trait]
+impl Runs for SqliteStore {
+    async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
+        let opening = Opening::of(run)?;
+        self.parts.ride(move |tx| open(tx, &opening)).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
+        let run = run.clone();
+        self.parts.read(move |sql| get(sql, &run)).await
+    }
+
+    async fn final_text(&self, run: &RunId) -> Result<Option<String>> {
+        let run = run.clone();
+        self.parts.read(move |sql| events::final_text(sql, &run)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
+        self.parts.read(move |sql| list(sql, &filter)).await
+    }
+
+    async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+        self.parts.read(move |sql| open_after(sql, after.as_ref(), limit)).await
+    }
+
+    async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
+        let batch = Batch {
+            messages: Body::all_of(&batch.messages)?,
+            events: Entry::all_of(&batch.events)?,
+            run: batch.run,
+            head: batch.head,
+            status: batch.status,
+            phase: batch.phase,
+            closes_session_turn: batch.closes_session_turn,
+        };
+        self.parts.ride(move |tx| record::record(tx, &batch)).await
+    }
+}
+
+fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
     match known(tx.sql, run)? {
         Known::Opened { opening_len } => {
@@ -53,7 +98,7 @@ pub(super) fn get(sql: &Connection, run: &RunId) -> Result<Option<RunRow>> {
     found.map(|row| with_children(sql, row)).transpose()
 }
 
-pub(super) fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
+fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
     let mut filter = Filter::of(wanted.conditions());
     let total = wanted.total.then(|| filter.count(sql, "runs")).transpose()?;
     if let Some(cursor) = &wanted.cursor {
@@ -65,7 +110,7 @@ pub(super) fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
     Ok(RunPage { runs, next, unreadable, total })
 }
 
-pub(super) fn open_after(sql: &Connection, after: Option<&OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
+fn open_after(sql: &Connection, after: Option<&OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
     let (at, id) = after.map_or((Uint(0), ""), |after| (Uint::from(after.created_at), after.id.as_str()));
     let mut open = sql.prepare_cached(
         "SELECT created_at, id FROM runs WHERE closed_at IS NULL AND created_at >= ?1 AND (created_at, id) > (?1, ?2)

@@ -1,5 +1,6 @@
 //! The rows of sessions: created explicitly or by their first run, listed, used, ended.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{
     ids::{AgentId, SessionId, WorkspaceId},
@@ -7,21 +8,52 @@ use windlass_core::{
 };
 
 use super::{
+    SqliteStore,
     access::Tx,
     blobs,
     columns::{Hex, Json, Uint},
     filter::Filter,
 };
-use crate::{NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, StoreError, page::Cursor};
+use crate::{
+    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, Sessions, StoreError, page::Cursor,
+    plain,
+};
 
-pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
+#[async_trait]
+impl Sessions for SqliteStore {
+    async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
+        plain::session(&session)?;
+        self.parts.write(move |tx| create(tx, &session)).await
+    }
+
+    async fn session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| get(sql, &workspace, &session)).await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<SessionPage> {
+        self.parts.read(move |sql| list(sql, &filter)).await
+    }
+
+    async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.write(move |tx| end(tx, &workspace, &session)).await
+    }
+
+    async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.write(move |tx| ensure(tx, &workspace, &session)).await
+    }
+}
+
+fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
     blobs::require(tx.sql, "spec", new.spec)?;
     insert(tx, new)?;
     new.same_as(require(tx.sql, &new.workspace, &new.id)?)
 }
 
 /// The session, made if need be. It must not have ended.
-pub(super) fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
+fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
     insert(tx, &NewSession::unnamed(workspace, session))?;
     let row = require(tx.sql, workspace, session)?;
     match row.status() {
@@ -58,14 +90,14 @@ pub(super) fn used(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) ->
     Ok(())
 }
 
-pub(super) fn end(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+fn end(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
     tx.sql
         .prepare_cached("UPDATE sessions SET ended_at = coalesce(ended_at, ?3) WHERE workspace = ?1 AND id = ?2")?
         .execute(params![workspace.as_str(), session.as_str(), Uint::from(tx.now)])?;
     get(tx.sql, workspace, session)
 }
 
-pub(super) fn get(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
+fn get(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
     let found = sql
         .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE workspace = ?1 AND id = ?2"))?
         .query_row([workspace.as_str(), session.as_str()], from_row)
@@ -73,7 +105,7 @@ pub(super) fn get(sql: &Connection, workspace: &WorkspaceId, session: &SessionId
     Ok(found)
 }
 
-pub(super) fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPage> {
+fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPage> {
     let mut filter = Filter::of(wanted.conditions());
     let total = wanted.total.then(|| filter.count(sql, "sessions")).transpose()?;
     let mut offset = wanted.offset;

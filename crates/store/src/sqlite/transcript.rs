@@ -2,16 +2,51 @@
 //!
 //! A chain digest commits to every message before it, so one comparison tells whether two transcripts agree.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
-use windlass_core::{envelope::TranscriptHead, ids::RunId, message::Message};
+use windlass_core::{
+    envelope::TranscriptHead,
+    ids::{RunId, SessionId, WorkspaceId},
+    message::Message,
+};
 
 use super::{
+    SqliteStore,
     access::Tx,
     blobs,
     columns::{Hex, Uint},
-    runs,
+    conversation, runs,
 };
-use crate::{Result, StoreError, TranscriptPage, body::Body};
+use crate::{MessagePage, Result, StoreError, TranscriptPage, Transcripts, body::Body};
+
+#[async_trait]
+impl Transcripts for SqliteStore {
+    async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
+        let run = run.clone();
+        self.parts.read(move |sql| load(sql, &run, head)).await
+    }
+
+    async fn transcript_page(&self, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+        let run = run.clone();
+        self.parts.read(move |sql| page(sql, &run, after, limit)).await
+    }
+
+    async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| conversation::messages(sql, &workspace, &session)).await
+    }
+
+    async fn session_page(
+        &self,
+        workspace: &WorkspaceId,
+        session: &SessionId,
+        before: Option<u64>,
+        last: Option<u32>,
+    ) -> Result<MessagePage> {
+        let (workspace, session) = (workspace.clone(), session.clone());
+        self.parts.read(move |sql| conversation::page(sql, &workspace, &session, before, last)).await
+    }
+}
 
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {
@@ -72,7 +107,7 @@ pub(super) fn head_at(sql: &Connection, run: &RunId, len: u64) -> Result<Option<
     Ok(chain.map(|Hex(digest)| TranscriptHead { len, digest }))
 }
 
-pub(super) fn load(sql: &Connection, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
+fn load(sql: &Connection, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
     runs::require(sql, run)?;
     if head_at(sql, run, head.len)? != Some(head) {
         return Err(StoreError::TranscriptConflict { run: run.clone(), head, problem: "it is not one of its heads" });
@@ -94,7 +129,7 @@ pub(super) fn load(sql: &Connection, run: &RunId, head: TranscriptHead) -> Resul
 }
 
 /// A reader's part of the transcript. Indices count from 0, places from 1.
-pub(super) fn page(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
+fn page(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
     let mut page = sql
         .prepare_cached("SELECT head_len, opening_len, opening_len - new_messages FROM runs WHERE id = ?1")?
         .query_row([run.as_str()], |row| {

@@ -127,7 +127,7 @@ mod tests {
         time::Millis,
     };
     use windlass_store::{
-        NewRun,
+        Events, NewRun, Runs,
         sqlite::{Options, SqliteStore},
     };
 

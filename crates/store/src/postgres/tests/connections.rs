@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 
 use super::{super::testing::TestServer, open, shell};
 use crate::{
-    ErrorKind, Store, StoreError,
+    Blobs, ErrorKind, Events, Runs, StoreError,
     postgres::{Options, PostgresStore},
     suite::{code, new_run, note, run_id},
 };

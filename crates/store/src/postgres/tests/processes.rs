@@ -7,7 +7,7 @@ use windlass_core::ids::RunId;
 
 use super::{super::testing::TestServer, open, shell};
 use crate::{
-    ErrorKind, Store,
+    ErrorKind, Events, Housekeeping, Runs,
     postgres::{Options, PostgresStore},
     suite::{damage, new_run, note, run_id},
 };

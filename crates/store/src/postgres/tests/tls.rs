@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::super::testing::TestServer;
 use crate::{
-    ErrorKind, Store,
+    Blobs, ErrorKind,
     postgres::{Options, PostgresStore},
 };
 

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{super::access::Tx, file, open};
 use crate::{
-    Result, Store, StoreError,
+    Blobs, Events, Notes, Result, Runs, StoreError,
     sqlite::SqliteStore,
     suite::{code, new_run, note, run_id},
 };

@@ -21,7 +21,7 @@ use super::{
     file, open,
 };
 use crate::{
-    Ending, ErrorKind, PendingStart, Retention, Store,
+    Blobs, Ending, ErrorKind, Events, Housekeeping, PendingStart, Reservations, Retention, Runs, Sessions, Transcripts,
     sqlite::SqliteStore,
     suite::{head_of, new_run, note, run_id, session, workspace},
 };

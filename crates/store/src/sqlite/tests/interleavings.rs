@@ -11,7 +11,7 @@ use super::{
     file,
 };
 use crate::{
-    Store,
+    Events, Runs,
     suite::{new_run, note},
 };
 

@@ -19,7 +19,8 @@ use windlass_sqlite::{Database, Faults};
 
 use super::{super::Ack, file};
 use crate::{
-    FinishedCall, PlanBegin, Result, Store,
+    Blobs, CallJournal, Events, FinishedCall, Keys, ModelJournal, Notes, PlanBegin, Reservations, Result, Runs,
+    Sessions,
     sqlite::SqliteStore,
     suite::{batch, calls::new_claim, code, keys::new_key, new_run, note, plans::response, run_id, session, workspace},
     testing::reserved,

@@ -14,7 +14,8 @@ use windlass_sqlite::Progress;
 
 use super::{file, open};
 use crate::{
-    ErrorKind, FinishedCall, Retention, RunFilter, Store, StoreError,
+    Blobs, CallJournal, ErrorKind, Events, FinishedCall, Housekeeping, Notes, Retention, RunFilter, Runs, StoreError,
+    Transcripts,
     sqlite::examine,
     suite::{calls::new_claim, code, damage, new_run, note, run_id, workspace},
 };
