@@ -92,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_later_tool_takes_over_a_name() {
-        let frozen = Clock::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let frozen = Clock::new(|| chrono::DateTime::UNIX_EPOCH);
         let registry = ToolRegistry::new().with(Clock::system()).with(frozen);
         let told = registry.get(&"clock".into()).unwrap().call(context(), json!({})).await.unwrap();
         assert_eq!(told.result, json!({"utc": "1970-01-01T00:00:00Z"}));
