@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use windlass_core::ids::ToolName;
+use windlass_core::{agent::ToolSpec, ids::ToolName};
 use windlass_store::Store;
 
 use crate::{Clock, HttpGet, HttpGetOptions, NotesAdd, NotesSearch, Tool, http_get::HttpGetError};
@@ -37,6 +37,11 @@ impl ToolRegistry {
     /// In alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.by_name.keys()
+    }
+
+    /// What each tool is, in alphabetical order.
+    pub fn specs(&self) -> impl Iterator<Item = ToolSpec> {
+        self.by_name.values().map(|tool| tool.spec())
     }
 
     pub fn get(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
