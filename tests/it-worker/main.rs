@@ -12,11 +12,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use windlass::{
+    service::{Deployment, ModelCatalogue, Ports, RunWorkerOptions, run_blocking},
     temporal::Connect,
-    worker::{Deployment, Ports, RunWorkerOptions, run_blocking},
 };
 use windlass_activities::AgentCatalog;
-use windlass_models::{ModelRegistry, script::ScriptModel};
+use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_store::sqlite::{Options, SqliteStore};
 use windlass_tools::ToolRegistry;
 
@@ -29,10 +29,12 @@ fn main() -> anyhow::Result<()> {
     };
     let ledger = Arc::new(Ledger::open(ledger)?);
     let scripts = ScriptModel::from_file(&PathBuf::from(scripts)).context("scripts")?;
+    let names: Vec<String> = scripts.names().map(str::to_owned).collect();
+    let model = LoggedModel { ledger: ledger.clone(), scripts };
     let store = Arc::new(SqliteStore::open(Options::new(PathBuf::from(data_dir).join("windlass.db")))?);
     let ports = Ports {
         store,
-        models: ModelRegistry::new().with("script", Arc::new(LoggedModel { ledger: ledger.clone(), scripts })),
+        models: ModelCatalogue::new().with(SCHEME, Arc::new(model), names, None),
         tools: ToolRegistry::new()
             .with(LedgerTool { name: "once", idempotent: false, ledger: ledger.clone() })
             .with(LedgerTool { name: "again", idempotent: true, ledger }),

@@ -6,10 +6,8 @@
 pub mod bench;
 pub mod cli;
 pub mod dev;
-pub mod embedded;
-mod front;
+pub mod failure;
+mod output;
 pub mod render;
-mod stores;
+pub mod service;
 pub mod temporal;
-mod unknown_signals;
-pub mod worker;

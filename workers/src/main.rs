@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use windlass::cli::{self, Cli};
+use windlass::{
+    cli::{self, Cli},
+    failure,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -19,7 +22,7 @@ fn main() -> ExitCode {
         Ok(()) => cli::run(cli),
         Err(message) => {
             eprintln!("windlass: {message}");
-            ExitCode::from(cli::exit::USAGE)
+            ExitCode::from(failure::USAGE)
         }
     }
 }

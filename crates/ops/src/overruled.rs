@@ -47,7 +47,7 @@ impl RunOps {
         let query = format!(
             "WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed') \
              AND CloseTime >= '{}'",
-            moment(since)
+            since.rfc3339()
         );
         let closed = self.client().list_workflows(query, Default::default());
         let closed: BTreeSet<RunId> =
@@ -138,10 +138,6 @@ impl RunOps {
 
 pub(crate) fn before(now: Timestamp, span: Millis) -> Timestamp {
     Timestamp(now.0.saturating_sub(span.0))
-}
-
-fn moment(at: Timestamp) -> jiff::Timestamp {
-    i64::try_from(at.0).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok()).unwrap_or(jiff::Timestamp::MAX)
 }
 
 fn refused(error: &ClientError) -> OpsError {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use jiff::{Timestamp, tz::Offset};
+use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{
@@ -16,7 +16,7 @@ use crate::{CallContext, Tool, ToolFailure, ToolSuccess, args};
 /// Tells the time to the second, in UTC and, if asked, at another offset.
 #[derive(Clone)]
 pub struct Clock {
-    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    now: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>,
 }
 
 #[derive(Deserialize)]
@@ -27,13 +27,13 @@ struct Args {
 }
 
 impl Clock {
-    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+    pub fn new(now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
         Self { now: Arc::new(now) }
     }
 
     /// The machine's own clock.
     pub fn system() -> Self {
-        Self::new(Timestamp::now)
+        Self::new(Utc::now)
     }
 }
 
@@ -65,13 +65,12 @@ impl Tool for Clock {
     async fn call(&self, _: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
         let Args { timezone_offset_minutes } = args::decode(args)?;
         let now = (self.now)();
-        let mut result = json!({"utc": format!("{now:.0}")});
+        let mut result = json!({"utc": now.to_rfc3339_opts(SecondsFormat::Secs, true)});
         if let Some(minutes) = timezone_offset_minutes {
-            let offset =
-                minutes.checked_mul(60).and_then(|seconds| Offset::from_seconds(seconds).ok()).ok_or_else(|| {
-                    args::unusable("timezone_offset_minutes", "maximum", "no place on earth is that far from UTC")
-                })?;
-            result["local"] = json!(format!("{:.0}", now.display_with_offset(offset)));
+            let offset = minutes.checked_mul(60).and_then(FixedOffset::east_opt).ok_or_else(|| {
+                args::unusable("timezone_offset_minutes", "maximum", "no place on earth is that far from UTC")
+            })?;
+            result["local"] = json!(now.with_timezone(&offset).to_rfc3339_opts(SecondsFormat::Secs, false));
         }
         Ok(ToolSuccess::new(result))
     }
@@ -113,10 +112,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_system_clock_moves_between_two_looks() {
-        let before = Timestamp::now();
+        let before = Utc::now();
         let told = Clock::system().call(context(), json!({})).await.unwrap().result;
-        let told: Timestamp = told["utc"].as_str().unwrap().parse().unwrap();
-        assert!(told.as_second() >= before.as_second() && told <= Timestamp::now(), "{told} {before}");
+        let told: DateTime<Utc> = told["utc"].as_str().unwrap().parse().unwrap();
+        assert!(told.timestamp() >= before.timestamp() && told <= Utc::now(), "{told} {before}");
     }
 
     #[tokio::test]

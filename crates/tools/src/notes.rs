@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{
@@ -129,8 +128,7 @@ impl Tool for NotesSearch {
 }
 
 fn view(note: &NoteRow) -> Value {
-    let updated_at = i64::try_from(note.updated_at.0).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
-    json!({"key": note.key, "text": note.text, "updatedAt": updated_at.map(|at| at.to_string())})
+    json!({"key": note.key, "text": note.text, "updatedAt": note.updated_at.rfc3339()})
 }
 
 /// The model learns that it did not work; why is the operator's business, who finds the code documented.
@@ -196,7 +194,7 @@ mod tests {
         let notes = Bench::new();
         let kept = notes.add("launch", "The launch is on Friday.").await;
         assert_eq!((&kept["key"], &kept["text"]), (&json!("launch"), &json!("The launch is on Friday.")));
-        assert!(kept["updatedAt"].as_str().unwrap().parse::<Timestamp>().is_ok());
+        assert!(windlass_core::time::Timestamp::parse_rfc3339(kept["updatedAt"].as_str().unwrap()).is_some());
         assert_eq!(
             notes.search(json!({"query": "FRIDAY launch"})).await,
             ToolSuccess {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use windlass_core::ids::ToolName;
+use windlass_core::{agent::ToolSpec, ids::ToolName};
 use windlass_store::Notes;
 
 use crate::{Clock, HttpGet, HttpGetOptions, NotesAdd, NotesSearch, Tool, http_get::HttpGetError};
@@ -37,6 +37,11 @@ impl ToolRegistry {
     /// In alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.by_name.keys()
+    }
+
+    /// What each tool is, in alphabetical order.
+    pub fn specs(&self) -> impl Iterator<Item = ToolSpec> {
+        self.by_name.values().map(|tool| tool.spec())
     }
 
     pub fn get(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
@@ -92,7 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_later_tool_takes_over_a_name() {
-        let frozen = Clock::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let frozen = Clock::new(|| chrono::DateTime::UNIX_EPOCH);
         let registry = ToolRegistry::new().with(Clock::system()).with(frozen);
         let told = registry.get(&"clock".into()).unwrap().call(context(), json!({})).await.unwrap();
         assert_eq!(told.result, json!({"utc": "1970-01-01T00:00:00Z"}));

@@ -5,17 +5,14 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_api::{
-    Limits, Options, Rates, Service,
-    auth::ApiKey,
-    models::{Catalogue, ModelInfo},
-};
+use windlass::service::ApiOptions;
+use windlass_api::{Limits, Options, Rates, Service, auth::ApiKey};
 use windlass_core::{
     agent::AgentDefinition,
     ids::{AgentId, WorkspaceId},
     time::Millis,
 };
-use windlass_store::{Store, system_clock};
+use windlass_store::Store;
 
 use super::http::{Answer, Exchange};
 use crate::support::world::{World, within};
@@ -38,8 +35,6 @@ impl Rig {
 
     /// A rig whose API the test has changed.
     pub(crate) async fn with(scripts: Value, change: impl FnOnce(&mut Options)) -> Self {
-        let models: Vec<ModelInfo> =
-            scripts.as_object().unwrap().keys().map(|name| ModelInfo::of("script", name)).collect();
         let world = World::new(scripts).await;
         let limits = Limits {
             local_tool_timeout: Millis::from_secs(300),
@@ -48,13 +43,10 @@ impl Rig {
             ..Limits::default()
         };
         let mut options = Options {
-            ops: world.ops.clone(),
-            models: Catalogue { default_model_id: models.first().map(|model| model.id.clone()), models },
-            agents: Vec::new(),
+            // Tests say themselves which tools callers may name.
             builtins: Vec::new(),
-            rates: None,
             limits,
-            clock: system_clock(),
+            ..ApiOptions::loopback().on(world.ops.clone(), &world.ports)
         };
         change(&mut options);
         let key = ApiKey::random();

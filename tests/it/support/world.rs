@@ -16,8 +16,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use windlass::{
+    service::{ModelCatalogue, Ports, RunWorkerOptions, WorkerError, WorkerService},
     temporal::{Connect, connect, connect_embedded},
-    worker::{Ports, RunWorkerOptions, WorkerError, WorkerService},
 };
 use windlass_activities::AgentCatalog;
 use windlass_core::{
@@ -29,7 +29,7 @@ use windlass_core::{
     message::Message,
     time::Millis,
 };
-use windlass_models::{ModelRegistry, script::ScriptModel};
+use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_ops::{RunEnd, RunOps, StartRun};
 use windlass_store::{Store, sqlite::SqliteStore};
 use windlass_tools::ToolRegistry;
@@ -48,7 +48,7 @@ pub(crate) struct World {
     /// Lets calls of the `gate` tool through.
     pub(crate) permits: Arc<Semaphore>,
     begun: AsyncMutex<mpsc::UnboundedReceiver<CallId>>,
-    ports: Ports,
+    pub(crate) ports: Ports,
     pub(crate) options: RunWorkerOptions,
     client: Client,
     worker: Mutex<Option<RunningWorker>>,
@@ -104,7 +104,9 @@ impl World {
             permits: permits.clone(),
         });
         let model = ScriptModel::from_json(&scripts.to_string()).unwrap();
-        let models = ModelRegistry::new().with("script", Arc::new(model));
+        let names: Vec<String> = model.names().map(str::to_owned).collect();
+        let default = names.first().cloned();
+        let models = ModelCatalogue::new().with(SCHEME, Arc::new(model), names, default.as_deref());
         let options = RunWorkerOptions {
             task_queue: format!("it-{}", uuid::Uuid::now_v7().simple()),
             grace: Duration::from_secs(5),

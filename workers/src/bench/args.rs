@@ -7,8 +7,8 @@ use windlass_store::sqlite::Durability;
 
 use super::{backend::Backend, server::ServerSide, work::Work};
 use crate::{
-    cli::{Failure, usage},
-    worker::RunWorkerOptions,
+    failure::{Failure, usage},
+    service::RunWorkerOptions,
 };
 
 const EXAMPLES: &str = "\

@@ -9,8 +9,8 @@ use temporalio_client::Client;
 use windlass_store::sqlite::{Durability, Options, SqliteStore};
 
 use crate::{
-    cli::Failure,
-    embedded::{EmbeddedOptions, RunningEmbedded},
+    failure::Failure,
+    service::{EmbeddedOptions, RunningEmbedded},
     temporal::{Connect, connect, ensure_search_attributes},
 };
 

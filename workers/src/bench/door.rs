@@ -10,7 +10,7 @@ use super::{
     rig::{ANSWER, QUESTION, answer, complete, finish, park},
     work,
 };
-use crate::cli::{Failure, failed};
+use crate::failure::{Failure, failed};
 
 #[derive(Clone)]
 pub(super) enum Door {

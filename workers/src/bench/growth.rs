@@ -18,7 +18,7 @@ use super::{
     stats::{median, rounded, window},
     work::Work,
 };
-use crate::cli::{Failure, failed};
+use crate::failure::{Failure, failed};
 
 /// A mark's figures are medians over so many turns before and after it: a commit that happens to fold the log, or a run
 /// that continues as new, says nothing about the turns around it.

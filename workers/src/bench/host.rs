@@ -21,7 +21,7 @@ use super::{
     site::Site,
     work,
 };
-use crate::cli::{Failure, usage};
+use crate::failure::{Failure, usage};
 
 /// Runs that are started, or waited for, at the same time.
 const AT_ONCE: usize = 64;

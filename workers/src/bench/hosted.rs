@@ -15,7 +15,7 @@ use super::{
     site::Site,
     system,
 };
-use crate::cli::{Failure, failed};
+use crate::failure::{Failure, failed};
 
 /// The option that makes this program a holder of runs.
 pub(super) const OPTION: &str = "--host";

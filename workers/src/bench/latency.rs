@@ -11,7 +11,7 @@ use super::{
     stats::{median, percentile, rounded},
     work::Work,
 };
-use crate::cli::Failure;
+use crate::failure::Failure;
 
 /// Runs before the measured ones: connections, caches and prepared statements are made only once.
 const WARM_UP: u32 = 2;

@@ -30,9 +30,10 @@ mod table;
 mod throughput;
 mod work;
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 pub use self::args::BenchArgs;
 use self::{
@@ -44,22 +45,23 @@ use self::{
     server::ServerSide,
     site::{Ground, Site},
 };
-use crate::cli::{Failure, Global, Output, Stop};
+use crate::{failure::Failure, output::Output, temporal::Connect};
 
-pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Failure> {
-    let backend = match &global.temporal {
-        Some(_) => Backend::Address(global.connect("bench")?),
-        None => Backend::Embedded,
-    };
+/// Measures on the embedded engine, or on a Temporal server if one is given.
+pub(crate) async fn run(
+    args: BenchArgs,
+    temporal: Option<Connect>,
+    data_dir: Option<&Path>,
+    out: Output,
+    interrupted: CancellationToken,
+) -> Result<(), Failure> {
+    let backend = temporal.map_or(Backend::Embedded, Backend::Address);
     if args.host {
-        Box::pin(host::serve(backend, &args)).await?;
-        return Ok(ExitCode::SUCCESS);
+        return Box::pin(host::serve(backend, &args)).await;
     }
     let (tasks, server) = (args.tasks()?, args.server(&backend)?);
-    let interrupted = Stop::listen()?.into_token();
-    let ground = Ground::prepare(global.given_data_dir())?;
+    let ground = Ground::prepare(data_dir)?;
     let facts = Facts::gather(&backend, &args, ground.path());
-    let out = Output::new(global.json);
     facts.warnings().iter().for_each(|warning| out.note(format_args!("windlass: {warning}")));
     if !out.json {
         out.line(facts.heading());
@@ -88,7 +90,7 @@ pub(crate) async fn run(global: &Global, args: BenchArgs) -> Result<ExitCode, Fa
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What all measurements of a command share.

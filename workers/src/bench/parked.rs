@@ -14,7 +14,7 @@ use super::{
     system,
     work::Work,
 };
-use crate::cli::Failure;
+use crate::failure::Failure;
 
 /// Runs before the measured ones. All but the last are answered at once; the last waits for the process that parks.
 const WARM_UP: u32 = 20;

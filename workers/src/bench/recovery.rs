@@ -11,7 +11,7 @@ use super::{
     stats::rounded,
     work::{Random, Work},
 };
-use crate::cli::Failure;
+use crate::failure::Failure;
 
 pub(super) async fn measure(site: &Site, runs: u32, work: Work, progress: &Progress) -> Result<Vec<Reading>, Failure> {
     let bar = progress.begin("recovery", runs);

@@ -17,10 +17,7 @@ use windlass_core::{
     event::EventBody,
     ids::{AgentId, AwaitId, RunId, WorkspaceId},
 };
-use windlass_models::{
-    ModelRegistry,
-    script::{SCHEME, ScriptModel},
-};
+use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_ops::{RunOps, StartRun};
 use windlass_tools::ToolRegistry;
 
@@ -33,8 +30,8 @@ use super::{
     work::{self, Work},
 };
 use crate::{
-    cli::{Failure, failed},
-    worker::{Ports, RunWorkerOptions, WorkerService},
+    failure::{Failure, failed},
+    service::{ModelCatalogue, Ports, RunWorkerOptions, WorkerService},
 };
 
 /// Nothing is under way any more when a worker is stopped.
@@ -65,12 +62,13 @@ impl Rig {
         measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let opened = open(&site.backend, &site.data_dir, site.durability).await?;
-        let service = worker(&opened, site, work, probe)?;
+        let ports = ports(&opened, work, probe)?;
+        let service = worker(&opened, site, ports.clone())?;
         let stop = CancellationToken::new();
         let workspace = WorkspaceId::new("bench");
         let ops = RunOps::new(opened.client.clone(), opened.store.clone(), site.task_queue.clone(), workspace);
         let door = match site.through_api {
-            true => Door::Api(api::serve(&ops, work, stop.clone()).await?),
+            true => Door::Api(api::serve(&ops, &ports, stop.clone()).await?),
             false => Door::Temporal(ops.clone()),
         };
         let mut worker = tokio::spawn(service.run(stop.clone()));
@@ -124,14 +122,19 @@ impl Rig {
     }
 }
 
-fn worker(opened: &Opened, site: &Site, work: Work, probe: Probe) -> Result<WorkerService, Failure> {
-    let model = ProbedModel { scripts: ScriptModel::from_json(&work.scripts())?, probe: probe.clone() };
-    let ports = Ports {
+fn ports(opened: &Opened, work: Work, probe: Probe) -> Result<Ports, Failure> {
+    let scripts = ScriptModel::from_json(&work.scripts())?;
+    let names: Vec<String> = scripts.names().map(str::to_owned).collect();
+    let model = ProbedModel { scripts, probe: probe.clone() };
+    Ok(Ports {
         store: opened.store.clone(),
-        models: ModelRegistry::new().with(SCHEME, Arc::new(model)),
+        models: ModelCatalogue::new().with(SCHEME, Arc::new(model), names, None),
         tools: ToolRegistry::new().with(Lookup { work, probe }),
-        agents: AgentCatalog::from_iter(work::agents()?),
-    };
+        agents: AgentCatalog::from_iter(work.agents()?),
+    })
+}
+
+fn worker(opened: &Opened, site: &Site, ports: Ports) -> Result<WorkerService, Failure> {
     let options = RunWorkerOptions {
         task_queue: site.task_queue.clone(),
         max_cached_runs: site.max_cached_runs,

@@ -11,7 +11,7 @@ use super::{
     stats::{percentile, rounded},
     work::Work,
 };
-use crate::cli::Failure;
+use crate::failure::Failure;
 
 const WARM_UP: u32 = 5;
 

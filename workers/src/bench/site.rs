@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_store::sqlite::Durability;
 
 use super::backend::Backend;
-use crate::cli::{Failure, failed, usage};
+use crate::failure::{Failure, failed, usage};
 
 /// The directory of all measurements of one command. A temporary one is removed when this is dropped.
 #[derive(Debug)]

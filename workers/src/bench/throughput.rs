@@ -16,7 +16,7 @@ use super::{
     system,
     work::Work,
 };
-use crate::cli::{Failure, failed};
+use crate::failure::{Failure, failed};
 
 const WARM_UP: u32 = 20;
 

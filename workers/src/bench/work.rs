@@ -56,6 +56,16 @@ impl Work {
         json!({WORKING: {"turns": turns}, ASKING: {"turns": asking}}).to_string()
     }
 
+    /// Both agents. Callers of the API get fewer turns than a run needs unless the agent allows more.
+    pub(super) fn agents(&self) -> Result<Vec<AgentDefinition>, serde_json::Error> {
+        let policy = json!({"maxToolTurns": self.turns + 1});
+        let agents = json!([
+            {"id": WORKING, "model": format!("script:{WORKING}"), "tools": [{"name": TOOL}], "policy": policy},
+            {"id": ASKING, "model": format!("script:{ASKING}")},
+        ]);
+        serde_json::from_value(agents)
+    }
+
     /// What the tool returns: about 1 KB, different for every call, so that nothing is stored once for all.
     pub(super) fn result(&self, run: &RunId, call: &CallId) -> Value {
         let mut random = Random::new(self.seed, &format!("{run}/{call}"));
@@ -74,15 +84,6 @@ pub(super) fn working() -> AgentId {
 /// The agent whose runs ask a person and wait.
 pub(super) fn asking() -> AgentId {
     AgentId::new(ASKING)
-}
-
-/// Both agents, as a worker is given them.
-pub(super) fn agents() -> Result<Vec<AgentDefinition>, serde_json::Error> {
-    let agents = json!([
-        {"id": WORKING, "model": format!("script:{WORKING}"), "tools": [{"name": TOOL}]},
-        {"id": ASKING, "model": format!("script:{ASKING}")},
-    ]);
-    serde_json::from_value(agents)
 }
 
 /// Seeded numbers (splitmix64), so that the same seed is the same work.
@@ -129,7 +130,7 @@ mod tests {
     fn scripts_and_agents_fit_together() {
         let scripts = ScriptModel::from_json(&WORK.scripts()).unwrap();
         let models: Vec<String> = scripts.names().map(|name| format!("script:{name}")).collect();
-        let agents = agents().unwrap();
+        let agents = WORK.agents().unwrap();
         assert!(agents.iter().all(|agent| agent::check(agent).is_empty() && models.contains(&agent.model)));
     }
 

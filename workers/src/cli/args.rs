@@ -12,7 +12,9 @@ use windlass_store::postgres;
 
 use super::{Failure, usage, values};
 use crate::{
+    dev::Place,
     render::Hint,
+    service::{AnyStore, Missing, StoreLocation, store::DATABASE},
     temporal::{Connect, TlsFiles},
 };
 
@@ -117,7 +119,7 @@ impl Global {
     }
 
     pub(crate) fn store_path(&self) -> PathBuf {
-        self.data_dir.join("windlass.db")
+        self.data_dir.join(DATABASE)
     }
 
     /// The data directory, if somebody chose one.
@@ -152,6 +154,26 @@ impl Global {
     pub(crate) fn server_key(&self) -> Result<SecretString, Failure> {
         let key = secret("API key file", self.api_key_file.as_deref(), SERVER_KEY)?;
         key.ok_or_else(|| usage("--server needs a key: set WINDLASS_API_KEY, or give --api-key-file"))
+    }
+
+    /// Where the store is: in Postgres if a URL is given, else in the data directory.
+    pub(crate) fn store(&self) -> Result<StoreLocation, Failure> {
+        Ok(self.postgres()?.map_or_else(|| StoreLocation::DataDir(self.data_dir.clone()), StoreLocation::Postgres))
+    }
+
+    pub(crate) async fn open_store(&self, missing: Missing) -> Result<AnyStore, Failure> {
+        self.store()?.open(missing).await
+    }
+
+    /// The installation on the data directory, for a server in this process.
+    pub(crate) fn place(&self, role: &str) -> Result<Place, Failure> {
+        Ok(Place {
+            data_dir: self.data_dir.clone(),
+            namespace: self.namespace.clone(),
+            task_queue: self.task_queue.clone(),
+            workspace: self.workspace.clone(),
+            identity: self.connect(role)?.identity,
+        })
     }
 
     /// Where the Postgres store is, if there is one.

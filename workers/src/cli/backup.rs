@@ -16,11 +16,8 @@ use tokio::task::JoinHandle;
 use windlass_engine::DirectoryLock;
 use windlass_sqlite::Progress;
 
-use super::{
-    Failure, Global, Output, Stop,
-    context::{Missing, look_for_store},
-    failed, usage,
-};
+use super::{Failure, Global, Output, Stop, failed, usage};
+use crate::service::Missing;
 
 /// How often a person is told how far it is.
 const TICK: Duration = Duration::from_millis(100);
@@ -59,7 +56,7 @@ pub struct RestoreArgs {
 
 pub(super) async fn backup(global: &Global, args: BackupArgs) -> Result<ExitCode, Failure> {
     not_for_postgres(global, "pg_dump --format=custom --file=FILE \"$WINDLASS_POSTGRES_URL\"")?;
-    look_for_store(global, Missing::Refuse)?;
+    global.store()?.check(Missing::Refuse)?;
     let (out, database) = (Output::new(global.json), global.store_path());
     let progress = Arc::new(Progress::default());
     let copied = tokio::task::spawn_blocking({

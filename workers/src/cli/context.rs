@@ -11,49 +11,16 @@ use futures_util::{
 };
 use windlass_core::{event::Event, ids::RunId, message::Message, time::Timestamp};
 use windlass_ops::{Pairing, RunOps, complete_entry};
-use windlass_store::{
-    RunRow, Store,
-    postgres::PostgresStore,
-    sqlite::{Options, SqliteStore},
-};
+use windlass_store::{RunRow, Store};
 
-use super::{Failure, Global, Output, failed};
-use crate::{render::Hint, stores::AnyStore, temporal::connect};
+use super::{Failure, Global, Output};
+use crate::{render::Hint, service::Missing, temporal::connect};
 
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) ops: RunOps,
     pub(crate) out: Output,
     pub(crate) hint: Hint,
-}
-
-/// Whether a store that does not exist is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    Create,
-    /// A reader would only find it empty; the directory is probably wrong.
-    Refuse,
-}
-
-/// Opens the Postgres store if there is one, else that of the data directory.
-pub(crate) async fn open_store(global: &Global, missing: Missing) -> Result<AnyStore, Failure> {
-    if let Some(options) = global.postgres()? {
-        return Ok(AnyStore::Postgres(Arc::new(PostgresStore::connect(options).await?)));
-    }
-    look_for_store(global, missing)?;
-    Ok(AnyStore::Sqlite(Arc::new(SqliteStore::open(Options::new(global.store_path()))?)))
-}
-
-/// Fails unless the data directory has a store, or may get one.
-pub(crate) fn look_for_store(global: &Global, missing: Missing) -> Result<(), Failure> {
-    let path = global.store_path();
-    if missing == Missing::Create || path.exists() {
-        return Ok(());
-    }
-    Err(failed(format!(
-        "there is no store at {}; start `windlass dev` or `windlass worker` first, or give its --data-dir",
-        path.display()
-    )))
 }
 
 pub(crate) fn now() -> Timestamp {
@@ -63,7 +30,7 @@ pub(crate) fn now() -> Timestamp {
 
 impl Context {
     pub(crate) async fn open(global: &Global, missing: Missing) -> Result<Self, Failure> {
-        let store = open_store(global, missing).await?.port();
+        let store = global.open_store(missing).await?.port();
         let client = connect(&global.connect("cli")?).await?;
         let ops = RunOps::new(client, store, global.task_queue.clone(), global.workspace.clone());
         // A look claims nothing.

@@ -11,15 +11,10 @@ use windlass_ops::{Paired, Pairing, RunOps};
 use windlass_sqlite::{Examined, Progress};
 use windlass_store::StoreError;
 
-use super::{
-    Failure, Global, Output,
-    backup::watched,
-    context::{Missing, look_for_store, open_store},
-    exit, failed, usage,
-};
+use super::{Failure, Global, Output, backup::watched, exit, failed, usage};
 use crate::{
     render::{Paint, Table, one_line},
-    stores::AnyStore,
+    service::{AnyStore, Missing},
     temporal::{connect, missing_search_attributes, pollers},
 };
 
@@ -82,7 +77,7 @@ impl Check {
 pub(super) async fn run(global: &Global, args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
     if args.adopt {
-        let (client, store) = (connect(&global.connect("cli")?).await?, open_store(global, Missing::Refuse).await?);
+        let (client, store) = (connect(&global.connect("cli")?).await?, global.open_store(Missing::Refuse).await?);
         let ops = RunOps::new(client, store.port(), global.task_queue.clone(), global.workspace.clone());
         let paired = ops.pair(Pairing::Adopt).await?;
         if !paired.kept {
@@ -107,7 +102,7 @@ async fn look_deep(global: &Global) -> Result<Vec<Check>, Failure> {
             "--deep looks at SQLite files; for Postgres: pg_amcheck --heapallindexed --dbname=\"$WINDLASS_POSTGRES_URL\"",
         ));
     }
-    look_for_store(global, Missing::Refuse)?;
+    global.store()?.check(Missing::Refuse)?;
     let (path, progress) = (global.store_path(), Arc::new(Progress::default()));
     let examined = tokio::task::spawn_blocking({
         let progress = Arc::clone(&progress);
@@ -188,7 +183,7 @@ async fn workers(client: &Client, task_queue: &str) -> Result<String, String> {
 }
 
 async fn installation(client: Client, global: &Global) -> Result<String, String> {
-    let store = open_store(global, Missing::Refuse).await.map_err(|failure| failure.to_string())?;
+    let store = global.open_store(Missing::Refuse).await.map_err(|failure| failure.to_string())?;
     let ops = RunOps::new(client, store.port(), global.task_queue.clone(), global.workspace.clone());
     let Paired { installation, kept, namespace } = ops.pair(Pairing::Look).await.map_err(|error| error.to_string())?;
     let id = installation.id;
@@ -204,7 +199,7 @@ async fn installation(client: Client, global: &Global) -> Result<String, String>
 }
 
 async fn store(global: &Global) -> Result<String, String> {
-    match open_store(global, Missing::Refuse).await {
+    match global.open_store(Missing::Refuse).await {
         Ok(AnyStore::Sqlite(_)) => Ok(global.store_path().display().to_string()),
         Ok(AnyStore::Postgres(_)) => Ok("Postgres".to_owned()),
         Err(failure) => Err(failure.to_string()),

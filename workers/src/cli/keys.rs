@@ -11,12 +11,11 @@ use windlass_core::{
 };
 use windlass_store::{ApiKeyRow, NewApiKey, Store};
 
-use super::{
-    Failure, Global, Output,
-    context::{Missing, now, open_store},
-    failed, usage, values,
+use super::{Failure, Global, Output, context::now, failed, usage, values};
+use crate::{
+    render::{Table, age, moment},
+    service::Missing,
 };
-use crate::render::{Table, age, moment};
 
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
@@ -64,7 +63,7 @@ pub struct CreateArgs {
 
 pub(super) async fn run(global: &Global, command: KeysCommand) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
-    let store = open_store(global, Missing::Create).await?;
+    let store = global.open_store(Missing::Create).await?;
     let done = execute(global, command, store.port(), out).await;
     store.close().await?;
     done

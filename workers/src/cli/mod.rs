@@ -3,19 +3,16 @@
 //! Data goes to stdout, everything else to stderr. Looks are `crate::render`'s, operating runs is `windlass_ops`'; this
 //! module connects the two with arguments, terminals and exit codes.
 
-mod agents;
 mod args;
 mod backup;
 mod context;
+mod dev;
 mod doctor;
-pub mod exit;
 mod follow;
 mod keys;
 pub mod logs;
-mod output;
 mod person;
 mod reach;
-mod refusal;
 mod runs;
 mod serve;
 mod start;
@@ -29,12 +26,10 @@ use std::{num::NonZero, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 pub use self::args::Global;
-pub(crate) use self::{
-    agents::load as load_agents,
-    exit::{Failure, failed, refused, usage},
+use self::stop::Stop;
+use crate::{
+    failure::{self as exit, Failure, failed, refused, usage},
     output::{Output, width_of},
-    stop::Stop,
-    worker::{Service, WorkerArgs},
 };
 
 /// Durable AI-agent runs on Temporal: start them, watch them, answer them, operate them.
@@ -65,7 +60,7 @@ pub struct Cli {
 #[expect(clippy::large_enum_variant, reason = "one per process; boxing would only make the definition noisier")]
 pub enum Command {
     /// Start everything on this machine: a Temporal server, a worker, the API and demo agents. Data survives a restart.
-    Dev(crate::dev::DevArgs),
+    Dev(dev::DevArgs),
     /// Execute runs: poll a task queue until SIGINT or SIGTERM.
     Worker(worker::WorkerCommand),
     /// Serve the API: the agent-runs protocol over HTTP, until SIGINT or SIGTERM.
@@ -135,16 +130,23 @@ fn async_threads() -> usize {
 async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Dev(args) => Box::pin(crate::dev::run(&global, args)).await,
+        Command::Dev(args) => Box::pin(dev::run(&global, args)).await,
         Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
         Command::Serve(command) => Box::pin(serve::run(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
         Command::Store { command } => Box::pin(store::run(&global, command)).await,
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
-        Command::Bench(args) => Box::pin(crate::bench::run(&global, args)).await,
+        Command::Bench(args) => Box::pin(bench(&global, args)).await,
         Command::Doctor(args) => Box::pin(doctor::run(&global, &args)).await,
     }
+}
+
+async fn bench(global: &Global, args: crate::bench::BenchArgs) -> Result<ExitCode, Failure> {
+    let temporal = global.temporal.is_some().then(|| global.connect("bench")).transpose()?;
+    let (out, interrupted) = (Output::new(global.json), Stop::listen()?.into_token());
+    crate::bench::run(args, temporal, global.given_data_dir(), out, interrupted).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

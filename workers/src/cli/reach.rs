@@ -18,14 +18,11 @@ use windlass_core::{
 use windlass_ops::OpsError;
 use windlass_store::{RunFilter, RunRow};
 
-use super::{
-    Failure, Global, Output,
-    context::{Context, Missing, look_for_store},
-    runs,
-};
+use super::{Failure, Global, Output, context::Context, runs};
 use crate::{
     dev::{Here, address_of},
     render::Hint,
+    service::Missing,
 };
 
 /// How runs are reached.
@@ -100,8 +97,8 @@ impl Reach {
         if let Some(found) = Self::find(global, missing, visitor).await? {
             return Ok(found);
         }
-        look_for_store(global, missing)?;
-        let here = Box::pin(Here::start(global, scripts)).await?;
+        global.store()?.check(missing)?;
+        let here = Box::pin(Here::start(&global.place("worker")?, scripts)).await?;
         let address = Address { base_url: here.url.clone(), api_key: here.key.clone() };
         Ok(Self::Server(Remote::of(global, visitor.options(global, address), Some(here))?))
     }

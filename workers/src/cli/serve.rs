@@ -1,12 +1,15 @@
-//! `windlass serve`: the API alone, against a Temporal server and the store.
+//! `windlass serve`: an API server on a Temporal server and a store.
 
-use std::process::ExitCode;
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use clap::Args;
 use windlass_api::Rates;
 
-use super::{Failure, Global, Output, Service, Stop, WorkerArgs, agents};
-use crate::{front::FrontArgs, worker::RunWorkerOptions};
+use super::{
+    Failure, Global, Output, Stop, values,
+    worker::{CatalogueArgs, compose},
+};
+use crate::service::{ApiOptions, RunWorkerOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,31 +23,48 @@ On SIGINT or SIGTERM live streams are dropped between two events, so that their 
 #[command(after_help = EXAMPLES)]
 pub struct ServeCommand {
     #[command(flatten)]
-    front: FrontArgs,
+    api: ApiArgs,
 
-    /// Do not limit how often a key may send requests
+    /// Do not limit the request rate of API keys
     #[arg(long)]
     no_rate_limits: bool,
 
     #[command(flatten)]
-    worker: WorkerArgs,
+    catalogues: CatalogueArgs,
+}
+
+/// How the API is served.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApiArgs {
+    /// Address of the API; port 0 takes a free port
+    #[arg(long, env = "WINDLASS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+
+    /// How long a caller may take to return the result of a local tool call
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::span)]
+    local_tool_timeout: Duration,
+}
+
+impl ApiArgs {
+    pub(super) fn options(&self, rates: Option<Rates>) -> ApiOptions {
+        ApiOptions { listen: self.listen, local_tool_timeout: self.local_tool_timeout, rates }
+    }
 }
 
 pub(super) async fn run(global: &Global, command: ServeCommand) -> Result<ExitCode, Failure> {
     let shutdown = Stop::listen()?.into_token();
-    let agents = agents::load(&command.worker.agents)?;
-    let listener = command.front.bind().await?;
-    let options = RunWorkerOptions { task_queue: global.task_queue.clone(), ..RunWorkerOptions::default() };
-    let service = Service::prepare(global, "api", &command.worker, agents, options).await?;
-    if let Some(client) = service.reach(&shutdown).await? {
-        let rates = (!command.no_rate_limits).then(Rates::default);
-        let (api, handle) = command.front.service(listener, client, (global, &command.worker), &service, rates)?;
+    let options = command.api.options((!command.no_rate_limits).then(Rates::default));
+    let listener = options.bind().await?;
+    let worker_options = RunWorkerOptions { task_queue: global.task_queue.clone(), ..RunWorkerOptions::default() };
+    let runtime = compose(global, "api", &command.catalogues, worker_options).await?;
+    if let Some(client) = runtime.connect_until_up(&shutdown).await? {
+        let (api, handle) = runtime.api(&options, listener, client, global.workspace.clone())?;
         let address = format!("http://{}", handle.address);
         tracing::info!(%address, "API ready");
         Output::new(global.json || global.json_logs)
             .print(&serde_json::json!({"api": address}), || format!("API       {address}"))?;
         api.run(shutdown.clone()).await;
     }
-    service.close().await?;
+    runtime.close().await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,14 +17,17 @@ use windlass_core::{
 use windlass_ops::StartRun;
 
 use super::{
-    Failure, Global, agents,
-    context::{Context, Missing},
+    Failure, Global,
+    context::Context,
     follow::{self, follow},
     person::Person,
     reach::{Reach, Visitor},
     usage, values,
 };
-use crate::temporal::ensure_search_attributes;
+use crate::{
+    service::{Missing, agents},
+    temporal::ensure_search_attributes,
+};
 
 /// How long a server may be away.
 pub(super) const GIVE_UP_AFTER: &str = "10m";

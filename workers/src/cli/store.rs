@@ -17,10 +17,13 @@ use windlass_store::{Retention, Store, Swept};
 use super::{
     Failure, Global, Output, Stop,
     backup::{self, BackupArgs, RestoreArgs},
-    context::{Missing, now, open_store},
+    context::now,
     values,
 };
-use crate::{render::moment, stores::AnyStore};
+use crate::{
+    render::moment,
+    service::{AnyStore, Missing},
+};
 
 /// Runs and sessions that are deleted in one transaction: others write in between.
 const BATCH: u32 = 100;
@@ -80,7 +83,7 @@ pub(super) async fn run(global: &Global, command: StoreCommand) -> Result<ExitCo
 async fn with_store(global: &Global, sweep: Option<SweepArgs>) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
     let stop = Stop::listen()?.into_token();
-    let store = open_store(global, Missing::Refuse).await?;
+    let store = global.open_store(Missing::Refuse).await?;
     let postgres = matches!(store, AnyStore::Postgres(_));
     let done = execute(&*store.port(), sweep, (out, postgres), &stop).await;
     store.close().await?;

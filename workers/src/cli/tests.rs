@@ -38,7 +38,7 @@ fn what_makes_no_sense_is_refused() {
         ("store sweep", "--older-than <AGE>"),
         ("store sweep --older-than month", "write an age such as 30d, 4w or 12h"),
         ("worker --deployment d", "--build-id <ID>"),
-        ("worker --grace soon", "write a span such as 10s, 5m or 1h"),
+        ("worker --grace soon", "write a duration such as 10s, 5m or 1h"),
     ];
     for (line, expected) in cases {
         let error = parse(line).unwrap_err();

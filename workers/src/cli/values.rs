@@ -7,7 +7,10 @@ use windlass_core::{
     canonical::Digest,
     envelope::PolicyOverrides,
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, WorkspaceId},
-    time::Timestamp,
+    time::{
+        Timestamp,
+        friendly::{self, DurationError},
+    },
 };
 
 pub(crate) fn workspace(text: &str) -> Result<WorkspaceId, String> {
@@ -81,25 +84,29 @@ fn contents(text: &str) -> Result<String, String> {
     }
 }
 
-/// A span such as `30s`, `5m` or `1h 30m`.
+/// A duration such as `30s`, `5m` or `1h 30m`.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text.parse().map_err(|_| "write a span such as 10s, 5m or 1h".to_owned())?;
-    Duration::try_from(span).map_err(|_| "a span cannot be negative".to_owned())
+    duration(text).map_err(|error| match error {
+        DurationError::Negative => "a duration cannot be negative".to_owned(),
+        DurationError::Malformed | DurationError::NoFixedLength => "write a duration such as 10s, 5m or 1h".to_owned(),
+    })
 }
 
 /// How long ago, in days of 24 hours and whatever is shorter or a week: `30d`, `4w`, `12h`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
-    let problem = || "write an age such as 30d, 4w or 12h".to_owned();
-    let span: jiff::Span = text.parse().map_err(|_| problem())?;
-    let age = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| problem())?;
-    Duration::try_from(age).map_err(|_| "an age cannot be negative".to_owned())
+    duration(text).map_err(|error| match error {
+        DurationError::Negative => "an age cannot be negative".to_owned(),
+        DurationError::Malformed | DurationError::NoFixedLength => "write an age such as 30d, 4w or 12h".to_owned(),
+    })
 }
 
-/// A point in time as RFC 3339 writes it.
+fn duration(text: &str) -> Result<Duration, DurationError> {
+    if text.contains(['P', 'p']) { friendly::parse_iso8601(text) } else { friendly::parse(text) }
+}
+
+/// A point in time in RFC 3339, from 1970 on.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    let time: jiff::Timestamp = text.parse().map_err(|_| "write a time such as 2027-01-31T00:00:00Z".to_owned())?;
-    let millis = u64::try_from(time.as_millisecond()).map_err(|_| "a time before 1970 is of no use".to_owned())?;
-    Ok(Timestamp(millis))
+    Timestamp::parse_rfc3339(text).ok_or_else(|| "write a time after 1970 such as 2027-01-31T00:00:00Z".to_owned())
 }
 
 #[cfg(test)]
@@ -138,7 +145,7 @@ mod tests {
     fn labels_and_spans() {
         assert_eq!(label("team=a=b"), Ok(("team".into(), "a=b".into())));
         assert!(label("=a").is_err() && label("team").is_err());
-        assert_eq!(span("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!([span("1m 30s"), span("PT1M30S"), span("0d 90s")], [90; 3].map(|s| Ok(Duration::from_secs(s))));
         assert!(span("soon").is_err() && span("-5s").is_err());
     }
 

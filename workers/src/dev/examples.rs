@@ -2,7 +2,7 @@
 
 use windlass_core::agent::{AgentDefinition, file};
 
-use crate::cli::{Failure, usage};
+use crate::failure::{Failure, usage};
 
 const FILES: [(&str, &str); 3] = [
     ("demo.toml", include_str!("../../../examples/agents/demo.toml")),

@@ -9,7 +9,7 @@ use std::{
 
 use windlass_sqlite::private;
 
-use crate::cli::{Failure, failed};
+use crate::failure::{Failure, failed};
 
 /// A data directory that no other `dev` serves from.
 #[derive(Debug)]

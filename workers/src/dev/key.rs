@@ -8,7 +8,7 @@ use windlass_core::ids::WorkspaceId;
 use windlass_sqlite::private;
 use windlass_store::{ApiKeyRow, Store, StoreError, system_clock};
 
-use crate::cli::{Failure, usage};
+use crate::failure::{Failure, usage};
 
 const FILE: &str = "api-key";
 const NAME: &str = "dev";

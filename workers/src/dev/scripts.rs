@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value};
 use windlass_models::script::ScriptModel;
 
-use crate::cli::{Failure, failed, usage};
+use crate::failure::{Failure, failed, usage};
 
 const FILE: &str = "scripts.json";
 

@@ -23,7 +23,7 @@ use super::{
     home::Home,
     process::{PidFile, pid, stop},
 };
-use crate::cli::{Failure, failed};
+use crate::failure::{Failure, failed};
 
 /// Between two starts of a server that does not stay up: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

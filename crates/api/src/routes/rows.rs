@@ -14,10 +14,9 @@ use windlass_store::{RunRow, SessionRow, SessionStatus};
 
 use crate::{frames, models::model_ref, spec::ATTACHMENTS};
 
-/// A time as RFC 3339 writes it.
+/// A time in RFC 3339.
 pub(super) fn time(at: Timestamp) -> String {
-    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX).to_string()
+    at.rfc3339()
 }
 
 /// The protocol's five words for how a run stands.

@@ -274,7 +274,7 @@ impl Follower<'_> {
             Typed::Send(run, answer) if self.away => self.keep(run, answer),
             Typed::Send(run, answer) => match self.reach.send(&run, &answer).await {
                 Ok(reply) => view.replied(&run, &answer.await_id, &reply),
-                Err(failure) if failure.may_pass() => self.keep(run, answer),
+                Err(failure) if failure.is_temporary() => self.keep(run, answer),
                 Err(failure) => {
                     view.note(&failure.to_string());
                     view.ask_again(&run, &answer.await_id);
@@ -297,7 +297,7 @@ impl Follower<'_> {
         while let (Some((run, answer)), Some(view)) = (self.kept.front(), &mut self.view) {
             let (run, id) = (run.clone(), answer.await_id.clone());
             match self.reach.send(&run, answer).await {
-                Err(failure) if failure.may_pass() => return,
+                Err(failure) if failure.is_temporary() => return,
                 Err(failure) => {
                     view.note(&failure.to_string());
                     view.ask_again(&run, &id);

@@ -242,7 +242,7 @@ pub(in crate::cli) async fn send(context: &Context, run: &RunId, answer: &Answer
         Err(_) => Err(failed(
             "no worker judged the answer in time; start one and send it again (a repeat is harmless), or add --signal",
         )
-        .passing()),
+        .temporary()),
     }
 }
 

@@ -13,11 +13,12 @@ use windlass_store::{RunFilter, RunPage, Store};
 use crate::{
     cli::{
         Failure, Global, Output,
-        context::{Missing, now, open_store},
+        context::now,
         reach::{Remote, Visitor},
         usage, values,
     },
     render::run_table,
+    service::Missing,
 };
 
 /// What a server gives at once.
@@ -127,7 +128,7 @@ impl Source {
                 "a key opens one workspace: leave --all-workspaces out, or list the store itself, without --server",
             )),
             Some(remote) => Ok(Self::Server(remote.client)),
-            None => Ok(Self::Store(open_store(global, Missing::Refuse).await?.port())),
+            None => Ok(Self::Store(global.open_store(Missing::Refuse).await?.port())),
         }
     }
 

@@ -15,13 +15,14 @@ use windlass_core::ids::RunId;
 pub(super) use self::answer::send;
 use super::{
     Failure, Global,
-    context::{Context, Missing},
+    context::Context,
     follow::{self, follow},
     person::Person,
     reach::{Reach, Visitor},
     start::GIVE_UP_AFTER,
     usage, values,
 };
+use crate::service::Missing;
 
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {

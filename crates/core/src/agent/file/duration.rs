@@ -1,20 +1,17 @@
 //! Durations as people write them.
 
-use jiff::{SpanRelativeTo, fmt::friendly::SpanParser};
+use crate::time::friendly::{DurationError, parse};
 
-static PARSER: SpanParser = SpanParser::new();
-
-/// Milliseconds of `30s`, `1h 30m` or `3w`; a day is 24 hours, a week seven days.
+/// Milliseconds of `30s`, `1h 30m` or `3w`.
 pub(super) fn millis(text: &str) -> Result<u64, String> {
     let malformed = || format!("{text:?} is not a duration; write it like \"30s\" or \"10m\"");
-    let span = PARSER.parse_span(text).map_err(|_| malformed())?;
-    if span.is_negative() {
-        return Err(format!("{text:?} is negative; write it like \"30s\" or \"10m\""));
-    }
-    if span.get_years() != 0 || span.get_months() != 0 {
-        return Err(format!("{text:?} has no fixed length; write it in weeks or days, like \"4w\" or \"30d\""));
-    }
-    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| malformed())?;
+    let duration = parse(text).map_err(|error| match error {
+        DurationError::Malformed => malformed(),
+        DurationError::Negative => format!("{text:?} is negative; write it like \"30s\" or \"10m\""),
+        DurationError::NoFixedLength => {
+            format!("{text:?} has no fixed length; write it in weeks or days, like \"4w\" or \"30d\"")
+        }
+    })?;
     if duration.subsec_nanos() % 1_000_000 != 0 {
         return Err(format!("{text:?} is finer than a millisecond; write it like \"250ms\" or \"30s\""));
     }
@@ -26,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn a_duration_in_an_agent_file_is_read_in_milliseconds() {
         let cases = [
             ("30s", Ok(30_000)),
             ("250ms", Ok(250)),

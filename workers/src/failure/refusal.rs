@@ -1,21 +1,21 @@
-//! What a server's refusals mean to whoever typed a command, and what to do next.
+//! Messages for errors of the API client: what the server said, and what the user can do next.
 
 use windlass_client::{Error, Refusal};
 
-use super::exit;
+use super::{DETACHED, FAILED, REFUSED};
 
 const KEY: &str = "check WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key";
 
-/// The exit code and the sentence for an error of the client, where its own words would leave somebody alone with it.
+/// The exit code and the message for an error of the client. `None` if the error's own text says enough.
 pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
     match error {
         Error::Refused(refusal) => {
-            let code = if refusal.code == "run_terminal" { exit::REFUSED } else { exit::FAILED };
+            let code = if refusal.code == "run_terminal" { REFUSED } else { FAILED };
             Some((code, sentence(refusal)))
         }
         // The run goes on without its reader.
-        Error::GaveUp { .. } => Some((exit::DETACHED, error.to_string())),
-        Error::Unintelligible { .. } => Some((exit::FAILED, format!("{error}; check that --server names a Windlass"))),
+        Error::GaveUp { .. } => Some((DETACHED, error.to_string())),
+        Error::Unintelligible { .. } => Some((FAILED, format!("{error}; check that --server names a Windlass"))),
         _ => None,
     }
 }

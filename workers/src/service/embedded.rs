@@ -13,6 +13,7 @@ use windlass_sqlite::{Ack, Database, DatabaseError, Durability};
 use windlass_store::{StoreError, sqlite::SqliteStore};
 use windlass_workflows::attributes;
 
+use super::store::DATABASE;
 use crate::temporal::{ConnectError, connect_embedded};
 
 #[derive(Debug, Clone)]
@@ -70,7 +71,7 @@ impl Embedded {
             }
             None => None,
         };
-        let path = data_dir.join("windlass.db");
+        let path = data_dir.join(DATABASE);
         let database = Database::open(windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(path) })?;
         let store = SqliteStore::on(database.clone(), windlass_store::system_clock(), Ack::Written)?;
         let known = attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword));

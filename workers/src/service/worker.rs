@@ -8,18 +8,13 @@ use temporalio_common::worker::{VersioningBehavior, WorkerDeploymentOptions, Wor
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass_activities::{AgentCatalog, Owners, RunActivities};
+use windlass_activities::{Owners, RunActivities};
 use windlass_core::ids::{InstallationId, RunId, WorkspaceId};
-use windlass_models::ModelRegistry;
 use windlass_ops::{Pairing, PairingError, RunOps};
-use windlass_store::Store;
-use windlass_tools::ToolRegistry;
 use windlass_workflows::RunWorkflow;
 
-use crate::{
-    temporal::{Connect, connect},
-    unknown_signals::UnknownSignals,
-};
+use super::{Ports, unknown_signals::UnknownSignals};
+use crate::temporal::{Connect, connect};
 
 /// How often it is checked that the namespace still is this installation's.
 const OWNER_CHECK: Duration = Duration::from_secs(30);
@@ -52,15 +47,6 @@ impl Default for RunWorkerOptions {
             deployment: None,
         }
     }
-}
-
-/// What the worker's activities reach.
-#[derive(Clone)]
-pub struct Ports {
-    pub store: Arc<dyn Store>,
-    pub models: ModelRegistry,
-    pub tools: ToolRegistry,
-    pub agents: AgentCatalog,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -123,8 +109,14 @@ impl WorkerService {
         let (sender, foreign) = mpsc::channel(1);
         let owners = Arc::new(Guard { ops: ops.clone(), foreign: sender });
         let unknown_signals = UnknownSignals::new(Arc::clone(&ports.store));
-        let activities =
-            RunActivities::new(ports.store, ports.models, ports.tools, ports.agents, owners, draining.clone());
+        let activities = RunActivities::new(
+            ports.store,
+            ports.models.registry().clone(),
+            ports.tools,
+            ports.agents,
+            owners,
+            draining.clone(),
+        );
         let worker_options = WorkerOptions::new(options.task_queue.clone())
             .register_activities(activities)
             .register_workflow::<RunWorkflow>()

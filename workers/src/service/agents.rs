@@ -11,17 +11,17 @@ use windlass_core::{
     ids::AgentId,
 };
 
-use super::{Failure, usage};
+use crate::failure::{Failure, usage};
 
-/// The definition in a file. What is wrong with it is said line by line.
-pub(crate) fn read(path: &Path) -> Result<AgentDefinition, Failure> {
+/// Reads the definition in a file. The error names each faulty line.
+pub fn read(path: &Path) -> Result<AgentDefinition, Failure> {
     let name = path.to_string_lossy();
     let text = fs::read_to_string(path).map_err(|error| usage(format!("{name} cannot be read: {error}")))?;
     file::parse(&name, &text).map_err(usage)
 }
 
-/// The definitions in files and directories. An id may be used once; everything that is wrong is said at once.
-pub(crate) fn load(paths: &[PathBuf]) -> Result<Vec<AgentDefinition>, Failure> {
+/// Reads the definitions in files and directories. No two may have the same id. The error names all faults at once.
+pub fn load(paths: &[PathBuf]) -> Result<Vec<AgentDefinition>, Failure> {
     let mut found: BTreeMap<AgentId, PathBuf> = BTreeMap::new();
     let mut definitions = Vec::new();
     let mut problems = Vec::new();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_gives_its_definitions_in_order() {
+    fn a_directory_is_read_in_alphabetical_order() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("b.toml"), "id = \"b\"\nmodel = \"script:echo\"").unwrap();
         fs::write(directory.path().join("a.json"), "{\"id\": \"a\", \"model\": \"script:echo\"}").unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_said_at_once() {
+    fn all_faults_are_reported_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let good = "id = \"a\"\nmodel = \"script:echo\"";
         for (name, text) in [("a.toml", good), ("b.toml", good), ("c.toml", "id = \"c\"\nmodle = \"x\"")] {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_directory_is_a_mistake() {
+    fn an_empty_directory_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         assert!(load(&[directory.path().to_owned()]).unwrap_err().to_string().contains("has no agent definition"));
     }

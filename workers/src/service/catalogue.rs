@@ -1,0 +1,158 @@
+//! The catalogues: which models, tools and agents this process has.
+//!
+//! There is one source of each. The worker executes what is here, and the API lists it and checks requests against it, so
+//! they cannot disagree.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use windlass_activities::AgentCatalog;
+use windlass_api::models::{Catalogue, ModelInfo};
+use windlass_core::agent::AgentDefinition;
+use windlass_models::{
+    Model, ModelRegistry,
+    script::{SCHEME, ScriptModel},
+};
+use windlass_store::Store;
+use windlass_tools::{HttpGetOptions, ToolRegistry};
+
+use crate::failure::{Failure, usage};
+
+/// The model that is used if a request names none, provided that it exists.
+const PREFERRED: &str = "demo";
+
+/// What runs can use: the store and the catalogues.
+#[derive(Clone)]
+pub struct Ports {
+    pub store: Arc<dyn Store>,
+    pub models: ModelCatalogue,
+    pub tools: ToolRegistry,
+    pub agents: AgentCatalog,
+}
+
+/// Where the catalogues come from.
+#[derive(Debug, Clone, Default)]
+pub struct CatalogueOptions {
+    /// Scripts for `script:` models. They replace kept and built-in scripts of the same name.
+    pub scripts: Option<PathBuf>,
+    /// Scripts that the data directory keeps from earlier runs. They replace built-in scripts of the same name.
+    pub kept_scripts: Option<PathBuf>,
+    /// Whether `http_get` may reach loopback and private addresses.
+    pub http_allow_private: bool,
+}
+
+impl CatalogueOptions {
+    pub fn load(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {
+        let http = HttpGetOptions { allow_private: self.http_allow_private, ..HttpGetOptions::default() };
+        let tools = ToolRegistry::with_builtins(Arc::clone(&store), http)?;
+        Ok(Ports { store, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
+    }
+
+    fn models(&self) -> Result<ModelCatalogue, Failure> {
+        let given = self.scripts.as_deref().map(read_scripts).transpose()?;
+        let kept = self.kept_scripts.as_deref().map(read_scripts).transpose()?;
+        // The default is one of the scripts that were given with this command, if there are any.
+        let given_names: Option<Vec<String>> = given.as_ref().map(names);
+        let layers = [kept, given].into_iter().flatten();
+        let scripts = layers.fold(ScriptModel::demos()?, |below, layer| layer.beside(below));
+        let all = names(&scripts);
+        let first = given_names.as_ref().unwrap_or(&all);
+        let default = first.iter().find(|name| *name == PREFERRED).or_else(|| first.first()).cloned();
+        Ok(ModelCatalogue::new().with(SCHEME, Arc::new(scripts), all, default.as_deref()))
+    }
+}
+
+fn read_scripts(path: &Path) -> Result<ScriptModel, Failure> {
+    ScriptModel::from_file(path).map_err(|error| usage(format!("{}: {error}", path.display())))
+}
+
+fn names(scripts: &ScriptModel) -> Vec<String> {
+    scripts.names().map(str::to_owned).collect()
+}
+
+/// The models: how the worker calls them and how the API lists them.
+#[derive(Debug, Clone, Default)]
+pub struct ModelCatalogue {
+    registry: ModelRegistry,
+    listing: Catalogue,
+}
+
+impl ModelCatalogue {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the models of one scheme. `default` is the name of the model that a request gets if it names none.
+    #[must_use]
+    pub fn with<N: AsRef<str>>(
+        mut self,
+        scheme: &str,
+        model: Arc<dyn Model>,
+        names: impl IntoIterator<Item = N>,
+        default: Option<&str>,
+    ) -> Self {
+        self.registry = self.registry.with(scheme, model);
+        self.listing.models.extend(names.into_iter().map(|name| ModelInfo::of(scheme, name.as_ref())));
+        if let Some(name) = default {
+            self.listing.default_model_id = Some(ModelInfo::of(scheme, name).id);
+        }
+        self
+    }
+
+    /// For the worker: resolves an id to the model that answers to it.
+    pub fn registry(&self) -> &ModelRegistry {
+        &self.registry
+    }
+
+    /// For the API: the models that callers may name.
+    pub fn listing(&self) -> &Catalogue {
+        &self.listing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn listed(options: &CatalogueOptions) -> (Vec<String>, Option<String>) {
+        let catalogue = options.models().unwrap();
+        for model in &catalogue.listing().models {
+            assert!(catalogue.registry().resolve(&model.id).is_ok(), "{} is listed, so it can be called", model.id);
+        }
+        let Catalogue { models, default_model_id } = catalogue.listing().clone();
+        (models.into_iter().map(|model| model.id).collect(), default_model_id)
+    }
+
+    #[test]
+    fn the_default_model_is_a_given_script_before_the_demo() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            Some(path)
+        };
+        let built_in = CatalogueOptions::default();
+        assert_eq!(listed(&built_in).1.as_deref(), Some("script:demo"));
+        let kept_scripts = write("kept.json", r#"{"a-kept": {"turns": []}}"#);
+        let kept = CatalogueOptions { kept_scripts, ..built_in };
+        assert_eq!(listed(&kept).1.as_deref(), Some("script:demo"), "kept scripts do not change the default");
+        let scripts = write("given.json", r#"{"mine": {"turns": []}, "other": {"turns": []}}"#);
+        let given = CatalogueOptions { scripts, ..kept };
+        let (models, default) = listed(&given);
+        assert_eq!(default.as_deref(), Some("script:mine"));
+        for expected in ["script:a-kept", "script:demo", "script:mine", "script:other"] {
+            assert!(models.iter().any(|id| id == expected), "{expected} in {models:?}");
+        }
+    }
+
+    #[test]
+    fn a_script_file_that_cannot_be_read_is_named() {
+        let options = CatalogueOptions { scripts: Some("no-such.json".into()), ..CatalogueOptions::default() };
+        let said = options.models().unwrap_err().to_string();
+        assert!(said.starts_with("no-such.json: "), "{said}");
+    }
+}
