@@ -1,25 +1,35 @@
 //! `windlass.plan`: one turn of the model. A response that was journalled is never asked for again.
 
+use std::time::Instant;
+
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::AgentDefinition,
-    canonical::{self, Digest},
+    body::Body,
+    canonical::CanonicalJson,
     envelope::{
-        AnswerFlaw, AwaitRequest, BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
-        SettlePlanInput, SettlePlanOutput, ToolRequest, TranscriptHead, VERSION,
+        BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, SettlePlanInput,
+        SettlePlanOutput, TranscriptHead, VERSION,
     },
-    event::{CallSummary, EventBody, NewEvent},
-    ids::{CallId, RunId},
-    message::{Message, Part, Role},
+    event::{EventBody, NewEvent},
+    ids::RunId,
+    message::{Message, Role, plain_text},
     schema,
+    stop::StopReason,
 };
-use windlass_models::{ModelRequest, ModelResponse, RequestedCall, ToolChoice};
+use windlass_models::{ModelRequest, ModelResponse, ToolChoice};
 use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
 
 use crate::{
-    RunActivities, conversations::Conversation, definitions::Prepared, deltas::DeltaLog, failures,
+    RunActivities,
+    conversations::Conversation,
+    deadline,
+    definitions::Prepared,
+    deltas::DeltaLog,
+    failures,
     heartbeat::with_heartbeat,
+    turn::{Turn, summary},
 };
 
 impl RunActivities {
@@ -29,13 +39,15 @@ impl RunActivities {
         input: PlanActivityInput,
     ) -> Result<PlanActivityOutput, ActivityError> {
         let attempt = ctx.info().attempt;
-        with_heartbeat(&ctx, |cancel| self.ask(input, attempt, cancel)).await
+        let deadline = deadline::of(&ctx);
+        with_heartbeat(&ctx, |cancel| self.ask(input, attempt, deadline, cancel)).await
     }
 
     async fn ask(
         &self,
         mut input: PlanActivityInput,
         attempt: u32,
+        deadline: Option<Instant>,
         cancel: CancellationToken,
     ) -> Result<PlanActivityOutput, ActivityError> {
         let prepared = self.definition(input.agent_digest).await?;
@@ -54,20 +66,24 @@ impl RunActivities {
         let model_id = input.run_context.model_id.clone().unwrap_or_else(|| prepared.definition.model.clone());
         let (model, name) =
             self.models.resolve(&model_id).map_err(|error| failures::permanent("model_unknown", error.to_string()))?;
+        let definition = &prepared.definition;
         let request = ModelRequest {
             run_id: input.run_id.clone(),
             call_index: input.turn,
             attempt,
             model: name,
-            system: system_text(&prepared.definition, &input),
-            messages: conversation.messages(),
+            system: system_text(definition, &input),
+            messages: self.with_media(conversation.messages()).await?,
             tools: prepared.offered(input.offered_tools.as_deref()),
-            reasoning_level: prepared.definition.reasoning_level,
-            output_schema: prepared.definition.output_schema.clone(),
+            reasoning_level: definition.reasoning_level,
+            output_schema: definition.output_schema.clone(),
+            parameters: definition.parameters.clone(),
+            credentials: self.credentials(&input.run_context.workspace, definition.credentials.as_ref()).await?,
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
+            deadline,
             cancel,
         };
-        let mut deltas = DeltaLog::new(self.store.clone(), input.run_id.clone(), input.turn, attempt);
+        let mut deltas = DeltaLog::new(self.log(&input.run_id), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
         let (said, logged) = deltas.finish().await;
         let response = answered.map_err(|error| failures::model(&error, said))?;
@@ -122,62 +138,40 @@ impl RunActivities {
         response: ModelResponse,
     ) -> Result<PlanActivityOutput, ActivityError> {
         let turn = input.turn;
-        let mut numbered = Numbering { turn, next: 0 };
-        let mut parts = Vec::new();
-        if let Some(text) = &response.thinking {
-            parts.push(Part::Thinking { text: text.clone(), signature: None, redacted: None });
-        }
-        if !response.text.is_empty() {
-            parts.push(Part::Text { text: response.text.clone() });
-        }
-        let mut tool_calls = Vec::new();
-        for call in response.tool_calls {
-            let call = self.request(prepared, call, numbered.id(), input.inline_limit, &mut parts).await?;
-            tool_calls.push(call);
-        }
-        let awaits = number_awaits(response.awaits, &mut numbered, &mut parts);
-        let message = Message::new(Role::Assistant, parts);
-        let message_ref = blob_ref(&message)?;
-        let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
-        let fits = message_ref.bytes <= input.inline_limit;
-        let final_response = is_final.then(|| FinalFacts {
-            message: fits.then(|| message.clone()),
-            message_ref,
-            flaw: AnswerFlaw::of_stop(&response.stop),
-            schema_fit: prepared
-                .definition
-                .output_schema
-                .as_ref()
-                .map(|output| schema::fit(&output.schema, &response.text)),
-        });
+        let ModelResponse { parts, awaits, stop, usage, response_id } = response;
+        let Turn { parts, calls, awaits } =
+            self.read_turn(prepared, turn, (parts, awaits), input.inline_limit).await?;
+        let text = plain_text(&parts);
+        let listed = parts.iter().filter_map(summary).collect();
+        let mut message = Message::new(Role::Assistant, parts);
+        message.meta.extend(response_id.map(|id| ("responseId".to_owned(), id.into())));
+        let is_final = input.finalize.is_some() || (calls.is_empty() && awaits.is_empty());
+        let final_response = match is_final {
+            true => Some(final_facts(&prepared.definition, &message, &text, &stop, input.inline_limit)?),
+            false => None,
+        };
 
-        let mut events = vec![NewEvent::new(
-            format!("turn/{turn}/message"),
-            EventBody::AssistantMessage {
-                text: response.text,
-                turn,
-                finish_reason: Some(response.stop.clone()),
-                tool_calls: message.parts.iter().filter_map(summary).collect(),
-                model: model_id.to_owned(),
-            },
-        )];
-        for (index, note) in response.notes.iter().enumerate() {
-            let body = EventBody::PlannerNote { text: note.text.clone() };
-            events.push(NewEvent::new(format!("turn/{turn}/note/{index}"), body));
-        }
-        let usage = EventBody::Usage { turn, usage: response.usage.clone() };
-        events.push(NewEvent::new(format!("turn/{turn}/usage"), usage));
-
+        let message_event = EventBody::AssistantMessage {
+            text,
+            turn,
+            finish_reason: Some(stop.clone()),
+            tool_calls: listed,
+            model: model_id.to_owned(),
+        };
+        let events = vec![
+            NewEvent::new(format!("turn/{turn}/message"), message_event),
+            NewEvent::new(format!("turn/{turn}/usage"), EventBody::Usage { turn, usage: usage.clone() }),
+        ];
         let output = PlanActivityOutput {
             v: VERSION,
-            result: PlanResult { tool_calls, awaits, final_response, notes: response.notes, retry_hint: None },
+            result: PlanResult { tool_calls: calls, awaits, final_response, ..PlanResult::default() },
             transcript: Vec::new(),
-            usage: response.usage,
+            usage,
             head,
-            finish_reason: Some(response.stop),
+            finish_reason: Some(stop),
             extra: Extra::new(),
         };
-        // Nobody needs the conversation of a run that ends, and waiting for people takes long.
+        // A run that ends needs its conversation no more, and waiting for people takes long.
         let goes_on = !is_final && output.result.awaits.is_empty();
         if goes_on {
             conversation.extend([message.clone()]);
@@ -190,94 +184,27 @@ impl RunActivities {
         }
         Ok(journalled.output)
     }
-
-    /// A call as the workflow sees it: arguments coerced and checked, and only as much of them as may travel.
-    async fn request(
-        &self,
-        prepared: &Prepared,
-        call: RequestedCall,
-        id: CallId,
-        inline_limit: u64,
-        parts: &mut Vec<Part>,
-    ) -> Result<ToolRequest, ActivityError> {
-        let (args, invalid) = match prepared.check(&call.name, call.args.clone()) {
-            Ok(args) => (args, None),
-            Err(hint) => (call.args, Some(*hint)),
-        };
-        let bytes = canonical::to_bytes(&args);
-        let payload_digest = Digest::of_bytes(&bytes);
-        let payload_bytes = bytes.len() as u64;
-        let fits = payload_bytes <= inline_limit;
-        let payload_ref = if fits {
-            None
-        } else {
-            Some(self.store.put_blob(args.clone()).await.map_err(|error| failures::store(&error))?)
-        };
-        parts.push(Part::ToolUse { id: id.clone(), name: call.name.clone(), input: args.clone() });
-        Ok(ToolRequest {
-            tool_call_id: id,
-            name: call.name,
-            payload: fits.then_some(args),
-            payload_bytes,
-            payload_digest,
-            payload_ref,
-            invalid,
-        })
-    }
 }
 
-/// Call ids are ours, so that they are unique within the run and the same on every attempt.
-struct Numbering {
-    turn: u32,
-    next: u32,
-}
-
-impl Numbering {
-    fn id(&mut self) -> CallId {
-        let id = CallId::new(format!("call-{}-{}", self.turn, self.next));
-        self.next += 1;
-        id
-    }
-}
-
-/// Awaits that stand for calls get their place in the assistant's message like any other call.
-fn number_awaits(awaits: Vec<AwaitRequest>, numbering: &mut Numbering, parts: &mut Vec<Part>) -> Vec<AwaitRequest> {
-    let numbered = awaits.into_iter().map(|request| match request {
-        AwaitRequest::Clarification { .. } => request,
-        AwaitRequest::Questions { tool_name, title, questions, expires_in_ms, on_expiry, .. } => {
-            let tool_call_id = numbering.id();
-            let input = serde_json::json!({"title": title, "questions": questions});
-            parts.push(Part::ToolUse { id: tool_call_id.clone(), name: tool_name.clone(), input });
-            AwaitRequest::Questions { tool_call_id, tool_name, title, questions, expires_in_ms, on_expiry }
-        }
-        AwaitRequest::ExternalTools { mut calls, expires_in_ms, on_expiry } => {
-            for call in &mut calls {
-                call.tool_call_id = numbering.id();
-                let input = call.payload.clone().unwrap_or_default();
-                parts.push(Part::ToolUse { id: call.tool_call_id.clone(), name: call.name.clone(), input });
-            }
-            AwaitRequest::ExternalTools { calls, expires_in_ms, on_expiry }
-        }
-    });
-    numbered.collect()
-}
-
-fn summary(part: &Part) -> Option<CallSummary> {
-    /// Larger arguments stay out of the event; the transcript has them.
-    const SHOWN: usize = 4096;
-    match part {
-        Part::ToolUse { id, name, input } => {
-            let shown = (input.to_string().len() <= SHOWN).then(|| input.clone());
-            Some(CallSummary { id: id.clone(), name: name.clone(), input: shown })
-        }
-        _ => None,
-    }
-}
-
-fn blob_ref(message: &Message) -> Result<BlobRef, ActivityError> {
-    let bytes =
-        canonical::bytes_of(message).map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
-    Ok(BlobRef { digest: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 })
+/// The facts about a message that may be the run's answer.
+fn final_facts(
+    definition: &AgentDefinition,
+    message: &Message,
+    text: &str,
+    stop: &StopReason,
+    inline_limit: u64,
+) -> Result<FinalFacts, ActivityError> {
+    let json = CanonicalJson::of(message)
+        .map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
+    let message_ref = BlobRef::of(&json);
+    // The message is stored with the turn in any case.
+    let (body, _) = Body::fit(json, inline_limit);
+    Ok(FinalFacts {
+        message: body.inline().map(|_| message.clone()),
+        message_ref,
+        flaw: stop.known_flaw(),
+        schema_fit: definition.output_schema.as_ref().map(|output| schema::fit(&output.schema, text)),
+    })
 }
 
 fn system_text(definition: &AgentDefinition, input: &PlanActivityInput) -> String {

@@ -89,11 +89,23 @@ pub enum EventBody {
         text: String,
         turn: u32,
         attempt: u32,
+        /// Which part of the message it belongs to.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        part: u32,
     },
     ThinkingDelta {
         text: String,
         turn: u32,
         attempt: u32,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        part: u32,
+    },
+    /// The provider executed a tool of its own while it answered.
+    ProviderTool {
+        name: String,
+        turn: u32,
+        attempt: u32,
+        part: u32,
     },
     /// The deltas of earlier attempts of this turn are void.
     TurnRestarted {
@@ -143,6 +155,19 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         result_bytes: u64,
+    },
+    /// How far a call is, as its tool reports it.
+    ToolProgress {
+        tool_use_id: CallId,
+        name: ToolName,
+        attempt: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// How much is done, in the unit of `total`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        progress: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
     },
     ToolResult {
         tool_use_id: CallId,
@@ -328,6 +353,7 @@ impl EventBody {
             Self::Started { .. } => "started",
             Self::AssistantDelta { .. } => "assistant_delta",
             Self::ThinkingDelta { .. } => "thinking_delta",
+            Self::ProviderTool { .. } => "provider_tool",
             Self::TurnRestarted { .. } => "turn_restarted",
             Self::AssistantMessage { .. } => "assistant_message",
             Self::PlannerNote { .. } => "planner_note",
@@ -335,6 +361,7 @@ impl EventBody {
             Self::ToolCall { .. } => "tool_call",
             Self::LocalToolCall { .. } => "local_tool_call",
             Self::LocalToolResultIn { .. } => "local_tool_result_in",
+            Self::ToolProgress { .. } => "tool_progress",
             Self::ToolResult { .. } => "tool_result",
             Self::CallRefused { .. } => "call_refused",
             Self::LoopDetected { .. } => "loop_detected",
@@ -358,6 +385,10 @@ impl EventBody {
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Result { .. } | Self::Error { .. } | Self::Cancelled { .. })
     }
+}
+
+fn is_zero(part: &u32) -> bool {
+    *part == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -414,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_body_splits_into_type_and_data_and_back() {
-        let body = EventBody::AssistantDelta { text: "hi".into(), turn: 1, attempt: 2 };
+        let body = EventBody::AssistantDelta { text: "hi".into(), turn: 1, attempt: 2, part: 0 };
         let (kind, data) = body.split().unwrap();
         assert_eq!((kind, &data), ("assistant_delta", &json!({"text": "hi", "turn": 1, "attempt": 2})));
         assert_eq!(body.data_text().unwrap(), r#"{"attempt":2,"text":"hi","turn":1}"#);

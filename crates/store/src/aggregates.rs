@@ -3,9 +3,8 @@
 //! Every write is idempotent, because every caller is an activity that may be retried. Every method is one transaction.
 
 use async_trait::async_trait;
-use serde_json::Value;
 use windlass_core::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::{BlobRef, TranscriptHead},
     event::{Event, NewEvent},
     ids::{CallId, RunId, SessionId, WorkspaceId},
@@ -192,9 +191,9 @@ pub trait Events: Send + Sync + 'static {
 /// Bodies by the digest of their canonical bytes.
 #[async_trait]
 pub trait Blobs: Send + Sync + 'static {
-    async fn put_blob(&self, body: Value) -> Result<BlobRef>;
+    async fn put_blob(&self, body: CanonicalJson) -> Result<BlobRef>;
 
-    async fn blob(&self, digest: &Digest) -> Result<Option<Value>>;
+    async fn blob(&self, digest: &Digest) -> Result<Option<CanonicalJson>>;
 }
 
 /// API keys.

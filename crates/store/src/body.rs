@@ -1,16 +1,15 @@
 //! Bodies on their way into a store and out of it.
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
 use windlass_core::{
-    canonical::{self, Digest},
+    canonical::{self, CanonicalJson, Digest},
     envelope::BlobRef,
 };
 
 use crate::{Result, StoreError};
 
 /// What is digested in a moment.
-const LIGHT: usize = 64 * 1024;
+const LIGHT: u64 = 64 * 1024;
 
 /// A body with its digest. Made before any transaction begins, so that none has to wait for a hash.
 pub(crate) struct Body {
@@ -27,13 +26,18 @@ impl Body {
         Ok(Self { digest: Digest::of_bytes(&bytes), bytes })
     }
 
-    /// As [`Self::of`], for a body of any size: no thread that serves others is held up by writing and digesting it.
-    pub(crate) async fn apart(value: Value) -> Result<Self> {
-        if !canonical::exceeds(&value, LIGHT) {
-            return Self::of(&value);
+    /// A body that is written already.
+    pub(crate) fn written(json: &CanonicalJson) -> Self {
+        Self { digest: json.digest(), bytes: json.as_str().into() }
+    }
+
+    /// As [`Self::written`], for a body of any size: no thread that serves others is held up by digesting it.
+    pub(crate) async fn apart(json: CanonicalJson) -> Result<Self> {
+        if json.bytes() <= LIGHT {
+            return Ok(Self::written(&json));
         }
-        let made = tokio::task::spawn_blocking(move || Self::of(&value)).await;
-        made.unwrap_or_else(|error| Err(StoreError::Unavailable { action: "write a body", detail: error.to_string() }))
+        let made = tokio::task::spawn_blocking(move || Self::written(&json)).await;
+        made.map_err(|error| StoreError::Unavailable { action: "write a body", detail: error.to_string() })
     }
 
     pub(crate) fn all_of<T: Serialize>(values: &[T]) -> Result<Vec<Self>> {
@@ -47,10 +51,23 @@ impl Body {
 
 /// Reads a body back and makes sure that it is the one that was written.
 pub(crate) fn decode<T: DeserializeOwned>(digest: Digest, bytes: &[u8]) -> Result<T> {
-    if Digest::of_bytes(bytes) != digest {
-        return Err(StoreError::Corrupt { detail: format!("the body of blob {digest} has another digest") });
+    check(digest, bytes)?;
+    serde_json::from_slice(bytes).map_err(|error| unexpected(digest, &error))
+}
+
+/// As [`decode`], without looking into it.
+pub(crate) fn text(digest: Digest, bytes: Vec<u8>) -> Result<CanonicalJson> {
+    check(digest, &bytes)?;
+    String::from_utf8(bytes).map(CanonicalJson::from_canonical).map_err(|error| unexpected(digest, &error))
+}
+
+fn check(digest: Digest, bytes: &[u8]) -> Result<()> {
+    if Digest::of_bytes(bytes) == digest {
+        return Ok(());
     }
-    serde_json::from_slice(bytes).map_err(|error| StoreError::Corrupt {
-        detail: format!("blob {digest} is not what its reader expects: {error}"),
-    })
+    Err(StoreError::Corrupt { detail: format!("the body of blob {digest} has another digest") })
+}
+
+fn unexpected(digest: Digest, error: &dyn std::error::Error) -> StoreError {
+    StoreError::Corrupt { detail: format!("blob {digest} is not what its reader expects: {error}") }
 }

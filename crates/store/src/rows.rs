@@ -7,7 +7,7 @@ mod sessions;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_core::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::{Extra, Labels, PlanActivityOutput, ToolOutput, TranscriptHead},
     event::NewEvent,
     ids::{AgentId, CallId, InstallationId, RunId, SessionId, WorkspaceId},
@@ -251,7 +251,7 @@ pub struct FinishedCall {
     pub idempotent: bool,
     pub output: ToolOutput,
     /// The result body, stored under its digest; `None` when there is none.
-    pub body: Option<Value>,
+    pub body: Option<CanonicalJson>,
     pub event: NewEvent,
 }
 

@@ -7,7 +7,8 @@ use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ToolKind, ToolSpec},
+    agent::{ToolSource, ToolSpec},
+    canonical::CanonicalJson,
     time::Millis,
 };
 
@@ -58,12 +59,12 @@ impl Tool for Clock {
             tags: vec!["read".to_owned()],
             timeout_ms: Some(Millis::from_secs(5)),
             idempotent: true,
-            ..ToolSpec::new("clock".into(), ToolKind::Builtin)
+            ..ToolSpec::new("clock".into(), ToolSource::Builtin)
         }
     }
 
-    async fn call(&self, _: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
-        let Args { timezone_offset_minutes } = args::decode(args)?;
+    async fn call(&self, _: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let Args { timezone_offset_minutes } = args::decode(&args)?;
         let now = (self.now)();
         let mut result = json!({"utc": now.to_rfc3339_opts(SecondsFormat::Secs, true)});
         if let Some(minutes) = timezone_offset_minutes {
@@ -94,7 +95,7 @@ mod tests {
     }
 
     async fn ask(args: Value) -> Result<Value, ToolFailure> {
-        frozen().call(context(), args).await.map(|success| success.result)
+        frozen().call(context(), args.into()).await.map(|success| success.result.to_value())
     }
 
     #[tokio::test]
@@ -113,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn the_system_clock_moves_between_two_looks() {
         let before = Utc::now();
-        let told = Clock::system().call(context(), json!({})).await.unwrap().result;
+        let told = Clock::system().call(context(), json!({}).into()).await.unwrap().result.to_value();
         let told: DateTime<Utc> = told["utc"].as_str().unwrap().parse().unwrap();
         assert!(told.timestamp() >= before.timestamp() && told <= Utc::now(), "{told} {before}");
     }

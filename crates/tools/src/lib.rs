@@ -9,49 +9,87 @@ mod clock;
 mod fixtures;
 mod http_get;
 mod notes;
+mod progress;
 mod registry;
 
+use std::{fmt, sync::Arc, time::Instant};
+
 use async_trait::async_trait;
-use serde_json::Value;
+use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::ToolSpec,
+    canonical::CanonicalJson,
     envelope::{Bounds, RetryHint, ToolError, ToolErrorKind},
-    ids::{CallId, RunId, WorkspaceId},
+    ids::{CallId, RunId, SessionId, WorkspaceId},
+    message::Part,
+    secret::SecretRef,
 };
 
 pub use self::{
     clock::Clock,
     http_get::{HttpGet, HttpGetError, HttpGetOptions},
     notes::{NotesAdd, NotesSearch},
+    progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,
 };
 
 /// The circumstances of one call.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CallContext {
     pub workspace: WorkspaceId,
+    /// The conversation that the run belongs to.
+    pub session_id: Option<SessionId>,
     pub run_id: RunId,
-    /// Also the idempotency key to pass on to whatever the tool calls.
+    /// Also the idempotency key to pass on to the systems that the tool calls.
     pub call_id: CallId,
     /// From 1; above 1 an earlier attempt may have had effects.
     pub attempt: u32,
+    /// When this attempt times out.
+    pub deadline: Option<Instant>,
+    /// Where the tool says how far it is.
+    pub progress: ProgressSink,
+    pub secrets: Arc<dyn SecretSource>,
     /// Fires when the result is no longer wanted.
     pub cancel: CancellationToken,
 }
 
-/// A successful call.
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext")
+            .field("run_id", &self.run_id)
+            .field("call_id", &self.call_id)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads secrets for the call that uses them.
+#[async_trait]
+pub trait SecretSource: Send + Sync + 'static {
+    /// The value, or a failure that names the reference and never the value.
+    async fn secret(&self, reference: &SecretRef) -> Result<SecretString, ToolFailure>;
+}
+
+/// A successful call: parts for the model, a structured result, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSuccess {
-    pub result: Value,
+    /// Structured content; `null` if there are parts only.
+    pub result: CanonicalJson,
+    /// Text, images and documents.
+    pub content: Vec<Part>,
     pub bounds: Option<Bounds>,
     /// For people and programs, never for the model.
-    pub server_data: Option<Value>,
+    pub server_data: Option<serde_json::Value>,
 }
 
 impl ToolSuccess {
-    pub fn new(result: Value) -> Self {
-        Self { result, bounds: None, server_data: None }
+    pub fn new(result: impl Into<CanonicalJson>) -> Self {
+        Self { result: result.into(), content: Vec::new(), bounds: None, server_data: None }
+    }
+
+    pub fn of_parts(content: Vec<Part>) -> Self {
+        Self { content, ..Self::new(CanonicalJson::null()) }
     }
 }
 
@@ -89,5 +127,5 @@ pub trait Tool: Send + Sync + 'static {
     /// What an agent gets when its definition only names the tool: description, schema, tags, timeout, idempotence.
     fn spec(&self) -> ToolSpec;
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure>;
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure>;
 }

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ToolKind, ToolSpec},
+    agent::{ToolSource, ToolSpec},
+    canonical::CanonicalJson,
     envelope::{Bounds, ToolErrorKind},
     time::Millis,
 };
@@ -74,12 +75,12 @@ impl Tool for NotesAdd {
             tags: vec!["write".to_owned()],
             timeout_ms: Some(TIMEOUT),
             idempotent: true,
-            ..ToolSpec::new("notes.add".into(), ToolKind::Builtin)
+            ..ToolSpec::new("notes.add".into(), ToolSource::Builtin)
         }
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
-        let AddArgs { key, text } = args::decode(args)?;
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let AddArgs { key, text } = args::decode(&args)?;
         let note = self.store.put_note(&context.workspace, &key, &text).await.map_err(|error| failure(&error))?;
         Ok(ToolSuccess::new(view(&note)))
     }
@@ -104,12 +105,12 @@ impl Tool for NotesSearch {
             tags: vec!["read".to_owned()],
             timeout_ms: Some(TIMEOUT),
             idempotent: true,
-            ..ToolSpec::new("notes.search".into(), ToolKind::Builtin)
+            ..ToolSpec::new("notes.search".into(), ToolSource::Builtin)
         }
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
-        let SearchArgs { query, limit } = args::decode(args)?;
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let SearchArgs { query, limit } = args::decode(&args)?;
         let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         // One more than wanted tells whether there are more.
         let found = self.store.notes(&context.workspace, &query, limit + 1).await.map_err(|error| failure(&error))?;
@@ -181,11 +182,11 @@ mod tests {
         }
 
         async fn add(&self, key: &str, text: &str) -> Value {
-            self.add.call(context(), json!({"key": key, "text": text})).await.unwrap().result
+            self.add.call(context(), json!({"key": key, "text": text}).into()).await.unwrap().result.to_value()
         }
 
         async fn search(&self, args: Value) -> ToolSuccess {
-            self.search.call(context(), args).await.unwrap()
+            self.search.call(context(), args.into()).await.unwrap()
         }
     }
 
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!(
             notes.search(json!({"query": "FRIDAY launch"})).await,
             ToolSuccess {
-                result: json!({"notes": [kept], "truncated": false}),
+                result: json!({"notes": [kept], "truncated": false}).into(),
+                content: Vec::new(),
                 bounds: Some(Bounds { returned: 1, total: Some(1), ..Bounds::default() }),
                 server_data: None,
             }
@@ -211,7 +213,7 @@ mod tests {
         let notes = Bench::new();
         notes.add("k", "first").await;
         let second = notes.add("k", "second").await;
-        assert_eq!(notes.search(json!({"query": ""})).await.result["notes"], json!([second]));
+        assert_eq!(notes.search(json!({"query": ""})).await.result.to_value()["notes"], json!([second]));
     }
 
     #[tokio::test]
@@ -221,7 +223,7 @@ mod tests {
             notes.add(&format!("k{index}"), "same text").await;
         }
         let found = notes.search(json!({"query": "same", "limit": 2})).await;
-        assert_eq!(found.result["notes"].as_array().unwrap().len(), 2);
+        assert_eq!(found.result.to_value()["notes"].as_array().unwrap().len(), 2);
         assert_eq!(
             found.bounds.unwrap(),
             Bounds {
@@ -242,7 +244,7 @@ mod tests {
         let notes = Bench::new();
         notes.add("k", "secret").await;
         let stranger = CallContext { workspace: "other".into(), ..context() };
-        let found = notes.search.call(stranger, json!({"query": ""})).await.unwrap();
+        let found = notes.search.call(stranger, json!({"query": ""}).into()).await.unwrap();
         assert_eq!(found.result, json!({"notes": [], "truncated": false}));
     }
 
@@ -258,7 +260,7 @@ mod tests {
         for args in [json!({}), json!({"query": "q", "limit": 0}), json!({"query": "q", "limit": 51})] {
             assert!(coerce_and_validate(&search, args.clone()).is_err(), "{args}");
         }
-        let failure = notes.add.call(context(), json!({"key": "k"})).await.unwrap_err();
+        let failure = notes.add.call(context(), json!({"key": "k"}).into()).await.unwrap_err();
         assert_eq!(
             failure,
             ToolFailure::new(ToolErrorKind::ToolInputInvalid, "the arguments are wrong: missing field `text`")

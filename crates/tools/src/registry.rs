@@ -58,7 +58,7 @@ impl fmt::Debug for ToolRegistry {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use windlass_core::agent::ToolKind;
+    use windlass_core::agent::ToolSource;
     use windlass_store::sqlite::{Options, SqliteStore};
 
     use super::*;
@@ -87,7 +87,7 @@ mod tests {
         let registry = builtins(&directory);
         for name in registry.names() {
             let spec = registry.get(name).unwrap().spec();
-            assert_eq!((spec.kind, spec.idempotent), (ToolKind::Builtin, true), "{name}");
+            assert_eq!((&spec.source, spec.idempotent), (&ToolSource::Builtin, true), "{name}");
             assert!(!spec.description.is_empty() && !spec.tags.is_empty() && spec.timeout_ms.is_some(), "{name}");
             assert_eq!(spec.schema()["additionalProperties"], json!(false), "{name}");
             let undescribed = |(_, property): (&String, &Value)| property["description"].is_null();
@@ -99,7 +99,7 @@ mod tests {
     async fn a_later_tool_takes_over_a_name() {
         let frozen = Clock::new(|| chrono::DateTime::UNIX_EPOCH);
         let registry = ToolRegistry::new().with(Clock::system()).with(frozen);
-        let told = registry.get(&"clock".into()).unwrap().call(context(), json!({})).await.unwrap();
+        let told = registry.get(&"clock".into()).unwrap().call(context(), json!({}).into()).await.unwrap();
         assert_eq!(told.result, json!({"utc": "1970-01-01T00:00:00Z"}));
     }
 }

@@ -153,6 +153,11 @@ impl ToolOutput {
         Body::from_fields(self.payload.as_ref(), self.result_ref)
     }
 
+    /// Where the result is, if it does not travel.
+    pub fn result_ref(&self) -> Option<BlobRef> {
+        self.result_ref
+    }
+
     #[must_use]
     pub fn with_error(mut self, error: ToolError) -> Self {
         self.error = Some(error);

@@ -2,9 +2,12 @@
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio_postgres::Row;
-use windlass_core::{canonical::Digest, envelope::BlobRef, time::Timestamp};
+use windlass_core::{
+    canonical::{CanonicalJson, Digest},
+    envelope::BlobRef,
+    time::Timestamp,
+};
 
 use super::{
     PostgresStore,
@@ -13,19 +16,19 @@ use super::{
 };
 use crate::{
     Blobs, Result, StoreError,
-    body::{Body, decode},
+    body::{Body, decode, text},
     sweeping::PUT_GRAIN,
 };
 
 #[async_trait]
 impl Blobs for PostgresStore {
-    async fn put_blob(&self, body: Value) -> Result<BlobRef> {
+    async fn put_blob(&self, body: CanonicalJson) -> Result<BlobRef> {
         let body = Body::apart(body).await?;
         put_alone(&mut self.parts.each().await?, &body).await?;
         Ok(body.reference())
     }
 
-    async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
+    async fn blob(&self, digest: &Digest) -> Result<Option<CanonicalJson>> {
         get(&mut self.parts.each().await?, *digest).await
     }
 }
@@ -58,9 +61,9 @@ async fn put_alone(sql: &mut Sql, body: &Body) -> Result<()> {
     Ok(())
 }
 
-async fn get<T: DeserializeOwned>(sql: &mut Sql, digest: Digest) -> Result<Option<T>> {
-    let row = sql.query_opt("SELECT digest, body FROM blobs WHERE digest = $1", &[&hex(digest)]).await?;
-    Ok(row.as_ref().map(from_row).transpose()?.map(|(_, body)| body))
+async fn get(sql: &mut Sql, digest: Digest) -> Result<Option<CanonicalJson>> {
+    let row = sql.query_opt("SELECT body FROM blobs WHERE digest = $1", &[&hex(digest)]).await?;
+    row.map(|row| text(digest, row.bytes("body")?.to_vec())).transpose()
 }
 
 pub(super) async fn exists(sql: &mut Sql, digest: Digest) -> Result<bool> {

@@ -37,7 +37,7 @@ impl CallJournal for PostgresStore {
     }
 
     async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
-        let (body, event) = (call.body.as_ref().map(Body::of).transpose()?, Entry::of(&call.event)?);
+        let (body, event) = (call.body.as_ref().map(Body::written), Entry::of(&call.event)?);
         let mut sql = self.parts.begin().await?;
         let outcome = finish(&mut sql, call, body, event).await;
         sql.end(outcome).await
@@ -128,7 +128,7 @@ async fn finish(sql: &mut Sql, finished: &FinishedCall, body: Option<Body>, even
 /// Makes sure that the body an outcome refers to is in the store.
 async fn store_body(sql: &mut Sql, output: &ToolOutput, body: Option<&Body>) -> Result<Option<Digest>> {
     let invalid = |problem: &str| StoreError::InvalidArgument { argument: "resultRef", problem: problem.to_owned() };
-    match (body, output.result_ref) {
+    match (body, output.result_ref()) {
         (Some(body), Some(reference)) if body.reference() != reference => {
             Err(invalid("it does not refer to the body that came with it; build it from that body"))
         }

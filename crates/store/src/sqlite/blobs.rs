@@ -3,8 +3,11 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use windlass_core::{canonical::Digest, envelope::BlobRef, time::Timestamp};
+use windlass_core::{
+    canonical::{CanonicalJson, Digest},
+    envelope::BlobRef,
+    time::Timestamp,
+};
 
 use super::{
     SqliteStore,
@@ -13,20 +16,20 @@ use super::{
 };
 use crate::{
     Blobs, Result, StoreError,
-    body::{Body, decode},
+    body::{Body, decode, text},
     sweeping::PUT_GRAIN,
 };
 
 #[async_trait]
 impl Blobs for SqliteStore {
-    async fn put_blob(&self, body: Value) -> Result<BlobRef> {
+    async fn put_blob(&self, body: CanonicalJson) -> Result<BlobRef> {
         let body = Body::apart(body).await?;
         let reference = body.reference();
         self.parts.ride(move |tx| put_alone(tx, &body)).await?;
         Ok(reference)
     }
 
-    async fn blob(&self, digest: &Digest) -> Result<Option<Value>> {
+    async fn blob(&self, digest: &Digest) -> Result<Option<CanonicalJson>> {
         let digest = *digest;
         self.parts.read(move |sql| get(sql, digest)).await
     }
@@ -50,11 +53,11 @@ fn put_alone(tx: &Tx<'_>, body: &Body) -> Result<()> {
     Ok(())
 }
 
-fn get<T: DeserializeOwned>(sql: &Connection, digest: Digest) -> Result<Option<T>> {
+fn get(sql: &Connection, digest: Digest) -> Result<Option<CanonicalJson>> {
     sql.prepare_cached("SELECT body FROM blobs WHERE digest = ?1")?
         .query_row([Hex(digest)], |row| row.get::<_, Vec<u8>>(0))
         .optional()?
-        .map(|bytes| decode(digest, &bytes))
+        .map(|bytes| text(digest, bytes))
         .transpose()
 }
 

@@ -37,13 +37,13 @@ impl CallJournal for SqliteStore {
 
     async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
         let outcome = Outcome {
-            body: call.body.as_ref().map(Body::of).transpose()?,
+            body: call.body.as_ref().map(Body::written),
             event: Entry::of(&call.event)?,
             run: call.run.clone(),
             call: call.call.clone(),
             dispatch: call.dispatch,
             output: Text::of(&call.output)?,
-            result_ref: call.output.result_ref,
+            result_ref: call.output.result_ref(),
         };
         // What happened only once is known only from here.
         self.parts.ride_if(call.idempotent, move |tx| finish(tx, &outcome)).await

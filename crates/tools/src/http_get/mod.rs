@@ -10,15 +10,20 @@ mod resolver;
 #[cfg(test)]
 mod tests;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use reqwest::{Client, Response, Url, header::LOCATION, redirect::Policy};
 use rustls::crypto::{CryptoProvider, ring};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::{
-    agent::{ToolKind, ToolSpec},
+    agent::{ToolSource, ToolSpec},
+    canonical::CanonicalJson,
     envelope::ToolErrorKind,
     time::Millis,
 };
@@ -159,14 +164,16 @@ impl Tool for HttpGet {
             tags: vec!["read".to_owned(), "network".to_owned()],
             timeout_ms: Some(timeout.plus(TIMEOUT_MARGIN)),
             idempotent: true,
-            ..ToolSpec::new("http_get".into(), ToolKind::Builtin)
+            ..ToolSpec::new("http_get".into(), ToolSource::Builtin)
         }
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
-        let Args { url } = args::decode(args)?;
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let Args { url } = args::decode(&args)?;
         let url = Url::parse(&url).map_err(|_| args::unusable("url", "format", "this is not an absolute URL"))?;
-        let fetch = tokio::time::timeout(self.options.timeout, self.fetch(url));
+        let left = context.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.map_or(self.options.timeout, |left| left.min(self.options.timeout));
+        let fetch = tokio::time::timeout(timeout, self.fetch(url));
         match context.cancel.run_until_cancelled(fetch).await {
             Some(Ok(outcome)) => outcome,
             Some(Err(_)) => Err(failure::timed_out()),

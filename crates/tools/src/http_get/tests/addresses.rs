@@ -49,7 +49,7 @@ async fn the_address_that_was_checked_is_the_one_connected_to() {
     let tool = HttpGet::build(HttpGetOptions::default(), only_local, Arc::clone(&lookup) as Arc<dyn Lookup>).unwrap();
 
     let url = format!("http://rebind.test:{}/", server.address.port());
-    assert_eq!(get(&tool, &url).await.unwrap().result["body"], json!("mine"));
+    assert_eq!(get(&tool, &url).await.unwrap().result.to_value()["body"], json!("mine"));
     assert_eq!(lookup.asked.load(Ordering::SeqCst), 1);
     assert_eq!(get(&tool, &url).await.unwrap_err(), address_refused());
 }

@@ -7,7 +7,8 @@ async fn text_is_returned_with_its_bounds() {
     assert_eq!(
         fetch(page("text/html; charset=utf-8", "<p>grüß".as_bytes())).await.unwrap(),
         ToolSuccess {
-            result: json!({"status": 200, "contentType": "text/html", "body": "<p>grüß", "truncated": false}),
+            result: json!({"status": 200, "contentType": "text/html", "body": "<p>grüß", "truncated": false}).into(),
+            content: Vec::new(),
             bounds: Some(Bounds { returned: 9, total: Some(9), ..Bounds::default() }),
             server_data: None,
         }
@@ -41,7 +42,8 @@ async fn a_big_body_is_cut_between_characters() {
     assert_eq!(
         get(&tool, &server.url("/")).await.unwrap(),
         ToolSuccess {
-            result: json!({"status": 200, "contentType": "text/plain", "body": "ééé", "truncated": true}),
+            result: json!({"status": 200, "contentType": "text/plain", "body": "ééé", "truncated": true}).into(),
+            content: Vec::new(),
             bounds: Some(Bounds {
                 returned: 7,
                 total: Some(200),
@@ -71,7 +73,7 @@ async fn an_endless_body_ends_at_the_default_limit() {
     let fetched = get(&HttpGet::new(options()).unwrap(), &server.url("/")).await.unwrap();
     let bounds = fetched.bounds.unwrap();
     assert_eq!((bounds.returned, bounds.total, bounds.truncated), (262_144, None, true));
-    assert_eq!(fetched.result["body"].as_str().unwrap().len(), 262_144);
+    assert_eq!(fetched.result.to_value()["body"].as_str().unwrap().len(), 262_144);
 }
 
 #[tokio::test]

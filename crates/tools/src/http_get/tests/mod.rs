@@ -92,7 +92,7 @@ fn options() -> HttpGetOptions {
 }
 
 async fn get(tool: &HttpGet, url: &str) -> Result<ToolSuccess, ToolFailure> {
-    tool.call(context(), json!({"url": url})).await
+    tool.call(context(), json!({"url": url}).into()).await
 }
 
 /// Fetches what a server answers first.
@@ -102,7 +102,7 @@ async fn fetch(answer: Vec<u8>) -> Result<ToolSuccess, ToolFailure> {
 }
 
 async fn fetch_result(answer: Vec<u8>) -> Value {
-    fetch(answer).await.unwrap().result
+    fetch(answer).await.unwrap().result.to_value()
 }
 
 fn address_refused() -> ToolFailure {

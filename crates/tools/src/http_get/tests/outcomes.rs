@@ -66,7 +66,7 @@ async fn cancelling_ends_a_slow_body() {
     let tool = HttpGet::new(HttpGetOptions { timeout: Duration::MAX, ..options() }).unwrap();
     let context = context();
     let cancel = context.cancel.clone();
-    let call = tool.call(context, json!({"url": server.url("/")}));
+    let call = tool.call(context, json!({"url": server.url("/")}).into());
     let (outcome, ()) = tokio::join!(call, async {
         server.answered.recv().await.unwrap();
         cancel.cancel();

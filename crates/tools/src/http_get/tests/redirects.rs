@@ -9,7 +9,7 @@ async fn three_are_followed_and_four_are_not() {
     answers.push(page("text/plain", b"arrived"));
     let mut server = Server::start(answers).await;
     let tool = HttpGet::new(options()).unwrap();
-    assert_eq!(get(&tool, &server.url("/start")).await.unwrap().result["body"], json!("arrived"));
+    assert_eq!(get(&tool, &server.url("/start")).await.unwrap().result.to_value()["body"], json!("arrived"));
     for path in ["/start", "/hop0", "/hop1", "/hop2"] {
         assert!(server.answered.recv().await.unwrap().starts_with(&format!("GET {path} HTTP/1.1\r\n")));
     }

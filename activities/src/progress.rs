@@ -1,0 +1,59 @@
+//! What a tool reports while it works, as events of the run.
+
+use std::future::Future;
+
+use windlass_core::{
+    envelope::ToolInput,
+    event::{EventBody, NewEvent},
+};
+use windlass_store::Events;
+use windlass_tools::{Progress, ProgressSink};
+
+/// The longest message of a report.
+const MESSAGE_BYTES: usize = 1024;
+
+/// Executes a call and appends its reports. All of them are in the log before the call's result is.
+pub(crate) async fn with_progress<T, F: Future<Output = T>>(
+    log: &dyn Events,
+    input: &ToolInput,
+    attempt: u32,
+    call: impl FnOnce(ProgressSink) -> F,
+) -> T {
+    let (sink, reports) = ProgressSink::new();
+    let mut call = std::pin::pin!(call(sink));
+    let mut number = 0_u64;
+    let mut append = async |report: Progress| {
+        number += 1;
+        // A log that is closed or away costs the report, never the call.
+        let _ = log.append_events(&input.run_id, vec![event(input, attempt, number, report)]).await;
+    };
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            outcome = &mut call => break outcome,
+            report = reports.next() => append(report).await,
+        }
+    };
+    while let Some(report) = reports.take() {
+        append(report).await;
+    }
+    outcome
+}
+
+fn event(input: &ToolInput, attempt: u32, number: u64, report: Progress) -> NewEvent {
+    let (call, dispatch) = (&input.tool_call_id, input.dispatch);
+    let body = EventBody::ToolProgress {
+        tool_use_id: call.clone(),
+        name: input.tool_name.clone(),
+        attempt,
+        message: report.message.map(clip),
+        progress: report.done.filter(|done| done.is_finite()),
+        total: report.total.filter(|total| total.is_finite()),
+    };
+    NewEvent::new(format!("call/{call}/progress/{dispatch}/{attempt}/{number}"), body)
+}
+
+fn clip(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    message
+}
