@@ -16,8 +16,8 @@ use windlass_core::{
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, Installation, JournalledPlan,
     MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin, PlanBeginning,
-    PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow, SessionFilter,
-    SessionPage, SessionRow, Swept, TranscriptPage,
+    PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow, SealedSecret,
+    SecretRow, SessionFilter, SessionPage, SessionRow, Swept, TranscriptPage,
 };
 
 /// All aggregates on one connection.
@@ -34,6 +34,7 @@ pub trait Store:
     + Installations
     + Housekeeping
     + Notes
+    + Secrets
 {
 }
 
@@ -50,6 +51,7 @@ impl<S> Store for S where
         + Installations
         + Housekeeping
         + Notes
+        + Secrets
 {
 }
 
@@ -246,4 +248,31 @@ pub trait Notes: Send + Sync + 'static {
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow>;
 
     async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>>;
+}
+
+/// Encrypted secrets. A [`Vault`](crate::Vault) encrypts and decrypts them; here is only ciphertext.
+#[async_trait]
+pub trait Secrets: Send + Sync + 'static {
+    /// Stores a secret and returns what is stored now: a secret that an operator has set is replaced, one that was split
+    /// from a spec is kept as it was first. Fails if the owner has too many.
+    async fn put_secret(&self, secret: SealedSecret) -> Result<(SecretRow, SealedSecret)>;
+
+    async fn sealed_secret(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<SealedSecret>>;
+
+    /// What operators have set in a workspace, by name.
+    async fn secrets(&self, workspace: &WorkspaceId) -> Result<Vec<SecretRow>>;
+
+    /// Removes what an operator has set. Returns whether it was there.
+    async fn remove_secret(&self, workspace: &WorkspaceId, name: &str) -> Result<bool>;
+
+    /// Secrets of all workspaces that another key encrypted, in the order of workspace and name, from after `after` on.
+    async fn secrets_of_other_keys(
+        &self,
+        key_id: &str,
+        after: Option<(WorkspaceId, String)>,
+        limit: u32,
+    ) -> Result<Vec<SealedSecret>>;
+
+    /// Replaces a ciphertext by another one of the same value. Returns false if the secret has changed since `old` was read.
+    async fn replace_sealed(&self, old: &SealedSecret, new: SealedSecret) -> Result<bool>;
 }

@@ -65,6 +65,29 @@ pub enum StoreError {
     #[error("key {id} already exists; make a new one")]
     KeyExists { id: String },
 
+    #[error(
+        "secret {name} of workspace {workspace} is encrypted with key {key_id}, which is not among the keys of this process \
+         ({known}); add that key, or set the secret again"
+    )]
+    SecretKeyMissing { workspace: WorkspaceId, name: String, key_id: String, known: String },
+
+    #[error("workspace {workspace} has no secret {name} that this run may read; set it with `windlass secrets set`")]
+    SecretNotFound { workspace: WorkspaceId, name: String },
+
+    #[error("a {owner} has at most {limit} secrets, and workspace {workspace} would exceed that; remove one first")]
+    SecretLimit { workspace: WorkspaceId, owner: &'static str, limit: u64 },
+
+    #[error(
+        "secret {name} of workspace {workspace} was split from an earlier request and has another value; send the first \
+         request again, or use a new id"
+    )]
+    SecretExists { workspace: WorkspaceId, name: String },
+
+    #[error(
+        "the keys for secrets in {place} cannot be used: {problem}; give keys of 32 bytes in base64 or hexadecimal"
+    )]
+    SecretKeys { place: String, problem: String },
+
     #[error("stored data is damaged: {detail}; `windlass doctor --deep` lists all of it, a backup has it whole")]
     Corrupt { detail: String },
 
@@ -108,10 +131,11 @@ impl StoreError {
 
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::RunNotFound { .. } => ErrorKind::NotFound,
+            Self::RunNotFound { .. } | Self::SecretNotFound { .. } => ErrorKind::NotFound,
             Self::RunExists { .. }
             | Self::SessionExists { .. }
             | Self::KeyExists { .. }
+            | Self::SecretExists { .. }
             | Self::TranscriptConflict { .. }
             | Self::EventConflict { .. }
             | Self::CallConflict { .. } => ErrorKind::Conflict,
@@ -122,6 +146,9 @@ impl StoreError {
             Self::NewerSchema { .. }
             | Self::InvalidArgument { .. }
             | Self::CallNotClaimed { .. }
+            | Self::SecretKeyMissing { .. }
+            | Self::SecretLimit { .. }
+            | Self::SecretKeys { .. }
             | Self::Refused { .. } => ErrorKind::Invalid,
         }
     }
@@ -146,6 +173,11 @@ impl StoreError {
             Self::KeyExists { .. } => "STO0016",
             Self::Damaged { .. } => "STO0017",
             Self::NotADatabase { .. } => "STO0018",
+            Self::SecretKeyMissing { .. } => "STO0023",
+            Self::SecretNotFound { .. } => "STO0024",
+            Self::SecretLimit { .. } => "STO0025",
+            Self::SecretExists { .. } => "STO0026",
+            Self::SecretKeys { .. } => "STO0027",
         }
     }
 

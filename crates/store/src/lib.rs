@@ -18,6 +18,7 @@ mod page;
 mod plain;
 pub mod postgres;
 mod rows;
+mod secrets;
 pub mod sqlite;
 mod sweeping;
 #[cfg(any(test, feature = "test-support"))]
@@ -32,7 +33,7 @@ mod suite;
 pub use self::{
     aggregates::{
         Blobs, CallJournal, Events, Housekeeping, Installations, Keys, ModelJournal, Notes, Reservations, Runs,
-        Sessions, Store, Transcripts,
+        Secrets, Sessions, Store, Transcripts,
     },
     clock::{Clock, system_clock},
     error::{ErrorKind, StoreError},
@@ -41,6 +42,10 @@ pub use self::{
         MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NewStart, NoteRow, OpenRun, PendingStart, PlanBegin,
         PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Retention, RunFilter, RunPage, SessionFilter,
         SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
+    },
+    secrets::{
+        KeyRing, MAX_NAMED, MAX_OWNED, MAX_VALUE, Reader, Rotated, SealedSecret, SecretKey, SecretOwner, SecretRow,
+        Vault,
     },
     watch::EventWatch,
 };

@@ -99,6 +99,10 @@ async fn everything(store: &dyn Store) -> Vec<String> {
         }
         let all = SessionFilter { total: true, ..SessionFilter::of(workspace.clone()) };
         seen.push(format!("{:?}", store.sessions(all).await.unwrap()));
+        seen.push(format!("{:?}", store.secrets(&workspace).await.unwrap()));
+        for secret in moves::secrets() {
+            seen.push(format!("{:?}", store.sealed_secret(&workspace, secret).await.unwrap()));
+        }
         seen.push(format!("{:?}", store.keys(&workspace).await.unwrap()));
         seen.push(format!("{:?}", store.notes(&workspace, "", 100).await.unwrap()));
     }

@@ -14,7 +14,7 @@ use windlass_core::{
 use super::chance::Chance;
 use crate::{
     FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit, RecordBatch,
-    ReservedRun, Result, Retention, RunFilter, SessionFilter, SessionStatus, Store, Swept,
+    ReservedRun, Result, Retention, RunFilter, SealedSecret, SecretOwner, SessionFilter, SessionStatus, Store, Swept,
     suite::{calls::new_claim, cancelled, endings::result, new_run, note, plans::response},
 };
 
@@ -38,6 +38,10 @@ pub(super) fn digests() -> Vec<Digest> {
         TEXTS.iter().flat_map(|text| [Digest::of(&Message::user(*text)), Digest::of(&Message::assistant(*text))]);
     let bodies = bodies().into_iter().map(|body| Digest::of(&body));
     messages.chain(bodies).map(|digest| digest.unwrap()).collect()
+}
+
+pub(super) fn secrets() -> [&'static str; 4] {
+    ["s1", "S1", "s-2", "s.3"]
 }
 
 fn bodies() -> Vec<Value> {
@@ -75,6 +79,10 @@ pub(super) enum Move {
     CreateKey(NewApiKey),
     RevokeKey(WorkspaceId, &'static str),
     TouchKey(&'static str),
+    PutSecret(SealedSecret),
+    RemoveSecret(WorkspaceId, &'static str),
+    SecretsOfOtherKeys(&'static str, Option<(WorkspaceId, String)>),
+    ReplaceSealed(SealedSecret, SealedSecret),
     Sweep(Retention),
 }
 
@@ -85,7 +93,7 @@ impl Move {
         let head = some_head(chance, store, &run).await;
         let (turn, dispatch) = (u32::try_from(chance.below(3)).unwrap(), u32::try_from(1 + chance.below(3)).unwrap());
         let (call, key) = (chance.pick(&["c1", "c2"]), chance.pick(&["k1", "k2"]));
-        match chance.below(35) {
+        match chance.below(38) {
             0 => Self::CreateSession(NewSession {
                 workspace,
                 id: session,
@@ -198,6 +206,19 @@ impl Move {
                 true => Self::PutNote(workspace, chance.pick(&["key", "Öl", "KEY"]), chance.pick(&TEXTS)),
                 false => Self::Notes(workspace, chance.pick(&["", "É", "key of", "100% _OF_", "\0"]), 2),
             },
+            34 | 35 => Self::PutSecret(some_secret(chance, workspace, &run, &session)),
+            36 => match chance.below(3) {
+                0 => Self::RemoveSecret(workspace, chance.pick(&secrets())),
+                1 => {
+                    let after = (workspace, chance.pick(&secrets()).to_owned());
+                    Self::SecretsOfOtherKeys(chance.pick(&["k1", "k2"]), chance.pick(&[None, Some(after)]))
+                }
+                _ => {
+                    let old = some_secret(chance, workspace, &run, &session);
+                    let new = SealedSecret { key_id: "k3".to_owned(), ..old.clone() };
+                    Self::ReplaceSealed(old, new)
+                }
+            },
             32 => match chance.below(4) {
                 0 | 1 => Self::CreateKey(NewApiKey {
                     id: key.to_owned(),
@@ -265,6 +286,10 @@ impl Move {
             Self::CreateKey(new) => said(store.create_key(new.clone()).await),
             Self::RevokeKey(workspace, id) => said(store.revoke_key(workspace, id).await),
             Self::TouchKey(id) => said(store.touch_key(id).await),
+            Self::PutSecret(new) => said(store.put_secret(new.clone()).await),
+            Self::RemoveSecret(workspace, name) => said(store.remove_secret(workspace, name).await),
+            Self::SecretsOfOtherKeys(key, after) => said(store.secrets_of_other_keys(key, after.clone(), 2).await),
+            Self::ReplaceSealed(old, new) => said(store.replace_sealed(old, new.clone()).await),
             Self::Sweep(retention) => said(foreseen_sweep(store, *retention).await),
         }
     }
@@ -300,6 +325,19 @@ async fn some_head(chance: &mut Chance, store: &dyn Store, run: &RunId) -> Trans
 fn some_body(chance: &mut Chance) -> Option<Digest> {
     let digest = Digest::of(&chance.pick(&bodies())).unwrap();
     chance.pick(&[None, None, Some(digest)])
+}
+
+/// Ciphertext is opaque to a store, so any will do.
+fn some_secret(chance: &mut Chance, workspace: WorkspaceId, run: &RunId, session: &SessionId) -> SealedSecret {
+    let owners = [None, None, Some(SecretOwner::Run(run.clone())), Some(SecretOwner::Session(session.clone()))];
+    SealedSecret {
+        workspace,
+        name: chance.pick(&secrets()).to_owned(),
+        owner: chance.pick(&owners),
+        key_id: chance.pick(&["k1", "k2"]).to_owned(),
+        nonce: vec![chance.pick(&[0, 255]); 12],
+        ciphertext: vec![chance.pick(&[0, 1, 255]); 20],
+    }
 }
 
 fn some_labels(chance: &mut Chance) -> Labels {

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_authority.sql"),
     include_str!("migrations/0003_start.sql"),
+    include_str!("migrations/0004_secrets.sql"),
 ];
 
 /// The advisory lock of whoever migrates: "windlass" as a number.

@@ -25,6 +25,7 @@ mod plans;
 mod record;
 mod reservations;
 mod runs;
+mod secrets;
 mod sessions;
 mod sweep;
 mod tls;

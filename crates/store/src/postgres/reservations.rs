@@ -15,7 +15,7 @@ use super::{
     access::Sql,
     blobs,
     columns::{Columns as _, hex, json_text, label_tags, millis},
-    events, record, runs, sessions,
+    events, record, runs, secrets, sessions,
 };
 use crate::{
     PendingStart, Reservation, Reservations, ReservedRun, Result, RunRow, StoreError, entry::Entry, page, plain,
@@ -169,6 +169,7 @@ async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
         .is_some();
     if untouched {
         forget_start(sql, run).await?;
+        secrets::delete_of_runs(sql, &[run.as_str().to_owned()]).await?;
         sql.execute("DELETE FROM runs WHERE id = $1", &[&run.as_str()]).await?;
     }
     Ok(untouched)

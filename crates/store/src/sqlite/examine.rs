@@ -13,7 +13,7 @@ use windlass_sqlite::{Examined, Look, Progress};
 use super::{
     blobs,
     columns::{Hex, Json, RawText, Uint},
-    keys, runs, sessions,
+    keys, runs, secrets, sessions,
 };
 use crate::{Result, StoreError, body};
 
@@ -30,6 +30,9 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         })?,
         look.table("keys", &format!("SELECT {}, id FROM api_keys", keys::COLUMNS), |row| {
             Ok(keys::from_row(row).map(drop)?)
+        })?,
+        look.table("secrets", &format!("SELECT {}, name FROM secrets", secrets::COLUMNS), |row| {
+            Ok(secrets::row_of(row).map(drop)?)
         })?,
         look.table("bodies", "SELECT digest, body, digest FROM blobs", |row| {
             let Hex(digest) = row.get(0)?;

@@ -33,6 +33,7 @@ mod poll;
 mod record;
 mod reservations;
 mod runs;
+mod secrets;
 mod sessions;
 mod sweep;
 mod transcript;
@@ -60,6 +61,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_in_order.sql"),
     include_str!("migrations/0004_authority.sql"),
     include_str!("migrations/0005_start.sql"),
+    include_str!("migrations/0006_secrets.sql"),
 ];
 
 #[derive(Clone)]

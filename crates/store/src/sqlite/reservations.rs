@@ -17,7 +17,7 @@ use super::{
     access::Tx,
     blobs,
     columns::{Hex, Json, Text, Uint, Word},
-    events, record, runs, sessions,
+    events, record, runs, secrets, sessions,
 };
 use crate::{PendingStart, Reservation, Reservations, ReservedRun, Result, StoreError, entry::Entry, page, plain};
 
@@ -156,6 +156,7 @@ fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
         .exists([run.as_str()])?;
     if untouched {
         forget_start(tx.sql, run)?;
+        secrets::delete_of_run(tx.sql, run.as_str())?;
         tx.sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
     }
     Ok(untouched)

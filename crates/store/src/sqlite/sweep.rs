@@ -8,6 +8,7 @@ use windlass_core::{ids::RunId, time::Timestamp};
 use super::{
     access::Tx,
     columns::{Uint, readable},
+    secrets,
 };
 use crate::{
     Result, Retention, Swept,
@@ -26,6 +27,7 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
     for (workspace, session) in &sessions {
         delete_session(tx.sql, workspace, session, &mut freed)?;
     }
+    secrets::delete_ownerless(tx.sql, retention.before)?;
     let horizon = sweeping::horizon(retention.before, oldest_open_run(tx.sql)?);
     for digest in &freed {
         swept.blobs += delete_body(tx.sql, digest, horizon)?;
@@ -83,6 +85,7 @@ fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Re
     for table in ["transcript", "plans", "tool_calls", "starts"] {
         sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
     }
+    secrets::delete_of_run(sql, run.as_str())?;
     sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
     Ok(events as u64)
 }
@@ -106,6 +109,7 @@ fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut 
     freed.extend(readable(bodies.query([workspace, session])?, ("session_messages", 0), |row| row.get(0))?);
     sql.prepare_cached("DELETE FROM session_messages WHERE workspace = ?1 AND session = ?2")?
         .execute([workspace, session])?;
+    secrets::delete_of_session(sql, workspace, session)?;
     sql.prepare_cached("DELETE FROM sessions WHERE workspace = ?1 AND id = ?2")?.execute([workspace, session])?;
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(crate) mod plans;
 pub(crate) mod record;
 pub(crate) mod reservations;
 pub(crate) mod runs;
+pub(crate) mod secrets;
 pub(crate) mod session_rows;
 pub(crate) mod sessions;
 pub(crate) mod sweep;
@@ -233,6 +234,14 @@ macro_rules! store_suite {
                 open_runs_are_walked_from_old_to_new,
                 a_cursor_must_come_from_a_page,
                 more_new_messages_than_messages_are_refused;
+            secrets: a_secret_is_set_listed_read_and_removed,
+                names_and_values_have_limits,
+                a_split_secret_is_read_by_its_owner_alone,
+                a_split_secret_keeps_its_first_value,
+                a_sweep_deletes_split_secrets_with_their_owner,
+                rotation_encrypts_everything_with_the_current_key,
+                a_rotation_does_not_undo_a_set,
+                a_ciphertext_belongs_to_its_row;
             session_rows: a_session_is_created_and_ended,
                 creating_again_must_mean_the_same,
                 the_first_question_is_the_summary,
