@@ -8,11 +8,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use serde_json::Value;
 use windlass_core::{
+    canonical::CanonicalJson,
     envelope::TranscriptHead,
     ids::RunId,
-    message::{Message, Part},
+    message::{Content, DocumentSource, ImageSource, Message, Part},
 };
 
 /// About as much memory is used.
@@ -96,31 +96,50 @@ impl Kept {
     }
 }
 
-/// What a part, a value or a field takes beside its text.
+/// What a part or a field takes beside its text.
 const EACH: usize = 100;
 
 fn size(message: &Message) -> usize {
-    let part = |part: &Part| match part {
-        Part::Text { text } | Part::Thinking { text, .. } | Part::Citations { text, .. } => text.len(),
-        Part::ToolUse { input, .. } => size_of_value(input),
-        Part::ToolResult { content, .. } => size_of_value(content),
-        Part::Image { .. } | Part::Document { .. } | Part::CacheCheckpoint => 0,
-    };
-    EACH + message.parts.iter().map(|it| 2 * EACH + part(it)).sum::<usize>()
+    EACH + message.parts.iter().map(size_of_part).sum::<usize>()
 }
 
-fn size_of_value(value: &Value) -> usize {
-    EACH + match value {
-        Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(size_of_value).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size_of_value(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    }
+fn size_of_part(part: &Part) -> usize {
+    let json = |json: &CanonicalJson| json.as_str().len();
+    let content = match &part.content {
+        Content::Text { text } => text.len(),
+        Content::Thinking { text, signature, redacted } => {
+            text.len() + [signature, redacted].into_iter().flatten().map(String::len).sum::<usize>()
+        }
+        Content::Citations { text, citations } => {
+            let quoted = citations.iter().flat_map(|citation| &citation.source_content);
+            text.len() + EACH * citations.len() + quoted.map(String::len).sum::<usize>()
+        }
+        Content::ToolUse { input, .. } => json(input),
+        Content::ToolResult { content, parts, .. } => {
+            json(content) + parts.iter().map(size_of_part).sum::<usize>()
+        }
+        Content::Image { source: ImageSource::Bytes(data) | ImageSource::Uri(data), .. } => data.len(),
+        Content::Document { source: DocumentSource::Bytes(data) | DocumentSource::Text(data) | DocumentSource::Uri(data), .. } => {
+            data.len()
+        }
+        Content::Document { source: DocumentSource::Chunks(chunks), .. } => chunks.iter().map(String::len).sum(),
+        Content::ProviderTool { input, output, .. } => input.iter().chain(output).map(json).sum(),
+        Content::Image { source: ImageSource::Blob(_), .. }
+        | Content::Document { source: DocumentSource::Blob(_), .. }
+        | Content::CacheCheckpoint
+        | Content::Other { .. } => 0,
+    };
+    let item = part.provider_item.as_ref().map_or(0, |item| item.item.len());
+    let extra: usize = part.extra.iter().map(|(name, value)| EACH + name.len() + json(value)).sum();
+    2 * EACH + content + item + extra
 }
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::canonical::Digest;
+    use windlass_core::{
+        canonical::Digest,
+        message::{ImageFormat, Role},
+    };
 
     use super::*;
 
@@ -144,6 +163,16 @@ mod tests {
         assert_eq!(conversations.take(&ann, head(1)), None);
         conversations.keep(ann.clone(), head(3), conversation("again"));
         assert_eq!(conversations.take(&ann, head(3)), Some(conversation("again")));
+    }
+
+    #[test]
+    fn files_count_by_their_bytes() {
+        let image = |source| Part::from(Content::Image { format: ImageFormat::Png, source });
+        let size = |part: Part| size(&Message::new(Role::User, vec![part]));
+        let empty = size(image(ImageSource::Bytes(String::new())));
+        assert_eq!(size(image(ImageSource::Bytes("x".repeat(1000)))), empty + 1000);
+        let signed = image(ImageSource::Bytes(String::new())).with_provider_item("p", "y".repeat(500));
+        assert_eq!(size(signed), empty + 500);
     }
 
     #[test]

@@ -9,9 +9,14 @@ use std::{
 
 use serde_json::Value;
 use windlass_core::{
-    agent::AgentDefinition, canonical::Digest, envelope::RetryHint, ids::ToolName, schema::ArgumentCheck,
+    agent::{AgentDefinition, ToolSpec},
+    canonical::{CanonicalJson, Digest},
+    envelope::{RetryHint, ToolErrorKind},
+    ids::ToolName,
+    schema::{ArgumentCheck, ResultCheck},
 };
 use windlass_models::ToolDeclaration;
+use windlass_tools::ToolFailure;
 
 /// So many are kept. Few workers have more agents, and reading one again costs little.
 const MOST: usize = 256;
@@ -22,11 +27,12 @@ pub(crate) struct Prepared {
     pub(crate) definition: AgentDefinition,
     declarations: Arc<[ToolDeclaration]>,
     checks: HashMap<ToolName, ArgumentCheck>,
+    results: HashMap<ToolName, ResultCheck>,
 }
 
 impl Prepared {
     pub(crate) fn new(definition: AgentDefinition) -> Self {
-        let declare = |tool: &windlass_core::agent::ToolSpec| ToolDeclaration {
+        let declare = |tool: &ToolSpec| ToolDeclaration {
             name: tool.name.clone(),
             description: tool.description.clone(),
             input_schema: tool.schema(),
@@ -34,7 +40,9 @@ impl Prepared {
         let declarations: Arc<[_]> = definition.tools.iter().map(declare).collect();
         let check = |tool: &ToolDeclaration| (tool.name.clone(), ArgumentCheck::of(tool.input_schema.clone()));
         let checks = declarations.iter().map(check).collect();
-        Self { definition, declarations, checks }
+        let result = |tool: &ToolSpec| Some((tool.name.clone(), ResultCheck::of(tool.output_schema.as_ref()?)));
+        let results = definition.tools.iter().filter_map(result).collect();
+        Self { definition, declarations, checks, results }
     }
 
     /// The tools the model is shown.
@@ -51,6 +59,17 @@ impl Prepared {
             Some(check) => check.apply(args),
             None => Ok(args),
         }
+    }
+}
+
+impl Prepared {
+    /// A result must be what its tool's definition says; the model relies on it.
+    pub(crate) fn check_result(&self, tool: &ToolName, result: &CanonicalJson) -> Result<(), ToolFailure> {
+        let Some(check) = self.results.get(tool) else { return Ok(()) };
+        check.apply(&result.to_value()).map_err(|problem| {
+            let message = format!("the result of `{tool}` does not satisfy its output schema: {problem}");
+            ToolFailure::new(ToolErrorKind::ToolFailed, message)
+        })
     }
 }
 

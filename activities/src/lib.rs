@@ -7,36 +7,46 @@
 mod bodies;
 mod catalog;
 mod conversations;
+mod deadline;
 mod definitions;
 mod deltas;
 mod failures;
 mod heartbeat;
+mod log_writer;
 mod open;
 mod owner;
 mod plan;
+mod progress;
 mod record;
+mod secrets;
 mod tool;
+mod turn;
 
 use std::sync::Arc;
 
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
-use windlass_core::envelope::{
-    OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput, SettleOutput,
-    SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+use windlass_core::{
+    envelope::{
+        OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput,
+        SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+    },
+    ids::RunId,
 };
 use windlass_models::ModelRegistry;
-use windlass_store::Store;
+use windlass_store::{Store, Vault};
 use windlass_tools::ToolRegistry;
 use windlass_workflows::{contract, wire::Wire};
 
 pub use self::{catalog::AgentCatalog, owner::Owners};
-use self::{conversations::Conversations, definitions::Definitions, owner::Own};
+use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own};
 
 /// The ports behind the activities.
 pub struct RunActivities {
     store: Arc<dyn Store>,
+    /// Absent if this worker has no key for secrets.
+    vault: Option<Vault>,
     models: ModelRegistry,
     tools: ToolRegistry,
     agents: AgentCatalog,
@@ -57,6 +67,7 @@ impl std::fmt::Debug for RunActivities {
 impl RunActivities {
     pub fn new(
         store: Arc<dyn Store>,
+        vault: Option<Vault>,
         models: ModelRegistry,
         tools: ToolRegistry,
         agents: AgentCatalog,
@@ -64,7 +75,11 @@ impl RunActivities {
         draining: CancellationToken,
     ) -> Self {
         let (conversations, definitions, own) = Default::default();
-        Self { store, models, tools, agents, conversations, definitions, owners, own, draining }
+        Self { store, vault, models, tools, agents, conversations, definitions, owners, own, draining }
+    }
+
+    fn log(&self, run: &RunId) -> EventLog {
+        EventLog { store: Arc::clone(&self.store), run: run.clone() }
     }
 }
 

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
-    agent::{AgentDefinition, ToolKind, ToolTable},
-    canonical::{self, Digest},
+    agent::{AgentDefinition, ToolSource, ToolTable},
+    canonical::{CanonicalJson, Digest},
     envelope::{OpenInput, OpenOutput, RunInput, VERSION},
     event::{EventBody, NewEvent},
     message::Message,
@@ -98,7 +98,7 @@ impl RunActivities {
 
     /// What a definition leaves unsaid about a built-in tool, the tool itself says.
     fn completed(&self, mut definition: AgentDefinition) -> Result<AgentDefinition, ActivityError> {
-        for tool in definition.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
+        for tool in definition.tools.iter_mut().filter(|tool| tool.source == ToolSource::Builtin) {
             let Some(builtin) = self.tools.get(&tool.name) else {
                 let message = format!("this worker has no tool `{}`, which agent `{}` uses", tool.name, definition.id);
                 return Err(failures::permanent("tool_missing", message));
@@ -125,7 +125,7 @@ impl RunActivities {
         for agent in &definition.agents {
             Box::pin(self.pin(agent)).await?;
         }
-        let body = serde_json::to_value(definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
+        let body = CanonicalJson::of(definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
         let stored = self.store.put_blob(body).await.map_err(|error| failures::store(&error))?;
         Ok(stored.digest)
     }
@@ -133,25 +133,24 @@ impl RunActivities {
     async fn new_messages(&self, input: &RunInput) -> Result<Vec<Message>, ActivityError> {
         let mut messages = input.messages.clone();
         if let Some(stored) = input.messages_ref {
-            let body = self.body(stored).await?;
-            messages = serde_json::from_value(body)
+            let body = self.stored(stored).await?;
+            messages = body
+                .decode()
                 .map_err(|error| failures::permanent("messages", format!("the stored messages: {error}")))?;
         }
-        let args = match (&input.tool_args, input.tool_args_ref) {
-            (Some(args), _) => Some(args.clone()),
-            (None, Some(stored)) => Some(self.body(stored).await?),
-            (None, None) => None,
-        };
-        messages.extend(args.map(|args| Message::user(spoken(&args))));
+        if let Some(args) = input.args() {
+            messages.push(Message::user(spoken(&self.text(args).await?)));
+        }
         Ok(messages)
     }
 }
 
 /// How a tool's arguments are put to the agent behind it: a lone text is said as it is, anything else as JSON.
-fn spoken(args: &Value) -> String {
-    let lone = args.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.values().next());
+fn spoken(args: &CanonicalJson) -> String {
+    let value = args.to_value();
+    let lone = value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.values().next());
     match lone {
         Some(Value::String(text)) => text.clone(),
-        _ => String::from_utf8_lossy(&canonical::to_bytes(args)).into_owned(),
+        _ => args.to_string(),
     }
 }

@@ -9,8 +9,8 @@ use windlass_core::{
     body::Body,
     canonical::CanonicalJson,
     envelope::{
-        BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, SettlePlanInput,
-        SettlePlanOutput, TranscriptHead, VERSION,
+        BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, RunContext,
+        SettlePlanInput, SettlePlanOutput, TranscriptHead, VERSION,
     },
     event::{EventBody, NewEvent},
     ids::RunId,
@@ -67,6 +67,8 @@ impl RunActivities {
         let (model, name) =
             self.models.resolve(&model_id).map_err(|error| failures::permanent("model_unknown", error.to_string()))?;
         let definition = &prepared.definition;
+        let RunContext { workspace, session_id, .. } = &input.run_context;
+        let secrets = self.secrets(workspace, &input.run_id, session_id.as_ref());
         let request = ModelRequest {
             run_id: input.run_id.clone(),
             call_index: input.turn,
@@ -78,7 +80,7 @@ impl RunActivities {
             reasoning_level: definition.reasoning_level,
             output_schema: definition.output_schema.clone(),
             parameters: definition.parameters.clone(),
-            credentials: self.credentials(&input.run_context.workspace, definition.credentials.as_ref()).await?,
+            credentials: self.credentials(&secrets, definition.credentials.as_ref()).await?,
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
             deadline,
             cancel,

@@ -36,11 +36,14 @@ impl RunActivities {
             match (&mut event.body, last) {
                 (EventBody::LocalToolCall { args: args @ None, args_ref, .. }, _) => {
                     if let Some(stored) = args_ref.take() {
-                        *args = Some(self.body(stored).await?);
+                        *args = Some(self.stored(stored).await?);
                     }
                 }
                 (EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. }, Some(stored)) => {
-                    let answer: Message = serde_json::from_value(self.body(stored).await?)
+                    let answer: Message = self
+                        .stored(stored)
+                        .await?
+                        .decode()
                         .map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
                     *text = answer.plain_text();
                 }

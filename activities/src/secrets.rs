@@ -1,70 +1,82 @@
 //! Secrets, read for the activity that uses them. A value is in no error and in nothing that an activity returns.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use secrecy::SecretString;
 use temporalio_sdk::activities::ActivityError;
-use windlass_core::{envelope::ToolErrorKind, ids::WorkspaceId, secret::SecretRef};
-use windlass_store::{Store, StoreError};
+use windlass_core::{
+    envelope::ToolErrorKind,
+    ids::{RunId, SessionId, WorkspaceId},
+    secret::SecretRef,
+};
+use windlass_store::{Reader, StoreError, Vault};
 use windlass_tools::{SecretSource, ToolFailure};
 
 use crate::{RunActivities, failures};
 
-/// The secrets of one workspace and of this process's environment.
-pub(crate) struct WorkspaceSecrets {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) workspace: WorkspaceId,
+/// The secrets that one run may read: those of its workspace, and this process's environment.
+pub(crate) struct RunSecrets {
+    vault: Option<Vault>,
+    workspace: WorkspaceId,
+    run: RunId,
+    session: Option<SessionId>,
 }
 
-impl WorkspaceSecrets {
-    async fn find(&self, reference: &SecretRef) -> Result<Option<SecretString>, StoreError> {
-        match reference {
-            SecretRef::Secret(name) => self.store.secret(&self.workspace, name).await,
-            SecretRef::Env(name) => Ok(std::env::var(name).ok().map(SecretString::from)),
-        }
-    }
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error("{code}: {error}", code = error.code())]
+    Store { error: StoreError },
+    #[error("this worker has no key for secrets, so it cannot read {reference}; start it with --secrets-key-file")]
+    NoKey { reference: SecretRef },
+    #[error("the worker's environment has no variable {name}; set it and restart the worker")]
+    NoVariable { name: String },
 }
 
-fn missing(reference: &SecretRef, workspace: &WorkspaceId) -> String {
-    match reference {
-        SecretRef::Secret(name) => {
-            format!("workspace {workspace} has no secret {name:?}; set it with `windlass secrets set {name}`")
+impl RunSecrets {
+    async fn read(&self, reference: &SecretRef) -> Result<SecretString, SecretError> {
+        match (reference, &self.vault) {
+            (SecretRef::Env(name), _) => {
+                std::env::var(name).map(SecretString::from).map_err(|_| SecretError::NoVariable { name: name.clone() })
+            }
+            (SecretRef::Secret(name), Some(vault)) => {
+                let reader = Reader { run: &self.run, session: self.session.as_ref() };
+                vault.get(&self.workspace, name, reader).await.map_err(|error| SecretError::Store { error })
+            }
+            (SecretRef::Secret(_), None) => Err(SecretError::NoKey { reference: reference.clone() }),
         }
-        SecretRef::Env(name) => format!("the worker's environment has no variable {name}; set it and restart the worker"),
     }
 }
 
 #[async_trait]
-impl SecretSource for WorkspaceSecrets {
+impl SecretSource for RunSecrets {
     async fn secret(&self, reference: &SecretRef) -> Result<SecretString, ToolFailure> {
-        match self.find(reference).await {
-            Ok(Some(value)) => Ok(value),
-            Ok(None) => {
-                Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, missing(reference, &self.workspace)))
+        self.read(reference).await.map_err(|error| {
+            let failure = ToolFailure::new(ToolErrorKind::ToolUnavailable, error.to_string());
+            match error {
+                SecretError::Store { error } if error.retryable() => failure.retryable(),
+                _ => failure,
             }
-            Err(error) => {
-                let failure = ToolFailure::new(ToolErrorKind::ToolUnavailable, format!("{}: {error}", error.code()));
-                Err(if error.retryable() { failure.retryable() } else { failure })
-            }
-        }
+        })
     }
 }
 
 impl RunActivities {
-    pub(crate) fn secrets(&self, workspace: &WorkspaceId) -> WorkspaceSecrets {
-        WorkspaceSecrets { store: Arc::clone(&self.store), workspace: workspace.clone() }
+    pub(crate) fn secrets(&self, workspace: &WorkspaceId, run: &RunId, session: Option<&SessionId>) -> RunSecrets {
+        let (workspace, run, session) = (workspace.clone(), run.clone(), session.cloned());
+        RunSecrets { vault: self.vault.clone(), workspace, run, session }
     }
 
     /// The key that an agent has for its model's provider.
     pub(crate) async fn credentials(
         &self,
-        workspace: &WorkspaceId,
+        secrets: &RunSecrets,
         reference: Option<&SecretRef>,
     ) -> Result<Option<SecretString>, ActivityError> {
         let Some(reference) = reference else { return Ok(None) };
-        let found = self.secrets(workspace).find(reference).await.map_err(|error| failures::store(&error))?;
-        // `auth` is the class of a provider's refusal of a key; without one it would refuse as well.
-        found.map(Some).ok_or_else(|| failures::permanent("auth", missing(reference, workspace)))
+        match secrets.read(reference).await {
+            Ok(value) => Ok(Some(value)),
+            Err(SecretError::Store { error }) if error.retryable() => Err(failures::store(&error)),
+            // The class of a provider's refusal of a key: without one it would refuse as well.
+            Err(error) => Err(failures::permanent("auth", error.to_string())),
+        }
     }
 }

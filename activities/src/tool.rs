@@ -3,26 +3,38 @@
 //! The store's journal of the call is written before the tool begins and after it ended, so that whatever dies in
 //! between, what is known and what is not can be told apart.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
-use serde_json::Value;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    canonical::{self, Digest},
+    agent::ToolSource,
+    body::Body,
+    canonical::CanonicalJson,
     envelope::{
-        BlobRef, CallStatus, SettleInput, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
+        CallStatus, SettleInput, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
     },
     event::{EventBody, NewEvent},
+    message::Part,
     time::Millis,
 };
 use windlass_store::{CallClaim, CallSettlement, FinishedCall, NewClaim};
-use windlass_tools::{CallContext, ToolFailure, ToolSuccess};
+use windlass_tools::{CallContext, ProgressSink, ToolFailure, ToolSuccess};
 
-use crate::{RunActivities, failures, heartbeat::with_heartbeat};
+use crate::{
+    RunActivities, deadline, definitions::Prepared, failures, heartbeat::with_heartbeat, progress::with_progress,
+};
 
 /// A larger result is a failure of the tool, not a burden for the run.
 const MAX_RESULT: u64 = 4 * 1024 * 1024;
+
+/// One attempt of a call.
+struct Call {
+    args: CanonicalJson,
+    prepared: Arc<Prepared>,
+    attempt: u32,
+    deadline: Option<Instant>,
+}
 
 /// What came of the wish to execute a call.
 enum Claimed {
@@ -38,15 +50,19 @@ impl RunActivities {
         input: ToolInput,
     ) -> Result<ToolOutput, ActivityError> {
         // Before the claim: what fails here provably did not begin.
-        let args = self.arguments(&input).await?;
-        let attempt = ctx.info().attempt;
+        let call = Call {
+            args: self.arguments(&input).await?,
+            prepared: self.definition(input.agent_digest).await?,
+            attempt: ctx.info().attempt,
+            deadline: deadline::of(&ctx),
+        };
         let last_attempt = ctx
             .info()
             .retry_policy
             .as_ref()
-            .is_some_and(|policy| policy.maximum_attempts() > 0 && attempt >= policy.maximum_attempts());
+            .is_some_and(|policy| policy.maximum_attempts() > 0 && call.attempt >= policy.maximum_attempts());
         let begun = Instant::now();
-        let claimed = with_heartbeat(&ctx, |cancel| self.claim_and_call(&input, args, attempt, cancel)).await?;
+        let claimed = with_heartbeat(&ctx, |cancel| self.claim_and_call(&input, &call, cancel)).await?;
         let called = match claimed {
             Claimed::Called(called) => called,
             Claimed::Finished(output) => return Ok(*output),
@@ -68,13 +84,12 @@ impl RunActivities {
     }
 
     /// The arguments, which must be exactly those that were admitted and, where it was needed, approved.
-    async fn arguments(&self, input: &ToolInput) -> Result<Value, ActivityError> {
-        let args = match (&input.payload, input.payload_ref) {
-            (Some(args), _) => args.clone(),
-            (None, Some(stored)) => self.body(stored).await?,
-            (None, None) => Value::Null,
+    async fn arguments(&self, input: &ToolInput) -> Result<CanonicalJson, ActivityError> {
+        let args = match input.args() {
+            Some(args) => self.text(args).await?,
+            None => CanonicalJson::null(),
         };
-        if Digest::of_json(&args) == input.payload_digest {
+        if args.digest() == input.payload_digest {
             Ok(args)
         } else {
             Err(failures::permanent("digest_mismatch", "the arguments are not those that were admitted"))
@@ -85,15 +100,16 @@ impl RunActivities {
     async fn claim_and_call(
         &self,
         input: &ToolInput,
-        args: Value,
-        attempt: u32,
+        call: &Call,
         cancel: CancellationToken,
     ) -> Result<Claimed, ActivityError> {
-        let claim = self.store.claim_call(claim_of(input, &args));
-        let mut call = std::pin::pin!(self.call(input, args, attempt, cancel));
+        let claim = self.store.claim_call(claim_of(input, &call.args));
+        let mut executed = std::pin::pin!(with_progress(&*self.store, input, call.attempt, |progress| {
+            self.execute(input, call, progress, cancel)
+        }));
         // A first attempt that may be repeated need not wait for its claim: if that is refused, nothing is lost.
-        let (claim, early) = if input.idempotent && attempt == 1 {
-            let (claim, called) = tokio::join!(claim, &mut call);
+        let (claim, early) = if input.idempotent && call.attempt == 1 {
+            let (claim, called) = tokio::join!(claim, &mut executed);
             (claim, Some(called))
         } else {
             (claim.await, None)
@@ -101,7 +117,7 @@ impl RunActivities {
         match claim.map_err(|error| failures::store(&error))? {
             CallClaim::Execute { .. } => Ok(Claimed::Called(match early {
                 Some(called) => called,
-                None => call.await,
+                None => executed.await,
             })),
             CallClaim::Finished(output) => Ok(Claimed::Finished(output)),
             CallClaim::Fenced => Err(failures::permanent("fenced", "the call was given up or handed out again")),
@@ -111,25 +127,41 @@ impl RunActivities {
         }
     }
 
-    async fn call(
+    /// Executes the tool that the run's own definition has under this name.
+    async fn execute(
         &self,
         input: &ToolInput,
-        args: Value,
-        attempt: u32,
+        call: &Call,
+        progress: ProgressSink,
         cancel: CancellationToken,
     ) -> Result<ToolSuccess, ToolFailure> {
-        let Some(tool) = self.tools.get(&input.tool_name) else {
-            let message = format!("this worker has no tool `{}`", input.tool_name);
-            return Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, message));
+        let name = &input.tool_name;
+        let tool = match call.prepared.definition.tool(name).map(|spec| &spec.source) {
+            Some(ToolSource::Builtin) => self.tools.get(name).ok_or_else(|| format!("this worker has no tool `{name}`")),
+            Some(ToolSource::Other(fields)) => {
+                let kind = fields.kind();
+                Err(format!("this worker's build does not know tools of kind `{kind}`; upgrade the worker"))
+            }
+            // The workflow executes these as child runs and awaits.
+            Some(ToolSource::Agent { .. } | ToolSource::Client { .. } | ToolSource::External { .. }) | None => {
+                Err(format!("the run's agent has no tool `{name}` that a worker executes"))
+            }
         };
+        let tool = tool.map_err(|message| ToolFailure::new(ToolErrorKind::ToolUnavailable, message))?;
         let context = CallContext {
             workspace: input.workspace.clone(),
+            session_id: input.session_id.clone(),
             run_id: input.run_id.clone(),
             call_id: input.tool_call_id.clone(),
-            attempt,
+            attempt: call.attempt,
+            deadline: call.deadline,
+            progress,
+            secrets: Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref())),
             cancel,
         };
-        tool.call(context, args).await
+        let success = tool.call(context, call.args.clone()).await?;
+        call.prepared.check_result(name, &success.result)?;
+        Ok(success)
     }
 
     async fn conclude(
@@ -138,27 +170,28 @@ impl RunActivities {
         called: Result<ToolSuccess, ToolFailure>,
         took: Millis,
     ) -> Result<ToolOutput, ActivityError> {
-        let (mut output, body) = match called {
+        let (mut output, shown, large) = match called {
+            Ok(success) if success.result.bytes() > MAX_RESULT => {
+                let bytes = success.result.bytes();
+                let message = format!("the result has {bytes} bytes; at most {MAX_RESULT} are taken");
+                let error = ToolError::new(ToolErrorKind::ToolFailed, message);
+                (ToolOutput::new(CallStatus::Failed).with_error(error), None, None)
+            }
             Ok(success) => {
-                let bytes = canonical::to_bytes(&success.result);
-                let stored = BlobRef { digest: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 };
-                if stored.bytes > MAX_RESULT {
-                    let message = format!("the result has {} bytes; at most {MAX_RESULT} are taken", stored.bytes);
-                    let error = ToolError::new(ToolErrorKind::ToolFailed, message);
-                    (ToolOutput::new(CallStatus::Failed).with_error(error), None)
-                } else {
-                    let mut output = ToolOutput::new(CallStatus::Ok);
-                    output.bounds = success.bounds;
-                    output.server_data = success.server_data;
-                    (output.with_result(success.result.clone(), stored, input.inline_limit), Some(success.result))
-                }
+                let content = self.content(&success.content, input.inline_limit).await?;
+                let shown = (success.result.bytes() <= EventBody::SHOWN_BYTES).then(|| success.result.clone());
+                let (result, large) = Body::fit(success.result, input.inline_limit);
+                let mut output = ToolOutput::new(CallStatus::Ok).with_result(&result).with_content(content.as_ref());
+                output.bounds = success.bounds;
+                output.server_data = success.server_data;
+                (output, shown, large)
             }
             Err(failure) => {
                 let cancelled = failure.error.kind == ToolErrorKind::Cancelled;
                 let status = if cancelled { CallStatus::Cancelled } else { CallStatus::Failed };
                 let mut output = ToolOutput::new(status).with_error(failure.error);
                 output.retry_hint = failure.hint.map(|hint| *hint);
-                (output, None)
+                (output, None, None)
             }
         };
         output.telemetry = Some(ToolTelemetry { duration_ms: took, ..ToolTelemetry::default() });
@@ -169,7 +202,7 @@ impl RunActivities {
                 name: input.tool_name.clone(),
                 ok: output.status == CallStatus::Ok,
                 status: output.status,
-                result: body.clone().filter(|_| output.result_bytes <= EventBody::SHOWN_BYTES),
+                result: shown,
                 result_bytes: output.result_bytes,
                 error: output.error.clone(),
                 retry_hint: output.retry_hint.clone(),
@@ -181,13 +214,28 @@ impl RunActivities {
             call: input.tool_call_id.clone(),
             dispatch: input.dispatch,
             idempotent: input.idempotent,
-            // A result that travels is in the output already.
-            body: body.filter(|_| output.result_ref.is_some()),
+            body: large,
             output,
             event,
         };
         self.store.finish_call(&finished).await.map_err(|error| failures::store(&error))?;
         Ok(finished.output)
+    }
+
+    /// Parts of a result, as a body. Files go into the store first.
+    async fn content(&self, parts: &[Part], inline_limit: u64) -> Result<Option<Body>, ActivityError> {
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let mut parts = parts.to_vec();
+        for part in &mut parts {
+            self.store_media(part, inline_limit).await?;
+        }
+        let json = CanonicalJson::of(&parts)
+            .map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;
+        let (body, large) = Body::fit(json, inline_limit);
+        self.put(large).await?;
+        Ok(Some(body))
     }
 
     pub(crate) async fn settle_call(&self, input: SettleInput) -> Result<SettleOutput, ActivityError> {
@@ -201,7 +249,7 @@ impl RunActivities {
 }
 
 /// The wish to execute the call, with the event that says that it begins.
-fn claim_of(input: &ToolInput, args: &Value) -> NewClaim {
+fn claim_of(input: &ToolInput, args: &CanonicalJson) -> NewClaim {
     let event = NewEvent::new(
         format!("call/{}/begin", input.tool_call_id),
         EventBody::ToolCall {

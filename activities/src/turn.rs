@@ -54,7 +54,9 @@ impl RunActivities {
                 *input = args;
                 let (args, large) = Body::fit(input.clone(), inline_limit);
                 self.put(large).await?;
-                calls.push(ToolRequest { invalid, ..ToolRequest::new(id.clone(), name.clone(), &args) });
+                let mut call = ToolRequest::new(id.clone(), name.clone(), &args);
+                call.invalid = invalid;
+                calls.push(call);
             }
         }
         let awaits = number_awaits(awaits, &mut numbering, &mut parts);

@@ -11,16 +11,18 @@ use temporalio_workflow::{
     WorkflowContext, WorkflowResult, WorkflowTermination, common::error::ApplicationFailure, workflows::select,
 };
 use windlass_core::{
-    envelope::RunOutput,
+    envelope::{PlanActivityOutput, RunOutput},
     event::EventBody,
     failure::RunFailure,
     run::{Order, Outcome, Phase, Run, RunStatus, Step},
+    stop::StopOutcome,
     time::Timestamp,
 };
 
 use crate::{
     attributes, execute,
     in_flight::{CallEnd, InFlight},
+    patches,
     run::{RunWorkflow, Stage},
 };
 
@@ -38,9 +40,13 @@ pub(crate) async fn drive(ctx: &mut Context) -> WorkflowResult<RunOutput> {
             run.tick(now);
             run.next(history)
         });
-        show_status(ctx, &mut shown);
+        // A call that is handed out changes nothing that an operator sees: the run waits before and after it.
+        if step != Step::HandOut {
+            show_status(ctx, &mut shown);
+        }
         match step {
             Step::Plan => plan(ctx, &planning).await,
+            Step::HandOut => with_run(ctx, |run, now| run.hand_out_due(now)),
             Step::Dispatch => dispatch(ctx, &mut calls),
             Step::Wait => wait(ctx, &mut calls).await,
             Step::ContinueAsNew => continue_as_new(ctx).await?,
@@ -81,10 +87,23 @@ async fn plan(ctx: &Context, token: &WorkflowCancellationToken) {
     let order = with_run(ctx, |run, now| run.begin_plan(now));
     let planned = execute::plan(ctx, order, token.clone()).await;
     notice_cancellation(ctx);
-    with_run(ctx, |run, now| match planned {
-        Ok(output) => run.plan_succeeded(output, now),
-        Err(failure) => run.plan_failed(failure, now),
-    });
+    match planned {
+        Ok(output) => {
+            let stop = stop_outcome(ctx, &output);
+            with_run(ctx, |run, now| run.plan_succeeded(output, stop, now));
+        }
+        Err(failure) => with_run(ctx, |run, now| run.plan_failed(failure, now)),
+    }
+}
+
+/// What a turn's stop reason means. Before the patch only a final answer was judged by it, and fewer reasons were known.
+fn stop_outcome(ctx: &Context, output: &PlanActivityOutput) -> StopOutcome {
+    match output.stop_outcome() {
+        // The same with and without the patch, so ordinary turns need no marker.
+        StopOutcome::Proceed => StopOutcome::Proceed,
+        outcome if ctx.patched(patches::STOP_OUTCOMES) => outcome,
+        _ => StopOutcome::Proceed,
+    }
 }
 
 fn dispatch(ctx: &Context, calls: &mut InFlight) {

@@ -9,6 +9,7 @@ pub mod contract;
 mod drive;
 mod execute;
 mod in_flight;
+mod patches;
 mod run;
 pub mod signals;
 pub mod wire;

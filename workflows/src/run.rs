@@ -82,16 +82,8 @@ impl RunWorkflow {
         self.opened().map(|run| run.state().awaits.pending().to_vec()).unwrap_or_default()
     }
 
-    #[update_validator(answer)]
-    fn check_answer(
-        &self,
-        _ctx: &WorkflowContextView,
-        payload: &RawValue,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        decode::<Answer>(payload, Dialect::Own)
-            .map(|_| ())
-            .map_err(|why| format!("the answer was refused: {why}").into())
-    }
+    // No validators: the SDK would decode an update for its validator and again for its handler, and a payload that does
+    // not fit gets the same reply from the handler as any other invalid answer.
 
     #[update(name = signals::ANSWER)]
     pub fn answer(&mut self, ctx: &mut SyncWorkflowContext<Self>, payload: RawValue) -> AnswerReply {
@@ -102,17 +94,6 @@ impl RunWorkflow {
             (Ok(_), Stage::Opening { .. }) => AnswerReply::new(AnswerStatus::Unknown, "the run is only starting"),
             (Err(why), _) => AnswerReply::new(AnswerStatus::Invalid, why),
         }
-    }
-
-    #[update_validator(tool_result)]
-    fn check_tool_result(
-        &self,
-        _ctx: &WorkflowContextView,
-        payload: &RawValue,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        decode::<CallAnswer>(payload, Dialect::Own)
-            .map(|_| ())
-            .map_err(|why| format!("the result was refused: {why}").into())
     }
 
     #[update(name = signals::TOOL_RESULT)]

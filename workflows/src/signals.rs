@@ -3,7 +3,7 @@
 //! A payload the SDK cannot decode would fail the workflow task for ever, so handlers take raw payloads and decode here.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, error::Category};
 use temporalio_common::data_converters::RawValue;
 use windlass_core::envelope::from_go_names;
 
@@ -51,12 +51,14 @@ pub(crate) enum Dialect {
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawValue, dialect: Dialect) -> Result<T, String> {
     let bytes = raw.payloads.first().map_or(&b"{}"[..], |payload| &payload.data);
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("its payload is not JSON ({error})"))?;
-    let value = match dialect {
-        Dialect::Own => value,
-        Dialect::LoomMcp => from_go_names(value),
+    let decoded = match dialect {
+        Dialect::Own => serde_json::from_slice(bytes),
+        Dialect::LoomMcp => serde_json::from_slice(bytes).and_then(|value: Value| serde_json::from_value(from_go_names(value))),
     };
-    serde_json::from_value(value).map_err(|error| format!("its payload does not fit: {error}"))
+    decoded.map_err(|error| match error.classify() {
+        Category::Data => format!("its payload does not fit: {error}"),
+        Category::Syntax | Category::Eof | Category::Io => format!("its payload is not JSON ({error})"),
+    })
 }
 
 #[cfg(test)]

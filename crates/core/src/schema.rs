@@ -57,6 +57,26 @@ impl ArgumentCheck {
     }
 }
 
+/// The schema of a tool's results, compiled once for many calls.
+#[derive(Debug)]
+pub struct ResultCheck(Result<jsonschema::Validator, String>);
+
+impl ResultCheck {
+    pub fn of(schema: &Value) -> Self {
+        Self(usable::compiled(schema).map_err(|problem| problem.to_string()))
+    }
+
+    /// What is wrong with a result. Nothing is coerced.
+    pub fn apply(&self, result: &Value) -> Result<(), String> {
+        let validator = self.0.as_ref().map_err(|problem| format!("the schema cannot be used: {problem}"))?;
+        validator.iter_errors(result).next().map_or(Ok(()), |error| Err(first_problem(&error)))
+    }
+}
+
+fn first_problem(error: &jsonschema::ValidationError<'_>) -> String {
+    shorten(format!("{}: {error}", error.instance_path()))
+}
+
 fn issue(error: jsonschema::ValidationError<'_>) -> FieldIssue {
     let mut field = error.instance_path().to_string();
     // What is missing has no place in the arguments yet; it is named by where it belongs.
@@ -78,7 +98,7 @@ pub fn fit(schema: &Value, text: &str) -> SchemaFit {
     };
     match validator.iter_errors(&document).next() {
         None => SchemaFit::Fits,
-        Some(error) => SchemaFit::Misfit { problem: shorten(format!("{}: {error}", error.instance_path())) },
+        Some(error) => SchemaFit::Misfit { problem: first_problem(&error) },
     }
 }
 

@@ -9,7 +9,8 @@ use temporalio_common::{MemoValues, search_attributes::SearchAttributes};
 use temporalio_protos::temporal::api::common::v1::Payload;
 use windlass_core::{
     agent::AgentDefinition,
-    canonical::{self, Digest},
+    body::Body,
+    canonical::{self, CanonicalJson, Digest},
     envelope::{Actor, Extra, GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
     message::Message,
@@ -104,15 +105,14 @@ impl RunOps {
         input.tuning = start.tuning;
         input.started_by = start.started_by;
         if let Some(definition) = &start.definition {
-            let body = serde_json::to_value(definition).map_err(|error| OpsError::Input(error.to_string()))?;
+            let body = CanonicalJson::of(definition).map_err(|error| OpsError::Input(error.to_string()))?;
             input.agent_digest = Some(self.store.put_blob(body).await?.digest);
         }
-        let messages = serde_json::to_value(&start.messages).map_err(|error| OpsError::Input(error.to_string()))?;
+        let messages = CanonicalJson::of(&start.messages).map_err(|error| OpsError::Input(error.to_string()))?;
         let limit = input.tuning.clone().unwrap_or_default().inline_limit();
-        if canonical::exceeds(&messages, usize::try_from(limit).unwrap_or(usize::MAX)) {
-            input.messages_ref = Some(self.store.put_blob(messages).await?);
-        } else {
-            input.messages = start.messages;
+        match Body::fit(messages, limit) {
+            (_, Some(large)) => input.messages_ref = Some(self.store.put_blob(large).await?),
+            (_, None) => input.messages = start.messages,
         }
         input.workflow_options = start.workflow_options;
         let wanted = input.workflow_options.clone().unwrap_or_default();

@@ -81,7 +81,7 @@ async fn measure(store: &Arc<dyn Store>, name: &str, writers: usize, time: Durat
 
 fn delta(key: &str) -> NewEvent {
     let text = "a few words, as a model says them at a time".to_owned();
-    NewEvent::new(key, EventBody::AssistantDelta { text, turn: 1, attempt: 1 })
+    NewEvent::new(key, EventBody::AssistantDelta { text, turn: 1, attempt: 1, part: 0 })
 }
 
 fn new_run(run: &RunId) -> NewRun {

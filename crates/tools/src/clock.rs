@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::{
     agent::{ToolSource, ToolSpec},
     canonical::CanonicalJson,
@@ -85,6 +85,7 @@ impl fmt::Debug for Clock {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
     use windlass_core::{envelope::ToolErrorKind, schema::coerce_and_validate};
 
     use super::*;

@@ -7,6 +7,7 @@ use super::{
     Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolCallOutput, TranscriptHead, version,
 };
 use crate::{
+    body::Body,
     canonical::{CanonicalJson, Digest},
     ids::{AgentId, CallId, InstallationId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
@@ -118,6 +119,11 @@ impl RunInput {
             carry: None,
             extra: Extra::new(),
         }
+    }
+
+    /// The arguments of the call that this run answers.
+    pub fn args(&self) -> Option<Body> {
+        Body::from_fields(self.tool_args.as_ref(), self.tool_args_ref)
     }
 
     pub fn workspace(&self) -> WorkspaceId {

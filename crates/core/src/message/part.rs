@@ -26,12 +26,21 @@ pub struct Part {
 
 /// A provider's own form of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProviderItem {
     /// For example `anthropic`.
     pub provider: String,
     /// JSON exactly as it came. It is text here, because making it canonical would change its bytes.
     pub item: String,
+}
+
+impl ProviderItem {
+    /// Only what is wholly understood: anything else stays with the part as it is.
+    fn read(field: &Field) -> Option<Self> {
+        let json = field.clone().into_json();
+        // Left to itself, serde would also take a list of values in the order of the fields.
+        json.as_str().starts_with('{').then(|| json.decode().ok())?
+    }
 }
 
 impl Part {
@@ -74,7 +83,7 @@ impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Fields::deserialize(deserializer)?;
         let kind = field::text(&mut fields, "kind").ok_or_else(|| D::Error::missing_field("kind"))?;
-        let provider_item = fields.get("providerItem").and_then(|item| item.clone().into_json().decode().ok());
+        let provider_item = fields.get("providerItem").and_then(ProviderItem::read);
         if provider_item.is_some() {
             fields.remove("providerItem");
         }

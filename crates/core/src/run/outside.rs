@@ -43,13 +43,9 @@ impl Run {
         }
     }
 
-    /// Hands out the caller's own calls whose turn has come. A call waits for those before it, except that calls which
-    /// change nothing do not wait for one another.
-    pub(super) fn hand_out_queued(&mut self, now: Timestamp) {
-        if self.state.pause.is_some() {
-            return;
-        }
-        for index in self.whose_turn_it_is() {
+    /// Hands out the caller's own calls that are due.
+    pub fn hand_out_due(&mut self, now: Timestamp) {
+        for index in self.due_calls() {
             let request = self.state.batch[index].request.clone();
             let Some(outside) = self.outside(&request.name) else { continue };
             // Its place in call order is kept while it is handed out.
@@ -60,8 +56,13 @@ impl Run {
         }
     }
 
-    fn whose_turn_it_is(&self) -> Vec<usize> {
+    /// The places in the batch of the caller's own calls that are due. A call waits for those before it, except that calls
+    /// which change nothing do not wait for one another; a paused run hands out nothing.
+    pub(super) fn due_calls(&self) -> Vec<usize> {
         let mut due = Vec::new();
+        if self.state.pause.is_some() {
+            return due;
+        }
         let (mut any_open, mut change_open) = (false, false);
         for (index, slot) in self.state.batch.iter().enumerate() {
             let Some(Outside { client: Some(how), .. }) = self.outside(&slot.request.name) else { continue };

@@ -12,6 +12,8 @@ use crate::{
 pub enum Step {
     /// Ask the model.
     Plan,
+    /// Hand out the caller's own calls that are due.
+    HandOut,
     /// Begin the calls that may begin.
     Dispatch,
     /// Wait for a call to end, an answer, an expiry or a resume.
@@ -28,6 +30,9 @@ impl Run {
         let state = &self.state;
         if state.outcome.is_some() {
             return if state.is_working() { Step::Wait } else { Step::Finish };
+        }
+        if !self.due_calls().is_empty() {
+            return Step::HandOut;
         }
         if !state.is_working() && history_events >= self.tuning.continue_as_new_events() {
             return Step::ContinueAsNew;
@@ -48,8 +53,7 @@ impl Run {
         self.state.awaits.next_expiry()
     }
 
-    /// Lets time act: awaits expire, a used-up budget turns the run to its finaliser, and the caller's own calls whose
-    /// turn has come are handed out.
+    /// Lets time act: awaits expire, and a used-up budget turns the run to its finaliser.
     pub fn tick(&mut self, now: Timestamp) {
         if self.state.outcome.is_some() {
             return;
@@ -62,9 +66,6 @@ impl Run {
         }
         if self.used_all_tool_turns() {
             self.finalize(FinalizeReason::ToolTurns, now);
-        }
-        if self.state.outcome.is_none() {
-            self.hand_out_queued(now);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Calls with arguments from small worlds, so that they meet.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::{
-    canonical::Digest,
+    body::Body,
+    canonical::{CanonicalJson, Digest},
     envelope::{CallStatus, Labels, ToolOutput, TranscriptHead},
     event::{EventBody, NewEvent},
     ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
@@ -44,8 +45,8 @@ pub(super) fn secrets() -> [&'static str; 4] {
     ["s1", "S1", "s-2", "s.3"]
 }
 
-fn bodies() -> Vec<Value> {
-    vec![json!({"a": 1}), json!("two"), json!([1.5, null, "\u{0}"])]
+fn bodies() -> Vec<CanonicalJson> {
+    [json!({"a": 1}), json!("two"), json!([1.5, null, "\u{0}"])].map(CanonicalJson::from).into()
 }
 
 /// One call.
@@ -73,7 +74,7 @@ pub(super) enum Move {
     Record(RecordBatch),
     Append(RunId, Vec<NewEvent>),
     Events(RunId, u64, u32),
-    PutBlob(Value),
+    PutBlob(CanonicalJson),
     PutNote(WorkspaceId, &'static str, &'static str),
     Notes(WorkspaceId, &'static str, u32),
     CreateKey(NewApiKey),
@@ -132,7 +133,7 @@ impl Move {
                 input: chance.pick(&TEXTS).to_owned(),
                 start: chance.pick(&[None, Some("x"), Some("x"), Some("y")]).map(|request| NewStart {
                     request: Digest::of_json(&json!(request)),
-                    plan: chance.pick(&bodies()),
+                    plan: chance.pick(&bodies()).to_value(),
                 }),
             }),
             7 => Self::Withdraw(run),
@@ -182,9 +183,9 @@ impl Move {
                 call: CallId::new(call),
                 dispatch,
                 idempotent: true,
-                output: ToolOutput {
-                    payload: chance.pick(&[None, Some(json!(1.0)), Some(json!("x"))]),
-                    ..ToolOutput::new(CallStatus::Ok)
+                output: match chance.pick(&[None, Some(json!(1.0)), Some(json!("x"))]) {
+                    Some(result) => ToolOutput::new(CallStatus::Ok).with_result(&Body::Inline(result.into())),
+                    None => ToolOutput::new(CallStatus::Ok),
                 },
                 body: chance.pick(&[None, Some(bodies()[0].clone()), Some(bodies()[2].clone())]),
                 event: note(&format!("result/{call}"), "done"),

@@ -68,7 +68,7 @@ async fn use_everywhere(store: &Arc<dyn Store>, secret: &str) -> (Vec<String>, V
     // A value that is replaced and one that is removed leave nothing behind, either.
     vault.set(&workspace, "token", &other).await.unwrap();
     vault.remove(&workspace, "token").await.unwrap();
-    store.put_blob("in the clear: canary".into()).await.unwrap();
+    store.put_blob(serde_json::json!("in the clear: canary").into()).await.unwrap();
     (hidden, shown)
 }
 

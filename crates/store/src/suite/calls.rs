@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::{
+    body::Body,
     envelope::{BlobRef, CallStatus, ToolOutput},
     event::NewEvent,
     ids::{CallId, RunId},
@@ -47,7 +48,7 @@ impl Script {
             dispatch,
             idempotent: true,
             output: output.clone(),
-            body: output.payload.clone(),
+            body: output.result().and_then(|result| result.inline().cloned()),
             event: result_event(call, output),
         }
     }
@@ -64,11 +65,11 @@ pub(crate) fn new_claim(run: &RunId, call: &str, dispatch: u32, idempotent: bool
 }
 
 fn result_event(call: &str, output: &ToolOutput) -> NewEvent {
-    note(&format!("result/{call}"), &json!(output.payload).to_string())
+    note(&format!("result/{call}"), &json!(output.result().and_then(|result| result.inline().cloned())).to_string())
 }
 
 fn output(payload: Value) -> ToolOutput {
-    ToolOutput { payload: Some(payload), ..ToolOutput::new(CallStatus::Ok) }
+    ToolOutput::new(CallStatus::Ok).with_result(&Body::Inline(payload.into()))
 }
 
 fn done(output: &ToolOutput) -> (CallClaim, CallSettlement) {
@@ -136,8 +137,8 @@ pub(crate) async fn finishing_stores_the_output_its_body_and_its_event(bench: Be
     let body = json!({"rows": [1.0, 2]});
     let text = r#"{"rows":[1,2]}"#;
     let reference = BlobRef { digest: windlass_core::canonical::Digest::of_json(&body), bytes: text.len() as u64 };
-    let output = ToolOutput::new(CallStatus::Ok).with_result(body.clone(), reference, 0);
-    let finished = FinishedCall { body: Some(body), ..script.finished("c", 1, &output) };
+    let output = ToolOutput::new(CallStatus::Ok).with_result(&Body::Stored(reference));
+    let finished = FinishedCall { body: Some(body.into()), ..script.finished("c", 1, &output) };
     store.finish_call(&finished).await.unwrap();
     assert_eq!(store.blob(&reference.digest).await.unwrap().unwrap().to_string(), text);
     assert_eq!((script.claim("c", 1, ONCE).await, script.settle("c", 1).await), done(&output));
@@ -171,10 +172,10 @@ pub(crate) async fn a_body_must_match_its_reference(bench: Bench) {
     let script = Script::new(bench).await;
     let store = &script.bench.store;
     script.claim("c", 1, ONCE).await;
-    let stored = store.put_blob(json!("stored earlier")).await.unwrap();
+    let stored = store.put_blob(json!("stored earlier").into()).await.unwrap();
     let missing = BlobRef { digest: windlass_core::canonical::Digest::ZERO, bytes: 1 };
-    let with_ref = |reference| ToolOutput { result_ref: Some(reference), ..ToolOutput::new(CallStatus::Ok) };
-    let another_body = FinishedCall { body: Some(json!("other")), ..script.finished("c", 1, &with_ref(stored)) };
+    let with_ref = |reference| ToolOutput::new(CallStatus::Ok).with_result(&Body::Stored(reference));
+    let another_body = FinishedCall { body: Some(json!("other").into()), ..script.finished("c", 1, &with_ref(stored)) };
     assert_eq!(code(store.finish_call(&another_body).await), "STO0011");
     assert_eq!(code(script.finish("c", 1, &with_ref(missing)).await), "STO0011");
     assert_eq!(script.events_of("c").await, 0);

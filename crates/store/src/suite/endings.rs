@@ -20,7 +20,7 @@ pub(crate) fn result(text: &str) -> NewEvent {
         subtype: EventBody::SUCCESS.to_owned(),
         error: None,
         error_class: None,
-        finish_reason: Some("stop".to_owned()),
+        finish_reason: Some("stop".into()),
         finalized: None,
         turns: 3,
         tool_calls: 2,
@@ -44,7 +44,7 @@ pub(crate) async fn a_row_keeps_what_its_terminal_event_says(bench: Bench) {
     bench.store.record(last.clone()).await.unwrap();
     let expected = Ending {
         output_preview: Some("é".repeat(120)),
-        finish_reason: Some("stop".to_owned()),
+        finish_reason: Some("stop".into()),
         usage: Some(usage()),
         turns: Some(3),
         tool_calls: Some(2),
@@ -68,7 +68,7 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
         retryable: true,
         api_status: Some(529),
         api_code: Some("overloaded_error".to_owned()),
-        finish_reason: Some("error".to_owned()),
+        finish_reason: Some("error".into()),
         partial_text: Some("I think".to_owned()),
         turns: 1,
         tool_calls: 0,
@@ -80,7 +80,7 @@ pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
     bench.store.append_events(&run, vec![NewEvent::new("end", body)]).await.unwrap();
     let expected = Ending {
         output_preview: Some("I think".to_owned()),
-        finish_reason: Some("error".to_owned()),
+        finish_reason: Some("error".into()),
         error: Some("the model did not answer".to_owned()),
         error_class: Some("overloaded".to_owned()),
         usage: Some(usage()),

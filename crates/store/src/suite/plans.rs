@@ -22,7 +22,7 @@ pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCom
             transcript: Vec::new(),
             usage: TokenUsage { input_tokens: 7, ..TokenUsage::default() },
             head: TranscriptHead::default(),
-            finish_reason: Some("end_turn".to_owned()),
+            finish_reason: Some("end_turn".into()),
             extra: Extra::new(),
         },
         events: vec![note("plan/1", text)],

@@ -15,7 +15,7 @@ use crate::{NewRun, NewStart, PendingStart, ReservedRun, RunRow, testing::reserv
 
 /// A reservation that says everything it can, and its row.
 async fn reserve_all(bench: &Bench) -> (ReservedRun, RunRow) {
-    let spec = bench.store.put_blob(json!({"prompt": "hello"})).await.unwrap().digest;
+    let spec = bench.store.put_blob(json!({"prompt": "hello"}).into()).await.unwrap().digest;
     let new = ReservedRun {
         session: Some(session()),
         name: Some("nightly".to_owned()),

@@ -43,7 +43,7 @@ async fn ask(bench: &Bench, id: &str, session: &str, question: &str) {
 }
 
 pub(crate) async fn a_session_is_created_and_ended(bench: Bench) {
-    let spec = bench.store.put_blob(json!({"systemPrompt": "be brief"})).await.unwrap().digest;
+    let spec = bench.store.put_blob(json!({"systemPrompt": "be brief"}).into()).await.unwrap().digest;
     let created_at = bench.at(10);
     let new = NewSession {
         name: Some("support".to_owned()),
@@ -86,7 +86,7 @@ pub(crate) async fn creating_again_must_mean_the_same(bench: Bench) {
     let created = bench.store.create_session(new_session("chat")).await.unwrap();
     bench.at(20);
     assert_eq!(bench.store.create_session(new_session("chat")).await.unwrap(), created);
-    let spec = bench.store.put_blob(json!("spec")).await.unwrap().digest;
+    let spec = bench.store.put_blob(json!("spec").into()).await.unwrap().digest;
     let others = [
         NewSession { name: Some("x".to_owned()), ..new_session("chat") },
         NewSession { spec: Some(spec), ..new_session("chat") },

@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_core::{
     envelope::{Labels, TranscriptHead},
     ids::{CallId, RunId, ToolName, WorkspaceId},
-    message::{Message, Part, Role},
+    message::{Content, Message, Part, Role},
     run::RunStatus,
 };
 
@@ -24,9 +24,11 @@ async fn next_run(bench: &Bench, id: &str, question: &str) -> NewRun {
 /// What a run adds to its transcript when it uses a tool before it answers.
 fn work(answer: &str) -> Vec<Message> {
     let (id, name) = (CallId::new("c1"), ToolName::new("look"));
+    let content = json!("seen").into();
+    let seen = Content::ToolResult { tool_use_id: id.clone(), content, parts: Vec::new(), is_error: false };
     vec![
-        Message::new(Role::Assistant, vec![Part::ToolUse { id: id.clone(), name, input: json!({}) }]),
-        Message::new(Role::User, vec![Part::ToolResult { tool_use_id: id, content: json!("seen"), is_error: false }]),
+        Message::new(Role::Assistant, vec![Part::tool_use(id.clone(), name, json!({}).into())]),
+        Message::new(Role::User, vec![seen.into()]),
         Message::assistant(answer),
     ]
 }

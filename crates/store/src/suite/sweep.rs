@@ -43,7 +43,7 @@ async fn finished_run(bench: &Bench, new: NewRun, answer: &str) -> RunId {
         dispatch: 1,
         idempotent: true,
         output: ToolOutput::new(CallStatus::Ok),
-        body: Some(tool_result(&run)),
+        body: Some(tool_result(&run).into()),
         event: note("tool", "x"),
     };
     store.finish_call(&finished).await.unwrap();
@@ -69,7 +69,7 @@ async fn stored(bench: &Bench, body: &impl serde::Serialize) -> bool {
 pub(crate) async fn old_runs_go_with_everything_they_had(bench: Bench) {
     let store = &bench.store;
     bench.at(DAY);
-    let spec = store.put_blob(json!("spec")).await.unwrap().digest;
+    let spec = store.put_blob(json!("spec").into()).await.unwrap().digest;
     store.reserve_run(ReservedRun { spec: Some(spec), ..reserved("old", "hello") }).await.unwrap();
     let old = finished_run(&bench, new_run(&RunId::new("old"), &["old question"]), "old answer").await;
     bench.at(3 * DAY);
@@ -101,7 +101,7 @@ pub(crate) async fn old_runs_go_with_everything_they_had(bench: Bench) {
 
 pub(crate) async fn what_is_still_referred_to_stays(bench: Bench) {
     bench.at(DAY);
-    let spec = bench.store.put_blob(json!("spec")).await.unwrap().digest;
+    let spec = bench.store.put_blob(json!("spec").into()).await.unwrap().digest;
     bench.store.reserve_run(ReservedRun { spec: Some(spec), ..reserved("old", "q") }).await.unwrap();
     finished_run(&bench, new_run(&RunId::new("old"), &["a common question"]), "a common answer").await;
     bench.at(3 * DAY);
@@ -137,7 +137,7 @@ pub(crate) async fn a_conversation_outlives_its_runs(bench: Bench) {
 pub(crate) async fn a_body_outlives_the_oldest_open_run_that_may_need_it(bench: Bench) {
     let body = json!("only a history refers to this");
     bench.at(10 * DAY);
-    bench.store.put_blob(body.clone()).await.unwrap();
+    bench.store.put_blob(body.clone().into()).await.unwrap();
     // Opened within a day of the body: it may be what the run was started with.
     bench.at(10 * DAY + DAY / 2);
     let run = RunId::new("waits-for-weeks");
@@ -146,7 +146,7 @@ pub(crate) async fn a_body_outlives_the_oldest_open_run_that_may_need_it(bench: 
     assert_eq!(sweep(&bench, 80 * DAY).await, Swept::default());
     assert!(stored(&bench, &body).await);
     // Somebody else stores the same body: that keeps it, too.
-    bench.store.put_blob(body.clone()).await.unwrap();
+    bench.store.put_blob(body.clone().into()).await.unwrap();
     let last = RecordBatch { events: vec![result("done")], ..batch(&run, head) };
     bench.store.record(last).await.unwrap();
     assert_eq!(sweep(&bench, 89 * DAY).await, Swept::default());

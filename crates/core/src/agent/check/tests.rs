@@ -4,8 +4,9 @@ use super::*;
 
 /// The problems of a definition, as path and message.
 fn problems(definition: &Value) -> Vec<(String, String)> {
+    let misplaced = check_sources(definition);
     let definition: AgentDefinition = serde_json::from_value(definition.clone()).unwrap();
-    check(&definition).into_iter().map(|problem| (problem.path, problem.message)).collect()
+    misplaced.into_iter().chain(check(&definition)).map(|problem| (problem.path, problem.message)).collect()
 }
 
 /// `base` with `fields` laid over it.
@@ -353,15 +354,19 @@ fn guards() {
 
 #[test]
 fn what_only_the_callers_own_tools_have() {
-    let own = json!({"kind": "external", "client": {"kind": "local"}, "readOnly": true, "retain": true});
+    let own = json!({"kind": "external", "client": {"kind": "local"}, "readOnly": true});
     let of_caller = "this is for the caller's own tools; remove it or say whose tool it is in client";
     let outside = "only a tool of kind external is the caller's own; remove this or set the kind to \"external\"";
     assert_problems(vec![
         (tool(own), vec![]),
         (tool(json!({"client": {"kind": "a2a_local", "agentCard": {}}})), vec![("/tools/0/client", outside)]),
         (
-            tool(json!({"kind": "external", "readOnly": true, "retain": true})),
-            vec![("/tools/0/readOnly", of_caller), ("/tools/0/retain", of_caller)],
+            tool(json!({"kind": "external", "readOnly": true})),
+            vec![("/tools/0/readOnly", of_caller)],
+        ),
+        (
+            tool(json!({"kind": "external", "client": {"kind": "mcp_local", "server": "s", "toolName": "t", "serverinfo": 1}})),
+            vec![("/tools/0/client/serverinfo", "unknown field; did you mean serverInfo?")],
         ),
     ]);
 }

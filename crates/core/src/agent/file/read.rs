@@ -96,16 +96,7 @@ impl Reader {
                     None
                 }
             },
-            (Shape::Secret, Data::Text(text)) => match SecretRef::parse(text) {
-                Some(secret) => serde_json::to_value(secret).ok(),
-                None => {
-                    // The text may be the secret itself, so it is not repeated.
-                    let message = "this must refer to a secret, as \"${secret:NAME}\" or \"${env:NAME}\"; \
-                                   set one with `windlass secrets set NAME`";
-                    self.fault(node.at, place, message.to_owned());
-                    None
-                }
-            },
+            (Shape::Secret, data) => self.secret(data, node, place),
             (Shape::Choice(words), Data::Text(word)) => self.choice(words, word, node, place),
             (Shape::List(item), Data::List(nodes)) => Some(self.list(item, nodes, place)),
             (Shape::Record(record), Data::Map(entries)) => Some(self.record(record, entries, node, place)),
@@ -128,6 +119,22 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// `"${secret:NAME}"`, or `{"secret": "NAME"}` as definitions are stored.
+    fn secret(&mut self, data: &Data, node: &Node, place: &Place) -> Option<Value> {
+        let reference = match data {
+            Data::Text(text) => SecretRef::parse(text),
+            Data::Map(_) => self.json(node, place).and_then(|value| serde_json::from_value(value).ok()),
+            _ => None,
+        };
+        if reference.is_none() {
+            // The text may be the secret itself, so it is not repeated.
+            let message = "this must refer to a secret, as \"${secret:NAME}\" or \"${env:NAME}\"; set one with \
+                           `windlass secrets set NAME`";
+            self.fault(node.at, place, message.to_owned());
+        }
+        reference.and_then(|reference| serde_json::to_value(reference).ok())
     }
 
     fn choice(&mut self, words: &[&str], word: &str, node: &Node, place: &Place) -> Option<Value> {

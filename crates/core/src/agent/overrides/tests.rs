@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    agent::{ClientTool, ToolKind},
+    agent::{ClientTool, ToolSource, Waiting},
     ids::ToolName,
 };
 
@@ -26,11 +26,12 @@ fn agent() -> AgentDefinition {
 }
 
 fn builtin(name: &str) -> ToolSpec {
-    ToolSpec::new(ToolName::new(name), ToolKind::Builtin)
+    ToolSpec::new(ToolName::new(name), ToolSource::Builtin)
 }
 
 fn local(name: &str) -> ToolSpec {
-    ToolSpec { client: Some(ClientTool::Local {}), ..ToolSpec::new(ToolName::new(name), ToolKind::External) }
+    let wait = Waiting::default();
+    ToolSpec::new(ToolName::new(name), ToolSource::Client { tool: ClientTool::Local {}, read_only: false, wait })
 }
 
 fn tools(tools: &[ToolSpec]) -> Overrides {
@@ -174,18 +175,21 @@ const NAMES: [&str; 4] = ["notes.add", "form", "mine", "recall"];
 const TAGS: [&str; 3] = ["read", "write", "danger"];
 
 fn spec() -> impl Strategy<Value = ToolSpec> {
-    let kind = select(vec![ToolKind::Builtin, ToolKind::External]);
+    let wait = Waiting::default();
+    let source = select(vec![
+        ToolSource::Builtin,
+        ToolSource::External { wait },
+        ToolSource::Client { tool: ClientTool::Local {}, read_only: false, wait },
+    ]);
     (
         select(&NAMES[..]),
-        kind,
-        any::<bool>(),
+        source,
         collection::vec(select(&TAGS[..]), 0..2),
         option::of(1..9_u64),
         any::<bool>(),
     )
-        .prop_map(|(name, kind, client, tags, timeout, confirm)| {
-            let mut spec = ToolSpec::new(ToolName::new(name), kind);
-            spec.client = (client && kind == ToolKind::External).then_some(ClientTool::Local {});
+        .prop_map(|(name, source, tags, timeout, confirm)| {
+            let mut spec = ToolSpec::new(ToolName::new(name), source);
             spec.tags = tags.into_iter().map(str::to_owned).collect();
             spec.timeout_ms = timeout.map(Millis);
             spec.confirmation = confirm.then(Default::default);
@@ -286,7 +290,7 @@ proptest! {
         // Its tools and its sub-agents stand as they are; what was added is the caller's to execute.
         prop_assert_eq!(&definition.agents, &agent.agents);
         prop_assert_eq!(&definition.tools[..agent.tools.len()], &agent.tools[..]);
-        prop_assert!(definition.tools[agent.tools.len()..].iter().all(|tool| tool.client.is_some()));
+        prop_assert!(definition.tools[agent.tools.len()..].iter().all(|tool| tool.source.client().is_some()));
         prop_assert_eq!(&definition.id, &agent.id);
         prop_assert!(definition.system_prompt.starts_with(&agent.system_prompt));
         if bound {

@@ -22,6 +22,7 @@ pub(super) enum Input {
     Look {
         history: u32,
     },
+    HandOut,
     /// The status changed: the loop says so in the log.
     Show,
     BeginPlan,
@@ -97,6 +98,7 @@ impl Input {
                 run.tick(now);
                 return Reply::Step(run.next(history));
             }
+            Self::HandOut => run.hand_out_due(now),
             Self::Show => {
                 let (status, phase) = (run.status(), run.phase());
                 run.outgoing().event(EventBody::Status { status, phase });

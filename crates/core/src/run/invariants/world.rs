@@ -112,9 +112,14 @@ impl World {
             self.deeds_until(self.now)?;
             self.notice_cancellation()?;
             let Reply::Step(step) = self.feed(Input::Look { history: self.history })? else { continue };
-            self.show_status()?;
+            if step != Step::HandOut {
+                self.show_status()?;
+            }
             match step {
                 Step::Plan => self.plan()?,
+                Step::HandOut => {
+                    self.feed(Input::HandOut)?;
+                }
                 Step::Dispatch => self.dispatch()?,
                 Step::Wait => self.wait()?,
                 Step::ContinueAsNew => self.carry_over()?,

@@ -65,8 +65,13 @@ impl Bench {
 
     /// What the loop would do next.
     pub(super) fn step(&mut self) -> Step {
-        self.run.tick(self.now);
-        self.run.next(0)
+        loop {
+            self.run.tick(self.now);
+            match self.run.next(0) {
+                Step::HandOut => self.run.hand_out_due(self.now),
+                step => return step,
+            }
+        }
     }
 
     pub(super) fn pass(&mut self, millis: u64) {

@@ -106,7 +106,7 @@ async fn a_closed_store_refuses_and_ends_its_watches() {
     let mut watch = store.watch(&run_id());
     store.close();
     watch.changed().await;
-    assert_eq!(code(store.put_blob(json!(1)).await), "STO0009");
+    assert_eq!(code(store.put_blob(json!(1).into()).await), "STO0009");
     assert_eq!(code(store.events(&run_id(), 0, 1).await), "STO0009");
 }
 

@@ -27,7 +27,7 @@ async fn a_certificate_is_checked_with_its_name() {
     };
 
     let store = open(&place, Some(authority.clone())).await.unwrap();
-    store.put_blob(json!("over TLS")).await.unwrap();
+    store.put_blob(json!("over TLS").into()).await.unwrap();
     let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
                      WHERE ssl AND client_addr IS NOT NULL AND usename = current_user";
     let mut sql = store.parts.each().await.unwrap();

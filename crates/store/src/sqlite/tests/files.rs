@@ -190,7 +190,7 @@ async fn a_file_of_the_first_build_goes_on() {
         assert_eq!(store.transcript(&run_id(), row.head).await.unwrap(), [Message::user("hello")]);
         let ending = Ending {
             output_preview: Some("bye".to_owned()),
-            finish_reason: Some("stop".to_owned()),
+            finish_reason: Some("stop".into()),
             usage: Some(TokenUsage { input_tokens: 7, ..TokenUsage::default() }),
             turns: Some(3),
             tool_calls: Some(2),

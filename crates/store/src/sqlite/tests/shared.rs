@@ -128,7 +128,7 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         ("result of a call that runs once", shared.write(store.finish_call(&finished)).await.1),
         ("settle_call", shared.write(store.settle_call(&run, &CallId::new("any"), 1)).await.1),
         ("reserve_run", shared.write(store.reserve_run(reserved("run-2", "hello"))).await.1),
-        ("put_blob", shared.write(store.put_blob(json!("body"))).await.1),
+        ("put_blob", shared.write(store.put_blob(json!("body").into())).await.1),
         ("ensure_session", shared.write(store.ensure_session(&workspace(), &session())).await.1),
         ("create_key", shared.write(store.create_key(new_key("key"))).await.1),
         ("put_note", shared.write(store.put_note(&workspace(), "key", "text")).await.1),
@@ -176,9 +176,9 @@ async fn a_store_that_is_closed_leaves_its_database_open() {
     let mut watch = store.watch(&run_id());
     store.close().await.unwrap();
     watch.changed().await;
-    assert_eq!(code(store.put_blob(json!(1)).await), "STO0009");
+    assert_eq!(code(store.put_blob(json!(1).into()).await), "STO0009");
     assert_eq!(code(store.events(&run_id(), 0, 1).await), "STO0009");
     let other = shared.store(Ack::Durable);
-    let (reference, rode) = shared.write(other.put_blob(json!(1))).await;
-    assert_eq!((other.blob(&reference.digest).await.unwrap(), rode), (Some(json!(1)), false));
+    let (reference, rode) = shared.write(other.put_blob(json!(1).into())).await;
+    assert_eq!((other.blob(&reference.digest).await.unwrap(), rode), (Some(json!(1).into()), false));
 }

@@ -124,7 +124,7 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
         store.append_events(&RunId::new(run), vec![note("1", "x"), note("2", "x")]).await.unwrap();
         store.transcript(&RunId::new(run), head).await.unwrap();
     }
-    store.put_blob(json!("whole")).await.unwrap();
+    store.put_blob(json!("whole").into()).await.unwrap();
     let look = || {
         let found = examine(&shell(&directory), &Progress::default()).unwrap();
         let problems =

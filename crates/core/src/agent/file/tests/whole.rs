@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{
-        AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, OutputSchema, ToolKind, ToolSpec,
+        AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, ModelParameters, OutputSchema, ToolSource,
+        ToolSpec, Waiting,
         file::{
             parse,
             shape::{AGENT, Record, Shape},
@@ -15,6 +16,7 @@ use crate::{
     },
     awaits::ExpiryOutcome,
     envelope::{Extra, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
+    secret::SecretRef,
     time::Millis,
 };
 
@@ -28,37 +30,27 @@ fn full() -> AgentDefinition {
         four_eyes: true,
     };
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "max_size": {"maxLength": 3}}});
+    let desk =
+        ClientTool::McpLocal { server: "desk".to_owned(), server_info: None, tool_name: "desk_sign".to_owned() };
+    let wait = Waiting {
+        expires_in_ms: Some(Millis::from_secs(7 * 86_400)),
+        on_expiry: Some(ExpiryOutcome::Replan),
+    };
     let tools = vec![
         ToolSpec {
             name: "notes.add".into(),
-            kind: ToolKind::Builtin,
+            source: ToolSource::Builtin,
             description: "Adds a note.".to_owned(),
             input_schema: Some(schema),
             tags: vec!["write".to_owned()],
             timeout_ms: Some(Millis::from_secs(30)),
             idempotent: true,
             confirmation: Some(confirmation),
-            agent: None,
-            expires_in_ms: None,
-            on_expiry: None,
-            client: None,
-            read_only: false,
-            retain: false,
             output_schema: Some(json!({"type": "string"})),
+            extra: Extra::new(),
         },
-        ToolSpec { agent: Some("helper".into()), ..ToolSpec::new("ask".into(), ToolKind::Agent) },
-        ToolSpec {
-            expires_in_ms: Some(Millis::from_secs(7 * 86_400)),
-            on_expiry: Some(ExpiryOutcome::Replan),
-            client: Some(ClientTool::McpLocal {
-                server: "desk".to_owned(),
-                server_info: None,
-                tool_name: "desk_sign".to_owned(),
-            }),
-            read_only: true,
-            retain: true,
-            ..ToolSpec::new("sign".into(), ToolKind::External)
-        },
+        ToolSpec::new("ask".into(), ToolSource::Agent { agent: "helper".into() }),
+        ToolSpec::new("sign".into(), ToolSource::Client { tool: desk, read_only: true, wait }),
     ];
     let policy = PolicyOverrides {
         per_turn_max_tool_calls: Some(4),
@@ -89,10 +81,21 @@ fn full() -> AgentDefinition {
         system_prompt: String::new(),
         reasoning_level: None,
         output_schema: None,
+        parameters: ModelParameters::default(),
+        credentials: None,
         tools: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides { loop_detection: Some(LoopDetection::Enabled(false)), tool_budgets: None },
         agents: Vec::new(),
+        extra: Extra::new(),
+    };
+    let provider_options = Extra::from([("anthropic".to_owned(), json!({"beta": ["x"]}))]);
+    let parameters = ModelParameters {
+        max_output_tokens: Some(4096),
+        temperature: Some(0.5),
+        top_p: Some(0.9),
+        stop_sequences: vec!["END".to_owned()],
+        provider_options,
     };
     AgentDefinition {
         id: "everything".into(),
@@ -106,10 +109,13 @@ fn full() -> AgentDefinition {
             schema: json!({"type": "object"}),
             enforcement: Enforcement::Strict,
         }),
+        parameters,
+        credentials: Some(SecretRef::Secret("model.key".to_owned())),
         tools,
         policy,
         guards,
         agents: vec![helper],
+        extra: Extra::new(),
     }
 }
 
@@ -121,6 +127,14 @@ model = "script:demo"
 system_prompt = "Be brief."
 reasoning_level = 30
 output_schema = { name = "report", schema = { type = "object" }, enforcement = "strict" }
+credentials = "${secret:model.key}"
+
+[parameters]
+max_output_tokens = 4096
+temperature = 0.5
+top_p = 0.9
+stop_sequences = ["END"]
+provider_options = { anthropic = { beta = ["x"] } }
 
 [[tools]]
 name = "notes.add"
@@ -148,7 +162,6 @@ expires_in = "7d"
 on_expiry = "replan"
 client = { kind = "mcp_local", server = "desk", toolName = "desk_sign" }
 read_only = true
-retain = true
 
 [policy]
 per_turn_max_tool_calls = 4
@@ -241,8 +254,11 @@ fn assert_same_fields(record: &'static Record, values: &[&Value], name: &str) {
 #[test]
 fn the_known_words_are_those_of_the_types() {
     let Shape::List(Shape::Record(tool)) = shape_of(&AGENT, "tools") else { panic!("tools are records") };
-    let kinds = serde_json::from_value::<ToolKind>(json!("?")).unwrap_err();
-    assert_eq!(kinds.to_string(), unknown_variant(shape_of(tool, "kind")));
+    let Shape::Choice(kinds) = shape_of(tool, "kind") else { panic!("kinds are words") };
+    for kind in *kinds {
+        let source: ToolSource = serde_json::from_value(json!({"kind": kind})).unwrap();
+        assert!(!matches!(source, ToolSource::Other(_)), "{kind}");
+    }
     let outcomes = serde_json::from_value::<ExpiryOutcome>(json!("?")).unwrap_err();
     assert_eq!(outcomes.to_string(), unknown_variant(shape_of(tool, "onExpiry")));
 }

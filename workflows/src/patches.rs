@@ -1,0 +1,6 @@
+//! Changes of the workflow's commands. A run whose history is older than a patch goes on as it began; see Temporal's
+//! documentation of patching.
+
+/// A turn is judged by its stop reason even if it asks for calls, `content_filter` and `context_window` fail the run, and
+/// `pause_turn` continues the answer.
+pub(crate) const STOP_OUTCOMES: &str = "stop-outcomes";
