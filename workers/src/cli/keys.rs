@@ -11,7 +11,7 @@ use windlass_core::{
 };
 use windlass_store::{ApiKeyRow, NewApiKey, Store};
 
-use super::{Failure, Global, Output, context::now, failed, usage, values};
+use super::{Failure, Global, Output, failed, now, usage, values};
 use crate::{
     render::{Table, age, moment},
     service::Missing,

@@ -5,7 +5,6 @@
 
 mod args;
 mod backup;
-mod context;
 mod dev;
 mod doctor;
 mod follow;
@@ -24,6 +23,7 @@ mod worker;
 use std::{num::NonZero, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use windlass_core::time::Timestamp;
 
 pub use self::args::Global;
 use self::stop::Stop;
@@ -118,6 +118,10 @@ pub fn run(cli: Cli) -> ExitCode {
             failure.code()
         }
     }
+}
+
+fn now() -> Timestamp {
+    windlass_store::system_clock()()
 }
 
 /// Runs and the database have threads of their own and need a processor too. Where there are only two, a second thread

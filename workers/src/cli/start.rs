@@ -8,26 +8,20 @@ use std::{
 
 use clap::{Args, ValueHint};
 use serde_json::json;
-use windlass_client::{RunSpec, Tools};
 use windlass_core::{
     agent::AgentDefinition,
     envelope::PolicyOverrides,
     ids::{AgentId, RunId, SessionId},
 };
-use windlass_ops::StartRun;
 
 use super::{
     Failure, Global,
-    context::Context,
     follow::{self, follow},
     person::Person,
-    reach::{Reach, Visitor},
+    reach::{NewRun, Reach, Visitor},
     usage, values,
 };
-use crate::{
-    service::{Missing, agents},
-    temporal::ensure_search_attributes,
-};
+use crate::service::{Missing, agents};
 
 /// How long a server may be away.
 pub(super) const GIVE_UP_AFTER: &str = "10m";
@@ -126,20 +120,17 @@ pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Fail
 type Agent = (AgentId, Option<AgentDefinition>);
 
 async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> Result<ExitCode, Failure> {
-    if args.scripts.is_some() && !reach.is_here() {
+    if args.scripts.is_some() && !reach.serves_here() {
         let needed = "give --scripts to the `windlass dev` or `windlass worker` that executes it";
         return Err(usage(format!("--scripts is for a run that this command executes itself: {needed}")));
     }
-    if args.detach && reach.is_here() {
+    if args.detach && reach.serves_here() {
         let needed = "start `windlass dev`, or give --server or --temporal";
         return Err(usage(format!("--detach needs somebody who goes on with the run: {needed}")));
     }
     let options = follow::Options { actor: args.person.actor(), until_waiting: args.until_waiting };
     let detach = args.detach;
-    let run = match reach {
-        Reach::Direct(context) => start(context, args, agent, prompt).await?,
-        Reach::Server(remote) => remote.client.start(&args.spec(agent, prompt), &Tools::new()).await?,
-    };
+    let run = reach.start(args.new_run(agent, prompt)).await?;
     if detach {
         reach.out().print(&json!({"runId": run}), || run.to_string())?;
         reach.out().note(format!("follow it: {}", reach.hint().command(&format!("runs attach {run}"))));
@@ -159,41 +150,19 @@ impl RunArgs {
         }
     }
 
-    /// What a server is told.
-    fn spec(self, (agent_id, definition): Agent, prompt: String) -> RunSpec {
-        let mut spec = RunSpec::new(prompt);
-        match definition {
-            Some(definition) => spec.definition = Some(Box::new(definition)),
-            None => spec.agent.agent_id = Some(agent_id),
+    fn new_run(self, (agent_id, definition): Agent, prompt: String) -> NewRun {
+        NewRun {
+            agent_id,
+            definition,
+            prompt,
+            run_id: self.run_id,
+            session: self.session,
+            model: self.model,
+            policy: self.policy,
+            labels: self.labels.into_iter().collect(),
+            started_by: self.person.actor(),
         }
-        spec.agent.model_id = self.model;
-        spec.run_id = self.run_id;
-        spec.session_id = self.session;
-        spec.policy = self.policy;
-        spec.labels = self.labels.into_iter().collect();
-        spec
     }
-}
-
-/// Starts a run straight on the cluster.
-async fn start(
-    context: &Context,
-    args: RunArgs,
-    (agent_id, definition): Agent,
-    prompt: String,
-) -> Result<RunId, Failure> {
-    // Without them a run started before the first worker would be refused.
-    ensure_search_attributes(context.ops.client()).await?;
-    let start = StartRun {
-        session_id: args.session,
-        model_id: args.model,
-        labels: args.labels.into_iter().collect(),
-        policy: args.policy,
-        started_by: Some(args.person.actor()).filter(|actor| !actor.is_empty()),
-        ..StartRun::of(agent_id, definition, prompt)
-    };
-    let start = StartRun { run_id: args.run_id.unwrap_or_else(|| start.run_id.clone()), ..start };
-    Ok(context.ops.start(start).await?)
 }
 
 /// A file's definition, or only an id for the worker to look up.

@@ -17,8 +17,7 @@ use windlass_store::{Retention, Store, Swept};
 use super::{
     Failure, Global, Output, Stop,
     backup::{self, BackupArgs, RestoreArgs},
-    context::now,
-    values,
+    now, values,
 };
 use crate::{
     render::moment,

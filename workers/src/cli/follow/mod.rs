@@ -2,11 +2,8 @@
 //!
 //! Following never changes a run: leaving goes unnoticed by it. Only a line typed in answer to a question is sent.
 
-mod logs;
 mod prompt;
 mod screen;
-mod server;
-mod source;
 mod view;
 
 use std::{
@@ -24,16 +21,16 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
 };
-use windlass_ops::{RunEnd, complete_entry};
+use windlass_ops::RunEnd;
 
 use self::{
-    logs::Told,
     prompt::{Keyboard, Prompter, Typed},
-    source::{News, Source},
     view::View,
 };
-use super::{Failure, Stop, exit, reach::Reach};
-use crate::temporal::pollers;
+use super::{
+    Failure, Stop, exit,
+    reach::{News, Reach, RunEvent},
+};
 
 /// After this long without a sign of life somebody should look for a worker.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -93,7 +90,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         Ending::Failed => ExitCode::from(exit::FAILED),
         Ending::Cancelled => ExitCode::from(exit::CANCELLED),
         Ending::Left => {
-            let goes_on = if reach.is_here() { "waits for you to come back" } else { "goes on without you" };
+            let goes_on = if reach.serves_here() { "waits for you to come back" } else { "goes on without you" };
             out.note(format!(
                 "{run} {goes_on}\n  follow it:  {}\n  cancel it:  {}",
                 hint.command(&format!("runs attach {run}")),
@@ -131,21 +128,21 @@ impl Follower<'_> {
     async fn until_its_end(&mut self) -> Result<Ending, Failure> {
         let mut stop = Stop::listen()?;
         let mut keyboard = Keyboard::new();
-        let mut source = Source::of(self.reach, self.run);
-        let mut end = std::pin::pin!(end_of(self.reach, self.run));
+        let mut feed = self.reach.feed(self.run).await?;
+        let mut end = std::pin::pin!(self.reach.ended(self.run));
         let mut silence = std::pin::pin!(tokio::time::sleep(PATIENCE));
         let (mut heard, mut silent, mut ended) = (false, false, None);
         loop {
-            for news in source.news().await? {
+            for news in feed.news().await? {
                 heard = true;
                 match news {
-                    News::Told(told) => {
-                        if let Some(ending) = self.tell(told).await? {
+                    News::Event(event) => {
+                        if let Some(ending) = self.show(event)? {
                             return Ok(ending);
                         }
                     }
-                    News::Gone(lost) => self.server_gone(&lost)?,
-                    News::Back => {
+                    News::ServerLost(lost) => self.server_gone(&lost)?,
+                    News::ServerBack => {
                         self.server_back()?;
                         self.send_kept().await;
                     }
@@ -163,7 +160,7 @@ impl Follower<'_> {
             }
             let asking = self.view.as_mut().is_some_and(View::ask);
             let wake = tokio::select! {
-                () = source.changed() => Wake::News,
+                () = feed.changed() => Wake::News,
                 end = &mut end => Wake::Ended(end),
                 () = stop.asked() => Wake::Leave,
                 () = &mut silence, if !heard && !silent => Wake::Silence,
@@ -185,12 +182,8 @@ impl Follower<'_> {
         }
     }
 
-    async fn tell(&mut self, told: Told) -> Result<Option<Ending>, Failure> {
-        let Told { run, depth, mut event } = told;
-        // A server sends them complete.
-        if let Reach::Direct(context) = self.reach {
-            event = complete_entry(&**context.store(), event).await?;
-        }
+    fn show(&mut self, event: RunEvent) -> Result<Option<Ending>, Failure> {
+        let RunEvent { run, depth, event } = event;
         let body = event.body();
         match &body {
             Ok(EventBody::AwaitOpened { .. }) => self.waits += 1,
@@ -256,15 +249,10 @@ impl Follower<'_> {
     }
 
     async fn look_for_worker(&mut self) {
-        let (Some(view), Reach::Direct(context)) = (&mut self.view, self.reach) else { return };
-        let ops = &context.ops;
-        let found = pollers(ops.client(), ops.task_queue()).await;
-        if found.is_ok_and(|found| found.workflows.is_empty()) {
-            view.note(&format!(
-                "no worker polls task queue {}; the run starts when one does: {}",
-                ops.task_queue(),
-                context.hint.command("worker")
-            ));
+        let Some(view) = &mut self.view else { return };
+        if let Some(task_queue) = self.reach.unpolled_task_queue().await {
+            let command = self.reach.hint().command("worker");
+            view.note(&format!("no worker polls task queue {task_queue}; the run starts when one does: {command}"));
         }
     }
 
@@ -272,7 +260,7 @@ impl Follower<'_> {
         let Some(view) = &mut self.view else { return };
         match view.typed(line) {
             Typed::Send(run, answer) if self.away => self.keep(run, answer),
-            Typed::Send(run, answer) => match self.reach.send(&run, &answer).await {
+            Typed::Send(run, answer) => match self.reach.send(&run, answer.clone()).await {
                 Ok(reply) => view.replied(&run, &answer.await_id, &reply),
                 Err(failure) if failure.is_temporary() => self.keep(run, answer),
                 Err(failure) => {
@@ -296,7 +284,7 @@ impl Follower<'_> {
     async fn send_kept(&mut self) {
         while let (Some((run, answer)), Some(view)) = (self.kept.front(), &mut self.view) {
             let (run, id) = (run.clone(), answer.await_id.clone());
-            match self.reach.send(&run, answer).await {
+            match self.reach.send(&run, answer.clone()).await {
                 Err(failure) if failure.is_temporary() => return,
                 Err(failure) => {
                     view.note(&failure.to_string());
@@ -309,21 +297,6 @@ impl Follower<'_> {
                 Ok(reply) => view.replied(&run, &id, &reply),
             }
             self.kept.pop_front();
-        }
-    }
-}
-
-/// How the run ended, as Temporal says; `None` for a good end. A server that is away is waited for. Over the API the log
-/// says it.
-async fn end_of(reach: &Reach, run: &RunId) -> Option<RunEnd> {
-    let Reach::Direct(context) = reach else { return std::future::pending().await };
-    loop {
-        match context.ops.result(run).await {
-            Err(RunEnd::Unknown { message }) => {
-                tracing::debug!(message, "the server did not say how the run ended");
-                tokio::time::sleep(RETRY).await;
-            }
-            ended => return ended.err(),
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::Args;
@@ -11,23 +10,17 @@ use serde_json::{Value, json};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::{self, Digest},
-    envelope::{
-        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning,
-    },
+    envelope::{Actor, Answer, AnswerBody, AnswerReply, ProvidedToolResult, ToolError, ToolErrorKind},
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
     limits::RESULT_BYTES,
 };
-use windlass_ops::OpsError;
 
 use super::RunArg;
 use crate::{
-    cli::{Failure, context::Context, exit, failed, person::Person, reach::Reach, refused, usage, values},
+    cli::{Failure, exit, person::Person, reach::Reach, refused, usage, values},
     render::await_lines,
 };
-
-/// How long a worker may take to judge an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct AwaitArgs {
@@ -112,18 +105,14 @@ pub struct DenyArgs {
 pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, Failure> {
     let body = match args.text {
         Some(answer) => AnswerBody::Clarification { answer },
-        None => AnswerBody::ToolResults { results: provided(reach, args.results, args.errors).await? },
+        None => AnswerBody::ToolResults { results: provided(args.results, args.errors)? },
     };
     let actor = args.to.person.actor();
     deliver(reach, args.to, actor, body).await
 }
 
-/// Results too large to travel go through the store; a server sees to that itself.
-async fn provided(
-    reach: &Reach,
-    results: Vec<(CallId, Value)>,
-    errors: Vec<(CallId, String)>,
-) -> Result<Vec<ProvidedToolResult>, Failure> {
+/// One entry per call. The transport stores results that are too large to be sent inline.
+fn provided(results: Vec<(CallId, Value)>, errors: Vec<(CallId, String)>) -> Result<Vec<ProvidedToolResult>, Failure> {
     let empty = |tool_call_id| ProvidedToolResult {
         name: None,
         tool_call_id,
@@ -139,13 +128,7 @@ async fn provided(
         if bytes > RESULT_BYTES {
             return Err(usage(format!("the result of {call} is {bytes} bytes; send at most {RESULT_BYTES}")));
         }
-        let travels = bytes as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
-        provided.push(match reach {
-            Reach::Direct(context) if !travels => {
-                ProvidedToolResult { result_ref: Some(context.store().put_blob(value).await?), ..empty(call) }
-            }
-            _ => ProvidedToolResult { result: Some(value), ..empty(call) },
-        });
+        provided.push(ProvidedToolResult { result: Some(value), ..empty(call) });
     }
     for (call, message) in errors {
         let error = ToolError::new(ToolErrorKind::ToolFailed, message);
@@ -205,18 +188,15 @@ pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Fail
 async fn deliver(reach: &Reach, to: AwaitArgs, actor: Actor, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
-    if signal
-        && let Reach::Direct(context) = reach
-        && !ended(context, &run).await?
-    {
-        context.ops.signal_answer(&run, answer).await?;
-        let message =
-            "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
+    let has_ended = async || Ok::<_, Failure>(reach.row(&run).await?.is_some_and(|row| row.status.is_terminal()));
+    if signal && !has_ended().await? {
+        reach.signal(&run, answer).await?;
+        let message = "sent as a signal; when a worker has processed it, the run's log has the outcome";
         let document = json!({"runId": run, "awaitId": await_id, "status": "sent", "message": message});
         reach.out().print(&document, || format!("{await_id} {message}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reply = reach.send(&run, &answer).await?;
+    let reply = reach.send(&run, answer).await?;
     let document = json!({"runId": run, "awaitId": await_id, "status": reply.status, "message": reply.message});
     reach.out().print(&document, || spoken(&await_id, &reply))?;
     Ok(if reply.accepted() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
@@ -230,28 +210,10 @@ fn spoken(id: &AwaitId, reply: &AnswerReply) -> String {
     format!("{id} not accepted ({}): {}", status.as_str().unwrap_or_default(), reply.message)
 }
 
-/// Sends an answer and waits for the run's reply.
-pub(in crate::cli) async fn send(context: &Context, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
-    match tokio::time::timeout(PATIENCE, context.ops.answer(run, answer)).await {
-        Ok(Ok(reply)) => Ok(reply),
-        // The server does not tell a run that has ended from one that never was.
-        Ok(Err(OpsError::NotFound { .. })) if ended(context, run).await? => {
-            Ok(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
-        }
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(failed(
-            "no worker judged the answer in time; start one and send it again (a repeat is harmless), or add --signal",
-        )
-        .temporary()),
-    }
-}
-
-async fn ended(context: &Context, run: &RunId) -> Result<bool, Failure> {
-    Ok(context.store().run(run).await?.is_some_and(|row| row.status.is_terminal()))
-}
-
 #[cfg(test)]
 mod tests {
+    use windlass_core::envelope::AnswerStatus;
+
     use super::*;
 
     #[test]

@@ -12,10 +12,8 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Args, Subcommand};
 use windlass_core::ids::RunId;
 
-pub(super) use self::answer::send;
 use super::{
     Failure, Global,
-    context::Context,
     follow::{self, follow},
     person::Person,
     reach::{Reach, Visitor},
@@ -133,7 +131,7 @@ async fn to_answer(global: &Global, to: &answer::AwaitArgs) -> Result<Reach, Fai
              --server",
         ));
     }
-    Ok(Reach::Direct(Context::open(global, Missing::Refuse).await?))
+    Reach::direct(global, Missing::Refuse).await
 }
 
 async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCode, Failure> {
@@ -144,9 +142,6 @@ async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCo
 async fn attach(global: &Global, args: AttachArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
     let reach = open(global, &args.person.name(), args.give_up_after).await?;
-    if let Reach::Direct(context) = &reach {
-        context.row(&run).await?;
-    }
     let options = follow::Options { actor: args.person.actor(), until_waiting: args.until_waiting };
     closed(follow(&reach, &run, &options).await, reach).await
 }

@@ -32,7 +32,7 @@ pub struct TranscriptArgs {
 pub(super) async fn run(reach: &Reach, args: TranscriptArgs) -> Result<ExitCode, Failure> {
     let (run, out) = (args.run.run, reach.out());
     let Some(row) = reach.row(&run).await? else {
-        return Err(failed(format!("{run} is started, but no worker has taken it yet; start one: windlass worker")));
+        return Err(failed(format!("{run} is queued: no worker has opened it yet; start one with `windlass worker`")));
     };
     // The messages first: what the log says beyond them is shown from the log.
     let (messages, opening, earlier) = reach.transcript(&run).await?;
