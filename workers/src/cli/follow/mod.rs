@@ -1,6 +1,6 @@
-//! Following a run until it ends, or until whoever follows has seen enough.
+//! Following a run until it ends or the user stops.
 //!
-//! Following never changes a run: leaving goes unnoticed by it. Only a line typed in answer to a question is sent.
+//! Following does not affect the run. Only a line typed as an answer is sent to it.
 
 mod prompt;
 mod screen;
@@ -32,17 +32,17 @@ use super::{
     reach::{News, Reach, RunEvent},
 };
 
-/// After this long without a sign of life somebody should look for a worker.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two questions to a server that does not answer.
+/// If there is no event for this long, the command checks whether a worker polls the task queue.
+const SILENCE: Duration = Duration::from_secs(3);
+/// The pause before answers that were not delivered are sent again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How to follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// Who answers at the keyboard.
+    /// The person at the keyboard.
     pub(crate) actor: Actor,
-    /// Whether to leave when the run waits for somebody.
+    /// Whether to stop when the run waits for an answer.
     pub(crate) until_waiting: bool,
 }
 
@@ -54,11 +54,12 @@ enum Ending {
     },
     Failed,
     Cancelled,
-    /// The run goes on.
+    /// The run continues.
     Left,
 }
 
-/// Shows a run until it ends. The answer is data and goes to stdout, unless it has just been shown to the same person.
+/// Shows a run until it ends. The final answer is data: it is printed on stdout, unless stdout is the terminal that already
+/// shows it.
 pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Result<ExitCode, Failure> {
     let (out, hint) = (reach.out(), reach.hint());
     let json = out.json;
@@ -66,7 +67,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         reach,
         run,
         options,
-        // JSON is for programs, and they do not type.
+        // With JSON output there are no prompts.
         view: (!json).then(|| View::new(run, hint.clone(), Prompter::at_terminal(&options.actor))),
         waits: 0,
         away: false,
@@ -77,7 +78,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         view.close();
     }
     for (_, answer) in &follower.kept {
-        out.note(format!("your answer to {} was not sent: no server took it", answer.await_id));
+        out.note(format!("your answer to {} was not sent: the server did not respond", answer.await_id));
     }
     Ok(match ending? {
         Ending::Completed { text } => {
@@ -90,7 +91,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         Ending::Failed => ExitCode::from(exit::FAILED),
         Ending::Cancelled => ExitCode::from(exit::CANCELLED),
         Ending::Left => {
-            let goes_on = if reach.serves_here() { "waits for you to come back" } else { "goes on without you" };
+            let goes_on = if reach.serves_here() { "is stopped until the next command" } else { "continues" };
             out.note(format!(
                 "{run} {goes_on}\n  follow it:  {}\n  cancel it:  {}",
                 hint.command(&format!("runs attach {run}")),
@@ -108,13 +109,13 @@ struct Follower<'a> {
     view: Option<View>,
     /// How many awaits are open.
     waits: usize,
-    /// Whether the server is away, and that was said.
+    /// Whether the server does not respond, and this was shown.
     away: bool,
-    /// Answers that were typed and that no server has taken yet. Sent again, the same answer is never taken twice.
+    /// Answers that were typed and not delivered yet. Sending an answer again is safe: it is accepted once.
     kept: VecDeque<(RunId, Answer)>,
 }
 
-/// What woke the follower.
+/// Why the follower woke up.
 enum Wake {
     News,
     Ended(Option<RunEnd>),
@@ -130,7 +131,7 @@ impl Follower<'_> {
         let mut keyboard = Keyboard::new();
         let mut feed = self.reach.feed(self.run).await?;
         let mut end = std::pin::pin!(self.reach.ended(self.run));
-        let mut silence = std::pin::pin!(tokio::time::sleep(PATIENCE));
+        let mut silence = std::pin::pin!(tokio::time::sleep(SILENCE));
         let (mut heard, mut silent, mut ended) = (false, false, None);
         loop {
             for news in feed.news().await? {
@@ -153,7 +154,7 @@ impl Follower<'_> {
                 }
             }
             if let Some(end) = ended.take() {
-                return self.without_last_word(end);
+                return self.without_terminal_event(end);
             }
             if self.options.until_waiting && self.waits > 0 {
                 return Ok(Ending::Left);
@@ -169,7 +170,7 @@ impl Follower<'_> {
             };
             match wake {
                 Wake::News => {}
-                // The log gets its last event before the workflow ends: it is there now or never.
+                // The terminal event is written before the workflow ends, so it can be read now.
                 Wake::Ended(end) => ended = Some(end),
                 Wake::Leave | Wake::Line(None) => return Ok(Ending::Left),
                 Wake::Silence => {
@@ -191,7 +192,7 @@ impl Follower<'_> {
             _ => {}
         }
         match &mut self.view {
-            Some(view) => view.tell(&run, depth, &event),
+            Some(view) => view.show_event(&run, depth, &event),
             None => self.reach.out().document(&JsonEvent { run_id: &run, event: &event })?,
         }
         if depth > 0 {
@@ -205,9 +206,9 @@ impl Follower<'_> {
         })
     }
 
-    /// The run ended without a last event: it never got as far as its log, or was terminated.
-    fn without_last_word(&mut self, end: Option<RunEnd>) -> Result<Ending, Failure> {
-        let message = end.as_ref().map_or_else(|| "its log has no last event".to_owned(), ToString::to_string);
+    /// The run ended without a terminal event: it failed before it was opened, or it was terminated.
+    fn without_terminal_event(&mut self, end: Option<RunEnd>) -> Result<Ending, Failure> {
+        let message = end.as_ref().map_or_else(|| "its log has no terminal event".to_owned(), ToString::to_string);
         match &mut self.view {
             Some(view) => view.failed(&message),
             None => {
@@ -222,7 +223,7 @@ impl Follower<'_> {
         Ok(if end == Some(RunEnd::Cancelled) { Ending::Cancelled } else { Ending::Failed })
     }
 
-    /// Said once, however often it is tried again.
+    /// Shown once, however many attempts fail.
     fn server_gone(&mut self, lost: &Lost) -> Result<(), Failure> {
         if std::mem::replace(&mut self.away, true) {
             return Ok(());
@@ -275,12 +276,15 @@ impl Follower<'_> {
 
     fn keep(&mut self, run: RunId, answer: Answer) {
         if let Some(view) = &mut self.view {
-            view.note(&format!("the answer to {} is kept and sent when the server is back", answer.await_id));
+            view.note(&format!(
+                "the server does not respond; the answer to {} will be sent when it does",
+                answer.await_id
+            ));
         }
         self.kept.push_back((run, answer));
     }
 
-    /// Sends what was kept, in the order in which it was typed, until a server is away again.
+    /// Sends the kept answers in the order in which they were typed, until an attempt fails.
     async fn send_kept(&mut self) {
         while let (Some((run, answer)), Some(view)) = (self.kept.front(), &mut self.view) {
             let (run, id) = (run.clone(), answer.await_id.clone());
@@ -290,7 +294,7 @@ impl Follower<'_> {
                     view.note(&failure.to_string());
                     view.ask_again(&run, &id);
                 }
-                // The first attempt got through after all; only its reply did not.
+                // The first attempt was delivered; only its reply was lost.
                 Ok(reply) if reply.status == AnswerStatus::Duplicate => {
                     view.replied(&run, &id, &AnswerReply::new(AnswerStatus::Accepted, reply.message));
                 }

@@ -27,11 +27,11 @@ pub(super) struct AwaitArgs {
     #[command(flatten)]
     run: RunArg,
 
-    /// Id of the await, as `runs awaits` shows it
+    /// Id of the await, as shown by `runs awaits`
     #[arg(value_name = "AWAIT", value_parser = values::await_id)]
     await_id: AwaitId,
 
-    /// Send a durable signal: it needs no worker and gets no reply; the run's log says what became of it
+    /// Send a Temporal signal: it needs no worker and has no reply; the run's log has the outcome
     #[arg(long)]
     pub(super) signal: bool,
 
@@ -46,8 +46,8 @@ Examples:
   windlass runs answer run-1 await-2 --result call-1-0='{\"verdict\": \"fine\"}'
   windlass runs answer run-1 await-2 --result call-1-0=@verdict.json --error call-1-1='not found'
 
-An await for calls needs one result or error for each of them. The run replies at once; anything but accepted changed
-nothing and ends with exit code 5.")]
+An await for calls needs one result or error for each call. The run replies at once. If the answer is not accepted, the
+run is unchanged and the exit code is 5.")]
 pub struct AnswerArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
@@ -60,7 +60,7 @@ pub struct AnswerArgs {
     #[arg(long = "result", id = "results", value_name = "CALL=JSON", value_parser = values::call_result)]
     results: Vec<(CallId, Value)>,
 
-    /// Failure of a call, in words for the model; may be repeated
+    /// Error of a call, as text for the model; may be repeated
     #[arg(long = "error", id = "errors", value_name = "CALL=TEXT", value_parser = values::call_error)]
     errors: Vec<(CallId, String)>,
 }
@@ -71,17 +71,17 @@ Examples:
   windlass runs approve run-1 await-3
   windlass runs approve run-1 await-3 --digest 5f70…c1 --as ann
 
-The call, its arguments and their digest are shown first. The approval is bound to that digest: if the run waits with
-other arguments, it refuses. Where nobody can be asked, --yes or --digest says that you have seen them.")]
+The call, its arguments and their digest are shown first. The approval is bound to the digest: it is rejected if the run
+waits with other arguments. Without a terminal, confirm with --yes or --digest.")]
 pub struct ApproveArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
 
-    /// Digest of the arguments you have seen, instead of those shown now
+    /// Digest of the arguments that you approve [default: of the arguments shown]
     #[arg(long, value_parser = values::digest)]
     digest: Option<Digest>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -92,12 +92,12 @@ Examples:
   windlass runs deny run-1 await-3
   windlass runs deny run-1 await-3 --reason 'Not on a Friday: ask again on Monday'
 
-The model reads the reason and plans again; the run's log keeps it.")]
+The model gets the reason and plans again. The reason is in the run's log.")]
 pub struct DenyArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
 
-    /// Why, for the model and the log; at most 2048 bytes
+    /// Reason, for the model and the log; at most 2048 bytes
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -147,19 +147,16 @@ pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode
     let digest = digest.or_else(|| item.as_ref().and_then(|item| item.calls.first()).map(|call| call.digest));
     let Some(digest) = digest else {
         let AwaitArgs { run, await_id, .. } = &to;
-        return Err(refused(format!(
-            "{} has no call to approve in {await_id}; look at `windlass runs awaits`",
-            run.run
-        )));
+        return Err(refused(format!("{} has no call to approve in {await_id}; see `windlass runs awaits`", run.run)));
     };
     if !yes && args.digest.is_none() && !agreed(&to.await_id, &actor)? {
-        reach.out().note("nothing was sent; `windlass runs deny` denies the call");
+        reach.out().note("not approved; to deny the call, use `windlass runs deny`");
         return Ok(ExitCode::from(exit::FAILED));
     }
     deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None }).await
 }
 
-/// The await as whoever approves it must see it, pending or not.
+/// The await with all arguments, open or closed.
 async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<AwaitView>, Failure> {
     reach.row(run).await?;
     let events = reach.events(run, 0).await?;
@@ -171,7 +168,7 @@ async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<Await
 
 fn agreed(id: &AwaitId, actor: &Actor) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(usage("nobody can be asked here: look at the arguments above and add --yes or --digest"));
+        return Err(usage("stdin is not a terminal: check the arguments above and add --yes or --digest"));
     }
     write!(io::stderr(), "approve {id} as {actor}? [y/N] ")?;
     let mut line = String::new();
@@ -198,11 +195,11 @@ async fn deliver(reach: &Reach, to: AwaitArgs, actor: Actor, body: AnswerBody) -
     }
     let reply = reach.send(&run, answer).await?;
     let document = json!({"runId": run, "awaitId": await_id, "status": reply.status, "message": reply.message});
-    reach.out().print(&document, || spoken(&await_id, &reply))?;
+    reach.out().print(&document, || describe(&await_id, &reply))?;
     Ok(if reply.accepted() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
 }
 
-fn spoken(id: &AwaitId, reply: &AnswerReply) -> String {
+fn describe(id: &AwaitId, reply: &AnswerReply) -> String {
     if reply.accepted() {
         return format!("{id} accepted");
     }
@@ -217,11 +214,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_its_kind_and_its_reason() {
+    fn a_rejected_answer_is_printed_with_status_and_reason() {
         let reply = |status| AnswerReply::new(status, "it expired");
-        assert_eq!(spoken(&"await-1".into(), &reply(AnswerStatus::Accepted)), "await-1 accepted");
+        assert_eq!(describe(&"await-1".into(), &reply(AnswerStatus::Accepted)), "await-1 accepted");
         assert_eq!(
-            spoken(&"await-1".into(), &reply(AnswerStatus::Expired)),
+            describe(&"await-1".into(), &reply(AnswerStatus::Expired)),
             "await-1 not accepted (expired): it expired"
         );
     }

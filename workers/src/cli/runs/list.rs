@@ -1,4 +1,4 @@
-//! `windlass runs list`. It reads the store only, or asks the server that was named.
+//! `windlass runs list`. It reads the store, or asks the server of --server.
 
 use std::process::ExitCode;
 
@@ -28,11 +28,11 @@ pub struct ListArgs {
     #[arg(long, value_name = "ID", value_parser = values::agent)]
     agent: Option<AgentId>,
 
-    /// Only runs of this conversation
+    /// Only runs of this session
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
 
-    /// How many at most
+    /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 
@@ -78,7 +78,7 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
     };
     let mut listed = RunPage { runs: Vec::new(), next: None, unreadable: 0, total: None };
     loop {
-        // A page has at most as many runs as the store gives at once.
+        // A page may have fewer runs than the limit.
         filter.limit = args.limit - u32::try_from(listed.runs.len()).unwrap_or(args.limit);
         let page = lister.page(filter.clone()).await?;
         listed.runs.extend(page.runs);
@@ -91,7 +91,7 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
     }
     if listed.unreadable > 0 && !out.json {
         let count = listed.unreadable;
-        out.note(format!("{count} of the runs cannot be read and are left out; `windlass doctor --deep` names them"));
+        out.note(format!("{count} runs cannot be read and are not listed; `windlass doctor --deep` names them"));
     }
     if listed.runs.is_empty() && !out.json {
         out.note("no runs");
@@ -99,7 +99,7 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
     }
     out.print(&listed, || run_table(&listed.runs, now(), out.table_width()))?;
     if listed.next.is_some() && !out.json {
-        out.note(format!("there are more; --limit {} shows twice as many", args.limit.saturating_mul(2)));
+        out.note(format!("there are more runs; --limit {} shows twice as many", args.limit.saturating_mul(2)));
     }
     Ok(ExitCode::SUCCESS)
 }

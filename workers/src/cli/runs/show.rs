@@ -20,14 +20,14 @@ pub(super) async fn run(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure>
     let (live, awaits) = if ended {
         (None, Vec::new())
     } else {
-        // Together, so that an absent worker is waited for once.
+        // Concurrently, so that the timeout for a missing worker applies once.
         let (live, awaits) = tokio::join!(reach.live(run), reach.pending(run));
         (live?, awaits?)
     };
     let mut children = reach.page(RunFilter { parent: Some(run.clone()), ..RunFilter::default() }).await?.runs;
     children.reverse();
     let events = reach.events(run, 0).await?;
-    // The workflow knows before the log does.
+    // The workflow is ahead of the log.
     let spent = live.as_ref().map_or_else(|| Spent::of(&events), Spent::from);
     let answers = events.iter().filter(|event| event.kind == "await_closed").cloned().collect();
     let (results, end) = last_results_and_end(events);
@@ -63,7 +63,7 @@ pub(super) async fn awaits(reach: &Reach, run: &RunId) -> Result<ExitCode, Failu
     let ended = row.is_some_and(|row| row.status.is_terminal());
     let items = if ended { Vec::new() } else { reach.pending(run).await? };
     if items.is_empty() && !out.json {
-        out.note(format!("{run} waits for nobody"));
+        out.note(format!("{run} has no open awaits"));
         return Ok(ExitCode::SUCCESS);
     }
     out.print(&items, || {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_results_are_kept_in_order() {
+    fn the_last_results_are_shown_in_order() {
         let event =
             |seq, kind: &str| Event { seq, at: Timestamp(0), key: "k".into(), kind: kind.into(), data: Value::Null };
         let mut events: Vec<Event> = (1..=7).map(|seq| event(seq, "tool_result")).collect();

@@ -77,7 +77,7 @@ impl Lister for Server {
             agent_id: filter.agent_id,
             session_id: filter.session,
             parent_run_id: filter.parent,
-            limit: Some(filter.limit.min(LARGEST_PAGE)),
+            limit: Some(filter.limit.min(LARGEST_PAGE)).filter(|limit| *limit > 0),
             cursor: filter.cursor,
             ..Default::default()
         };
