@@ -150,7 +150,7 @@ fn an_answer_that_was_typed_while_the_server_was_away_is_sent_once_when_it_is_ba
     drop(dev);
     terminal.wait_for("server gone, waiting for it…");
     terminal.enter("the team");
-    terminal.wait_for("the answer to await-1 is kept and sent when the server is back");
+    terminal.wait_for("the server does not respond; the answer to await-1 will be sent when it does");
     let (_dev, _) = place.dev();
     terminal.wait_for("server is back");
     terminal.wait_for("approve await-2 as ann?");
@@ -262,7 +262,7 @@ fn a_server_with_scripts_of_its_own_has_the_demo_too() {
     assert_eq!(demo.status.code(), Some(4), "{}", text(&demo.stderr));
 
     let refused = place.output(&["run", "demo", "--scripts", scripts]);
-    let usage = "--scripts is for a run that this command executes itself: ";
+    let usage = "--scripts needs a run that this command executes itself: ";
     assert_eq!((refused.status.code(), text(&refused.stderr).starts_with(usage)), (Some(2), true));
 }
 
@@ -278,7 +278,7 @@ fn without_a_server_a_run_stays_where_it_is_until_somebody_comes_back() {
     assert_eq!(asked.status.code(), Some(4), "{said}");
     assert!(said.contains("? await-1 asks: Who should read the launch note"), "{said}");
     assert!(
-        said.contains("run-demo waits for you to come back") && said.contains(" runs attach default~run-demo"),
+        said.contains("run-demo is stopped until the next command") && said.contains(" runs attach default~run-demo"),
         "{said}"
     );
     let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everybody"]);

@@ -1,7 +1,6 @@
-//! The one binary and composition root: it knows every crate and wires them together.
+//! The `windlass` binary. `service` composes all crates; `cli` parses and prints.
 //!
-//! The library half exists so that the awaiting of SDK futures is compiled once, and so that tests can run a worker in
-//! process.
+//! It is also a library, so that SDK futures are compiled once and tests can run a worker in process.
 
 pub mod bench;
 pub mod cli;

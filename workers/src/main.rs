@@ -1,4 +1,4 @@
-//! The `windlass` binary: it reads the command line, sets the process up and hands over to the library.
+//! The `windlass` binary: it parses the command line, sets up TLS and logging, and calls the library.
 
 use std::process::ExitCode;
 
@@ -13,9 +13,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // One provider for every TLS client in the process; it can only be set before anybody uses one.
+    // One provider for all TLS clients of the process. It must be installed before the first TLS connection.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
-        eprintln!("windlass: TLS was set up twice; this is a defect of this build");
+        eprintln!("windlass: TLS was initialised twice; this is a bug in this build");
         return ExitCode::FAILURE;
     }
     match cli::logs::install(&cli) {

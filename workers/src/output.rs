@@ -1,4 +1,4 @@
-//! The two ways out: data on stdout, everything else on stderr.
+//! Printing: data on stdout, messages for people on stderr.
 
 use std::{
     fmt::Display,
@@ -21,7 +21,7 @@ impl Output {
         Self { json }
     }
 
-    /// One line of data. A reader that went away has read enough.
+    /// One line of data. A closed stdout is not an error.
     pub(crate) fn line(self, text: impl Display) {
         let _ = writeln!(io::stdout().lock(), "{text}");
     }
@@ -41,7 +41,7 @@ impl Output {
         Ok(())
     }
 
-    /// For people only.
+    /// A message for people, on stderr.
     pub(crate) fn note(self, text: impl Display) {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
@@ -54,7 +54,7 @@ impl Output {
         Paint::for_stream(io::stderr().is_terminal())
     }
 
-    /// How wide a table may be; as wide as it needs to be when nobody looks at it directly.
+    /// The width of the terminal. `None` if stdout is not a terminal: tables are then not cut.
     pub(crate) fn table_width(self) -> Option<u16> {
         width_of(&io::stdout())
     }

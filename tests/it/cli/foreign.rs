@@ -102,7 +102,7 @@ fn a_namespace_is_adopted_on_purpose() {
     assert!(!said(&adopted).contains("OPS0016"), "{}", said(&adopted));
     // Its run is not in the namespace that is now its only one.
     let missing = bounded(&strange.client(&["runs", "pause", "run-of-b"]));
-    assert!(said(&missing).contains("run-of-b is failed already"), "{}", said(&missing));
+    assert!(said(&missing).contains("run-of-b is already failed"), "{}", said(&missing));
     let refused = bounded(&home.client(&["runs", "pause", "run-a"]));
     assert!(said(&refused).contains("OPS0016"), "{}", said(&refused));
     drop(dev);

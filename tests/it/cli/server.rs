@@ -105,12 +105,12 @@ const PLAYED: &str = "\
 $ runs pause RUN --reason lunch
 RUN paused
 $ runs pause RUN
-RUN refused: the run is paused already
+RUN rejected the request: the run is paused already
 [5]
 $ runs resume RUN --notes back --message Hello
 RUN resumed
 $ runs resume RUN
-RUN refused: the run is not paused
+RUN rejected the request: the run is not paused
 [5]
 $ runs steer RUN Quickly.
 RUN steered
@@ -131,7 +131,7 @@ $ runs answer RUN await-2 yes
 await-2 not accepted (invalid): await-2 waits for a decision
 [5]
 $ runs approve RUN await-1 --yes
-windlass: RUN has no call to approve in await-1; look at `windlass runs awaits`
+windlass: RUN has no call to approve in await-1; see `windlass runs awaits`
 [5]
 $ runs approve RUN await-2 --yes
 await-2 accepted
@@ -141,13 +141,13 @@ $ runs approve RUN await-2 --yes
 await-2 not accepted (stale): the run has ended
 [5]
 $ runs pause RUN
-windlass: RUN is completed already; nothing was sent
+windlass: RUN is already completed; the request was not sent
 [5]
 $ runs cancel RUN
-windlass: RUN is completed already; nothing was sent
+windlass: RUN is already completed; the request was not sent
 [5]
 $ runs awaits RUN
-RUN waits for nobody
+RUN has no open awaits
 ";
 const CANCELLED: &str = "\
 $ runs cancel RUN --reason enough
@@ -323,20 +323,20 @@ fn a_server_that_refuses_says_what_to_do_next() {
     let failure = |text: &str| Said { out: String::new(), err: format!("windlass: {text}\n"), code: Some(1) };
     for args in about("run-none") {
         let missing = "CLT0003: the server refused (404 not_found): there is no such run in this workspace; \
-                       `windlass runs list` shows what there is";
+                       see `windlass runs list`";
         assert_eq!(refused(own, &args), failure(missing), "{args:?}");
     }
     for args in about("default~run-1").into_iter().chain([vec!["list"]]) {
-        let stranger = "CLT0003: the server refused (401 unauthorized): it does not know this key; check \
-                        WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key";
+        let stranger = "CLT0003: the server refused (401 unauthorized): this API key is not valid; check \
+                        WINDLASS_API_KEY or --api-key-file; create a key with `windlass keys create`";
         let wrong = refused("wl_nobody", &args);
         assert_eq!(wrong, failure(stranger), "{args:?}");
         let keyless = refused("", &args);
-        let usage = "--server needs a key: set WINDLASS_API_KEY, or give --api-key-file\n".to_owned();
+        let usage = "--server needs an API key: set WINDLASS_API_KEY or --api-key-file\n".to_owned();
         assert_eq!(keyless, Said { out: String::new(), err: usage, code: Some(2) }, "{args:?}");
     }
     let elsewhere = refused(own, &["list", "--workspace", "other"]);
-    assert!(elsewhere.err.contains("this key belongs to workspace default: say so with --workspace"), "{elsewhere:?}");
+    assert!(elsewhere.err.contains("this key belongs to workspace default: set --workspace"), "{elsewhere:?}");
 
     let reader = site.said(Way::Straight, &["keys", "create", "--name", "reader", "--scope", "runs:read", "--json"]);
     let reader: Value = serde_json::from_str(&reader.out).unwrap();
@@ -353,8 +353,8 @@ fn a_server_that_refuses_says_what_to_do_next() {
     assert!(short["expiresAt"].is_u64() && short["agents"] == json!(["demo"]), "{short}");
 
     for (args, what) in [
-        (&["list", "--all-workspaces"][..], "leave --all-workspaces out"),
-        (&["answer", "default~run-1", "await-1", "x", "--signal"], "give --temporal instead of --server"),
+        (&["list", "--all-workspaces"][..], "remove --all-workspaces"),
+        (&["answer", "default~run-1", "await-1", "x", "--signal"], "use --temporal instead of --server"),
     ] {
         let usage = refused(own, args);
         assert!(usage.code == Some(2) && usage.err.contains(what), "{usage:?}");

@@ -5,7 +5,7 @@ use std::{process::Command, sync::Arc, time::Duration};
 
 use serde_json::json;
 use temporalio_client::UntypedWorkflow;
-use temporalio_protos::temporal::api::history::v1::history_event::Attributes;
+use temporalio_protos::temporal::api::{enums::v1::VersioningBehavior, history::v1::history_event::Attributes};
 use windlass_core::{
     envelope::{Answer, AnswerBody, AnswerStatus, PolicyOverrides},
     event::EventBody,
@@ -65,7 +65,8 @@ fn a_three_week_wait_outlives_workers_and_builds() {
             assert!(output.active_ms < Millis::from_secs(60), "waiting is not working: {:?}", output.active_ms);
         }
         let builds = builds_of(&ops, &parked[0]).await;
-        assert_eq!(builds, ["build-1", "build-2"]);
+        let auto_upgrade = |build: &str| (build.to_owned(), VersioningBehavior::AutoUpgrade);
+        assert_eq!(builds, ["build-1", "build-2"].map(auto_upgrade), "a run moves to the current build");
         drop(second);
         let growth = with_many.saturating_sub(with_few);
         println!(
@@ -135,14 +136,15 @@ async fn timer_of(ops: &RunOps, run: &RunId) -> i64 {
     seconds.expect("a timer was started")
 }
 
-/// The builds that worked on a run, in order.
-async fn builds_of(ops: &RunOps, run: &RunId) -> Vec<String> {
-    let mut builds: Vec<String> = history(ops, run)
+/// The builds that worked on a run, in order, with the versioning behaviour that their workers registered.
+async fn builds_of(ops: &RunOps, run: &RunId) -> Vec<(String, VersioningBehavior)> {
+    let mut builds: Vec<_> = history(ops, run)
         .await
         .into_iter()
         .filter_map(|attributes| match attributes {
             Attributes::WorkflowTaskCompletedEventAttributes(task) => {
-                task.deployment_version.map(|version| version.build_id)
+                let behavior = task.versioning_behavior();
+                task.deployment_version.map(|version| (version.build_id, behavior))
             }
             _ => None,
         })

@@ -1,5 +1,5 @@
-//! The benchmark through the front door: the API served in this process, and an application that comes to it over HTTP
-//! with the client everybody has: it starts a run, follows its stream and answers what it asks.
+//! The benchmark through the API: an API server in this process, and a client that starts a run over HTTP, follows its
+//! stream and answers its question.
 
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use crate::{
     service::{ApiOptions, Ports},
 };
 
-/// Serves the API on a free port of this machine until the token fires, and makes a client of it.
+/// Serves the API on a free port of this machine until the shutdown, and returns a client of it.
 pub(super) async fn serve(ops: &RunOps, ports: &Ports, stop: CancellationToken) -> Result<Client, Failure> {
     let key = ApiKey::random();
     let row = key.row(ops.workspace().clone(), "bench", vec!["*".to_owned()], None);
@@ -37,13 +37,13 @@ impl Following {
         Ok(Self { events: client.stream(&run, 0), run })
     }
 
-    /// Reads until the run waits for somebody.
+    /// Reads until the run waits for an answer.
     pub(super) async fn until_it_waits(&mut self) -> Result<(), Failure> {
         while !matches!(self.next().await?.body, EventBody::AwaitOpened { .. }) {}
         Ok(())
     }
 
-    /// Reads to the terminal event, which must be a good one.
+    /// Reads to the terminal event. Fails if the run did not succeed.
     pub(super) async fn finish(&mut self) -> Result<(), Failure> {
         loop {
             let event = self.next().await?;
@@ -57,11 +57,11 @@ impl Following {
         }
     }
 
-    /// What would come back by itself is a failure here: a measurement must not contain it.
+    /// A lost connection is an error here: a reconnect would distort the measurement.
     async fn next(&mut self) -> Result<Event, Failure> {
         match self.events.next().await.transpose()? {
             Some(Update::Event(event)) => Ok(event),
-            Some(Update::Lost(lost)) => Err(failed(format!("the API of this benchmark is gone: {}", lost.reason))),
+            Some(Update::Lost(lost)) => Err(failed(format!("the connection to the API was lost: {}", lost.reason))),
             Some(Update::Back) | None => Err(failed(format!("the stream of run {} ended too early", self.run))),
         }
     }

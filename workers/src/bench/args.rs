@@ -1,4 +1,4 @@
-//! What can be typed after `windlass bench`, and what each metric does with it.
+//! The arguments of `windlass bench`, and the measurements they select.
 
 use std::path::PathBuf;
 
@@ -16,43 +16,43 @@ Examples:
   windlass bench latency                                  the embedded engine, in a temporary directory
   windlass bench all --json > figures.jsonl
   windlass bench throughput --runs 50,200,800 --turns 10
-  windlass bench latency --through-api                    straight over Temporal, and through the API beside it
+  windlass bench latency --through-api                    directly on Temporal, and through the API
   windlass bench parked --temporal 127.0.0.1:7233 --server-pid $(pgrep -n temporal)
 
-One run is --turns turns, each a plan of the scripted model and --calls parallel tool calls of about 1 KB, on the real
-workflow, activities and store. docs/guides/bench.md says how every figure is taken.";
+A run has --turns turns; each is a plan of the scripted model and --calls parallel tool calls with results of about 1 KB,
+on the real workflow, activities and store. docs/guides/bench.md explains how every figure is measured.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchArgs {
-    /// What to measure
+    /// Metric to measure
     metric: Metric,
 
-    /// Runs of a measurement; with several numbers it is made once for each [default: as many as the metric is about]
+    /// Number of runs; with several numbers, the measurement is made once for each [default: depends on the metric]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Vec<u32>,
 
-    /// Turns of a run [default: 20 for latency, 1000 for growth, else 5]
+    /// Turns per run [default: 20 for latency, 1000 for growth, else 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: Option<u32>,
 
-    /// Parallel tool calls of a turn [default: 1 for latency and growth, else 2]
+    /// Parallel tool calls per turn [default: 1 for latency and growth, else 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     calls: Option<u32>,
 
-    /// How often everything is measured
+    /// Repetitions of all measurements
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: u32,
 
-    /// Seed of what is random: the tool's results and the moment of the kill
+    /// Seed for the tool's results and the moment of the kill
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// Use a tool that forbids a repeat, instead of one whose repeat is harmless
+    /// Use a tool that is not idempotent
     #[arg(long)]
     once: bool,
 
-    /// Measure latency, throughput and signal once more with clients that come through the API, over HTTP
+    /// Measure latency, throughput and signal also with clients of the HTTP API
     #[arg(long)]
     through_api: bool,
 
@@ -60,51 +60,50 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     durability: Level,
 
-    /// How many runs the worker keeps in memory, by default as many as that of `windlass dev`; others are replayed when
-    /// something happens to them
+    /// Size of the worker's workflow cache; the default is that of `windlass dev`
     #[arg(long, value_name = "N", default_value_t = RunWorkerOptions::default().max_cached_runs)]
     pub(super) max_cached_runs: usize,
 
-    /// Process of the server, to measure its side, too
+    /// Process id of the Temporal server, to measure its CPU and memory, too
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
 
-    /// Database file of the server, to add its growth to the store's
+    /// Database file of the Temporal server, to add its growth to the store's
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     server_database: Option<PathBuf>,
 
-    /// Hold runs for another process of this program
+    /// Child process of a benchmark
     #[arg(long, hide = true)]
     pub(super) host: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Metric {
-    /// How long a step takes when nothing else is under way
+    /// Time per step of a single run
     Latency,
-    /// Steps per second of many runs at once, and what a step costs
+    /// Steps per second of many concurrent runs, and CPU per step
     Throughput,
-    /// From a person's answer to the end of the run that waited for it
+    /// Time from an answer to the end of the run that waited for it
     Signal,
-    /// What runs cost that wait for a person, and how soon they go on after a restart
+    /// Memory and disk of runs that wait for an answer, and their start after a restart
     Parked,
-    /// What a turn costs early and late in a long run
+    /// Cost of a turn, early and late in a long run
     Growth,
-    /// What a killed process costs
+    /// Recovery after kill -9
     Recovery,
-    /// All of these
+    /// All metrics
     All,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Level {
-    /// The end of the process, of the system and of the power supply
+    /// A crash of the process or the operating system, and a power failure
     Full,
-    /// The end of the process
+    /// A crash of the process
     Relaxed,
 }
 
-/// One measurement to make.
+/// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) metric: Metric,
@@ -121,12 +120,12 @@ impl BenchArgs {
         }
     }
 
-    /// The server's side, which only a server has.
+    /// The process and the database of the Temporal server.
     pub(super) fn server(&self, backend: &Backend) -> Result<ServerSide, Failure> {
         let server = ServerSide { pid: self.server_pid, database: self.server_database.clone() };
         match backend {
             Backend::Embedded if server != ServerSide::default() => {
-                Err(usage("--server-pid and --server-database are about a server; give its address with --temporal"))
+                Err(usage("--server-pid and --server-database need a Temporal server; set --temporal"))
             }
             _ => Ok(server),
         }
@@ -147,7 +146,7 @@ impl BenchArgs {
         ] {
             if given && !has {
                 let metric = self.metric.name();
-                return Err(usage(format!("`bench {metric}` has no use for {option}; leave it out")));
+                return Err(usage(format!("`bench {metric}` does not use {option}; remove it")));
             }
         }
         Ok(self.tasks_of(self.metric))
@@ -178,7 +177,7 @@ impl BenchArgs {
 }
 
 impl Task {
-    /// Different for all tasks of a round.
+    /// Unique among the tasks of a round.
     pub(super) fn name(&self) -> String {
         let door = if self.through_api { "-api" } else { "" };
         format!("{}-{}{door}", self.metric.name(), self.runs)
@@ -191,7 +190,7 @@ impl Metric {
         !matches!(self, Self::Signal | Self::Parked)
     }
 
-    /// Whether it is about what clients see, who may come through the API.
+    /// Whether it can be measured through the API.
     fn has_clients(self) -> bool {
         matches!(self, Self::Latency | Self::Throughput | Self::Signal)
     }

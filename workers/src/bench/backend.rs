@@ -1,4 +1,4 @@
-//! Where the history of the measured runs lives. Everything else in this folder is the same for every backend.
+//! The backend of a measurement: the embedded engine or a Temporal server.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ use crate::{
 pub(super) enum Backend {
     /// The engine in this process.
     Embedded,
-    /// A Temporal server, wherever it is.
+    /// A Temporal server.
     Address(Connect),
 }
 
@@ -31,11 +31,11 @@ impl Backend {
     }
 }
 
-/// A backend that is up, and the store beside it.
+/// An open backend and its store.
 pub(super) struct Opened {
     pub(super) client: Client,
     pub(super) store: Arc<SqliteStore>,
-    /// The file that grows with the runs, as far as it is on this side.
+    /// The database file of this process.
     pub(super) database: PathBuf,
     engine: Option<RunningEmbedded>,
 }
@@ -45,7 +45,7 @@ pub(super) fn database(data_dir: &Path) -> PathBuf {
     data_dir.join("windlass.db")
 }
 
-/// Brings a backend up in a data directory.
+/// Opens a backend in a data directory.
 pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durability) -> Result<Opened, Failure> {
     let database = database(data_dir);
     let connect_to = match backend {
@@ -76,7 +76,7 @@ impl Opened {
         self.store.stats().commits
     }
 
-    /// All syncs so far; unknown where the history is somebody else's.
+    /// All syncs so far; unknown for a Temporal server.
     pub(super) fn syncs(&self) -> Option<u64> {
         self.engine.as_ref().map(|engine| engine.handle.database().stats().syncs)
     }

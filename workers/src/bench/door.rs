@@ -1,4 +1,4 @@
-//! The two ways to a run: straight over Temporal, as operators go, or through the API, as applications do.
+//! The two kinds of clients that are measured: directly on Temporal, and through the API.
 
 use tokio::task::JoinHandle;
 use windlass_client::Client;
@@ -25,7 +25,7 @@ pub(super) enum Waiting {
 }
 
 impl Door {
-    /// A whole run.
+    /// Starts a run and waits for its end.
     pub(super) async fn complete(&self, run: RunId) -> Result<(), Failure> {
         match self {
             Self::Temporal(ops) => complete(ops, run).await.map(drop),
@@ -33,7 +33,7 @@ impl Door {
         }
     }
 
-    /// Starts a run that asks a person, and returns once it waits.
+    /// Starts a run that asks a question, and returns once it waits.
     pub(super) async fn park(&self, run: RunId) -> Result<Waiting, Failure> {
         match self {
             Self::Temporal(ops) => {
@@ -66,7 +66,7 @@ impl Waiting {
         match self {
             Self::Temporal { ops, run, result } => {
                 answer(&ops, &run).await?;
-                result.await.map_err(|error| failed(format!("the waiting client ended badly: {error}")))??;
+                result.await.map_err(|error| failed(format!("the waiting client panicked: {error}")))??;
             }
             Self::Api { client, mut following } => {
                 let run = following.run.clone();

@@ -1,4 +1,4 @@
-//! What every reading is true of: the backend, its promises, the machine and the build.
+//! The conditions of a measurement: backend, durability, machine and build.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(super) struct Facts {
     pub(super) durability: &'static str,
     pub(super) machine: Machine,
     pub(super) version: &'static str,
-    /// `debug` figures say nothing.
+    /// Figures of a `debug` build are not representative.
     pub(super) build: &'static str,
     pub(super) max_cached_runs: usize,
     pub(super) seed: u64,
@@ -57,7 +57,7 @@ impl Facts {
         format!("{backend} · {durability} durability · {cores} cores · {disk} · windlass {version} ({build})")
     }
 
-    /// What makes the figures worth less than they look.
+    /// Conditions that make the figures unreliable.
     pub(super) fn warnings(&self) -> Vec<&'static str> {
         let in_memory = matches!(self.machine.file_system.as_deref(), Some("tmpfs" | "ramfs"));
         [

@@ -1,5 +1,5 @@
-//! The process that holds the runs of `parked` and `recovery`, so that it can be measured, stopped and killed. It does
-//! what it is told on stdin and says on stdout what became of it.
+//! The child process of `parked` and `recovery`: it executes runs and can be measured, stopped and killed. It reads orders
+//! from stdin and writes reports to stdout.
 
 use std::{
     io::{self, Write as _},
@@ -23,19 +23,19 @@ use super::{
 };
 use crate::failure::{Failure, usage};
 
-/// Runs that are started, or waited for, at the same time.
+/// Runs that are started, or awaited, concurrently.
 const AT_ONCE: usize = 64;
-/// How many runs there are between two words about progress.
-const WORTH_A_WORD: u32 = 50;
-/// More than a run of the benchmark writes.
+/// Runs between two progress reports.
+const REPORT_EVERY: u32 = 50;
+/// More events than a run of the benchmark has.
 const ALL_EVENTS: u32 = 100_000;
 
-/// Serves one measuring process until it says stop or goes away.
+/// Serves the parent process until it sends `stop` or closes stdin.
 pub(super) async fn serve(backend: Backend, args: &BenchArgs) -> Result<(), Failure> {
     let mut lines = lines_of_stdin();
     let brief = lines.recv().await.unwrap_or_default();
     let brief: Brief = serde_json::from_str(&brief)
-        .map_err(|error| usage(format!("this is for `windlass bench` itself, which sends a brief: {error}")))?;
+        .map_err(|error| usage(format!("--host is for internal use by `windlass bench`: {error}")))?;
     let (told, halfway) = oneshot::channel();
     let ledger = match &brief.ledger {
         Some(path) => Some(Arc::new(Ledger::open(path, brief.halfway.map(|calls| (calls, told)))?)),
@@ -43,7 +43,7 @@ pub(super) async fn serve(backend: Backend, args: &BenchArgs) -> Result<(), Fail
     };
     tokio::spawn(async move {
         if halfway.await.is_ok() {
-            say(&Report::Halfway);
+            report(&Report::Halfway);
         }
     });
     let site = Site {
@@ -83,7 +83,7 @@ fn lines_of_stdin() -> Lines {
 #[derive(Debug, PartialEq, Eq)]
 enum Ending {
     Stopped,
-    /// Nobody gives orders any more.
+    /// The parent closed stdin.
     Deserted,
 }
 
@@ -95,10 +95,10 @@ async fn orders(ops: &RunOps, site: &Site, lines: &mut Lines) -> Result<Ending, 
         }
         let carried_out = tokio::select! {
             carried_out = carry_out(ops, site, order) => carried_out,
-            // One order at a time: a line in the middle of one can only be the end of all lines.
+            // Orders are sent one at a time, so this is the end of stdin.
             _ = lines.recv() => return Ok(Ending::Deserted),
         };
-        say(&carried_out.unwrap_or_else(|failure| Report::Failed { message: failure.to_string() }));
+        report(&carried_out.unwrap_or_else(|failure| Report::Failed { message: failure.to_string() }));
     }
     Ok(Ending::Deserted)
 }
@@ -123,7 +123,7 @@ async fn carry_out(ops: &RunOps, site: &Site, order: Order) -> Result<Report, Fa
     Ok(Report::Done)
 }
 
-/// Does the same to many runs, some of them at a time.
+/// Does the same for many runs, some of them concurrently.
 async fn all(
     site: &Site,
     first: u32,
@@ -134,8 +134,8 @@ async fn all(
     let mut acts = stream::iter(first..first + count).map(|number| act(site.run(number))).buffer_unordered(AT_ONCE);
     while acts.try_next().await?.is_some() {
         done += 1;
-        if done % WORTH_A_WORD == 0 {
-            say(&Report::Progress { runs: done });
+        if done % REPORT_EVERY == 0 {
+            report(&Report::Progress { runs: done });
         }
     }
     Ok(())
@@ -154,8 +154,8 @@ fn is_unknown(event: Option<EventBody>) -> bool {
     matches!(event, Some(EventBody::ToolResult { status: CallStatus::OutcomeUnknown, .. }))
 }
 
-/// A reader that went away is noticed where orders are read.
-fn say(report: &Report) {
+/// Errors are ignored: a parent that is gone is noticed when orders are read.
+fn report(report: &Report) {
     let mut out = io::stdout().lock();
     let written = serde_json::to_writer(&mut out, report).map_err(io::Error::from);
     let _ = written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! The measuring side of a process that holds runs: started, told what to do, measured, stopped or killed.
+//! The parent's side of the child process: it starts, measures, stops and kills it.
 
 use std::{process::Stdio, time::Duration};
 
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::failure::{Failure, failed};
 
-/// The option that makes this program a holder of runs.
+/// The option that makes this program a child process.
 pub(super) const OPTION: &str = "--host";
 
-/// Memory has settled when it did not move by more than 1 % for three looks.
+/// Memory is stable when it changed by at most 1 % in three samples.
 const LOOK: Duration = Duration::from_millis(250);
 const STEADY_LOOKS: u32 = 3;
 const MOST_LOOKS: u32 = 40;
@@ -33,19 +33,19 @@ pub(super) struct Hosted {
     site: Site,
 }
 
-/// How a process that holds runs comes to its end.
+/// How the child process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// In good order; its runs stay.
+    /// Orderly; its runs stay.
     Stop,
-    /// Without another order, which makes it clear away runs that nobody else would.
+    /// stdin is closed; it then terminates runs that would stay on the server.
     Desert,
     /// `kill -9`.
     Kill,
 }
 
 impl Hosted {
-    /// Works with such a process until it ends as it should; after a failure it clears away what it began.
+    /// Works with a child process and ends it. After a failure, the child terminates its runs.
     pub(super) async fn with<T>(
         site: &Site,
         brief: Brief,
@@ -59,7 +59,7 @@ impl Hosted {
         ended.map(|()| acted)
     }
 
-    /// This same program with the same options, so that it reaches the same server in the same way.
+    /// Starts this program with the same options, so that it uses the same server.
     async fn spawn(site: &Site, mut brief: Brief) -> Result<Self, Failure> {
         brief.data_dir.clone_from(&site.data_dir);
         brief.task_queue.clone_from(&site.task_queue);
@@ -69,13 +69,13 @@ impl Hosted {
             .arg(OPTION)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C in a terminal reaches every process of its group; this one leaves when its orders end.
+            // In its own process group, so that Ctrl-C does not reach it; it ends when stdin is closed.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| failed(format!("{} cannot be started: {error}", program.display())))?;
         let (Some(orders), Some(reports)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(failed("a process was started without its pipes"));
+            return Err(failed("the child process has no stdin or stdout"));
         };
         let reports = BufReader::new(reports).lines();
         let mut hosted = Self { child, orders, reports, halfway: false, site: site.clone() };
@@ -83,7 +83,7 @@ impl Hosted {
         Ok(hosted)
     }
 
-    /// Gives an order and waits until it is carried out.
+    /// Sends an order and waits for its completion.
     pub(super) async fn order(&mut self, order: Order, bar: &Bar) -> Result<Report, Failure> {
         self.orders.write_all(&line(&order)?).await?;
         loop {
@@ -96,7 +96,7 @@ impl Hosted {
         }
     }
 
-    /// Waits until as many calls have begun as the brief says.
+    /// Waits until as many calls have started as the brief says.
     pub(super) async fn halfway(&mut self) -> Result<(), Failure> {
         while !self.halfway {
             self.halfway = self.report().await? == Report::Halfway;
@@ -111,11 +111,11 @@ impl Hosted {
         };
         match line {
             Some(line) => Ok(serde_json::from_str(&line)?),
-            None => Err(failed("the process that holds the runs ended by itself; its own words are above")),
+            None => Err(failed("the child process exited unexpectedly; its error is above")),
         }
     }
 
-    /// What it has in memory once that does not change any more.
+    /// Its resident memory, once it is stable.
     pub(super) async fn settled_memory(&self) -> Option<u64> {
         let pid = self.child.id()?;
         let (mut last, mut steady) = (system::resident_bytes(pid)?, 0);
@@ -140,7 +140,7 @@ impl Hosted {
         }
         drop(orders);
         let status = child.wait().await?;
-        if status.success() { Ok(()) } else { Err(failed(format!("the process that held the runs failed: {status}"))) }
+        if status.success() { Ok(()) } else { Err(failed(format!("the child process failed: {status}"))) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `latency`: runs one after another, and how long each of their steps takes.
+//! `latency`: the time per step of runs that are executed one after another.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// Runs before the measured ones: connections, caches and prepared statements are made only once.
+/// Warm-up runs: connections, caches and prepared statements are created once.
 const WARM_UP: u32 = 2;
 
 pub(super) async fn measure(site: &Site, runs: u32, work: Work, progress: &Progress) -> Result<Vec<Reading>, Failure> {

@@ -1,9 +1,9 @@
-//! `windlass bench`: how fast and how heavy runs are on this machine, for whoever has to size one.
+//! `windlass bench`: latency, throughput, memory and recovery of runs on this machine.
 //!
-//! Everything measured is the real thing: the run workflow, its activities and the store, on the embedded engine or any
-//! Temporal server. Only the model is scripted and the tool returns at once, so what is left is the runtime's own cost.
-//! One module per metric; `work` says what a run does, `rig` what it runs on, `host` is the process that is stopped and
-//! killed. How to read the figures is in `docs/guides/bench.md`.
+//! The run workflow, its activities and the store are the real ones, on the embedded engine or any Temporal server. The model
+//! is scripted and the tool returns at once, so the figures are the cost of the runtime itself. One module per metric;
+//! `work` defines a run, `rig` starts backend and worker, `host` is the child process that is stopped and killed.
+//! `docs/guides/bench.md` explains the figures.
 
 mod api;
 mod args;
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// What all measurements of a command share.
+/// Shared by all measurements of a command.
 struct Bench {
     server: ServerSide,
     out: Output,
@@ -135,10 +135,10 @@ struct Line<'a> {
     facts: &'a Facts,
 }
 
-/// A measurement's data is of no use after it. In a directory that somebody named it stays, to be looked at.
+/// Deletes a measurement's data, unless --data-dir was set.
 fn discard(ground: &Ground, data_dir: &Path) {
     if matches!(ground, Ground::Temporary(_)) {
-        // What cannot be removed now goes with the whole directory.
+        // On failure, it is deleted with the whole temporary directory.
         let _ = std::fs::remove_dir_all(data_dir);
     }
 }

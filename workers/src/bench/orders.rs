@@ -1,4 +1,4 @@
-//! What the measuring process and the process that holds the runs say to each other: one JSON document per line.
+//! The protocol between the parent and the child process: one JSON document per line.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::work::Work;
 
-/// The first line: what to hold.
+/// The first line: the child's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Brief {
     pub(super) data_dir: PathBuf,
     pub(super) task_queue: String,
     pub(super) work: Work,
-    /// Where every execution of a call is written down.
+    /// The file in which every execution of a call is recorded.
     pub(super) ledger: Option<PathBuf>,
-    /// After how many calls to say so.
+    /// The number of calls after which `halfway` is reported.
     pub(super) halfway: Option<u64>,
-    /// How many runs there may be in the end.
+    /// The total number of runs.
     pub(super) runs: u32,
 }
 
 impl Brief {
-    /// Without a ledger; where it takes place is filled in when the process is started.
+    /// Without a ledger. Directory and task queue are set when the process is started.
     pub(super) fn of(work: Work) -> Self {
         Self { data_dir: PathBuf::new(), task_queue: String::new(), work, ledger: None, halfway: None, runs: 0 }
     }
@@ -31,7 +31,7 @@ impl Brief {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub(super) enum Order {
-    /// Start runs that ask a person; done when all of them wait.
+    /// Start runs that ask a question; done when all of them wait.
     Park { first: u32, count: u32 },
     /// Start runs that work; done when all are started.
     Start { count: u32 },
@@ -39,9 +39,9 @@ pub(super) enum Order {
     Finish { count: u32 },
     /// Answer one that waits; done when it has completed.
     Answer { run: u32 },
-    /// Count the calls whose outcome nobody knows.
+    /// Count the calls whose outcome is unknown.
     CountUnknown { count: u32 },
-    /// End, in good order.
+    /// Shut down.
     Stop,
 }
 

@@ -1,4 +1,4 @@
-//! `parked`: many runs that wait for a person, what they cost, and how soon they can be answered after a restart.
+//! `parked`: memory and disk of many waiting runs, and how soon they can be answered after a restart.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ pub(super) async fn measure(
     let disk = || Ok::<_, Failure>(system::database_bytes(&database)? + server.disk_bytes()?);
     let brief = Brief { runs: WARM_UP + runs, ..Brief::of(work) };
 
-    // A process that was stopped in good order has folded its log: the database alone is what the runs take.
+    // After an orderly stop the write-ahead log is checkpointed, so the database file has the size of the runs.
     Hosted::with(site, brief.clone(), Ending::Stop, async |host| {
         host.order(Order::Park { first: 0, count: WARM_UP }, &bar).await?;
         for run in 1..WARM_UP {

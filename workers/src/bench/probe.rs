@@ -52,8 +52,8 @@ impl Beats {
     }
 }
 
-/// From the beginning of each step to the beginning of the next. Parallel calls are one step: the run goes on when the
-/// last of them has ended, and the gaps between their beginnings are nobody's waiting time.
+/// From the start of each step to the start of the next. Parallel calls are one step: the run continues when the last of
+/// them has ended, and the gaps between their starts are not waiting time.
 pub(super) fn gaps(beats: &[Beat]) -> Vec<Duration> {
     let mut steps: Vec<Beat> = beats.to_vec();
     steps.dedup_by(|later, earlier| later.step == Step::Call && earlier.step == Step::Call);

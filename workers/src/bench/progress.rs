@@ -1,4 +1,4 @@
-//! A bar on stderr for whoever watches a terminal; nothing for anybody else.
+//! A progress bar on stderr, if it is a terminal.
 
 use std::io::{self, IsTerminal as _};
 
@@ -9,7 +9,7 @@ pub(super) struct Progress {
     shown: bool,
 }
 
-/// One measurement's bar; it goes when it is dropped.
+/// The progress bar of one measurement. It is removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Bar(Option<ProgressBar>);
 
@@ -22,7 +22,7 @@ impl Progress {
         if !self.shown {
             return Bar(None);
         }
-        // Redrawn a few times a second at most: drawing must not be what is measured.
+        // Drawn a few times per second at most, so that drawing does not distort the measurement.
         let bar = ProgressBar::with_draw_target(Some(u64::from(steps)), ProgressDrawTarget::stderr_with_hz(4));
         if let Ok(style) = ProgressStyle::with_template("{prefix:<12} {bar:30} {pos}/{len} {elapsed}") {
             bar.set_style(style);

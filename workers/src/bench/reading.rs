@@ -1,8 +1,8 @@
-//! What is measured: one reading is one line of JSON or one row of a table.
+//! The results: one reading is one line of JSON or one row of a table.
 
 use serde::Serialize;
 
-/// A result. Its fields are a promise to whoever parses them; new ones may come.
+/// A result. Fields are only ever added, because programs parse them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "metric", rename_all = "snake_case")]
 pub(super) enum Reading {
@@ -14,10 +14,10 @@ pub(super) enum Reading {
     Recovery(Recovery),
 }
 
-/// How long one step after another takes.
+/// Time per step of single runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Latency {
-    /// Whether clients came through the API instead of straight to Temporal.
+    /// Whether clients used the API instead of Temporal.
     pub(super) through_api: bool,
     pub(super) runs: u32,
     pub(super) turns: u32,
@@ -25,15 +25,15 @@ pub(super) struct Latency {
     pub(super) steps: u64,
     pub(super) ms_per_step_p50: f64,
     pub(super) ms_per_step_p99: f64,
-    /// Of the whole run as its client sees it, start and end included.
+    /// Of the whole run, as its client sees it.
     pub(super) ms_per_step_mean: f64,
     pub(super) run_ms_p50: f64,
 }
 
-/// How much is done when many runs are under way.
+/// Steps per second of many concurrent runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Throughput {
-    /// Whether clients came through the API instead of straight to Temporal.
+    /// Whether clients used the API instead of Temporal.
     pub(super) through_api: bool,
     pub(super) runs: u32,
     pub(super) turns: u32,
@@ -49,17 +49,17 @@ pub(super) struct Throughput {
     pub(super) store_fsyncs_per_step: f64,
 }
 
-/// From a person's answer to the end of the run that waited for it.
+/// Time from an answer to the end of the run that waited for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Signal {
-    /// Whether clients came through the API instead of straight to Temporal.
+    /// Whether clients used the API instead of Temporal.
     pub(super) through_api: bool,
     pub(super) runs: u32,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
 }
 
-/// What runs cost that wait for a person.
+/// Cost of runs that wait for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Parked {
     pub(super) runs: u32,
@@ -74,7 +74,7 @@ pub(super) struct Parked {
     pub(super) restart_to_ready_s: f64,
 }
 
-/// What a turn costs after so many others.
+/// Cost of a turn at a position of a long run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Growth {
     pub(super) turn: u32,
@@ -84,13 +84,13 @@ pub(super) struct Growth {
     pub(super) history_bytes_per_turn: f64,
 }
 
-/// What a killed process costs the runs it worked on.
+/// Outcome of runs after kill -9.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Recovery {
     pub(super) runs: u32,
     pub(super) turns: u32,
     pub(super) calls: u32,
-    /// Whether the tool forbids a repeat.
+    /// Whether the tool is not idempotent.
     pub(super) once: bool,
     pub(super) killed_after: u64,
     pub(super) all_complete_s: f64,
@@ -100,6 +100,6 @@ pub(super) struct Recovery {
     pub(super) duplicated: u64,
     /// Never executed.
     pub(super) missing: u64,
-    /// The model was told that nobody knows whether they were.
+    /// Calls with the status `outcome_unknown`.
     pub(super) unknown: u64,
 }

@@ -1,4 +1,4 @@
-//! `recovery`: the process is killed while runs are under way and started again; what became of them and of their calls.
+//! `recovery`: the process is killed during runs and started again; the outcome of the runs and their calls.
 
 use std::{collections::BTreeSet, fs, time::Instant};
 

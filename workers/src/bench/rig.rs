@@ -1,4 +1,4 @@
-//! A backend with a worker on it, in this process: what runs are measured on.
+//! A backend and a worker in this process, on which runs are measured.
 
 use std::{
     sync::{
@@ -34,14 +34,14 @@ use crate::{
     service::{ModelCatalogue, Ports, RunWorkerOptions, WorkerService},
 };
 
-/// Nothing is under way any more when a worker is stopped.
+/// Short: no activity runs any more when the worker is stopped.
 const GRACE: Duration = Duration::from_secs(2);
-/// Runs that are cleared away at the same time.
+/// Runs that are terminated concurrently.
 const AT_ONCE: usize = 64;
-/// What a parked run waits for, and what it is told.
+/// The await of a parked run, and the answer to it.
 pub(super) const QUESTION: &str = "await-1";
 pub(super) const ANSWER: &str = "Yes.";
-/// More than a run writes until it waits.
+/// More events than a run has when it waits.
 const FIRST_EVENTS: u32 = 100;
 
 pub(super) struct Rig {
@@ -54,7 +54,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// Measures on a rig, which is taken down afterwards, however the measurement ended.
+    /// Measures on a rig and stops it afterwards, even after a failure.
     pub(super) async fn with<T>(
         site: &Site,
         work: Work,
@@ -78,7 +78,7 @@ impl Rig {
             measured = measure(&rig) => measured,
             ended = &mut worker => Err(match ended {
                 Ok(Err(error)) => error.into(),
-                _ => failed("the worker stopped in the middle of the measurement"),
+                _ => failed("the worker stopped during the measurement"),
             }),
             () = site.interrupted.cancelled() => Err(interrupted()),
         };
@@ -86,7 +86,7 @@ impl Rig {
             rig.abandon(rig.begun.load(Ordering::Relaxed));
         }
         stop.cancel();
-        // A worker that ended by itself has been reported already.
+        // If the worker ended by itself, that was already reported.
         if !worker.is_finished() {
             let _ = worker.await;
         }
@@ -101,13 +101,13 @@ impl Rig {
         self.site.run(self.begun.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Nobody wants the first so many runs any more.
+    /// The first `runs` runs are no longer needed.
     pub(super) fn abandon(&self, runs: u32) {
         self.abandoned.store(runs, Ordering::Relaxed);
     }
 
-    /// Leaves nothing on somebody's server that waits there for weeks. Runs that have ended, or never began, need nothing,
-    /// and what is embedded goes with its directory.
+    /// Terminates runs that would otherwise wait on a Temporal server for weeks. With the embedded engine, the directory is
+    /// deleted instead.
     async fn clear(&self) {
         let abandoned = self.abandoned.load(Ordering::Relaxed);
         let runs: Vec<_> = match &self.site.backend {
@@ -144,9 +144,9 @@ fn worker(opened: &Opened, site: &Site, ports: Ports) -> Result<WorkerService, F
     Ok(WorkerService::new(opened.client.clone(), ports, &options)?)
 }
 
-/// The user has seen enough.
+/// The error after Ctrl-C.
 pub(super) fn interrupted() -> Failure {
-    failed("interrupted; nothing is left behind")
+    failed("interrupted; the benchmark's runs and data were removed")
 }
 
 /// Starts a run of one of the benchmark's agents.
@@ -155,18 +155,18 @@ pub(super) async fn start(ops: &RunOps, agent: AgentId, run: RunId) -> Result<Ru
     Ok(ops.start(start).await?)
 }
 
-/// Waits for the end of a run, which must be a good one.
+/// Waits for the end of a run. Fails if it did not complete.
 pub(super) async fn finish(ops: &RunOps, run: &RunId) -> Result<RunOutput, Failure> {
     ops.result(run).await.map_err(|end| failed(format!("run {run} did not complete: {end}")))
 }
 
-/// A whole run.
+/// Starts a run and waits for its end.
 pub(super) async fn complete(ops: &RunOps, run: RunId) -> Result<RunOutput, Failure> {
     let run = start(ops, work::working(), run).await?;
     finish(ops, &run).await
 }
 
-/// Starts a run that asks a person, and returns once it waits.
+/// Starts a run that asks a question, and returns once it waits.
 pub(super) async fn park(ops: &RunOps, run: RunId) -> Result<RunId, Failure> {
     let mut watch = ops.store().watch(&run);
     let run = start(ops, work::asking(), run).await?;
@@ -179,7 +179,7 @@ pub(super) async fn park(ops: &RunOps, run: RunId) -> Result<RunId, Failure> {
     }
 }
 
-/// Answers a parked run as operators' tools do: with a signal.
+/// Answers a parked run with a signal.
 pub(super) async fn answer(ops: &RunOps, run: &RunId) -> Result<(), Failure> {
     let answer = AnswerBody::Clarification { answer: ANSWER.to_owned() };
     Ok(ops.signal_answer(run, Answer::new(AwaitId::new(QUESTION), "bench", answer)).await?)

@@ -1,4 +1,4 @@
-//! The server's side of the costs, as far as whoever starts the benchmark says where it is.
+//! CPU, memory and disk of the Temporal server, if its process and database are given.
 
 use std::{io, path::PathBuf, time::Duration};
 

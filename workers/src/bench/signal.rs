@@ -1,4 +1,4 @@
-//! `signal`: a run waits for a person; from the moment the answer is sent until the client has the run's result.
+//! `signal`: the time from sending an answer until the client has the result of the run that waited for it.
 
 use std::time::Instant;
 

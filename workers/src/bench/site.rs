@@ -1,4 +1,4 @@
-//! Where a measurement takes place: its backend, its own directory and task queue.
+//! The place of a measurement: backend, directory and task queue.
 
 use std::{
     fs, io,
@@ -20,19 +20,19 @@ pub(super) enum Ground {
 }
 
 impl Ground {
-    /// A directory that somebody named must be empty: figures of a database with other runs in it mean nothing, and
-    /// nobody's data is touched.
+    /// The directory of --data-dir must be empty: other data would distort the figures, and it must not be deleted.
     pub(super) fn prepare(given: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = given else {
             let directory = tempfile::Builder::new().prefix("windlass-bench-").tempdir();
-            let directory = directory.map_err(|error| failed(format!("no temporary directory: {error}")))?;
+            let directory =
+                directory.map_err(|error| failed(format!("cannot create a temporary directory: {error}")))?;
             return Ok(Self::Temporary(directory));
         };
         let unusable = |error: io::Error| usage(format!("{} cannot be used: {error}", path.display()));
         fs::create_dir_all(path).map_err(unusable)?;
         if fs::read_dir(path).map_err(unusable)?.next().is_some() {
             let shown = path.display();
-            return Err(usage(format!("{shown} is not empty; leave --data-dir out, or name an empty directory")));
+            return Err(usage(format!("{shown} is not empty; remove --data-dir, or choose an empty directory")));
         }
         Ok(Self::Given(path.to_owned()))
     }
@@ -45,7 +45,7 @@ impl Ground {
     }
 }
 
-/// One measurement's own place. Nothing of another one is in its figures.
+/// The place of one measurement, not shared with others.
 #[derive(Debug, Clone)]
 pub(super) struct Site {
     pub(super) backend: Backend,
@@ -53,9 +53,9 @@ pub(super) struct Site {
     pub(super) max_cached_runs: usize,
     pub(super) data_dir: PathBuf,
     pub(super) task_queue: String,
-    /// Whether clients come through the API instead of straight to Temporal.
+    /// Whether clients use the API instead of Temporal.
     pub(super) through_api: bool,
-    /// Fires when the user has seen enough.
+    /// Cancelled by Ctrl-C.
     pub(super) interrupted: CancellationToken,
 }
 
@@ -71,17 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_empty_directory_is_taken() {
+    fn only_an_empty_directory_is_accepted() {
         let parent = tempfile::tempdir().unwrap();
         let new = parent.path().join("a/b");
         assert_eq!(Ground::prepare(Some(&new)).unwrap().path(), new);
         fs::write(new.join("windlass.db"), "").unwrap();
         let refusal = Ground::prepare(Some(&new)).unwrap_err().to_string();
-        assert!(refusal.ends_with("is not empty; leave --data-dir out, or name an empty directory"), "{refusal}");
+        assert!(refusal.ends_with("is not empty; remove --data-dir, or choose an empty directory"), "{refusal}");
     }
 
     #[test]
-    fn a_temporary_directory_goes_with_its_owner() {
+    fn a_temporary_directory_is_deleted_when_dropped() {
         let ground = Ground::prepare(None).unwrap();
         let path = ground.path().to_owned();
         assert!(path.is_dir());

@@ -1,5 +1,5 @@
-//! What the operating system says about a process, a file and a directory. Where it says nothing (there is no `/proc`
-//! outside Linux) the figure is unknown, never guessed.
+//! Facts from the operating system about processes, files and directories. A fact that is not available (there is no
+//! `/proc` outside Linux) is `None`.
 
 use std::{
     fs, io,

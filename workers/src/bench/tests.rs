@@ -62,7 +62,7 @@ fn sizes_can_be_chosen() {
 }
 
 #[test]
-fn through_the_api_is_measured_beside_the_direct_way() {
+fn through_api_adds_a_second_measurement() {
     let typed = Typed::try_parse_from(["bench", "all", "--through-api", "--runs", "3"]).unwrap();
     let named: Vec<_> = typed.bench.tasks().unwrap().iter().map(Task::name).collect();
     let expected = [
@@ -80,16 +80,16 @@ fn through_the_api_is_measured_beside_the_direct_way() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_combinations_are_rejected() {
     let cases = [
         ("speed", "possible values: latency, throughput"),
-        ("growth --runs 2", "`bench growth` has no use for --runs; leave it out"),
-        ("signal --turns 2", "`bench signal` has no use for --turns; leave it out"),
-        ("parked --calls 2", "`bench parked` has no use for --calls; leave it out"),
-        ("parked --through-api", "`bench parked` has no use for --through-api; leave it out"),
+        ("growth --runs 2", "`bench growth` does not use --runs; remove it"),
+        ("signal --turns 2", "`bench signal` does not use --turns; remove it"),
+        ("parked --calls 2", "`bench parked` does not use --calls; remove it"),
+        ("parked --through-api", "`bench parked` does not use --through-api; remove it"),
         ("latency --runs 0", "0 is not in 1.."),
         ("latency --durability some", "possible values: full, relaxed"),
-        ("throughput --server-pid 1", "give its address with --temporal"),
+        ("throughput --server-pid 1", "need a Temporal server; set --temporal"),
     ];
     for (line, expected) in cases {
         let refusal = tasks(line).unwrap_err();

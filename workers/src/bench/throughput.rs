@@ -1,4 +1,4 @@
-//! `throughput`: many runs at once, and what they cost the processor and the disk.
+//! `throughput`: many concurrent runs, and their CPU time and disk writes.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ async fn all(rig: &Rig, runs: u32, bar: &Bar) -> Result<(), Failure> {
         under_way.spawn(async move { door.complete(run).await });
     }
     while let Some(ended) = under_way.join_next().await {
-        ended.map_err(|error| failed(format!("a client of a run ended badly: {error}")))??;
+        ended.map_err(|error| failed(format!("a client of a run panicked: {error}")))??;
         bar.step();
     }
     Ok(())

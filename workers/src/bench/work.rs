@@ -15,7 +15,7 @@ pub(super) const TOOL: &str = "bench.lookup";
 
 const WORKING: &str = "bench.work";
 const ASKING: &str = "bench.ask";
-/// How long a person may think about a parked run's question.
+/// How long a parked run waits for its answer.
 const THREE_WEEKS_MS: u64 = 21 * 24 * 3600 * 1000;
 /// How many entries make a result of about 1 KB.
 const ENTRIES: u64 = 20;
@@ -76,12 +76,12 @@ impl Work {
     }
 }
 
-/// The agent whose runs work.
+/// The agent whose runs call tools.
 pub(super) fn working() -> AgentId {
     AgentId::new(WORKING)
 }
 
-/// The agent whose runs ask a person and wait.
+/// The agent whose runs ask a question and wait.
 pub(super) fn asking() -> AgentId {
     AgentId::new(ASKING)
 }

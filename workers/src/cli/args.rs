@@ -1,4 +1,4 @@
-//! Options every command has: where the server, the store and the workspace are, and how to speak.
+//! The options that every command has: server, store, workspace, TLS and output.
 
 use std::{
     fs,
@@ -19,10 +19,10 @@ use crate::{
 };
 
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7233";
-/// The variable of the Postgres store's URL, which holds a password.
+/// The variable with the Postgres store's URL, which contains a password.
 const POSTGRES: &str = "WINDLASS_POSTGRES_URL";
 
-/// The variable of the key to a server's API.
+/// The variable with the API key for --server.
 const SERVER_KEY: &str = "WINDLASS_API_KEY";
 
 const DEFAULT_NAMESPACE: &str = "default";
@@ -34,16 +34,16 @@ const SERVER: &str = "Server and data";
 const TLS: &str = "Secure connections";
 const OUTPUT: &str = "Output";
 
-/// The API key's variable. A key is never an argument: arguments are visible to every user of the machine.
+/// The variable with the API key of Temporal. A key is never an argument: all users of the machine can see arguments.
 const API_KEY: &str = "WINDLASS_TEMPORAL_API_KEY";
 
 #[derive(Debug, Clone, Args)]
 pub struct Global {
-    /// Server whose API is used, instead of Temporal and the store; its key is in WINDLASS_API_KEY or --api-key-file
+    /// URL of an API server to use instead of Temporal and the store; its key is in WINDLASS_API_KEY or --api-key-file
     #[arg(long, global = true, env = "WINDLASS_SERVER", value_name = "URL", value_hint = ValueHint::Url, help_heading = SERVER)]
     pub server: Option<String>,
 
-    /// File that holds the key to the server's API; or set WINDLASS_API_KEY
+    /// File with the API key for --server; or set WINDLASS_API_KEY
     #[arg(long, global = true, env = "WINDLASS_API_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = SERVER)]
     pub api_key_file: Option<PathBuf>,
 
@@ -55,20 +55,20 @@ pub struct Global {
     #[arg(long, global = true, env = "WINDLASS_NAMESPACE", default_value = DEFAULT_NAMESPACE, help_heading = SERVER)]
     pub namespace: String,
 
-    /// Task queue that runs are started on and workers poll
+    /// Task queue that workers poll and runs are started on
     #[arg(long, global = true, env = "WINDLASS_TASK_QUEUE", default_value = DEFAULT_TASK_QUEUE, value_name = "NAME", help_heading = SERVER)]
     pub task_queue: String,
 
-    /// Directory of the store; worker and client must use the same
+    /// Directory of the store; the worker and this command must use the same one
     #[arg(long, global = true, env = "WINDLASS_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = SERVER)]
     pub data_dir: PathBuf,
 
-    /// File that holds the URL of a Postgres store, which replaces the one in the data directory; or set
+    /// File with the URL of a Postgres store, which replaces the store in the data directory; or set
     /// WINDLASS_POSTGRES_URL
     #[arg(long, global = true, env = "WINDLASS_POSTGRES_URL_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = SERVER)]
     pub postgres_url_file: Option<PathBuf>,
 
-    /// PEM file of the authority that signed the Postgres server's certificate, if the system does not trust it
+    /// PEM file of the CA of the Postgres server's certificate [default: the system's CAs]
     #[arg(long, global = true, env = "WINDLASS_POSTGRES_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub postgres_ca: Option<PathBuf>,
 
@@ -80,11 +80,11 @@ pub struct Global {
     #[arg(long, global = true, env = "WINDLASS_TLS", help_heading = TLS, hide_short_help = true)]
     pub tls: bool,
 
-    /// PEM file of the authority that signed the server's certificate, if the system does not trust it
+    /// PEM file of the CA of the Temporal server's certificate [default: the system's CAs]
     #[arg(long, global = true, env = "WINDLASS_TLS_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub tls_ca: Option<PathBuf>,
 
-    /// Name in the server's certificate, if it is not the host's
+    /// Name in the Temporal server's certificate, if it differs from the host name
     #[arg(long, global = true, env = "WINDLASS_TLS_SERVER_NAME", value_name = "NAME", help_heading = TLS, hide_short_help = true)]
     pub tls_server_name: Option<String>,
 
@@ -96,15 +96,15 @@ pub struct Global {
     #[arg(long, global = true, env = "WINDLASS_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub tls_key: Option<PathBuf>,
 
-    /// File that holds the server's API key; or set WINDLASS_TEMPORAL_API_KEY
+    /// File with the API key of the Temporal server; or set WINDLASS_TEMPORAL_API_KEY
     #[arg(long, global = true, env = "WINDLASS_TEMPORAL_API_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
     pub temporal_api_key_file: Option<PathBuf>,
 
-    /// Print JSON on stdout: one document, or one per line where output goes on
+    /// Print JSON on stdout: one document, or one per line for streams
     #[arg(long, global = true, help_heading = OUTPUT)]
     pub json: bool,
 
-    /// What to log, for example `info` or `warn,windlass=debug` [default: warn; info for dev and worker]
+    /// Log filter, for example `info` or `warn,windlass=debug` [default: info for dev, serve and worker, else warn]
     #[arg(long, global = true, env = "WINDLASS_LOG", value_name = "FILTER", help_heading = OUTPUT)]
     pub log: Option<String>,
 
@@ -122,12 +122,12 @@ impl Global {
         self.data_dir.join(DATABASE)
     }
 
-    /// The data directory, if somebody chose one.
+    /// The data directory, if it is not the default.
     pub(crate) fn given_data_dir(&self) -> Option<&Path> {
         Some(self.data_dir.as_path()).filter(|given| *given != Path::new(DEFAULT_DATA_DIR))
     }
 
-    /// How to connect, for a process with this role.
+    /// The Temporal connection of a process with this role.
     pub(crate) fn connect(&self, role: &str) -> Result<Connect, Failure> {
         let files = TlsFiles {
             server_ca: self.tls_ca.clone(),
@@ -150,10 +150,10 @@ impl Global {
         secret("API key file", self.temporal_api_key_file.as_deref(), API_KEY)
     }
 
-    /// The key to the server's API.
+    /// The API key for --server.
     pub(crate) fn server_key(&self) -> Result<SecretString, Failure> {
         let key = secret("API key file", self.api_key_file.as_deref(), SERVER_KEY)?;
-        key.ok_or_else(|| usage("--server needs a key: set WINDLASS_API_KEY, or give --api-key-file"))
+        key.ok_or_else(|| usage("--server needs an API key: set WINDLASS_API_KEY or --api-key-file"))
     }
 
     /// Where the store is: in Postgres if a URL is given, else in the data directory.
@@ -184,7 +184,7 @@ impl Global {
         Ok(url.map(with_ca))
     }
 
-    /// Commands that reach what this one reaches. What comes from the environment is in the next command's, too.
+    /// Builds commands that use the same server and data. Values from the environment apply to them, too.
     pub(crate) fn hint(&self) -> Hint {
         let data_dir = self.data_dir.to_string_lossy();
         let server = self.server.as_deref().unwrap_or_default();
@@ -198,7 +198,7 @@ impl Global {
             ("--data-dir", &data_dir, DEFAULT_DATA_DIR, "WINDLASS_DATA_DIR"),
             ("--workspace", self.workspace.as_str(), DEFAULT_WORKSPACE, "WINDLASS_WORKSPACE"),
         ];
-        // A server knows where its data is.
+        // With --server, the options of Temporal and the store have no effect.
         let over_api = ["--server", "--api-key-file", "--workspace"];
         let given = options.into_iter().filter(|(option, value, default, variable)| {
             let matters = self.server.is_none() || over_api.contains(option);
@@ -209,7 +209,7 @@ impl Global {
     }
 }
 
-/// What a file holds, or else a variable.
+/// The contents of a file, or else of a variable.
 fn secret(what: &str, file: Option<&Path>, variable: &str) -> Result<Option<SecretString>, Failure> {
     let Some(path) = file else {
         return Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty()).map(SecretString::from));
@@ -222,7 +222,7 @@ fn secret(what: &str, file: Option<&Path>, variable: &str) -> Result<Option<Secr
     }
 }
 
-/// How the server's tools name this process.
+/// The identity that Temporal shows for this process.
 fn identity(role: &str) -> String {
     let host = rustix::system::uname();
     format!("windlass-{role}-{}@{}", std::process::id(), host.nodename().to_string_lossy())

@@ -1,4 +1,4 @@
-//! `windlass store backup` and `windlass store restore`: a copy of everything while it is in use, and the way back.
+//! `windlass store backup` and `windlass store restore`.
 
 use std::{
     error::Error,
@@ -19,7 +19,7 @@ use windlass_sqlite::Progress;
 use super::{Failure, Global, Output, Stop, failed, usage};
 use crate::service::Missing;
 
-/// How often a person is told how far it is.
+/// How often the progress is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -28,14 +28,14 @@ Examples:
   windlass store backup /backups/windlass-2026-01-31.db
   windlass store backup --force /backups/latest.db
 
-One consistent copy of runs, conversations, keys and the engine's histories, made while everything goes on working. It is
-read back and synced before it gets its name. docs/guides/backup.md says how to use it.")]
+A backup is one consistent copy of runs, transcripts, keys and the engine's histories. Servers and workers can keep
+running. The copy is verified and synced before it gets its name. See docs/guides/backup.md.")]
 pub struct BackupArgs {
-    /// Where the backup goes
+    /// File to write
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
 }
@@ -46,10 +46,10 @@ Examples:
   windlass store restore /backups/windlass-2026-01-31.db
   windlass store restore /backups/windlass-2026-01-31.db --data-dir /var/lib/windlass
 
-Stop everything that uses the data directory first. The backup is checked before anything is changed, and the database that
-it replaces is kept beside it.")]
+Stop all processes that use the data directory first. The backup is verified before anything is changed. The database that
+it replaces is kept under another name.")]
 pub struct RestoreArgs {
-    /// The backup
+    /// Backup to restore
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 }
@@ -72,7 +72,7 @@ pub(super) async fn backup(global: &Global, args: BackupArgs) -> Result<ExitCode
 pub(super) async fn restore(global: &Global, args: RestoreArgs) -> Result<ExitCode, Failure> {
     not_for_postgres(global, "pg_restore --clean --if-exists --dbname=\"$WINDLASS_POSTGRES_URL\" FILE")?;
     if !args.file.exists() {
-        return Err(failed(format!("there is no backup {}; check the path", args.file.display())));
+        return Err(failed(format!("the backup {} does not exist; check the path", args.file.display())));
     }
     let (out, database) = (Output::new(global.json), global.store_path());
     let _lock = DirectoryLock::acquire(&global.data_dir)?;
@@ -85,21 +85,21 @@ pub(super) async fn restore(global: &Global, args: RestoreArgs) -> Result<ExitCo
     let restored = watched(&progress, |done| format!("{} copied", HumanBytes(done)), restored).await?;
     let document = json!({"database": database, "bytes": restored.bytes, "replaced": restored.replaced});
     out.print(&document, || {
-        let kept = restored.replaced.as_ref().map(|aside| format!("; what was there is {}", aside.display()));
+        let kept = restored.replaced.as_ref().map(|aside| format!("; the replaced database is {}", aside.display()));
         format!("{} restored from {}{}", database.display(), args.file.display(), kept.unwrap_or_default())
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Postgres has tools of its own, which know more than this program.
+/// Postgres has its own backup tools.
 fn not_for_postgres(global: &Global, instead: &str) -> Result<(), Failure> {
     match global.postgres()? {
-        Some(_) => Err(usage(format!("this store is in Postgres; use its own tools: {instead}"))),
+        Some(_) => Err(usage(format!("this store is in Postgres; use the tools of Postgres: {instead}"))),
         None => Ok(()),
     }
 }
 
-/// Waits for something that takes long, tells a person how far it is, and stops it when that is asked for.
+/// Waits for a long operation, shows its progress at a terminal, and stops it on a signal.
 pub(super) async fn watched<T, E: Error + Send + Sync + 'static>(
     progress: &Progress,
     message: impl Fn(u64) -> String,

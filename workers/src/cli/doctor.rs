@@ -1,5 +1,4 @@
-//! `windlass doctor`: is everything there, and does it fit together? It looks and changes nothing, unless it is told to
-//! adopt a namespace.
+//! `windlass doctor`: checks the Temporal server, the store and the workers. It changes nothing, except with --adopt.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -21,34 +20,33 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   windlass doctor --temporal temporal.internal:7233
-  windlass doctor --deep      is the SQLite database whole?
-  windlass doctor --adopt     after a store was replaced, or runs were moved to another namespace
+  windlass doctor --deep      check the SQLite database for damage
+  windlass doctor --adopt     after the store was replaced, or runs were moved to another namespace
 
-A store and the task queue of a namespace belong together; each process checks that. --adopt pairs this store with the
-namespace that is given, whatever either was paired with before: processes with the other store stop, and open runs of
-this store whose workflows are not in this namespace end with RUN0012.";
+A store is paired with a task queue of a namespace, and every process checks that. --adopt pairs this store with the given
+namespace and task queue and replaces earlier pairings: processes that use another store with them stop, and open runs of
+this store that have no workflow in this namespace end with RUN0012.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArgs {
-    /// Look at every page and every row of the SQLite database instead: nothing is lost, and everything can be read. Needs no
-    /// server and disturbs none
+    /// Check every page and row of the SQLite database instead. Needs no server; servers can keep running
     #[arg(long, conflicts_with = "adopt")]
     deep: bool,
 
-    /// Pair this store with this namespace and task queue, whatever they were paired with before
+    /// Pair this store with this namespace and task queue, replacing earlier pairings
     #[arg(long)]
     adopt: bool,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     check: &'static str,
     ok: bool,
-    /// What was found, and what to do if it is wrong.
+    /// What was found, and how to fix a problem.
     detail: String,
-    /// Each thing that is wrong, if there are several.
+    /// The single problems, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
 }
@@ -63,7 +61,7 @@ impl Check {
         let Examined { what, count, problems, more } = examined;
         let unit = if what == "file" { "pages" } else { "rows" };
         let found = match problems.first() {
-            None if what == "references" => Ok("all lead somewhere".to_owned()),
+            None if what == "references" => Ok("all references are valid".to_owned()),
             None => Ok(format!("{count} {unit}")),
             Some(first) => match problems.len() as u64 + more - 1 {
                 0 => Err(first.clone()),
@@ -82,24 +80,24 @@ pub(super) async fn run(global: &Global, args: &DoctorArgs) -> Result<ExitCode, 
         let paired = ops.pair(Pairing::Adopt).await?;
         if !paired.kept {
             return Err(failed(
-                "the server does not let this namespace be changed, so nothing was adopted; runs themselves say which \
-                 installation they belong to",
+                "the Temporal server does not allow changes to this namespace, so the store was not paired with it; runs \
+                 carry the id of their installation, so this is safe",
             ));
         }
     }
     let checks = if args.deep { look_deep(global).await? } else { look(global).await? };
     out.print(&checks, || table(&checks, out.paint(), out.table_width()))?;
-    let well = checks.iter().all(|check| check.ok);
-    if args.deep && !well && !out.json {
-        out.note("restore a backup with `windlass store restore FILE`; without one, what is well goes on being served");
+    let healthy = checks.iter().all(|check| check.ok);
+    if args.deep && !healthy && !out.json {
+        out.note("restore a backup with `windlass store restore FILE`; without a backup, undamaged data stays usable");
     }
-    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
 }
 
 async fn look_deep(global: &Global) -> Result<Vec<Check>, Failure> {
     if global.postgres()?.is_some() {
         return Err(usage(
-            "--deep looks at SQLite files; for Postgres: pg_amcheck --heapallindexed --dbname=\"$WINDLASS_POSTGRES_URL\"",
+            "--deep checks SQLite files; for Postgres, run: pg_amcheck --heapallindexed --dbname=\"$WINDLASS_POSTGRES_URL\"",
         ));
     }
     global.store()?.check(Missing::Refuse)?;
@@ -114,7 +112,7 @@ async fn look_deep(global: &Global) -> Result<Vec<Check>, Failure> {
             })
         }
     });
-    let examined = watched(&progress, |rows| format!("{rows} rows looked at"), examined).await?;
+    let examined = watched(&progress, |rows| format!("{rows} rows checked"), examined).await?;
     Ok(examined.into_iter().map(Check::of).collect())
 }
 
@@ -138,7 +136,7 @@ fn table(checks: &[Check], paint: Paint, width: Option<u16>) -> String {
     let mut table = Table::new(&["CHECK", "STATE", "DETAIL"]);
     for check in checks {
         let state = if check.ok { "ok" } else { "PROBLEM" };
-        // What to do must be readable in full, so only what is well is cut.
+        // Problems are printed in full below the table.
         table.row(vec![
             check.check.to_owned(),
             state.to_owned(),
@@ -177,7 +175,7 @@ async fn attributes(client: &Client) -> Result<String, String> {
 async fn workers(client: &Client, task_queue: &str) -> Result<String, String> {
     let found = pollers(client, task_queue).await.map_err(|status| status.message().to_owned())?;
     if found.workflows.is_empty() || found.activities.is_empty() {
-        return Err(format!("nobody polls task queue {task_queue}; start `windlass worker`, or check --task-queue"));
+        return Err(format!("no worker polls task queue {task_queue}; start `windlass worker`, or check --task-queue"));
     }
     Ok(format!("task queue {task_queue}: {}", found.workflows.join(", ")))
 }
@@ -189,10 +187,12 @@ async fn installation(client: Client, global: &Global) -> Result<String, String>
     let id = installation.id;
     let elsewhere = installation.namespaces.iter().filter(|known| namespace.as_ref() != Some(known)).count();
     match (namespace, kept) {
-        (None, _) => Ok(format!("{id}; the server does not tell whose its namespace is")),
+        (None, _) => {
+            Ok(format!("{id}; the Temporal server does not store which installation the namespace belongs to"))
+        }
         (Some(_), false) => Ok(format!("{id}; the namespace is not paired yet; the first worker pairs it")),
         (Some(_), true) if elsewhere > 0 => Ok(format!(
-            "{id}; the store was used with {elsewhere} other namespaces, so runs that are missing here stay open"
+            "{id}; the store was also used with {elsewhere} other namespaces, so runs without a workflow here stay open"
         )),
         (Some(_), true) => Ok(id.to_string()),
     }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_told_in_full_below_the_table() {
+    fn problems_are_printed_in_full_below_the_table() {
         let checks = [Check::new("server", Ok("here".into())), Check::new("store", Err("not there; make one".into()))];
         let expected = "\
 CHECK   STATE    DETAIL

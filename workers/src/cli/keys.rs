@@ -1,4 +1,4 @@
-//! `windlass keys`: the keys to the API. They live in the store; no server is needed.
+//! `windlass keys`: API keys. They are in the store; no server is needed.
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use windlass_core::{
 };
 use windlass_store::{ApiKeyRow, NewApiKey, Store};
 
-use super::{Failure, Global, Output, context::now, failed, usage, values};
+use super::{Failure, Global, Output, failed, now, usage, values};
 use crate::{
     render::{Table, age, moment},
     service::Missing,
@@ -19,13 +19,13 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
-    /// Make a key for a workspace; it is shown once
+    /// Create an API key for a workspace; it is shown once
     Create(CreateArgs),
-    /// List the keys of a workspace
+    /// List the API keys of a workspace
     List,
-    /// Revoke a key; requests with it are refused from now on
+    /// Revoke an API key; requests with it are rejected from now on
     Revoke {
-        /// The key's id, as `keys list` shows it
+        /// Id of the key, as shown by `keys list`
         id: String,
     },
 }
@@ -38,25 +38,25 @@ Examples:
   windlass keys create --name support --workspace acme --agent desk --expires-in 90d
   windlass keys create --name approver --scope runs:read --scope runs:approve
 
-What each scope is for, and what a key with --agent may send: docs/security.md")]
+Scopes, and what a key with --agent may send, are described in docs/security.md.")]
 pub struct CreateArgs {
-    /// What the key is for
+    /// Description of the key
     #[arg(long, value_name = "TEXT")]
     name: String,
 
-    /// What it may be used for; everything unless it is said
+    /// Scope of the key; may be repeated [default: all scopes]
     #[arg(long = "scope", value_name = "SCOPE", value_parser = Scope::parse)]
     scopes: Vec<String>,
 
-    /// The only agents it may start
+    /// Agent that the key may start; may be repeated [default: any agent]
     #[arg(long = "agent", value_name = "ID", value_parser = values::agent)]
     agents: Vec<AgentId>,
 
-    /// How long it is valid, for example 30d; for ever unless it is said
-    #[arg(long, value_name = "SPAN", value_parser = values::age)]
+    /// How long the key is valid, for example 30d [default: no expiry]
+    #[arg(long, value_name = "DURATION", value_parser = values::age)]
     expires_in: Option<Duration>,
 
-    /// Until when it is valid, for example 2027-01-31T00:00:00Z
+    /// When the key expires, for example 2027-01-31T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "expires_in")]
     expires_at: Option<Timestamp>,
 }
@@ -84,10 +84,10 @@ async fn execute(
                 expires_in.map(|span| now().after(Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))))
             });
             if expires_at.is_some_and(|at| at <= now()) {
-                return Err(usage("--expires-at is in the past; a key that has expired opens nothing"));
+                return Err(usage("--expires-at is in the past; choose a later time"));
             }
             let row = store.create_key(NewApiKey { expires_at, ..made.row }).await?;
-            out.note("this is the only time the key is shown");
+            out.note("store the key now: it is not shown again");
             let document = json!({
                 "id": row.id, "key": made.key.reveal(), "workspace": row.workspace, "scopes": row.scopes,
                 "agents": row.agents, "expiresAt": row.expires_at,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_says_what_each_key_may_do_and_for_how_long() {
+    fn the_list_shows_scopes_agents_and_expiry_of_each_key() {
         let key =
             |id: &str, expires_at: Option<u64>, revoked_at: Option<u64>, agents: Option<Vec<AgentId>>| ApiKeyRow {
                 id: id.to_owned(),

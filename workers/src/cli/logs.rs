@@ -7,12 +7,12 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::Subscr
 use super::{Cli, Command};
 use crate::render::Paint;
 
-/// For commands that serve: our own news, and only trouble from the SDK underneath.
+/// For `serve` and `worker`: our own messages, and only warnings from the SDK.
 const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
-/// On a developer's terminal, every request would be noise.
+/// For `dev`: without a line per request.
 const SERVING_ONE: &str =
     "info,windlass_api::access=warn,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
-/// For commands that answer and end.
+/// For all other commands.
 const ANSWERING: &str = "warn";
 
 /// Installs the process's subscriber. The error says what is wrong with `--log`.
@@ -34,5 +34,5 @@ pub fn install(cli: &Cli) -> Result<(), String> {
     } else {
         registry.with(layer).try_init()
     };
-    installed.map_err(|error| format!("logging cannot be set up: {error}"))
+    installed.map_err(|error| format!("logging cannot be initialised: {error}"))
 }

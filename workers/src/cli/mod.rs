@@ -1,11 +1,9 @@
-//! The command line: what can be typed, and what each command does.
+//! The command line: it parses arguments, calls `service`, `dev`, `bench` or a transport of `reach`, and prints.
 //!
-//! Data goes to stdout, everything else to stderr. Looks are `crate::render`'s, operating runs is `windlass_ops`'; this
-//! module connects the two with arguments, terminals and exit codes.
+//! Data goes to stdout, everything else to stderr. `crate::render` turns data into text.
 
 mod args;
 mod backup;
-mod context;
 mod dev;
 mod doctor;
 mod follow;
@@ -24,6 +22,7 @@ mod worker;
 use std::{num::NonZero, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use windlass_core::time::Timestamp;
 
 pub use self::args::Global;
 use self::stop::Stop;
@@ -32,7 +31,7 @@ use crate::{
     output::{Output, width_of},
 };
 
-/// Durable AI-agent runs on Temporal: start them, watch them, answer them, operate them.
+/// Durable AI-agent runs on Temporal: start, follow, answer and operate them.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -41,13 +40,13 @@ use crate::{
     arg_required_else_help = true,
     after_help = "\
 Try it:
-  windlass dev         everything a demo needs, in one terminal
-  windlass run demo    in another
+  windlass dev         start everything, in one terminal
+  windlass run demo    start a run, in another terminal
   windlass runs list
 
 Exit codes:
-  0 done   1 failed   2 wrong usage or definition   3 the run was cancelled
-  4 stopped following, the run goes on   5 the run refused what was sent"
+  0 success   1 failure   2 invalid arguments or definition   3 the run was cancelled
+  4 stopped following, the run continues   5 the run did not accept the request"
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -59,43 +58,43 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "one per process; boxing would only make the definition noisier")]
 pub enum Command {
-    /// Start everything on this machine: a Temporal server, a worker, the API and demo agents. Data survives a restart.
+    /// Start everything on this machine: engine, worker, API server and demo agents. Data survives a restart.
     Dev(dev::DevArgs),
-    /// Execute runs: poll a task queue until SIGINT or SIGTERM.
+    /// Run a worker: it polls a task queue and executes runs, until SIGINT or SIGTERM.
     Worker(worker::WorkerCommand),
-    /// Serve the API: the agent-runs protocol over HTTP, until SIGINT or SIGTERM.
+    /// Run an API server: the agent-runs protocol over HTTP, until SIGINT or SIGTERM.
     Serve(serve::ServeCommand),
-    /// Make, list and revoke keys to the API.
+    /// Create, list and revoke API keys.
     Keys {
         #[command(subcommand)]
         command: keys::KeysCommand,
     },
-    /// Look after what is stored: delete old runs, shorten the database file, make backups and restore them.
+    /// Maintain the store: delete old runs, reclaim disk space, back up and restore.
     Store {
         #[command(subcommand)]
         command: store::StoreCommand,
     },
     /// Start a run and follow it.
     Run(start::RunArgs),
-    /// List, watch, answer and control runs.
+    /// List, follow, answer and control runs.
     Runs {
         #[command(subcommand)]
         command: runs::RunsCommand,
     },
-    /// Measure how fast and how heavy runs are, on the embedded engine or any Temporal server.
+    /// Measure latency, throughput and memory of runs, on the embedded engine or any Temporal server.
     Bench(crate::bench::BenchArgs),
-    /// Check that server, namespace, store and workers are there and fit together.
+    /// Check the Temporal server, the namespace, the store and the workers.
     Doctor(doctor::DoctorArgs),
 }
 
 impl Command {
-    /// Whether the process serves until it is told to stop.
+    /// Whether the command runs until it receives a signal.
     fn serves(&self) -> bool {
         matches!(self, Self::Dev(_) | Self::Worker(_) | Self::Serve(_))
     }
 }
 
-/// Executes a command. Not async, so that what awaits the SDK is compiled here and nowhere else.
+/// Executes a command. Not async, so that the SDK's futures are compiled here only.
 pub fn run(cli: Cli) -> ExitCode {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
@@ -104,12 +103,12 @@ pub fn run(cli: Cli) -> ExitCode {
     let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("windlass: the runtime cannot start: {error}");
+            eprintln!("windlass: the async runtime cannot start: {error}");
             return ExitCode::FAILURE;
         }
     };
     let ended = runtime.block_on(dispatch(cli));
-    // A thread that waits for somebody to type must not keep the process alive.
+    // A thread that reads the keyboard must not keep the process alive.
     runtime.shutdown_background();
     match ended {
         Ok(code) => code,
@@ -120,8 +119,12 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// Runs and the database have threads of their own and need a processor too. Where there are only two, a second thread
-/// here costs a step a tenth: both are woken for work that one of them does.
+fn now() -> Timestamp {
+    windlass_store::system_clock()()
+}
+
+/// One less than there are processors: workflows and the database have threads of their own. With two processors, a second
+/// thread here makes a step 10 % slower, because both are woken for the work of one.
 fn async_threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     processors.saturating_sub(1).max(1)

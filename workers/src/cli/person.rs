@@ -1,4 +1,4 @@
-//! Who acts: the name that goes into the run's log.
+//! Who acts: the name in the run's log.
 
 use std::env;
 
@@ -10,32 +10,33 @@ use super::{Failure, usage};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Person {
-    /// Whom you act for; it goes into the run's log, beside the key or the user that is known [default: $USER]
+    /// The person you act for; it is logged beside the authenticated key or user [default: $USER]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }
 
 impl Person {
-    /// What a server is told, which knows the key: a name, possibly empty.
+    /// The name for a server, which knows the API key. It may be empty.
     pub(crate) fn name(&self) -> String {
         self.name.as_deref().map_or_else(user, |name| name.trim().to_owned())
     }
 
-    /// Who acts where no server is between: the user of the system, and whom they say they act for.
+    /// The actor for the direct transport: the operating system's user, and the person they act for.
     pub(crate) fn actor(&self) -> Actor {
         let user = user();
         let claimed = self.name.as_deref().map(str::trim).filter(|name| !name.is_empty() && *name != user);
         Actor { claimed: claimed.map(str::to_owned), ..user.into() }
     }
 
-    /// A decision without a name behind it is none.
+    /// For approvals and denials, which need a name.
     pub(crate) fn required(&self) -> Result<Actor, Failure> {
         let named = Some(self.actor()).filter(|actor| !actor.is_empty() && !self.name().is_empty());
-        named.ok_or_else(|| usage("say who decides: --as NAME"))
+        named.ok_or_else(|| usage("a decision needs a name: set --as NAME"))
     }
 }
 
-/// The user of the system. Where the environment does not say who this is, as in many containers, the system does.
+/// The operating system's user, from the environment, or the user id if the environment has no name, as in many
+/// containers.
 fn user() -> String {
     let named = ["USER", "LOGNAME"].iter().find_map(|variable| env::var(variable).ok());
     let named = named.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());

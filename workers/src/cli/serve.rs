@@ -16,8 +16,8 @@ Examples:
   windlass serve --temporal temporal.internal:7233 --listen 0.0.0.0:8080 --agents ./agents
   windlass keys create --name ci --workspace acme
 
-It executes nothing: runs need a `windlass worker` on the same task queue and store. Any number may serve side by side.
-On SIGINT or SIGTERM live streams are dropped between two events, so that their readers go on elsewhere.";
+The API server executes no runs: start a `windlass worker` on the same task queue and store. Any number of API servers can
+run side by side. On SIGINT or SIGTERM, open streams are cut between two events, and clients reconnect to another server.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -8,31 +8,25 @@ use std::{
 
 use clap::{Args, ValueHint};
 use serde_json::json;
-use windlass_client::{RunSpec, Tools};
 use windlass_core::{
     agent::AgentDefinition,
     envelope::PolicyOverrides,
     ids::{AgentId, RunId, SessionId},
 };
-use windlass_ops::StartRun;
 
 use super::{
     Failure, Global,
-    context::Context,
     follow::{self, follow},
     person::Person,
-    reach::{Reach, Visitor},
+    reach::{NewRun, Reach, Visitor},
     usage, values,
 };
-use crate::{
-    service::{Missing, agents},
-    temporal::ensure_search_attributes,
-};
+use crate::service::{Missing, agents};
 
-/// How long a server may be away.
+/// How long to wait for a server that does not respond.
 pub(super) const GIVE_UP_AFTER: &str = "10m";
 
-/// The agent that shows what a run can do, and what it is told unless somebody says something else.
+/// The demo agent and its default prompt.
 const DEMO: &str = "demo";
 const DEMO_PROMPT: &str = "Write a launch note";
 
@@ -46,33 +40,33 @@ Examples:
 
 Where the run is started:
   1. --server URL, with its key in WINDLASS_API_KEY or --api-key-file: on that server
-  2. --temporal HOST:PORT or a Postgres store: straight on that cluster, with the store of --data-dir or Postgres
-  3. otherwise on the `windlass dev` that serves --data-dir, if there is one
-  4. otherwise in this process, on --data-dir; what has not ended goes on with the next command or `windlass dev`
+  2. --temporal HOST:PORT or a Postgres store: directly on that Temporal server, with the store of --data-dir or Postgres
+  3. otherwise on the `windlass dev` that serves --data-dir, if it runs
+  4. otherwise in this process, on --data-dir; an unfinished run continues with the next command or `windlass dev`
 
-While the run works, its text, its calls and its questions are shown on stderr as they come; at a terminal questions can be
-answered on the spot. The answer goes to stdout. Ctrl-C stops following: the run goes on. A server that goes away is waited
-for.
+Text, calls and questions of the run are shown on stderr as they come; at a terminal, questions can be answered directly.
+The final answer is printed on stdout. Ctrl-C stops following; the run continues. If the server goes away, the command
+waits for it.
 
 Exit codes:
-  0 the run completed   1 it failed   3 it was cancelled   4 it goes on, but is no longer followed";
+  0 the run completed   1 it failed   3 it was cancelled   4 it continues, but is no longer followed";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Agent definition (a .toml or .json file), or the id of an agent the worker knows; with --agent, the prompt
+    /// Agent definition (a .toml or .json file), or the id of an agent of the worker; with --agent, the prompt
     #[arg(value_name = "AGENT")]
     first: String,
 
-    /// What to say to the agent; the demo has something to say already
+    /// Prompt; optional for the demo agent
     #[arg(value_name = "PROMPT", conflicts_with = "agent")]
     second: Option<String>,
 
-    /// The agent; the only argument is then the prompt
+    /// Agent definition or id; the only argument is then the prompt
     #[arg(long, value_name = "FILE|ID")]
     agent: Option<String>,
 
-    /// Conversation to continue; it is created on first use
+    /// Session to continue; it is created on first use
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
 
@@ -80,11 +74,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "ID")]
     model: Option<String>,
 
-    /// Id of the run; the same start with the same id finds the run, another one is refused
+    /// Id of the run; repeating the same start returns the same run, a different start with this id is rejected
     #[arg(long, value_name = "ID", value_parser = values::run)]
     run_id: Option<RunId>,
 
-    /// Limits of this run, as JSON or @FILE
+    /// Limits of the run, as JSON or @FILE
     #[arg(long, value_name = "JSON|@FILE", value_parser = values::policy)]
     policy: Option<PolicyOverrides>,
 
@@ -92,20 +86,20 @@ pub struct RunArgs {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = values::label)]
     labels: Vec<(String, String)>,
 
-    /// Scripts for `script:` models, where the run is executed in this process; they are kept in the data directory
+    /// Scripts for `script:` models, if the run is executed in this process; they are kept in the data directory
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     scripts: Option<PathBuf>,
 
-    /// Start the run, print its id and leave
+    /// Start the run, print its id and exit
     #[arg(long, conflicts_with = "until_waiting")]
     detach: bool,
 
-    /// Leave, with exit code 4, when the run waits for somebody
+    /// Exit, with code 4, when the run waits for an answer
     #[arg(long)]
     until_waiting: bool,
 
-    /// How long a server may be away before following it ends
-    #[arg(long, value_name = "SPAN", default_value = GIVE_UP_AFTER, value_parser = values::span)]
+    /// How long to wait for a server that does not respond
+    #[arg(long, value_name = "DURATION", default_value = GIVE_UP_AFTER, value_parser = values::span)]
     give_up_after: Duration,
 
     #[command(flatten)]
@@ -122,24 +116,21 @@ pub(super) async fn run(global: &Global, args: RunArgs) -> Result<ExitCode, Fail
     ended
 }
 
-/// The id of an agent, and what it is unless somebody else knows.
+/// The id of an agent, and its definition if the command has it.
 type Agent = (AgentId, Option<AgentDefinition>);
 
 async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> Result<ExitCode, Failure> {
-    if args.scripts.is_some() && !reach.is_here() {
+    if args.scripts.is_some() && !reach.serves_here() {
         let needed = "give --scripts to the `windlass dev` or `windlass worker` that executes it";
-        return Err(usage(format!("--scripts is for a run that this command executes itself: {needed}")));
+        return Err(usage(format!("--scripts needs a run that this command executes itself: {needed}")));
     }
-    if args.detach && reach.is_here() {
-        let needed = "start `windlass dev`, or give --server or --temporal";
-        return Err(usage(format!("--detach needs somebody who goes on with the run: {needed}")));
+    if args.detach && reach.serves_here() {
+        let needed = "start `windlass dev`, or set --server or --temporal";
+        return Err(usage(format!("--detach needs a server that continues the run: {needed}")));
     }
     let options = follow::Options { actor: args.person.actor(), until_waiting: args.until_waiting };
     let detach = args.detach;
-    let run = match reach {
-        Reach::Direct(context) => start(context, args, agent, prompt).await?,
-        Reach::Server(remote) => remote.client.start(&args.spec(agent, prompt), &Tools::new()).await?,
-    };
+    let run = reach.start(args.new_run(agent, prompt)).await?;
     if detach {
         reach.out().print(&json!({"runId": run}), || run.to_string())?;
         reach.out().note(format!("follow it: {}", reach.hint().command(&format!("runs attach {run}"))));
@@ -149,54 +140,32 @@ async fn run_on(reach: &Reach, args: RunArgs, agent: Agent, prompt: String) -> R
 }
 
 impl RunArgs {
-    /// The agent and what is said to it.
+    /// The agent and the prompt.
     fn words(&self) -> Result<(String, String), Failure> {
         match (&self.agent, &self.second) {
             (Some(agent), _) => Ok((agent.clone(), self.first.clone())),
             (None, Some(prompt)) => Ok((self.first.clone(), prompt.clone())),
             (None, None) if self.first == DEMO => Ok((DEMO.to_owned(), DEMO_PROMPT.to_owned())),
-            (None, None) => Err(usage(format!("say something to {}: windlass run {} 'TEXT'", self.first, self.first))),
+            (None, None) => Err(usage(format!("the prompt is missing: windlass run {} 'TEXT'", self.first))),
         }
     }
 
-    /// What a server is told.
-    fn spec(self, (agent_id, definition): Agent, prompt: String) -> RunSpec {
-        let mut spec = RunSpec::new(prompt);
-        match definition {
-            Some(definition) => spec.definition = Some(Box::new(definition)),
-            None => spec.agent.agent_id = Some(agent_id),
+    fn new_run(self, (agent_id, definition): Agent, prompt: String) -> NewRun {
+        NewRun {
+            agent_id,
+            definition,
+            prompt,
+            run_id: self.run_id,
+            session: self.session,
+            model: self.model,
+            policy: self.policy,
+            labels: self.labels.into_iter().collect(),
+            started_by: self.person.actor(),
         }
-        spec.agent.model_id = self.model;
-        spec.run_id = self.run_id;
-        spec.session_id = self.session;
-        spec.policy = self.policy;
-        spec.labels = self.labels.into_iter().collect();
-        spec
     }
 }
 
-/// Starts a run straight on the cluster.
-async fn start(
-    context: &Context,
-    args: RunArgs,
-    (agent_id, definition): Agent,
-    prompt: String,
-) -> Result<RunId, Failure> {
-    // Without them a run started before the first worker would be refused.
-    ensure_search_attributes(context.ops.client()).await?;
-    let start = StartRun {
-        session_id: args.session,
-        model_id: args.model,
-        labels: args.labels.into_iter().collect(),
-        policy: args.policy,
-        started_by: Some(args.person.actor()).filter(|actor| !actor.is_empty()),
-        ..StartRun::of(agent_id, definition, prompt)
-    };
-    let start = StartRun { run_id: args.run_id.unwrap_or_else(|| start.run_id.clone()), ..start };
-    Ok(context.ops.start(start).await?)
-}
-
-/// A file's definition, or only an id for the worker to look up.
+/// The definition in a file, or an id that the worker looks up.
 fn agent(named: &str) -> Result<Agent, Failure> {
     let path = Path::new(named);
     let is_file = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
@@ -204,7 +173,8 @@ fn agent(named: &str) -> Result<Agent, Failure> {
         let definition = agents::read(path)?;
         return Ok((definition.id.clone(), Some(definition)));
     }
-    let id = AgentId::parse(named).map_err(|error| usage(format!("{error}, or the path of a definition")))?;
+    let id = AgentId::parse(named)
+        .map_err(|error| usage(format!("{error}; give the id of an agent or the path of a definition")))?;
     Ok((id, None))
 }
 
@@ -221,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_comes_first_or_by_option() {
+    fn the_agent_is_the_first_argument_or_an_option() {
         let words = |line: &[&str]| {
             let line = Line::parse_from([&["run"], line].concat());
             line.args.words().map_err(|failure| failure.to_string())
@@ -230,7 +200,7 @@ mod tests {
         assert_eq!(words(&["demo"]), pair("demo", "Write a launch note"));
         assert_eq!(words(&["demo", "Go"]), pair("demo", "Go"));
         assert_eq!(words(&["--agent", "demo", "Go"]), pair("demo", "Go"));
-        assert_eq!(words(&["echo"]), Err("say something to echo: windlass run echo 'TEXT'".to_owned()));
+        assert_eq!(words(&["echo"]), Err("the prompt is missing: windlass run echo 'TEXT'".to_owned()));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Being told to stop: the first signal asks, the second insists.
+//! Signals: the first one requests a shutdown, the second one exits at once.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Signals that mean "stop": from a keyboard, from a supervisor, from a terminal that is closed.
+/// SIGINT, SIGTERM and SIGHUP.
 #[derive(Debug)]
 pub(crate) struct Stop {
     interrupt: Signal,
@@ -31,8 +31,8 @@ impl Stop {
         }
     }
 
-    /// A token that fires at the first signal. At the second the process ends as it is: everything a run needs is
-    /// durable already.
+    /// A token that is cancelled at the first signal. At the second, the process exits at once, which is safe: everything
+    /// a run needs is already durable.
     pub(crate) fn into_token(mut self) -> CancellationToken {
         let token = CancellationToken::new();
         let fired = token.clone();
@@ -40,7 +40,7 @@ impl Stop {
             self.asked().await;
             fired.cancel();
             self.asked().await;
-            tracing::warn!("second signal: ending at once");
+            tracing::warn!("second signal: exiting at once");
             std::process::exit(i32::from(super::exit::FAILED));
         });
         token

@@ -1,5 +1,5 @@
-//! `windlass store`: deleting what is over, shortening the database file, and backups. No server is needed, and none is
-//! disturbed.
+//! `windlass store`: delete old runs, reclaim disk space, back up and restore. No server is needed, and running servers are
+//! not interrupted.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -17,26 +17,25 @@ use windlass_store::{Retention, Store, Swept};
 use super::{
     Failure, Global, Output, Stop,
     backup::{self, BackupArgs, RestoreArgs},
-    context::now,
-    values,
+    now, values,
 };
 use crate::{
     render::moment,
     service::{AnyStore, Missing},
 };
 
-/// Runs and sessions that are deleted in one transaction: others write in between.
+/// Runs and sessions that are deleted in one transaction, so that other writers do not wait long.
 const BATCH: u32 = 100;
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Delete runs and sessions that ended long ago, with everything that only they refer to
+    /// Delete old finished runs and ended sessions, with their events, transcripts and blobs
     Sweep(SweepArgs),
-    /// Shorten the database file by the free pages that deleted rows have left (SQLite)
+    /// Reclaim disk space: truncate free pages at the end of the SQLite file
     Compact,
-    /// Write a consistent copy of everything to a file, while it is in use
+    /// Write a consistent copy of the database to a file, while it is in use
     Backup(BackupArgs),
-    /// Put a backup in the place of the data directory's database
+    /// Replace the database of the data directory with a backup
     Restore(RestoreArgs),
 }
 
@@ -47,10 +46,10 @@ Examples:
   windlass store sweep --older-than 30d
   windlass store compact
 
-Of all workspaces. Runs that have not ended are never touched, however old they are. Workers and servers may go on
-meanwhile. docs/guides/retention.md says what goes and what stays.")]
+This affects all workspaces. Runs that have not ended are never deleted. Workers and API servers can keep running.
+docs/guides/retention.md lists what is deleted and what is kept.")]
 pub struct SweepArgs {
-    /// How long ago a run or a session must have ended: 30d, 4w, 12h
+    /// Minimum age of a finished run or ended session: 30d, 4w, 12h
     #[arg(long, value_name = "AGE", value_parser = values::age)]
     older_than: Duration,
 
@@ -62,7 +61,7 @@ pub struct SweepArgs {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// What was over before this.
+    /// Runs and sessions that ended before this time.
     before: Timestamp,
     dry_run: bool,
     /// What was, or would be, deleted.
@@ -112,7 +111,7 @@ async fn execute(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Batch after batch, until nothing is left or somebody has seen enough. Each batch is whole.
+/// Deletes batch after batch until nothing is left or the stop is requested. Each batch is one transaction.
 async fn sweep(store: &dyn Store, before: Timestamp, stop: &CancellationToken) -> Result<Swept, Failure> {
     let progress = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let mut all = Swept { more: true, ..Swept::default() };
@@ -132,12 +131,12 @@ async fn sweep(store: &dyn Store, before: Timestamp, stop: &CancellationToken) -
     Ok(all)
 }
 
-/// What became of the room of deleted rows.
+/// The result of compacting.
 fn reclaimed(bytes: u64, postgres: bool) -> String {
     let what = match (bytes, postgres) {
-        (_, true) => "nothing to do, Postgres reclaims the room of deleted rows itself (autovacuum)",
-        (0, false) => "the database file has no free pages that could be cut off",
-        (_, false) => "free pages of deleted rows, cut off the end of the database file",
+        (_, true) => "nothing to do, Postgres reclaims the space of deleted rows itself (autovacuum)",
+        (0, false) => "the database file has no free pages at its end",
+        (_, false) => "free pages at the end of the database file were truncated",
     };
     format!("{bytes} bytes reclaimed: {what}")
 }
@@ -145,10 +144,10 @@ fn reclaimed(bytes: u64, postgres: bool) -> String {
 fn sentence(report: &Report) -> String {
     let Swept { runs, events, sessions, blobs, more } = report.swept;
     let verb = if report.dry_run { "would delete" } else { "deleted" };
-    let rest = if more { "; stopped early, sweep again for the rest" } else { "" };
+    let rest = if more { "; stopped early, run it again to delete the rest" } else { "" };
     let before = moment(report.before);
     format!(
-        "{verb} what ended before {before}: runs {runs}, events {events}, sessions {sessions}, bodies {blobs}{rest}"
+        "{verb} data that ended before {before}: runs {runs}, events {events}, sessions {sessions}, blobs {blobs}{rest}"
     )
 }
 
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_counted_is_what_goes_and_more_than_one_batch_of_it() {
+    async fn a_dry_run_counts_exactly_what_a_sweep_of_several_batches_deletes() {
         let (_home, store) = store_with(BATCH * 2 + 1).await;
         let all = Swept { runs: u64::from(BATCH) * 2 + 1, ..Swept::default() };
         assert_eq!(store.would_sweep(FOREVER).await.unwrap(), all);
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn compacting_says_what_was_reclaimed_and_why_nothing_was() {
+    fn the_result_of_compacting_is_documented() {
         let guide = include_str!("../../../docs/guides/retention.md");
         for (bytes, postgres) in [(4096, false), (0, false), (0, true)] {
             let said = reclaimed(bytes, postgres);
@@ -194,13 +193,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_stops_it_is_told_that_there_is_more() {
+    async fn a_sweep_that_is_stopped_reports_that_more_is_left() {
         let (_home, store) = store_with(1).await;
         let stop = CancellationToken::new();
         stop.cancel();
         let swept = sweep(&store, FOREVER, &stop).await.unwrap();
         assert_eq!(swept, Swept { more: true, ..Swept::default() });
         let said = sentence(&Report { before: Timestamp(0), dry_run: false, swept });
-        assert!(said.ends_with("stopped early, sweep again for the rest"), "{said}");
+        assert!(said.ends_with("stopped early, run it again to delete the rest"), "{said}");
     }
 }

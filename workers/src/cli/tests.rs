@@ -1,4 +1,5 @@
 use clap::{CommandFactory as _, Parser as _};
+use temporalio_common::worker::VersioningBehavior;
 
 use super::*;
 
@@ -13,7 +14,7 @@ fn parse(line: &str) -> Result<Cli, String> {
 }
 
 #[test]
-fn global_options_stand_anywhere() {
+fn global_options_can_be_anywhere() {
     for line in
         ["--temporal h:1 --json runs list", "runs --temporal h:1 list --json", "runs list --json --temporal h:1"]
     {
@@ -23,7 +24,7 @@ fn global_options_stand_anywhere() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_rejected() {
     let cases = [
         ("run", "<AGENT>"),
         ("run demo hello --agent demo", "cannot be used with"),
@@ -52,14 +53,27 @@ fn an_api_key_is_never_an_argument() {
 }
 
 #[test]
-fn hints_repeat_what_is_not_the_default() {
+fn the_help_of_a_deployment_names_the_behaviour_that_workers_register() {
+    let help = Cli::command().find_subcommand_mut("worker").unwrap().render_long_help().to_string();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("runs are auto-upgrade: a run moves to the current build at its next workflow task"),
+        "{help}"
+    );
+    let deployment = crate::service::Deployment { name: "d".to_owned(), build_id: "b".to_owned() };
+    let registered = deployment.versioning().default_versioning_behavior;
+    assert_eq!(registered, Some(VersioningBehavior::AutoUpgrade));
+}
+
+#[test]
+fn hints_repeat_options_that_differ_from_the_default() {
     let cli = parse("--temporal h:1 --data-dir elsewhere runs list").unwrap();
     let hint = cli.global.hint().command("runs list");
     assert!(hint.ends_with(" --temporal h:1 --data-dir elsewhere runs list"), "{hint}");
 }
 
 #[test]
-fn only_serving_commands_log_by_default() {
+fn only_long_running_commands_log_at_info() {
     for (line, serves) in [("dev", true), ("worker", true), ("runs list", false), ("doctor", false)] {
         assert_eq!(parse(line).unwrap().command.serves(), serves, "{line}");
     }

@@ -1,4 +1,4 @@
-//! Values on the command line: parsed where they are typed, with errors that say what to write instead.
+//! Parsers for values on the command line. Their errors say what to write instead.
 
 use std::{fs, time::Duration};
 
@@ -49,9 +49,8 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
 pub(crate) fn call_result(text: &str) -> Result<(CallId, Value), String> {
     let (call, body) = call_and(text, "CALL=JSON")?;
     let body = contents(body)?;
-    let value = serde_json::from_str(&body).map_err(|error| {
-        format!("the result of {call} is not JSON ({error}); a text needs its quotes: {call}='\"text\"'")
-    })?;
+    let value = serde_json::from_str(&body)
+        .map_err(|error| format!("the result of {call} is not JSON ({error}); quote a text: {call}='\"text\"'"))?;
     Ok((call, value))
 }
 
@@ -66,17 +65,17 @@ fn call_and<'a>(text: &'a str, form: &str) -> Result<(CallId, &'a str), String> 
     Ok((CallId::parse(call).map_err(|error| error.to_string())?, rest))
 }
 
-/// JSON or `@FILE`; a field that is not a limit is refused, because a typing mistake must not lift one.
+/// JSON or `@FILE`. Unknown fields are rejected, so that a typing mistake cannot remove a limit.
 pub(crate) fn policy(text: &str) -> Result<PolicyOverrides, String> {
     let policy: PolicyOverrides =
-        serde_json::from_str(&contents(text)?).map_err(|error| format!("the policy does not fit: {error}"))?;
+        serde_json::from_str(&contents(text)?).map_err(|error| format!("the policy is not valid: {error}"))?;
     match policy.extra.keys().next() {
         None => Ok(policy),
         Some(unknown) => Err(format!("a policy has no field `{unknown}`; see `maxToolCalls`, `timeBudgetMs`, …")),
     }
 }
 
-/// The text itself, or what is in the file behind an `@`.
+/// The text itself, or the contents of the file after `@`.
 fn contents(text: &str) -> Result<String, String> {
     match text.strip_prefix('@') {
         Some(path) => fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}")),
@@ -92,7 +91,7 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// How long ago, in days of 24 hours and whatever is shorter or a week: `30d`, `4w`, `12h`.
+/// An age such as `30d`, `4w` or `12h`. A day is 24 hours.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     duration(text).map_err(|error| match error {
         DurationError::Negative => "an age cannot be negative".to_owned(),
@@ -116,16 +115,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_json_and_say_how_to_write_a_text() {
+    fn a_result_is_json_and_the_error_explains_quoting() {
         assert_eq!(call_result("call-0-0={\"a\": 1}"), Ok(("call-0-0".into(), json!({"a": 1}))));
         assert_eq!(call_result("call-0-0=\"a=b\""), Ok(("call-0-0".into(), json!("a=b"))));
         let error = call_result("call-0-0=fine").unwrap_err();
-        assert!(error.ends_with("a text needs its quotes: call-0-0='\"text\"'"), "{error}");
+        assert!(error.ends_with("quote a text: call-0-0='\"text\"'"), "{error}");
         assert_eq!(call_result("fine").unwrap_err(), "write it as CALL=JSON");
     }
 
     #[test]
-    fn a_result_may_come_from_a_file() {
+    fn a_result_can_be_read_from_a_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "[1]").unwrap();
         let text = format!("c=@{}", file.path().display());
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_with_a_typing_mistake_is_refused() {
+    fn a_policy_with_an_unknown_field_is_rejected() {
         let expected = PolicyOverrides { max_tool_calls: Some(3), ..PolicyOverrides::default() };
         assert_eq!(policy("{\"maxToolCalls\": 3}"), Ok(expected));
         assert!(policy("{\"maxToolCall\": 3}").unwrap_err().contains("`maxToolCall`"));
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_spans() {
+    fn labels_and_durations() {
         assert_eq!(label("team=a=b"), Ok(("team".into(), "a=b".into())));
         assert!(label("=a").is_err() && label("team").is_err());
         assert_eq!([span("1m 30s"), span("PT1M30S"), span("0d 90s")], [90; 3].map(|s| Ok(Duration::from_secs(s))));
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_have_days_and_weeks_but_no_months() {
+    fn an_age_can_have_days_and_weeks_but_no_months() {
         let hours = |hours: u64| Ok(Duration::from_secs(hours * 3600));
         assert_eq!([age("30d"), age("4w"), age("1d 12h"), age("0s")], [hours(720), hours(672), hours(36), hours(0)]);
         assert_eq!(age("1mo").unwrap_err(), "write an age such as 30d, 4w or 12h");

@@ -14,9 +14,9 @@ Examples:
   windlass worker --namespace prod.acct --temporal-api-key-file key.txt --temporal prod.acct.tmprl.cloud:7233
   windlass worker --deployment windlass --build-id 2026-01-31
 
-The worker waits for a server that is not up yet. It logs `worker ready` once the server has seen it poll. On the first
-SIGINT or SIGTERM it takes no new work and lets running calls end within the grace; on the second it ends at once. Runs
-lose nothing either way.";
+The worker waits for a Temporal server that is not up yet. It logs `worker ready` once the server has seen it poll. On the
+first SIGINT or SIGTERM it takes no new tasks and gives running activities the grace period; on the second it exits at
+once. Runs lose nothing in either case.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,19 +24,19 @@ pub struct WorkerCommand {
     #[command(flatten)]
     catalogues: CatalogueArgs,
 
-    /// How many runs are kept in memory; others are replayed when something happens to them
+    /// Number of runs in the workflow cache; a run that is not cached is replayed when it has a new task
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_cached_runs: usize,
 
-    /// How long running calls may go on after a stop was asked for
-    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = values::span)]
+    /// How long running activities may continue after SIGINT or SIGTERM
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::span)]
     grace: Duration,
 
-    /// Worker deployment this worker belongs to; a run moves to the current build when it wakes
+    /// Worker deployment of this worker; runs are auto-upgrade: a run moves to the current build at its next workflow task
     #[arg(long, value_name = "NAME", requires = "build_id")]
     deployment: Option<String>,
 
-    /// This build within the deployment; make it current with `temporal worker deployment set-current-version`
+    /// Build id of this worker; make it current with `temporal worker deployment set-current-version`
     #[arg(long, value_name = "ID", requires = "deployment")]
     build_id: Option<String>,
 }

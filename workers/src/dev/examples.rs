@@ -1,4 +1,4 @@
-//! The agents a newcomer finds without having written one. Their models are scripted and need no key.
+//! The example agents of `windlass dev`. Their models are scripted and need no API key.
 
 use windlass_core::agent::{AgentDefinition, file};
 

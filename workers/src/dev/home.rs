@@ -1,4 +1,4 @@
-//! The data directory, and the right to serve from it.
+//! The data directory and its lock.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -11,11 +11,11 @@ use windlass_sqlite::private;
 
 use crate::failure::{Failure, failed};
 
-/// A data directory that no other `dev` serves from.
+/// A locked data directory: no other `dev` serves from it.
 #[derive(Debug)]
 pub(super) struct Home {
     directory: PathBuf,
-    /// Held for as long as this process lives; the system releases it however the process ends.
+    /// Held while this process runs; the operating system releases it when the process ends.
     _lock: File,
 }
 
@@ -32,7 +32,7 @@ impl Home {
             Err(TryLockError::WouldBlock) => {
                 let owner = fs::read_to_string(&path).unwrap_or_default();
                 return Err(failed(format!(
-                    "{} is in use by another `windlass dev` (process {}); stop it, or give another --data-dir",
+                    "{} is in use by another `windlass dev` (process {}); stop it, or set another --data-dir",
                     directory.display(),
                     owner.trim()
                 )));
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_serves_one_at_a_time() {
+    fn a_data_directory_is_locked_by_one_process() {
         let directory = tempfile::tempdir().unwrap();
         let first = Home::lock(directory.path()).unwrap();
         let refused = Home::lock(directory.path()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The API key of `windlass dev`: the one that was given, or one that is made once and kept in the data directory.
+//! The API key of `windlass dev`: the one of --api-key, or one that is created once and kept in the data directory.
 
 use std::{fs, io::Write as _, path::Path};
 
@@ -13,7 +13,7 @@ use crate::failure::{Failure, usage};
 const FILE: &str = "api-key";
 const NAME: &str = "dev";
 
-/// The key to use, known to the store.
+/// Returns the key to use. It is in the store.
 pub(super) async fn ensure(
     store: &dyn Store,
     workspace: &WorkspaceId,
@@ -22,16 +22,16 @@ pub(super) async fn ensure(
 ) -> Result<ApiKey, Failure> {
     if let Some(given) = given {
         let key = ApiKey::new(given.expose_secret());
-        return if admitted(store, workspace, &key).await? {
+        return if is_valid_after_adding(store, workspace, &key).await? {
             Ok(key)
         } else {
-            Err(usage("the --api-key was revoked, has expired or belongs to another workspace; give another one"))
+            Err(usage("the --api-key is revoked, has expired or belongs to another workspace; use another key"))
         };
     }
     let path = home.join(FILE);
     if let Ok(kept) = fs::read_to_string(&path) {
         let key = ApiKey::new(kept.trim());
-        if admitted(store, workspace, &key).await? {
+        if is_valid_after_adding(store, workspace, &key).await? {
             return Ok(key);
         }
     }
@@ -47,15 +47,15 @@ fn row(workspace: &WorkspaceId, key: &ApiKey) -> windlass_store::NewApiKey {
     key.row(workspace.clone(), NAME, vec!["*".to_owned()], None)
 }
 
-/// Whether the key opens this workspace, after making it do so if it is new.
-async fn admitted(store: &dyn Store, workspace: &WorkspaceId, key: &ApiKey) -> Result<bool, Failure> {
+/// Whether the key is valid for this workspace. A key that is not in the store is added.
+async fn is_valid_after_adding(store: &dyn Store, workspace: &WorkspaceId, key: &ApiKey) -> Result<bool, Failure> {
     match store.create_key(row(workspace, key)).await {
         Ok(_) => Ok(true),
         Err(StoreError::KeyExists { .. }) => {
             let known = store.key(&key.id()).await?;
             let now = system_clock()();
-            let opens = |known: &ApiKeyRow| known.revoked_at.is_none() && !known.has_expired(now);
-            Ok(known.is_some_and(|known| known.workspace == *workspace && opens(&known)))
+            let is_valid = |known: &ApiKeyRow| known.revoked_at.is_none() && !known.has_expired(now);
+            Ok(known.is_some_and(|known| known.workspace == *workspace && is_valid(&known)))
         }
         Err(error) => Err(error.into()),
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_key_is_made_once_and_a_revoked_one_is_replaced() {
+    async fn a_key_is_created_once_and_a_revoked_one_is_replaced() {
         let home = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
         let workspace = WorkspaceId::new("acme");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_given_key_opens_its_workspace_and_no_other() {
+    async fn a_given_key_is_valid_for_its_workspace_only() {
         let home = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(Options::new(home.path().join("windlass.db"))).unwrap();
         let given = SecretString::from("mantyx_test_key");

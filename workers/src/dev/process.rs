@@ -1,7 +1,7 @@
-//! A server process that may outlive the one that started it.
+//! A server process that may outlive the `dev` process that started it.
 //!
-//! A killed `dev` cannot stop its server. The server's process id is kept in a file beside its database; the next `dev`
-//! finds the process and stops it, if it is still that very server.
+//! A killed `dev` cannot stop its server. The server's process id is in a file beside its database. The next `dev` stops
+//! that process if it is still the server of this database.
 
 use std::{
     fs,
@@ -14,11 +14,11 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use windlass_sqlite::private;
 
-/// How long a server may take to end by itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait after SIGTERM before SIGKILL.
+const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The file that remembers a server's process.
+/// The file with the server's process id.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
@@ -30,7 +30,7 @@ impl PidFile {
     }
 
     pub(super) fn write(&self, pid: u32) {
-        // Without it only a killed `dev` leaves something behind.
+        // Without the file, the server of a killed `dev` keeps running; everything else works.
         let opened = private::open_options().create(true).write(true).truncate(true).open(&self.path);
         if let Err(error) = opened.and_then(|mut file| file.write_all(pid.to_string().as_bytes())) {
             tracing::warn!("{} cannot be written: {error}", self.path.display());
@@ -56,7 +56,7 @@ pub(super) fn pid(text: &str) -> Option<Pid> {
     text.parse().ok().and_then(Pid::from_raw)
 }
 
-/// Asks a process to end and, if it does not, ends it.
+/// Stops a process: SIGTERM, then SIGKILL.
 pub(super) async fn stop(pid: Pid) {
     let _ = kill_process(pid, Signal::TERM);
     let gone = async {
@@ -64,12 +64,12 @@ pub(super) async fn stop(pid: Pid) {
             tokio::time::sleep(LOOK).await;
         }
     };
-    if tokio::time::timeout(PATIENCE, gone).await.is_err() {
+    if tokio::time::timeout(TERM_TIMEOUT, gone).await.is_err() {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Whether the process works on this file. Process ids are reused; nobody else's process may be stopped.
+/// Whether the process has this file in its command line. Process ids are reused, so another program must not be stopped.
 fn serves(pid: Pid, database: &Path) -> bool {
     command_line(pid).is_some_and(|line| line.contains(&*database.to_string_lossy()))
 }
@@ -93,7 +93,7 @@ mod tests {
     fn process_on(file: &Path) -> Child {
         let mut tail = Command::new("tail");
         let child = tail.args(["-f"]).arg(file).stdout(Stdio::null()).spawn().unwrap();
-        // A process that has only just begun has no command line yet.
+        // A new process has no command line for a moment.
         while !serves(pid(&child.id().to_string()).unwrap(), file) {
             std::thread::yield_now();
         }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_in_the_file_is_nobody() {
+    fn an_invalid_process_id_is_ignored() {
         for text in ["", "x", "0", "99999999999999999999"] {
             assert_eq!(pid(text), None, "{text}");
         }

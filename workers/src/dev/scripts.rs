@@ -1,5 +1,5 @@
-//! Scripts that were given to a run in a command's own process. They are kept in the data directory, because the run goes on
-//! with the next command on it, which does not name them again.
+//! Scripts of `windlass run --scripts` for runs in the command's own process. They are kept in the data directory, because
+//! an unfinished run continues with the next command, which does not name them again.
 
 use std::{
     fs,
@@ -13,12 +13,12 @@ use crate::failure::{Failure, failed, usage};
 
 const FILE: &str = "scripts.json";
 
-/// The scripts that were kept, if there are any.
+/// The file with the kept scripts, if there is one.
 pub(crate) fn kept(home: &Path) -> Option<PathBuf> {
     Some(home.join(FILE)).filter(|path| path.exists())
 }
 
-/// Keeps these scripts beside those that were kept before; one of the same name takes its place.
+/// Adds scripts to the kept ones. A script of the same name is replaced.
 pub(super) fn keep(home: &Path, given: &Path) -> Result<(), Failure> {
     let unusable = |problem: &dyn std::fmt::Display| usage(format!("{}: {problem}", given.display()));
     let read = |path: &Path| -> Result<Map<String, Value>, String> {
@@ -27,7 +27,7 @@ pub(super) fn keep(home: &Path, given: &Path) -> Result<(), Failure> {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     };
     let new = read(given).map_err(|problem| unusable(&problem))?;
-    // A file that cannot be read any more is replaced.
+    // If the old file cannot be read, it is replaced.
     let mut all = kept(home).and_then(|path| read(&path).ok()).unwrap_or_default();
     all.extend(new);
     let path = home.join(FILE);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_kept_beside_those_of_before() {
+    fn new_scripts_are_added_to_the_kept_ones() {
         let home = tempfile::tempdir().unwrap();
         let given = home.path().join("given.json");
         let keep_text = |text: &str| {

@@ -1,4 +1,4 @@
-//! The Temporal dev server: started, watched, started again, stopped.
+//! The supervisor of the Temporal dev server: it starts, restarts and stops it.
 
 use std::{
     fs,
@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use windlass_core::time::friendly;
 use windlass_sqlite::private;
 use windlass_workflows::attributes::NAMES;
 
@@ -25,16 +26,16 @@ use super::{
 };
 use crate::failure::{Failure, failed};
 
-/// Between two starts of a server that does not stay up: at first, and at most.
+/// The first and the longest pause before a restart.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A server that ran this long was well.
+/// A server that ran this long has started successfully.
 const STEADY: Duration = Duration::from_secs(30);
-/// How often a server that has never been well is started.
+/// Attempts to start a server that never ran that long.
 const ATTEMPTS: u32 = 3;
-/// How often a starting server is looked for.
+/// The pause between two checks whether a starting server listens.
 const LOOK: Duration = Duration::from_millis(50);
-/// How many lines of its log are shown when it does not start.
+/// Lines of its log that are shown if it does not start.
 const LOG_TAIL: usize = 5;
 
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ pub(super) struct ServerOptions {
     pub(super) namespace: String,
 }
 
-/// A server that is kept running.
+/// A supervised server.
 pub(super) struct Server {
     port: u16,
     ui_port: u16,
@@ -79,11 +80,11 @@ impl Server {
         }
     }
 
-    /// Returns when the server cannot be brought up at all.
+    /// Returns when the server cannot be started.
     pub(super) async fn broken(&self) -> Failure {
         match (&mut *self.broken.lock().await).await {
             Ok(reason) => failed(reason),
-            // The supervisor ends without a report when it is told to stop.
+            // The supervisor was stopped and sends no report.
             Err(_) => std::future::pending().await,
         }
     }
@@ -91,7 +92,7 @@ impl Server {
     pub(super) async fn stop(self) {
         self.stop.cancel();
         if let Err(error) = self.supervisor.await {
-            tracing::error!(%error, "the server's supervisor ended badly");
+            tracing::error!(%error, "the server's supervisor panicked");
         }
     }
 }
@@ -120,8 +121,8 @@ impl Launch {
         command.spawn().map_err(|error| failed(format!("{} cannot be started: {error}", self.binary.display())))
     }
 
-    /// Its last words.
-    fn last_words(&self) -> String {
+    /// The last lines of its log.
+    fn log_tail(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
@@ -139,13 +140,13 @@ fn arguments(database: &Path, options: &ServerOptions) -> Vec<String> {
     for name in NAMES {
         option("--search-attribute", format!("{name}=Keyword"));
     }
-    // By default every step of a run waits for the dev server's next look at its queue.
+    // With the defaults, every step of a run waits for the dev server's next poll of its queue.
     option("--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000".to_owned());
     option("--dynamic-config-value", "history.transferProcessorMaxPollHostRPS=100000".to_owned());
     arguments
 }
 
-/// Keeps the server running until a stop is asked for. A server that never came up is given up.
+/// Keeps the server running until the stop. Gives up on a server that never started successfully.
 async fn supervise(
     launch: Launch,
     mut child: Child,
@@ -169,11 +170,12 @@ async fn supervise(
         };
         let how = ended.map_or_else(|error| error.to_string(), |status: ExitStatus| status.to_string());
         let Some(pause) = restarts.pause_after(started.elapsed()) else {
-            let _ = report.send(format!("the Temporal server does not stay up ({how}):\n{}", launch.last_words()));
+            let _ = report
+                .send(format!("the Temporal server keeps exiting ({how}); the end of its log:\n{}", launch.log_tail()));
             pid_file.remove();
             return;
         };
-        tracing::warn!("the Temporal server ended ({how}); starting it again in {} s", pause.as_secs());
+        tracing::warn!("the Temporal server exited ({how}); starting it again in {}", friendly::print(pause));
         if stop_asked.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             pid_file.remove();
             return;
@@ -188,7 +190,7 @@ async fn supervise(
     }
 }
 
-/// When a server that ended is started again.
+/// When a server that exited is started again.
 #[derive(Debug, Default)]
 struct Restarts {
     in_a_row: u32,
@@ -196,7 +198,7 @@ struct Restarts {
 }
 
 impl Restarts {
-    /// `None` for a server that has never been well: something is wrong with it that time does not heal.
+    /// `None` if the server never started successfully and another attempt would fail, too.
     fn pause_after(&mut self, ran: Duration) -> Option<Duration> {
         let steady = ran >= STEADY;
         self.was_steady |= steady;
@@ -220,7 +222,7 @@ fn must_be_free(port: u16, option: &str) -> Result<(), Failure> {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => Ok(()),
         Err(error) => Err(failed(format!(
-            "port {port} cannot be used ({error}); give another {option}, or use the server that runs there with --temporal"
+            "port {port} cannot be used ({error}); set another {option}, or use the server on that port with --temporal"
         ))),
     }
 }
@@ -230,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_keeps_its_data_and_knows_the_attributes() {
+    fn the_server_gets_a_database_and_the_search_attributes() {
         let options = ServerOptions { port: 17233, ui_port: 18233, namespace: "default".into() };
         let arguments = arguments(Path::new("dir/temporal.db"), &options).join(" ");
         assert_eq!(
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_well_is_never_given_up() {
+    fn a_server_that_once_started_successfully_is_always_restarted() {
         let (short, long) = (Duration::from_secs(1), STEADY);
         let mut restarts = Restarts::default();
         let pauses = [short, long, short, short, short, short, short, short, long];
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_never_was_well_is_given_up() {
+    fn a_server_that_never_started_is_given_up_after_three_attempts() {
         let mut restarts = Restarts::default();
         let pauses = [1, 1, 1].map(|ran| restarts.pause_after(Duration::from_secs(ran)).map(|pause| pause.as_secs()));
         assert_eq!(pauses, [Some(1), Some(2), None]);

@@ -4,7 +4,7 @@ use windlass_client::{Error, Refusal};
 
 use super::{DETACHED, FAILED, REFUSED};
 
-const KEY: &str = "check WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key";
+const KEY: &str = "check WINDLASS_API_KEY or --api-key-file; create a key with `windlass keys create`";
 
 /// The exit code and the message for an error of the client. `None` if the error's own text says enough.
 pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
@@ -13,9 +13,11 @@ pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
             let code = if refusal.code == "run_terminal" { REFUSED } else { FAILED };
             Some((code, sentence(refusal)))
         }
-        // The run goes on without its reader.
+        // The run continues.
         Error::GaveUp { .. } => Some((DETACHED, error.to_string())),
-        Error::Unintelligible { .. } => Some((FAILED, format!("{error}; check that --server names a Windlass"))),
+        Error::Unintelligible { .. } => {
+            Some((FAILED, format!("{error}; check that --server is the URL of a Windlass API server")))
+        }
         _ => None,
     }
 }
@@ -23,17 +25,19 @@ pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
 fn sentence(refusal: &Refusal) -> String {
     let Refusal { status, code, message, hint, .. } = refusal;
     let (said, next) = match (*status, code.as_str()) {
-        // Only the holder of a key is told that it was revoked or has expired.
+        // The server gives the reason, revoked or expired, only to the holder of the key.
         (401, _) if message.starts_with("this key ") => (message.as_str(), String::new()),
-        (401, _) => ("it does not know this key", KEY.to_owned()),
-        (_, code) if code.starts_with("http_") => (message.as_str(), "check that --server names a Windlass".to_owned()),
+        (401, _) => ("this API key is not valid", KEY.to_owned()),
+        (_, code) if code.starts_with("http_") => {
+            (message.as_str(), "check that --server is the URL of a Windlass API server".to_owned())
+        }
         (404, "not_found") => match hint {
-            Some(hint) => (message.as_str(), format!("{hint}: say so with --workspace, or take another key")),
-            None => (message.as_str(), "`windlass runs list` shows what there is".to_owned()),
+            Some(hint) => (message.as_str(), format!("{hint}: set --workspace, or use another key")),
+            None => (message.as_str(), "see `windlass runs list`".to_owned()),
         },
         (409, "run_exists") => (message.as_str(), "choose another --run-id".to_owned()),
-        (409, "run_terminal") => (message.as_str(), "nothing was changed; `windlass runs show` says more".to_owned()),
-        // The server's own sentences say what to do.
+        (409, "run_terminal") => (message.as_str(), "nothing was changed; see `windlass runs show`".to_owned()),
+        // The server's message already says what to do.
         _ => (message.as_str(), String::new()),
     };
     let next = if next.is_empty() { next } else { format!("; {next}") };
@@ -54,13 +58,13 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_what_to_do_next() {
+    fn every_rejection_says_what_to_do_next() {
         let cases = [
             (
                 (401, json!({"code": "unauthorized", "message": "send a key"})),
                 (
                     1,
-                    "(401 unauthorized): it does not know this key; check WINDLASS_API_KEY or --api-key-file; `windlass keys create` makes a key",
+                    "(401 unauthorized): this API key is not valid; check WINDLASS_API_KEY or --api-key-file; create a key with `windlass keys create`",
                 ),
             ),
             (
@@ -84,10 +88,7 @@ mod tests {
             ),
             (
                 (404, json!({"code": "not_found", "message": "there is no such run in this workspace"})),
-                (
-                    1,
-                    "(404 not_found): there is no such run in this workspace; `windlass runs list` shows what there is",
-                ),
+                (1, "(404 not_found): there is no such run in this workspace; see `windlass runs list`"),
             ),
             (
                 (
@@ -96,7 +97,7 @@ mod tests {
                 ),
                 (
                     1,
-                    "(404 not_found): no workspace; this key belongs to workspace a: say so with --workspace, or take another key",
+                    "(404 not_found): no workspace; this key belongs to workspace a: set --workspace, or use another key",
                 ),
             ),
             (
@@ -105,10 +106,7 @@ mod tests {
             ),
             (
                 (409, json!({"code": "run_terminal", "message": "the run has ended (failed)"})),
-                (
-                    5,
-                    "(409 run_terminal): the run has ended (failed); nothing was changed; `windlass runs show` says more",
-                ),
+                (5, "(409 run_terminal): the run has ended (failed); nothing was changed; see `windlass runs show`"),
             ),
             (
                 (429, json!({"code": "rate_limit_exceeded", "message": "too often; try again in 3 s"})),
@@ -118,8 +116,14 @@ mod tests {
                 (503, json!({"code": "unavailable", "message": "the store is not available; try again"})),
                 (1, "(503 unavailable): the store is not available; try again"),
             ),
-            ((403, json!("<html>")), (1, "(403 http_403): HTTP 403; check that --server names a Windlass")),
-            ((502, json!("<html>")), (1, "(502 http_502): HTTP 502; check that --server names a Windlass")),
+            (
+                (403, json!("<html>")),
+                (1, "(403 http_403): HTTP 403; check that --server is the URL of a Windlass API server"),
+            ),
+            (
+                (502, json!("<html>")),
+                (1, "(502 http_502): HTTP 502; check that --server is the URL of a Windlass API server"),
+            ),
         ];
         for ((status, body), (code, rest)) in cases {
             assert_eq!(said(status, body), (code, format!("CLT0003: the server refused {rest}")));
@@ -127,12 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_refusal_is_explained_where_its_own_words_do_not_do() {
+    fn other_client_errors_are_explained_if_their_text_is_not_enough() {
         let error = Error::Unintelligible { url: "http://h".into(), reason: "no JSON".into() };
         let (code, said) = explained(&error).unwrap();
-        assert_eq!((code, said.ends_with("no JSON; check that --server names a Windlass")), (1, true), "{said}");
+        assert_eq!(
+            (code, said.ends_with("no JSON; check that --server is the URL of a Windlass API server")),
+            (1, true),
+            "{said}"
+        );
         let away = Error::GaveUp { run: "run-1".into(), away: Duration::from_secs(9), reason: "no".into() };
-        assert_eq!(explained(&away), Some((4, away.to_string())), "the run goes on");
+        assert_eq!(explained(&away), Some((4, away.to_string())), "the run continues");
         assert_eq!(explained(&Error::Unusable { what: "x".into() }), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a run waits for, and what to type about it.
+//! Awaits as text, with the commands that answer them.
 
 use windlass_core::{
     awaits::{AwaitKind, AwaitView, AwaitedCall, ExpiryOutcome},
@@ -8,17 +8,17 @@ use windlass_core::{
 
 use super::{Hint, Paint, clean, json_line, moment, one_line};
 
-/// An await in a few words, for tables.
+/// A short description of an await, for tables.
 pub fn await_summary(item: &AwaitView) -> String {
     let title = item.title.as_deref().filter(|_| item.kind != AwaitKind::Clarification);
     one_line(title.unwrap_or(&item.prompt), 200)
 }
 
-/// Everything a person must see before answering. A confirmation shows the exact arguments and their digest.
+/// An await in full. A confirmation shows the exact arguments and their digest.
 pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
     let head = match item.kind {
         AwaitKind::Clarification | AwaitKind::Questions => "asks",
-        AwaitKind::ExternalTools => "wants results from outside",
+        AwaitKind::ExternalTools => "waits for external results",
         AwaitKind::Confirmation => "wants approval",
     };
     let subject = match (&item.title, item.kind) {
@@ -41,7 +41,7 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         _ => lines.extend(item.calls.iter().map(call_line)),
     }
     if item.four_eyes {
-        lines.push("  approval  takes a second person: the starter of the run may only deny it".to_owned());
+        lines.push("  approval  needs a second person: who started the run can only deny the call".to_owned());
     }
     if let Some(at) = item.expires_at {
         lines.push(format!("  expires   {}, then {}", moment(at), expiry_words(item)));
@@ -63,7 +63,7 @@ fn question_lines(question: &Question) -> Vec<String> {
 
 fn confirmed_call_lines(call: &AwaitedCall) -> Vec<String> {
     let args = call.args.as_ref().map(|args| serde_json::to_string_pretty(args).unwrap_or_default());
-    let args = args.unwrap_or_else(|| "(too large to travel; `runs awaits` reads them from the store)".to_owned());
+    let args = args.unwrap_or_else(|| "(too large to show here; see `windlass runs awaits`)".to_owned());
     let mut lines = vec![format!("  call      {} ({})", one_line(call.name.as_str(), 128), call.tool_call_id)];
     for (index, line) in clean(&args).lines().enumerate() {
         lines.push(format!("  {:<9} {line}", if index == 0 { "arguments" } else { "" }));
@@ -81,7 +81,9 @@ fn expiry_words(item: &AwaitView) -> String {
     match (item.on_expiry, &item.default_answer) {
         (ExpiryOutcome::Deny, _) => "it counts as denied".to_owned(),
         (ExpiryOutcome::Default, Some(answer)) => format!("the answer is {:?}", one_line(answer, 80)),
-        (ExpiryOutcome::Default, None) | (ExpiryOutcome::Replan, _) => "the model goes on without it".to_owned(),
+        (ExpiryOutcome::Default, None) | (ExpiryOutcome::Replan, _) => {
+            "the model continues without an answer".to_owned()
+        }
         (ExpiryOutcome::Fail, _) => "the run fails".to_owned(),
     }
 }
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(shown(&item), expected);
         assert_eq!(typed(&item), "windlass runs approve run-1 await-1\nwindlass runs deny run-1 await-1");
         item.calls[0].args = None;
-        assert!(shown(&item).contains("(too large to travel"));
+        assert!(shown(&item).contains("(too large to show here"));
     }
 
     #[test]
@@ -171,7 +173,7 @@ mod tests {
         );
         assert_eq!(
             shown(&item),
-            "? await-1 wants results from outside: Results wanted for a, b\n  call-0-0 = a {\"x\":1}\n  call-0-1 = b"
+            "? await-1 waits for external results: Results wanted for a, b\n  call-0-0 = a {\"x\":1}\n  call-0-1 = b"
         );
         assert_eq!(
             typed(&item),
@@ -194,7 +196,7 @@ mod tests {
     fn what_an_expiry_does_is_said() {
         let cases = [
             (ExpiryOutcome::Default, Some("the team"), "the answer is \"the team\""),
-            (ExpiryOutcome::Default, None, "the model goes on without it"),
+            (ExpiryOutcome::Default, None, "the model continues without an answer"),
             (ExpiryOutcome::Fail, None, "the run fails"),
         ];
         for (on_expiry, default_answer, expected) in cases {

@@ -18,7 +18,7 @@ pub fn event_line(event: &Event, paint: Paint) -> String {
     format!("{seq}  {}  {}  {}", paint.dim(&at), paint.bold(&kind), event_summary(event)).trim_end().to_owned()
 }
 
-/// What an event says, without its type.
+/// The content of an event, without its type.
 pub fn event_summary(event: &Event) -> String {
     match event.body() {
         Ok(body) => said(&body),

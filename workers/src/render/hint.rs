@@ -1,4 +1,4 @@
-//! Commands to type next, as they work in this very situation.
+//! Suggested commands, with the options of the current command.
 
 /// Builds commands from how this one was called: the same program, the same server, the same data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Hint {
     }
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell if necessary.
 fn quoted(word: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !word.is_empty() && word.chars().all(safe) {

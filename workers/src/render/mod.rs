@@ -1,7 +1,7 @@
-//! How runs look to people: pure functions from facts to text.
+//! Text for people: pure functions from data to text.
 //!
-//! Nothing here reads a store, asks a server or writes to a terminal. Text that came from a model, a tool or a caller is
-//! cleaned before it is shown, because a terminal obeys what it is sent.
+//! Nothing here reads a store, calls a server or writes to a terminal. Text from a model, a tool or a caller is cleaned
+//! before it is shown, because it may contain terminal control sequences.
 
 mod awaits;
 mod event_line;
@@ -25,6 +25,6 @@ pub use self::{
     table::Table,
     text::{clean, json_line, one_line},
     time::{age, duration, moment},
-    transcript::{Said, conversation, transcript_lines},
+    transcript::{Entry, conversation, transcript_lines},
     wrap::LineBuffer,
 };

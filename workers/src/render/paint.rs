@@ -1,4 +1,4 @@
-//! Colours. They only repeat what the words already say.
+//! Colours. They carry no information that is not in the text.
 
 use std::env;
 
@@ -11,7 +11,7 @@ pub struct Paint {
 impl Paint {
     pub const PLAIN: Self = Self { colours: false };
 
-    /// For a stream: colours only on a terminal that can show them, and only if nobody objects.
+    /// For a stream: colours only on a terminal that can show them, and only if NO_COLOR is not set.
     pub fn for_stream(is_terminal: bool) -> Self {
         let objected = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");

@@ -32,11 +32,11 @@ pub fn run_table(runs: &[RunRow], now: Timestamp, width: Option<u16>) -> String 
     table.render(width)
 }
 
-/// Everything known about a run.
+/// The facts about a run.
 #[derive(Debug)]
 pub struct Details {
     pub row: RunRow,
-    /// What its workflow says, if a worker answered.
+    /// The workflow's state, if a worker answered.
     pub live: Option<RunStatusView>,
     /// Turns, calls and tokens, so far or in all.
     pub spent: Spent,
@@ -86,7 +86,7 @@ fn await_block(hint: &Hint, run: &RunId, item: &AwaitView, paint: Paint) -> Vec<
     await_lines(item, paint).into_iter().chain(commands).map(|line| format!("  {line}")).collect()
 }
 
-/// An answer is shown whole.
+/// The final answer, not cut.
 pub(super) fn last_words(end: &Event) -> String {
     match end.body() {
         Ok(EventBody::Result { text, error: None, .. }) => clean(&text),

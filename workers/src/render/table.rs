@@ -1,4 +1,4 @@
-//! Tables without frames: one line per row, the last column cut to what the terminal has room for.
+//! Tables without borders: one line per row; the last column is cut to the width of the terminal.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, presets::NOTHING};
 
@@ -34,7 +34,7 @@ impl Table {
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, if index < last { 2 } else { 0 }));
             if index < last {
-                // Ids and states are there to be copied and compared: never cut.
+                // Ids and states are never cut, so that they can be copied.
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }

@@ -1,9 +1,8 @@
-//! Text from outside, made fit for a terminal.
+//! Untrusted text, made safe for a terminal.
 
 use serde_json::Value;
 
-/// Without anything a terminal would obey: control characters other than line feeds and tabs, and the marks that turn
-/// the direction of text, become visible.
+/// Replaces control characters other than line feeds and tabs, and marks that change the text direction.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

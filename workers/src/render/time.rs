@@ -1,4 +1,4 @@
-//! Times and spans as people read them.
+//! Times and durations as text.
 
 use windlass_core::time::{Millis, Timestamp};
 
@@ -7,7 +7,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A span, to the precision that matters at its size.
+/// A duration, rounded to a precision that fits its size.
 pub fn duration(span: Millis) -> String {
     let ms = span.0;
     match ms {

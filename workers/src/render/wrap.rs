@@ -1,8 +1,8 @@
-//! Text that arrives in pieces, cut into lines that fit.
+//! Text that arrives in pieces, wrapped into lines.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Collects pieces of text and hands out whole lines.
+/// Collects pieces of text and returns complete lines.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     /// Longer lines are broken, between words where there are any; without a width only line feeds break.

@@ -1,6 +1,7 @@
-//! Engine and store in this process, on one database: what `windlass dev` and the benchmarks run on.
+//! The embedded engine and the store, in this process, on one database.
 //!
-//! One file, one log, one writer: what an activity stores is made safe by the sync that keeps the activity's end.
+//! They share one file, one write-ahead log and one writer, so one sync makes both an activity's writes and its completion
+//! durable.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -21,7 +22,7 @@ pub struct EmbeddedOptions {
     pub data_dir: PathBuf,
     pub durability: Durability,
     pub namespace: String,
-    /// Where other processes reach the engine. Nobody does without it.
+    /// The engine's TCP address for other processes. Without it, the engine has no port.
     pub listen: Option<SocketAddr>,
 }
 
@@ -32,7 +33,7 @@ pub enum EmbeddedError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("OPS0007: cannot listen on {address}: {source}; stop what listens there, or choose another port")]
+    #[error("OPS0007: cannot listen on {address}: {source}; stop the process that uses it, or choose another port")]
     Listen { address: SocketAddr, source: std::io::Error },
 }
 
@@ -42,7 +43,7 @@ impl From<DatabaseError> for EmbeddedError {
     }
 }
 
-/// Engine and store, ready to run.
+/// Engine and store, opened and not running yet.
 pub struct Embedded {
     engine: Engine,
     handle: Handle,
@@ -50,7 +51,7 @@ pub struct Embedded {
     _lock: DirectoryLock,
 }
 
-/// The way to them.
+/// Access to the engine and the store.
 #[derive(Clone)]
 pub struct EmbeddedHandle {
     engine: Handle,
@@ -86,7 +87,7 @@ impl Embedded {
         Ok((Self { engine, handle, listener, _lock: lock }, reach))
     }
 
-    /// Runs until the token fires.
+    /// Runs until the shutdown.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), EmbeddedError> {
         let Self { engine, handle, listener, _lock } = self;
         let port = async {
@@ -99,7 +100,7 @@ impl Embedded {
     }
 }
 
-/// Engine and store at work beside whatever else the process does.
+/// Engine and store, running in a task.
 pub struct RunningEmbedded {
     pub handle: EmbeddedHandle,
     stop: CancellationToken,
@@ -114,7 +115,7 @@ impl RunningEmbedded {
         Ok(Self { handle, stop, ended })
     }
 
-    /// Ends the engine, then finishes what is being written.
+    /// Stops the engine, then completes pending writes.
     pub async fn stop(self) -> Result<(), EmbeddedError> {
         self.stop.cancel();
         match self.ended.await {
@@ -126,7 +127,7 @@ impl RunningEmbedded {
 }
 
 impl EmbeddedHandle {
-    /// A client that reaches the engine without leaving the process.
+    /// A client that calls the engine in process.
     pub async fn connect(&self, identity: &str) -> Result<Client, ConnectError> {
         connect_embedded(&self.engine, &self.namespace, identity).await
     }
@@ -143,7 +144,7 @@ impl EmbeddedHandle {
         self.address
     }
 
-    /// Finishes what is being written and lets the file go.
+    /// Completes pending writes and closes the file.
     pub async fn close(&self) -> Result<(), EmbeddedError> {
         self.store.close().await?;
         Ok(self.database.close().await?)

@@ -1,4 +1,4 @@
-//! Signals with names that a run does not know. The SDK drops them; here they get into the run's log.
+//! Signals with unknown names. The SDK drops them; this interceptor writes a `signal_rejected` event to the run's log.
 
 use std::{
     collections::HashMap,
@@ -15,18 +15,18 @@ use windlass_core::{
 use windlass_store::{Store, StoreError};
 use windlass_workflows::{contract::RUN_WORKFLOW, signals};
 
-/// What the log shows of a name.
+/// Characters of the signal's name in the log.
 const NAME_CHARS: usize = 200;
 
 pub(crate) struct UnknownSignals {
     store: Arc<dyn Store>,
-    /// The runs in the worker's cache, by the id that the server gave to their current execution.
+    /// The cached runs, by the run id of their current workflow execution.
     cached: Mutex<HashMap<String, Cached>>,
 }
 
 struct Cached {
     run: RunId,
-    /// Not in the log yet: the run is not open, or the store was out of reach.
+    /// Events that are not written yet: the run is not open, or the store was unavailable.
     unlogged: Vec<NewEvent>,
 }
 
@@ -35,7 +35,7 @@ impl UnknownSignals {
         Self { store, cached: Mutex::default() }
     }
 
-    /// Follows what the cache holds; returns what is to be logged.
+    /// Tracks the cached runs. Returns the events to write.
     fn note(&self, activation: &WorkflowActivation) -> Option<(RunId, Vec<NewEvent>)> {
         let execution = &activation.run_id;
         let mut cached = self.lock();
@@ -60,10 +60,9 @@ impl UnknownSignals {
         Some((run.run.clone(), run.unlogged.clone()))
     }
 
-    /// Whether nothing is left to do about the events. A replay brings the signals again; the store knows their keys by
-    /// then.
+    /// Whether the events are written. After a replay the signals come again; the store ignores events with known keys.
     async fn log(&self, run: &RunId, events: Vec<NewEvent>) -> Result<bool, StoreError> {
-        // The log begins when the run is opened.
+        // The run has no log before it is opened.
         let open = self.store.run(run).await?.is_some_and(|row| row.agent_digest.is_some());
         if open {
             self.store.append_events(run, events).await?;

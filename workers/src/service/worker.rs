@@ -16,18 +16,19 @@ use windlass_workflows::RunWorkflow;
 use super::{Ports, unknown_signals::UnknownSignals};
 use crate::temporal::{Connect, connect};
 
-/// How often it is checked that the namespace still is this installation's.
+/// How often the worker checks that the task queue still belongs to its installation.
 const OWNER_CHECK: Duration = Duration::from_secs(30);
 
-/// How a worker behaves.
+/// Options of a worker.
 #[derive(Debug, Clone)]
 pub struct RunWorkerOptions {
     pub task_queue: String,
-    /// Runs kept in memory; others are replayed when something happens to them.
+    /// Size of the workflow cache. A run that is not cached is replayed when it has a new task.
     pub max_cached_runs: usize,
-    /// How long activities may go on after a shutdown was asked for.
+    /// How long activities may continue after the shutdown began.
     pub grace: Duration,
-    /// With a version, the server routes runs to the current build; a run that waits moves to it when it wakes.
+    /// Enables worker versioning with the auto-upgrade behaviour: the server routes each workflow task to the current build
+    /// of the deployment, so a run that waited moves to that build when it continues.
     pub deployment: Option<Deployment>,
 }
 
@@ -36,6 +37,20 @@ pub struct RunWorkerOptions {
 pub struct Deployment {
     pub name: String,
     pub build_id: String,
+}
+
+impl Deployment {
+    /// Auto-upgrade, so that the workers of an old build can be stopped although runs wait for weeks.
+    pub(crate) fn versioning(&self) -> WorkerDeploymentOptions {
+        let version = WorkerDeploymentVersion::builder()
+            .deployment_name(self.name.clone())
+            .build_id(self.build_id.clone())
+            .build();
+        WorkerDeploymentOptions::new(version)
+            .use_worker_versioning(true)
+            .default_versioning_behavior(VersioningBehavior::AutoUpgrade)
+            .build()
+    }
 }
 
 impl Default for RunWorkerOptions {
@@ -54,23 +69,23 @@ impl Default for RunWorkerOptions {
 pub enum WorkerError {
     #[error("OPS0005: the worker cannot start: {0}")]
     Start(String),
-    #[error("OPS0006: the worker stopped: {0}; start it again, runs go on where they were")]
+    #[error("OPS0006: the worker stopped: {0}; start it again; runs continue where they were")]
     Stopped(String),
     #[error(transparent)]
     Foreign(#[from] PairingError),
 }
 
-/// A worker ready to run.
+/// A worker that is not running yet.
 pub struct WorkerService {
     worker: Worker,
     ops: RunOps,
-    /// Says why this worker must not go on: its store is not that of the runs it was given.
+    /// Receives the error that stops this worker: it got a run that belongs to another store.
     foreign: mpsc::Receiver<PairingError>,
     draining: CancellationToken,
     grace: Duration,
 }
 
-/// The server's side of whose runs these are.
+/// Finds out which installation a run belongs to.
 struct Guard {
     ops: RunOps,
     foreign: mpsc::Sender<PairingError>,
@@ -87,14 +102,14 @@ impl Owners for Guard {
             Err(error @ PairingError::Foreign { .. }) => {
                 self.foreign.try_send(error).ok();
             }
-            // Nothing but the run can tell, and it says that this worker is in the wrong place.
+            // The server does not store the pairing, so the run decides: this worker uses the wrong store.
             Ok(paired) if !paired.kept => {
                 let (namespace, task_queue) = (self.ops.client().namespace(), self.ops.task_queue().to_owned());
                 let (own, found) = (paired.installation.id, found.clone());
                 self.foreign.try_send(PairingError::Foreign { namespace, task_queue, own, found }).ok();
             }
-            // The namespace is ours, so it is the run that is in the wrong place.
-            _ => tracing::warn!(%run, %found, "a run of another installation waits on this task queue"),
+            // The task queue belongs to this installation, so the run is on the wrong task queue.
+            _ => tracing::warn!(%run, %found, "this task queue has a run of another installation; it is not executed"),
         }
     }
 }
@@ -127,14 +142,14 @@ impl WorkerService {
             // A cancellation or a lost lease must reach an activity within its heartbeat timeout.
             .max_heartbeat_throttle_interval(Duration::from_secs(5))
             .default_heartbeat_throttle_interval(Duration::from_secs(5))
-            .maybe_deployment_options(options.deployment.as_ref().map(versioning))
+            .maybe_deployment_options(options.deployment.as_ref().map(Deployment::versioning))
             .build();
         let worker = Worker::new(&runtime, client, worker_options).map_err(|error| start(&error))?;
         Ok(Self { worker, ops, foreign, draining, grace: options.grace })
     }
 
-    /// Polls until the token fires, then lets activities end within the grace. The workflow side is not `Send`, so it
-    /// gets a thread of its own.
+    /// Polls until the shutdown, then gives activities the grace period. Workflows are not `Send`, so they run on a thread
+    /// of their own.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), WorkerError> {
         let Self { mut worker, ops, mut foreign, draining, grace } = self;
         let stop = worker.shutdown_handle();
@@ -147,7 +162,7 @@ impl WorkerService {
                 ended.send(result.map_err(|error| error.to_string())).ok();
             })
             .map_err(|error| WorkerError::Start(error.to_string()))?;
-        tracing::debug!(task_queue = ops.task_queue(), "worker begins to poll");
+        tracing::debug!(task_queue = ops.task_queue(), "worker starts polling");
         let mut end = std::pin::pin!(end);
         let ended = tokio::select! {
             ended = &mut end => ended,
@@ -157,10 +172,10 @@ impl WorkerService {
                 stop();
                 end.await
             }
-            error = misplacement(&ops, &mut foreign) => {
+            error = wrong_installation(&ops, &mut foreign) => {
                 draining.cancel();
                 stop();
-                // Opening a run is tried again here for as long as the worker lives, which keeps it from ending.
+                // The activity that opens the run retries until the worker ends, so the wait is bounded.
                 tokio::time::timeout(grace, end).await.ok();
                 return Err(error.into());
             }
@@ -173,8 +188,8 @@ impl WorkerService {
     }
 }
 
-/// Returns when the namespace turns out to be another installation's: a run said so, or another store took it.
-async fn misplacement(ops: &RunOps, met: &mut mpsc::Receiver<PairingError>) -> PairingError {
+/// Returns when the task queue belongs to another installation: a run showed it, or another store was paired with it.
+async fn wrong_installation(ops: &RunOps, met: &mut mpsc::Receiver<PairingError>) -> PairingError {
     loop {
         if let Ok(Some(error)) = tokio::time::timeout(OWNER_CHECK, met.recv()).await {
             return error;
@@ -185,8 +200,7 @@ async fn misplacement(ops: &RunOps, met: &mut mpsc::Receiver<PairingError>) -> P
     }
 }
 
-/// Connects, runs a worker until the token fires and returns. Not async: whoever calls it does not compile the SDK's
-/// futures again.
+/// Connects and runs a worker until the shutdown. Not async, so that callers do not compile the SDK's futures again.
 pub fn run_blocking(
     connection: &Connect,
     ports: Ports,
@@ -201,15 +215,4 @@ pub fn run_blocking(
         let client = connect(connection).await.map_err(|error| WorkerError::Start(error.to_string()))?;
         WorkerService::new(client, ports, options)?.run(shutdown).await
     })
-}
-
-fn versioning(deployment: &Deployment) -> WorkerDeploymentOptions {
-    let version = WorkerDeploymentVersion::builder()
-        .deployment_name(deployment.name.clone())
-        .build_id(deployment.build_id.clone())
-        .build();
-    WorkerDeploymentOptions::new(version)
-        .use_worker_versioning(true)
-        .default_versioning_behavior(VersioningBehavior::AutoUpgrade)
-        .build()
 }

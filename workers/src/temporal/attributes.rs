@@ -1,5 +1,5 @@
-//! The search attributes of runs must be known to the namespace before the first run; unknown ones would fail every
-//! workflow task.
+//! The search attributes of runs. They must be registered in the namespace before the first run: a workflow task that sets
+//! an unknown attribute fails.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub enum AttributesError {
     WrongType { namespace: String, name: String },
 }
 
-/// Registers what is missing.
+/// Registers the missing search attributes.
 pub async fn ensure_search_attributes(client: &Client) -> Result<(), AttributesError> {
     let missing = missing_search_attributes(client).await?;
     if missing.is_empty() {
@@ -34,13 +34,13 @@ pub async fn ensure_search_attributes(client: &Client) -> Result<(), AttributesE
     let add = AddSearchAttributesRequest { search_attributes, namespace: namespace.clone() };
     match client.connection().operator_service().add_search_attributes(add.into_request()).await {
         Ok(_) => Ok(()),
-        // Another worker was faster.
+        // Another worker registered them meanwhile.
         Err(status) if status.code() == temporalio_client::tonic::Code::AlreadyExists => Ok(()),
         Err(status) => Err(AttributesError::Refused { namespace, reason: status.message().to_owned() }),
     }
 }
 
-/// Which of them the namespace does not know yet. Fails if it knows one as something else.
+/// The search attributes that are not registered yet. Fails if one is registered with another type.
 pub async fn missing_search_attributes(client: &Client) -> Result<Vec<&'static str>, AttributesError> {
     let namespace = client.namespace();
     let list = ListSearchAttributesRequest { namespace: namespace.clone() };

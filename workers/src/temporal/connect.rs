@@ -10,7 +10,7 @@ use temporalio_common::data_converters::{DataConverter, DefaultFailureConverter,
 
 use super::CanonicalJson;
 
-/// Where the run history lives.
+/// How to connect to a Temporal server.
 #[derive(Debug, Clone)]
 pub struct Connect {
     /// `host:port`, or a URL with scheme http or https.
@@ -18,7 +18,7 @@ pub struct Connect {
     pub namespace: String,
     pub tls: Option<TlsFiles>,
     pub api_key: Option<SecretString>,
-    /// How the server's tools name this process.
+    /// The identity that Temporal shows for this process.
     pub identity: String,
 }
 
@@ -40,11 +40,11 @@ pub enum ConnectError {
     TlsFile { path: PathBuf, source: std::io::Error },
     #[error("OPS0002: mutual TLS needs both a client certificate and a client key")]
     HalfPair,
-    #[error("OPS0003: no Temporal server answers at {address} ({reason}); start one, or check --temporal")]
+    #[error("OPS0003: no Temporal server answers at {address} ({reason}); start a server, or check --temporal")]
     Unreachable { address: String, reason: String },
 }
 
-/// Connects, once. Waiting for a server to come up is the caller's decision.
+/// Connects once; retries are up to the caller.
 pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
     let tls = options.tls.as_ref().map(read_tls).transpose()?;
     let wants_tls = tls.is_some() || options.api_key.is_some();
@@ -61,7 +61,7 @@ pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
     let unreachable =
         |error: &dyn Error| ConnectError::Unreachable { address: options.address.clone(), reason: root_cause(error) };
     let connection = Connection::connect(connection).await.map_err(|error| match &error {
-        // It is there and says why it will not serve.
+        // The server responded and gave the reason.
         ClientConnectError::SystemInfoCallError(status) => {
             ConnectError::Unreachable { address: options.address.clone(), reason: status.message().to_owned() }
         }
@@ -70,7 +70,7 @@ pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
     Client::new(connection, client_options(&options.namespace)).map_err(|error| unreachable(&error))
 }
 
-/// Whatever the connection leads to, JSON is canonical on it.
+/// The client options of every connection: JSON payloads are canonical.
 pub(super) fn client_options(namespace: &str) -> ClientOptions {
     let converter = DataConverter::new(PayloadConverter::default(), DefaultFailureConverter::default(), CanonicalJson);
     ClientOptions::new(namespace).data_converter(converter).build()
@@ -111,7 +111,7 @@ fn read_tls(files: &TlsFiles) -> Result<TlsOptions, ConnectError> {
         .build())
 }
 
-/// The outer errors only say that connecting failed.
+/// The innermost cause; the outer errors only say that connecting failed.
 fn root_cause(mut error: &dyn Error) -> String {
     while let Some(cause) = error.source() {
         error = cause;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_in_every_spelling() {
+    fn an_address_may_have_a_scheme() {
         let cases = [
             ("127.0.0.1:7233", false, Some("http://127.0.0.1:7233/")),
             ("temporal://host:7233", false, Some("http://host:7233/")),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_client_pair_is_refused() {
+    fn a_client_certificate_without_its_key_is_rejected() {
         let files = TlsFiles { client_key: Some("key.pem".into()), ..TlsFiles::default() };
         assert!(matches!(read_tls(&files), Err(ConnectError::HalfPair)));
     }

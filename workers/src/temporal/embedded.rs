@@ -1,4 +1,4 @@
-//! Reaching an engine in this process: the SDK is unchanged, its requests just never leave.
+//! A client of the engine in this process: requests of the unchanged SDK are passed to it by function call.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass_engine::{Call, Handle, grpc};
 
 use super::{ConnectError, connect::client_options};
 
-/// What the engine is called in messages.
+/// The engine's name in error messages.
 const NAME: &str = "the embedded engine";
 
 /// A client of an engine in this process.
@@ -21,14 +21,14 @@ pub async fn connect_embedded(engine: &Handle, namespace: &str, identity: &str) 
         address: NAME.to_owned(),
         reason: error.to_string(),
     };
-    // Nothing is ever looked up under this name.
+    // This name is never resolved.
     let url = "http://embedded.invalid".parse::<Url>().map_err(|error| unreachable(&error))?;
     let engine = engine.clone();
     let service = CallbackBasedGrpcService { callback: Arc::new(move |request| answer(&engine, request)) };
     let options = ConnectionOptions::new(url)
         .identity(identity.to_owned())
         .service_override(service)
-        // There is nothing to balance between, and the client refuses the combination.
+        // The client rejects load balancing together with an in-process service.
         .dns_load_balancing(None)
         .build();
     let connection = Connection::connect(options).await.map_err(|error| unreachable(&error))?;

@@ -1,4 +1,4 @@
-//! Reaching a Temporal server: how to connect, what goes over the wire, and what the server must know about runs.
+//! The Temporal client: connecting, payload encoding, search attributes and pollers.
 
 mod attributes;
 mod codec;

@@ -1,4 +1,4 @@
-//! Who polls a task queue, as the server sees it.
+//! The pollers of a task queue, as the server lists them.
 
 use temporalio_client::{
     Client, NamespacedClient,
@@ -8,7 +8,7 @@ use temporalio_protos::temporal::api::{
     enums::v1::TaskQueueType, taskqueue::v1::TaskQueue, workflowservice::v1::DescribeTaskQueueRequest,
 };
 
-/// Identities of the processes that polled lately.
+/// Identities of the processes that polled recently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pollers {
     pub workflows: Vec<String>,
@@ -16,7 +16,7 @@ pub struct Pollers {
 }
 
 impl Pollers {
-    /// Whether this process executes runs: it takes both kinds of tasks.
+    /// Whether this process polls for both workflow tasks and activity tasks.
     pub fn include(&self, identity: &str) -> bool {
         [&self.workflows, &self.activities].iter().all(|pollers| pollers.iter().any(|poller| poller == identity))
     }

@@ -1,12 +1,9 @@
-//! Following a run until it ends, or until whoever follows has seen enough.
+//! Following a run until it ends or the user stops.
 //!
-//! Following never changes a run: leaving goes unnoticed by it. Only a line typed in answer to a question is sent.
+//! Following does not affect the run. Only a line typed as an answer is sent to it.
 
-mod logs;
 mod prompt;
 mod screen;
-mod server;
-mod source;
 mod view;
 
 use std::{
@@ -24,28 +21,28 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
 };
-use windlass_ops::{RunEnd, complete_entry};
+use windlass_ops::RunEnd;
 
 use self::{
-    logs::Told,
     prompt::{Keyboard, Prompter, Typed},
-    source::{News, Source},
     view::View,
 };
-use super::{Failure, Stop, exit, reach::Reach};
-use crate::temporal::pollers;
+use super::{
+    Failure, Stop, exit,
+    reach::{News, Reach, RunEvent},
+};
 
-/// After this long without a sign of life somebody should look for a worker.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two questions to a server that does not answer.
+/// If there is no event for this long, the command checks whether a worker polls the task queue.
+const SILENCE: Duration = Duration::from_secs(3);
+/// The pause before answers that were not delivered are sent again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How to follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// Who answers at the keyboard.
+    /// The person at the keyboard.
     pub(crate) actor: Actor,
-    /// Whether to leave when the run waits for somebody.
+    /// Whether to stop when the run waits for an answer.
     pub(crate) until_waiting: bool,
 }
 
@@ -57,11 +54,12 @@ enum Ending {
     },
     Failed,
     Cancelled,
-    /// The run goes on.
+    /// The run continues.
     Left,
 }
 
-/// Shows a run until it ends. The answer is data and goes to stdout, unless it has just been shown to the same person.
+/// Shows a run until it ends. The final answer is data: it is printed on stdout, unless stdout is the terminal that already
+/// shows it.
 pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Result<ExitCode, Failure> {
     let (out, hint) = (reach.out(), reach.hint());
     let json = out.json;
@@ -69,7 +67,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         reach,
         run,
         options,
-        // JSON is for programs, and they do not type.
+        // With JSON output there are no prompts.
         view: (!json).then(|| View::new(run, hint.clone(), Prompter::at_terminal(&options.actor))),
         waits: 0,
         away: false,
@@ -80,7 +78,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         view.close();
     }
     for (_, answer) in &follower.kept {
-        out.note(format!("your answer to {} was not sent: no server took it", answer.await_id));
+        out.note(format!("your answer to {} was not sent: the server did not respond", answer.await_id));
     }
     Ok(match ending? {
         Ending::Completed { text } => {
@@ -93,7 +91,7 @@ pub(crate) async fn follow(reach: &Reach, run: &RunId, options: &Options) -> Res
         Ending::Failed => ExitCode::from(exit::FAILED),
         Ending::Cancelled => ExitCode::from(exit::CANCELLED),
         Ending::Left => {
-            let goes_on = if reach.is_here() { "waits for you to come back" } else { "goes on without you" };
+            let goes_on = if reach.serves_here() { "is stopped until the next command" } else { "continues" };
             out.note(format!(
                 "{run} {goes_on}\n  follow it:  {}\n  cancel it:  {}",
                 hint.command(&format!("runs attach {run}")),
@@ -111,13 +109,13 @@ struct Follower<'a> {
     view: Option<View>,
     /// How many awaits are open.
     waits: usize,
-    /// Whether the server is away, and that was said.
+    /// Whether the server does not respond, and this was shown.
     away: bool,
-    /// Answers that were typed and that no server has taken yet. Sent again, the same answer is never taken twice.
+    /// Answers that were typed and not delivered yet. Sending an answer again is safe: it is accepted once.
     kept: VecDeque<(RunId, Answer)>,
 }
 
-/// What woke the follower.
+/// Why the follower woke up.
 enum Wake {
     News,
     Ended(Option<RunEnd>),
@@ -131,21 +129,21 @@ impl Follower<'_> {
     async fn until_its_end(&mut self) -> Result<Ending, Failure> {
         let mut stop = Stop::listen()?;
         let mut keyboard = Keyboard::new();
-        let mut source = Source::of(self.reach, self.run);
-        let mut end = std::pin::pin!(end_of(self.reach, self.run));
-        let mut silence = std::pin::pin!(tokio::time::sleep(PATIENCE));
+        let mut feed = self.reach.feed(self.run).await?;
+        let mut end = std::pin::pin!(self.reach.ended(self.run));
+        let mut silence = std::pin::pin!(tokio::time::sleep(SILENCE));
         let (mut heard, mut silent, mut ended) = (false, false, None);
         loop {
-            for news in source.news().await? {
+            for news in feed.news().await? {
                 heard = true;
                 match news {
-                    News::Told(told) => {
-                        if let Some(ending) = self.tell(told).await? {
+                    News::Event(event) => {
+                        if let Some(ending) = self.show(event)? {
                             return Ok(ending);
                         }
                     }
-                    News::Gone(lost) => self.server_gone(&lost)?,
-                    News::Back => {
+                    News::ServerLost(lost) => self.server_gone(&lost)?,
+                    News::ServerBack => {
                         self.server_back()?;
                         self.send_kept().await;
                     }
@@ -156,14 +154,14 @@ impl Follower<'_> {
                 }
             }
             if let Some(end) = ended.take() {
-                return self.without_last_word(end);
+                return self.without_terminal_event(end);
             }
             if self.options.until_waiting && self.waits > 0 {
                 return Ok(Ending::Left);
             }
             let asking = self.view.as_mut().is_some_and(View::ask);
             let wake = tokio::select! {
-                () = source.changed() => Wake::News,
+                () = feed.changed() => Wake::News,
                 end = &mut end => Wake::Ended(end),
                 () = stop.asked() => Wake::Leave,
                 () = &mut silence, if !heard && !silent => Wake::Silence,
@@ -172,7 +170,7 @@ impl Follower<'_> {
             };
             match wake {
                 Wake::News => {}
-                // The log gets its last event before the workflow ends: it is there now or never.
+                // The terminal event is written before the workflow ends, so it can be read now.
                 Wake::Ended(end) => ended = Some(end),
                 Wake::Leave | Wake::Line(None) => return Ok(Ending::Left),
                 Wake::Silence => {
@@ -185,12 +183,8 @@ impl Follower<'_> {
         }
     }
 
-    async fn tell(&mut self, told: Told) -> Result<Option<Ending>, Failure> {
-        let Told { run, depth, mut event } = told;
-        // A server sends them complete.
-        if let Reach::Direct(context) = self.reach {
-            event = complete_entry(&**context.store(), event).await?;
-        }
+    fn show(&mut self, event: RunEvent) -> Result<Option<Ending>, Failure> {
+        let RunEvent { run, depth, event } = event;
         let body = event.body();
         match &body {
             Ok(EventBody::AwaitOpened { .. }) => self.waits += 1,
@@ -198,7 +192,7 @@ impl Follower<'_> {
             _ => {}
         }
         match &mut self.view {
-            Some(view) => view.tell(&run, depth, &event),
+            Some(view) => view.show_event(&run, depth, &event),
             None => self.reach.out().document(&JsonEvent { run_id: &run, event: &event })?,
         }
         if depth > 0 {
@@ -212,9 +206,9 @@ impl Follower<'_> {
         })
     }
 
-    /// The run ended without a last event: it never got as far as its log, or was terminated.
-    fn without_last_word(&mut self, end: Option<RunEnd>) -> Result<Ending, Failure> {
-        let message = end.as_ref().map_or_else(|| "its log has no last event".to_owned(), ToString::to_string);
+    /// The run ended without a terminal event: it failed before it was opened, or it was terminated.
+    fn without_terminal_event(&mut self, end: Option<RunEnd>) -> Result<Ending, Failure> {
+        let message = end.as_ref().map_or_else(|| "its log has no terminal event".to_owned(), ToString::to_string);
         match &mut self.view {
             Some(view) => view.failed(&message),
             None => {
@@ -229,7 +223,7 @@ impl Follower<'_> {
         Ok(if end == Some(RunEnd::Cancelled) { Ending::Cancelled } else { Ending::Failed })
     }
 
-    /// Said once, however often it is tried again.
+    /// Shown once, however many attempts fail.
     fn server_gone(&mut self, lost: &Lost) -> Result<(), Failure> {
         if std::mem::replace(&mut self.away, true) {
             return Ok(());
@@ -256,15 +250,10 @@ impl Follower<'_> {
     }
 
     async fn look_for_worker(&mut self) {
-        let (Some(view), Reach::Direct(context)) = (&mut self.view, self.reach) else { return };
-        let ops = &context.ops;
-        let found = pollers(ops.client(), ops.task_queue()).await;
-        if found.is_ok_and(|found| found.workflows.is_empty()) {
-            view.note(&format!(
-                "no worker polls task queue {}; the run starts when one does: {}",
-                ops.task_queue(),
-                context.hint.command("worker")
-            ));
+        let Some(view) = &mut self.view else { return };
+        if let Some(task_queue) = self.reach.unpolled_task_queue().await {
+            let command = self.reach.hint().command("worker");
+            view.note(&format!("no worker polls task queue {task_queue}; the run starts when one does: {command}"));
         }
     }
 
@@ -272,7 +261,7 @@ impl Follower<'_> {
         let Some(view) = &mut self.view else { return };
         match view.typed(line) {
             Typed::Send(run, answer) if self.away => self.keep(run, answer),
-            Typed::Send(run, answer) => match self.reach.send(&run, &answer).await {
+            Typed::Send(run, answer) => match self.reach.send(&run, answer.clone()).await {
                 Ok(reply) => view.replied(&run, &answer.await_id, &reply),
                 Err(failure) if failure.is_temporary() => self.keep(run, answer),
                 Err(failure) => {
@@ -287,43 +276,31 @@ impl Follower<'_> {
 
     fn keep(&mut self, run: RunId, answer: Answer) {
         if let Some(view) = &mut self.view {
-            view.note(&format!("the answer to {} is kept and sent when the server is back", answer.await_id));
+            view.note(&format!(
+                "the server does not respond; the answer to {} will be sent when it does",
+                answer.await_id
+            ));
         }
         self.kept.push_back((run, answer));
     }
 
-    /// Sends what was kept, in the order in which it was typed, until a server is away again.
+    /// Sends the kept answers in the order in which they were typed, until an attempt fails.
     async fn send_kept(&mut self) {
         while let (Some((run, answer)), Some(view)) = (self.kept.front(), &mut self.view) {
             let (run, id) = (run.clone(), answer.await_id.clone());
-            match self.reach.send(&run, answer).await {
+            match self.reach.send(&run, answer.clone()).await {
                 Err(failure) if failure.is_temporary() => return,
                 Err(failure) => {
                     view.note(&failure.to_string());
                     view.ask_again(&run, &id);
                 }
-                // The first attempt got through after all; only its reply did not.
+                // The first attempt was delivered; only its reply was lost.
                 Ok(reply) if reply.status == AnswerStatus::Duplicate => {
                     view.replied(&run, &id, &AnswerReply::new(AnswerStatus::Accepted, reply.message));
                 }
                 Ok(reply) => view.replied(&run, &id, &reply),
             }
             self.kept.pop_front();
-        }
-    }
-}
-
-/// How the run ended, as Temporal says; `None` for a good end. A server that is away is waited for. Over the API the log
-/// says it.
-async fn end_of(reach: &Reach, run: &RunId) -> Option<RunEnd> {
-    let Reach::Direct(context) = reach else { return std::future::pending().await };
-    loop {
-        match context.ops.result(run).await {
-            Err(RunEnd::Unknown { message }) => {
-                tracing::debug!(message, "the server did not say how the run ended");
-                tokio::time::sleep(RETRY).await;
-            }
-            ended => return ended.err(),
         }
     }
 }

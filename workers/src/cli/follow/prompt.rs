@@ -1,4 +1,4 @@
-//! Answering at the keyboard: which await is asked about, and what a typed line means.
+//! Prompts at a terminal: which await is asked about, and what a typed line means.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use windlass_core::{
     ids::{AwaitId, RunId},
 };
 
-/// What is typed to leave a question open. A question may well be answered with the bare word.
+/// Leaves a question open. With a slash, because `later` may be an answer.
 const LATER: &str = "/later";
 
 /// Awaits that can be answered by typing, in the order in which they opened.
@@ -22,9 +22,9 @@ pub(super) struct Prompter {
     actor: Actor,
     waiting: VecDeque<(RunId, AwaitView)>,
     asking: bool,
-    /// The next line says why the first one is denied.
+    /// The next line is the reason for denying the first one.
     denying: bool,
-    /// Those that were answered, until the run has said what it thinks of the answer.
+    /// Answered; the run has not replied yet.
     answered: Vec<(RunId, AwaitView)>,
 }
 
@@ -32,17 +32,17 @@ pub(super) struct Prompter {
 #[derive(Debug, PartialEq)]
 pub(super) enum Typed {
     Send(RunId, Answer),
-    /// The question stays open and is not put again.
+    /// The question stays open and is not asked again.
     Later(RunId, Box<AwaitView>),
-    /// Ask again, or on; with a word on what may be typed.
+    /// Ask again, or ask the next question; with a hint what can be typed.
     Again(Option<&'static str>),
 }
 
 impl Prompter {
-    /// For whoever sits at this terminal, if anybody does and says who they are.
+    /// `None` if there is no terminal, or no name for the person at it.
     pub(super) fn at_terminal(actor: &Actor) -> Option<Self> {
-        let somebody = io::stdin().is_terminal() && io::stderr().is_terminal() && !actor.is_empty();
-        somebody.then(|| Self::new(actor))
+        let interactive = io::stdin().is_terminal() && io::stderr().is_terminal() && !actor.is_empty();
+        interactive.then(|| Self::new(actor))
     }
 
     fn new(actor: &Actor) -> Self {
@@ -56,7 +56,7 @@ impl Prompter {
         }
     }
 
-    /// Says whether it was the one that is being asked about.
+    /// Returns whether it was the one that is being asked about.
     pub(super) fn closed(&mut self, run: &RunId, id: &AwaitId) -> bool {
         let of = |(other, item): &(RunId, AwaitView)| other == run && item.id == *id;
         let first = self.waiting.front().is_some_and(of);
@@ -69,7 +69,7 @@ impl Prompter {
         asked
     }
 
-    /// The answer did not fit, or could not be sent: the question is put again.
+    /// The answer was not valid, or could not be sent: the question is asked again.
     pub(super) fn reopen(&mut self, run: &RunId, id: &AwaitId) {
         let found = self.answered.iter().position(|(other, item)| other == run && item.id == *id);
         if let Some(found) = found {
@@ -78,7 +78,7 @@ impl Prompter {
         }
     }
 
-    /// The next question to put, if none is open.
+    /// The next question, if none is being asked.
     pub(super) fn next_question(&mut self) -> Option<String> {
         if self.asking {
             return None;
@@ -96,7 +96,7 @@ impl Prompter {
         self.asking
     }
 
-    /// Takes a line for the question that is open.
+    /// Handles a line for the question that is being asked.
     pub(super) fn typed(&mut self, line: &str) -> Typed {
         self.asking = false;
         let line = line.trim();
@@ -115,7 +115,7 @@ impl Prompter {
                 Typed::Again(None)
             }
             (AwaitKind::Confirmation, "l" | "later" | LATER) | (_, LATER) => self.later(),
-            // A slip must not deny a call for good.
+            // A typing mistake must not deny a call.
             (AwaitKind::Confirmation, _) => {
                 Typed::Again(Some("type y to approve, n to deny, or later to leave it open"))
             }
@@ -137,7 +137,7 @@ impl Prompter {
     }
 }
 
-/// Lines from the keyboard. A thread reads them because reading a terminal cannot be given up half way.
+/// Lines from the keyboard. A thread reads them, because a read from a terminal cannot be cancelled.
 pub(super) struct Keyboard {
     lines: Option<mpsc::UnboundedReceiver<String>>,
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_put_one_after_the_other() {
+    fn questions_are_asked_one_after_the_other() {
         let mut prompter = Prompter::new(&"ann".into());
         prompter.opened(&run(), item("await-1", AwaitKind::Clarification));
         prompter.opened(&run(), item("await-2", AwaitKind::ExternalTools));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_yes_approves_and_it_carries_the_digest() {
+    fn only_yes_approves_and_it_carries_the_digest() {
         let digest = Some(Digest::of_json(&json!(1)));
         for line in ["y", "YES "] {
             let body = AnswerBody::Confirmation { approved: true, digest, reason: None };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_no_denies_and_it_may_say_why() {
+    fn only_no_denies_and_a_reason_may_follow() {
         for (why, reason) in [("", None), (" not on a Friday ", Some("not on a Friday")), ("y", Some("y"))] {
             let mut prompter = asked(AwaitKind::Confirmation);
             assert_eq!(prompter.typed("No"), Typed::Again(None));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn enter_alone_and_slips_are_asked_about_again() {
+    fn an_empty_line_or_a_typing_mistake_is_asked_about_again() {
         let hint = "type y to approve, n to deny, or later to leave it open";
         for line in ["", "yep", "nope", " "] {
             let mut prompter = asked(AwaitKind::Confirmation);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_did_not_fit_is_asked_for_again_first() {
+    fn an_invalid_answer_is_asked_for_again_first() {
         let mut prompter = asked(AwaitKind::Clarification);
         prompter.opened(&run(), item("await-2", AwaitKind::Confirmation));
         prompter.typed("hm");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_from_elsewhere_ends_the_question() {
+    fn an_answer_from_another_client_ends_the_question() {
         let mut prompter = asked(AwaitKind::Confirmation);
         prompter.opened(&run(), item("await-2", AwaitKind::Confirmation));
         prompter.typed("n");

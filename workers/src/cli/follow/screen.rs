@@ -1,4 +1,4 @@
-//! Where a run is shown: on a terminal with a status line that lives, elsewhere as plain lines.
+//! Where a run is shown: on a terminal with a status line, else as plain lines.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -13,14 +13,14 @@ use crate::{
 };
 
 const TICK: Duration = Duration::from_millis(100);
-/// What the status line keeps free for its own words.
+/// Columns that stay free at the right.
 const MARGIN: u16 = 1;
 
 /// Draws on stderr; stdout is for data.
 pub(super) struct Screen {
     paint: Paint,
     text: LineBuffer,
-    /// Lines of the text under way that cannot be taken back.
+    /// Whether lines of the current text were already printed.
     text_printed: bool,
     status: Option<ProgressBar>,
     prompt: Option<String>,
@@ -83,7 +83,7 @@ impl Screen {
         }
     }
 
-    /// Stops the status line and waits for somebody to type.
+    /// Replaces the status line with a prompt.
     pub(super) fn ask(&mut self, prompt: &str) {
         self.end_text();
         if let Some(status) = self.status.take() {
@@ -94,7 +94,7 @@ impl Screen {
         self.prompt = Some(prompt);
     }
 
-    /// Nobody has to type any more. `typed` says that they did, and that the cursor is on a line of its own.
+    /// Removes the prompt. `typed`: a line was entered, so the cursor is already on a new line.
     pub(super) fn stop_asking(&mut self, typed: bool) {
         if self.prompt.take().is_some() {
             if !typed {
@@ -104,7 +104,7 @@ impl Screen {
         }
     }
 
-    /// Leaves the screen as it should stay.
+    /// Ends the text and removes prompt and status line.
     pub(super) fn close(&mut self) {
         self.end_text();
         self.stop_asking(false);
@@ -140,7 +140,7 @@ impl Screen {
 
 fn status_line(begun: Instant) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_elapsed(begun.elapsed()).with_style(
-        // A template of known fields cannot fail; the default style would do, too.
+        // This template has known fields only, so it cannot fail.
         ProgressStyle::with_template("{prefix}{spinner} {msg} · {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner()),
     );
@@ -149,7 +149,7 @@ fn status_line(begun: Instant) -> ProgressBar {
     bar
 }
 
-/// A terminal that went away has nobody to complain to.
+/// Errors are ignored: the terminal was closed.
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

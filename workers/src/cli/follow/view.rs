@@ -1,4 +1,4 @@
-//! What somebody at a terminal sees of a run and of the runs below it, and is asked by them.
+//! The terminal view of a run and its child runs, with prompts.
 
 use std::collections::HashMap;
 
@@ -30,10 +30,10 @@ impl View {
         Self { root: root.clone(), hint, screen, views: HashMap::new(), prompter }
     }
 
-    pub(super) fn tell(&mut self, run: &RunId, depth: usize, event: &Event) {
+    pub(super) fn show_event(&mut self, run: &RunId, depth: usize, event: &Event) {
         let (paint, asks_directly) = (self.screen.paint(), self.prompter.is_some());
         let body = event.body();
-        // A question that is answered elsewhere leaves the screen before that is said.
+        // A question that another client answered is removed before the event is shown.
         if let (Ok(EventBody::AwaitClosed { await_id, .. }), Some(prompter)) = (&body, &mut self.prompter)
             && prompter.closed(run, await_id)
         {
@@ -54,7 +54,7 @@ impl View {
         }
     }
 
-    /// Puts the next question, if there is one; says whether a question is open.
+    /// Asks the next question, if there is one. Returns whether a question is being asked.
     pub(super) fn ask(&mut self) -> bool {
         let Some(prompter) = &mut self.prompter else { return false };
         if let Some(question) = prompter.next_question() {
@@ -68,7 +68,7 @@ impl View {
         self.prompter.as_mut().map_or(Typed::Again(None), |prompter| prompter.typed(line))
     }
 
-    /// What the run said to an answer. An answer that does not fit is asked for again.
+    /// Handles the run's reply to an answer. An invalid answer is asked for again.
     pub(super) fn replied(&mut self, run: &RunId, id: &AwaitId, reply: &AnswerReply) {
         if !reply.accepted() {
             self.note(&reply.message);
@@ -86,7 +86,7 @@ impl View {
         }
     }
 
-    /// Says how a question can be answered afterwards that was left open.
+    /// Shows how to answer a question that was left open.
     pub(super) fn left_open(&mut self, run: &RunId, item: &AwaitView) {
         self.note(&format!("{} stays open; answer it with:", item.id));
         for command in how_to_answer(&self.hint, run, item) {

@@ -3,7 +3,6 @@
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::Args;
@@ -11,34 +10,28 @@ use serde_json::{Value, json};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::{self, Digest},
-    envelope::{
-        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult, ToolError, ToolErrorKind, Tuning,
-    },
+    envelope::{Actor, Answer, AnswerBody, AnswerReply, ProvidedToolResult, ToolError, ToolErrorKind},
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
     limits::RESULT_BYTES,
 };
-use windlass_ops::OpsError;
 
 use super::RunArg;
 use crate::{
-    cli::{Failure, context::Context, exit, failed, person::Person, reach::Reach, refused, usage, values},
+    cli::{Failure, exit, person::Person, reach::Reach, refused, usage, values},
     render::await_lines,
 };
-
-/// How long a worker may take to judge an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct AwaitArgs {
     #[command(flatten)]
     run: RunArg,
 
-    /// Id of the await, as `runs awaits` shows it
+    /// Id of the await, as shown by `runs awaits`
     #[arg(value_name = "AWAIT", value_parser = values::await_id)]
     await_id: AwaitId,
 
-    /// Send a durable signal: it needs no worker and gets no reply; the run's log says what became of it
+    /// Send a Temporal signal: it needs no worker and has no reply; the run's log has the outcome
     #[arg(long)]
     pub(super) signal: bool,
 
@@ -53,8 +46,8 @@ Examples:
   windlass runs answer run-1 await-2 --result call-1-0='{\"verdict\": \"fine\"}'
   windlass runs answer run-1 await-2 --result call-1-0=@verdict.json --error call-1-1='not found'
 
-An await for calls needs one result or error for each of them. The run replies at once; anything but accepted changed
-nothing and ends with exit code 5.")]
+An await for calls needs one result or error for each call. The run replies at once. If the answer is not accepted, the
+run is unchanged and the exit code is 5.")]
 pub struct AnswerArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
@@ -67,7 +60,7 @@ pub struct AnswerArgs {
     #[arg(long = "result", id = "results", value_name = "CALL=JSON", value_parser = values::call_result)]
     results: Vec<(CallId, Value)>,
 
-    /// Failure of a call, in words for the model; may be repeated
+    /// Error of a call, as text for the model; may be repeated
     #[arg(long = "error", id = "errors", value_name = "CALL=TEXT", value_parser = values::call_error)]
     errors: Vec<(CallId, String)>,
 }
@@ -78,17 +71,17 @@ Examples:
   windlass runs approve run-1 await-3
   windlass runs approve run-1 await-3 --digest 5f70…c1 --as ann
 
-The call, its arguments and their digest are shown first. The approval is bound to that digest: if the run waits with
-other arguments, it refuses. Where nobody can be asked, --yes or --digest says that you have seen them.")]
+The call, its arguments and their digest are shown first. The approval is bound to the digest: it is rejected if the run
+waits with other arguments. Without a terminal, confirm with --yes or --digest.")]
 pub struct ApproveArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
 
-    /// Digest of the arguments you have seen, instead of those shown now
+    /// Digest of the arguments that you approve [default: of the arguments shown]
     #[arg(long, value_parser = values::digest)]
     digest: Option<Digest>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -99,12 +92,12 @@ Examples:
   windlass runs deny run-1 await-3
   windlass runs deny run-1 await-3 --reason 'Not on a Friday: ask again on Monday'
 
-The model reads the reason and plans again; the run's log keeps it.")]
+The model gets the reason and plans again. The reason is in the run's log.")]
 pub struct DenyArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
 
-    /// Why, for the model and the log; at most 2048 bytes
+    /// Reason, for the model and the log; at most 2048 bytes
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -112,18 +105,14 @@ pub struct DenyArgs {
 pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, Failure> {
     let body = match args.text {
         Some(answer) => AnswerBody::Clarification { answer },
-        None => AnswerBody::ToolResults { results: provided(reach, args.results, args.errors).await? },
+        None => AnswerBody::ToolResults { results: provided(args.results, args.errors)? },
     };
     let actor = args.to.person.actor();
     deliver(reach, args.to, actor, body).await
 }
 
-/// Results too large to travel go through the store; a server sees to that itself.
-async fn provided(
-    reach: &Reach,
-    results: Vec<(CallId, Value)>,
-    errors: Vec<(CallId, String)>,
-) -> Result<Vec<ProvidedToolResult>, Failure> {
+/// One entry per call. The transport stores results that are too large to be sent inline.
+fn provided(results: Vec<(CallId, Value)>, errors: Vec<(CallId, String)>) -> Result<Vec<ProvidedToolResult>, Failure> {
     let empty = |tool_call_id| ProvidedToolResult {
         name: None,
         tool_call_id,
@@ -139,13 +128,7 @@ async fn provided(
         if bytes > RESULT_BYTES {
             return Err(usage(format!("the result of {call} is {bytes} bytes; send at most {RESULT_BYTES}")));
         }
-        let travels = bytes as u64 <= Tuning::DEFAULT_INLINE_LIMIT;
-        provided.push(match reach {
-            Reach::Direct(context) if !travels => {
-                ProvidedToolResult { result_ref: Some(context.store().put_blob(value).await?), ..empty(call) }
-            }
-            _ => ProvidedToolResult { result: Some(value), ..empty(call) },
-        });
+        provided.push(ProvidedToolResult { result: Some(value), ..empty(call) });
     }
     for (call, message) in errors {
         let error = ToolError::new(ToolErrorKind::ToolFailed, message);
@@ -164,19 +147,16 @@ pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode
     let digest = digest.or_else(|| item.as_ref().and_then(|item| item.calls.first()).map(|call| call.digest));
     let Some(digest) = digest else {
         let AwaitArgs { run, await_id, .. } = &to;
-        return Err(refused(format!(
-            "{} has no call to approve in {await_id}; look at `windlass runs awaits`",
-            run.run
-        )));
+        return Err(refused(format!("{} has no call to approve in {await_id}; see `windlass runs awaits`", run.run)));
     };
     if !yes && args.digest.is_none() && !agreed(&to.await_id, &actor)? {
-        reach.out().note("nothing was sent; `windlass runs deny` denies the call");
+        reach.out().note("not approved; to deny the call, use `windlass runs deny`");
         return Ok(ExitCode::from(exit::FAILED));
     }
     deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None }).await
 }
 
-/// The await as whoever approves it must see it, pending or not.
+/// The await with all arguments, open or closed.
 async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<AwaitView>, Failure> {
     reach.row(run).await?;
     let events = reach.events(run, 0).await?;
@@ -188,7 +168,7 @@ async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<Await
 
 fn agreed(id: &AwaitId, actor: &Actor) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(usage("nobody can be asked here: look at the arguments above and add --yes or --digest"));
+        return Err(usage("stdin is not a terminal: check the arguments above and add --yes or --digest"));
     }
     write!(io::stderr(), "approve {id} as {actor}? [y/N] ")?;
     let mut line = String::new();
@@ -205,24 +185,21 @@ pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Fail
 async fn deliver(reach: &Reach, to: AwaitArgs, actor: Actor, body: AnswerBody) -> Result<ExitCode, Failure> {
     let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
     let answer = Answer::new(await_id.clone(), actor, body);
-    if signal
-        && let Reach::Direct(context) = reach
-        && !ended(context, &run).await?
-    {
-        context.ops.signal_answer(&run, answer).await?;
-        let message =
-            "sent as a signal; the run judges it when a worker looks at it, and its log says what became of it";
+    let has_ended = async || Ok::<_, Failure>(reach.row(&run).await?.is_some_and(|row| row.status.is_terminal()));
+    if signal && !has_ended().await? {
+        reach.signal(&run, answer).await?;
+        let message = "sent as a signal; when a worker has processed it, the run's log has the outcome";
         let document = json!({"runId": run, "awaitId": await_id, "status": "sent", "message": message});
         reach.out().print(&document, || format!("{await_id} {message}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reply = reach.send(&run, &answer).await?;
+    let reply = reach.send(&run, answer).await?;
     let document = json!({"runId": run, "awaitId": await_id, "status": reply.status, "message": reply.message});
-    reach.out().print(&document, || spoken(&await_id, &reply))?;
+    reach.out().print(&document, || describe(&await_id, &reply))?;
     Ok(if reply.accepted() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
 }
 
-fn spoken(id: &AwaitId, reply: &AnswerReply) -> String {
+fn describe(id: &AwaitId, reply: &AnswerReply) -> String {
     if reply.accepted() {
         return format!("{id} accepted");
     }
@@ -230,36 +207,18 @@ fn spoken(id: &AwaitId, reply: &AnswerReply) -> String {
     format!("{id} not accepted ({}): {}", status.as_str().unwrap_or_default(), reply.message)
 }
 
-/// Sends an answer and waits for the run's reply.
-pub(in crate::cli) async fn send(context: &Context, run: &RunId, answer: &Answer) -> Result<AnswerReply, Failure> {
-    match tokio::time::timeout(PATIENCE, context.ops.answer(run, answer)).await {
-        Ok(Ok(reply)) => Ok(reply),
-        // The server does not tell a run that has ended from one that never was.
-        Ok(Err(OpsError::NotFound { .. })) if ended(context, run).await? => {
-            Ok(AnswerReply::new(AnswerStatus::Stale, "the run has ended"))
-        }
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(failed(
-            "no worker judged the answer in time; start one and send it again (a repeat is harmless), or add --signal",
-        )
-        .temporary()),
-    }
-}
-
-async fn ended(context: &Context, run: &RunId) -> Result<bool, Failure> {
-    Ok(context.store().run(run).await?.is_some_and(|row| row.status.is_terminal()))
-}
-
 #[cfg(test)]
 mod tests {
+    use windlass_core::envelope::AnswerStatus;
+
     use super::*;
 
     #[test]
-    fn a_refusal_says_its_kind_and_its_reason() {
+    fn a_rejected_answer_is_printed_with_status_and_reason() {
         let reply = |status| AnswerReply::new(status, "it expired");
-        assert_eq!(spoken(&"await-1".into(), &reply(AnswerStatus::Accepted)), "await-1 accepted");
+        assert_eq!(describe(&"await-1".into(), &reply(AnswerStatus::Accepted)), "await-1 accepted");
         assert_eq!(
-            spoken(&"await-1".into(), &reply(AnswerStatus::Expired)),
+            describe(&"await-1".into(), &reply(AnswerStatus::Expired)),
             "await-1 not accepted (expired): it expired"
         );
     }

@@ -1,4 +1,4 @@
-//! `windlass runs pause | resume | steer | cancel`: durable requests, and what the run made of them.
+//! `windlass runs pause | resume | steer | cancel`: durable requests, and the run's reaction in its log.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -15,14 +15,14 @@ use windlass_core::{
 use super::RunArg;
 use crate::cli::{Failure, exit, person::Person, reach::Reach, refused};
 
-/// How long to wait for the run's own word. The request itself is durable and needs no waiting.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long to wait for the run's reaction. The request itself is already durable.
+const REACTION_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
     #[command(flatten)]
     run: RunArg,
-    /// Why, for the log
+    /// Reason, for the log
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct PauseArgs {
 pub struct ResumeArgs {
     #[command(flatten)]
     run: RunArg,
-    /// Say this to the model before it goes on
+    /// User message for the model
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
     /// Note for the log
@@ -47,7 +47,7 @@ pub struct ResumeArgs {
 pub struct SteerArgs {
     #[command(flatten)]
     run: RunArg,
-    /// What the model must hear
+    /// User message for the model
     text: String,
     #[command(flatten)]
     pub(super) person: Person,
@@ -57,78 +57,80 @@ pub struct SteerArgs {
 pub struct CancelArgs {
     #[command(flatten)]
     run: RunArg,
-    /// Why, for the log
+    /// Reason, for the log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
 pub(super) async fn pause(reach: &Reach, args: PauseArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(reach, &run).await?;
+    let reader = ReactionReader::before(reach, &run).await?;
     let request = PauseRequest { reason: args.reason, requested_by: args.person.actor(), ..PauseRequest::default() };
     reach.pause(&run, request).await?;
-    echo.report("pause", "paused").await
+    reader.report("pause", "paused").await
 }
 
 pub(super) async fn resume(reach: &Reach, args: ResumeArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(reach, &run).await?;
+    let reader = ReactionReader::before(reach, &run).await?;
     let request = ResumeRequest { notes: args.notes, requested_by: args.person.actor(), ..ResumeRequest::default() };
     reach.resume(&run, request, args.message).await?;
-    echo.report("resume", "resumed").await
+    reader.report("resume", "resumed").await
 }
 
 pub(super) async fn steer(reach: &Reach, args: SteerArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(reach, &run).await?;
+    let reader = ReactionReader::before(reach, &run).await?;
     let request = SteerRequest { text: args.text, requested_by: args.person.actor(), ..SteerRequest::default() };
     reach.steer(&run, request).await?;
-    echo.report("steer", "steered").await
+    reader.report("steer", "steered").await
 }
 
 pub(super) async fn cancel(reach: &Reach, args: CancelArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
-    let echo = Echo::listen(reach, &run).await?;
+    let reader = ReactionReader::before(reach, &run).await?;
     reach.cancel(&run, args.reason.as_deref()).await?;
-    echo.report("cancel", "cancelled").await
+    reader.report("cancel", "cancelled").await
 }
 
-/// Listens to a run's log for its word on a request.
-struct Echo<'a> {
+/// Reads a run's log for its reaction to a request.
+struct ReactionReader<'a> {
     reach: &'a Reach,
     run: RunId,
     after: u64,
 }
 
-/// What the run made of a request.
+/// The run's reaction to a request.
 #[derive(Debug, PartialEq, Eq)]
-enum Word {
-    Obeyed,
-    Refused(String),
-    /// It ended before.
+enum Reaction {
+    Done,
+    Rejected(String),
+    /// The run ended first.
     Ended(String),
 }
 
-impl<'a> Echo<'a> {
-    /// From before the request is sent, so that the word on it cannot be missed.
-    async fn listen(reach: &'a Reach, run: &RunId) -> Result<Self, Failure> {
+impl<'a> ReactionReader<'a> {
+    /// Called before the request is sent, so that the reaction cannot be missed.
+    async fn before(reach: &'a Reach, run: &RunId) -> Result<Self, Failure> {
         let row = reach.row(run).await?;
         if let Some(row) = row.as_ref().filter(|row| row.status.is_terminal()) {
-            return Err(refused(format!("{run} is {} already; nothing was sent", row.status.as_str())));
+            return Err(refused(format!("{run} is already {}; the request was not sent", row.status.as_str())));
         }
         Ok(Self { reach, run: run.clone(), after: row.map_or(0, |row| row.last_seq) })
     }
 
     async fn report(self, request: &str, obeyed: &str) -> Result<ExitCode, Failure> {
         let run = &self.run;
-        let word = tokio::time::timeout(PATIENCE, self.word(request, obeyed)).await;
-        let (state, text, code) = match word.ok().transpose()? {
-            Some(Word::Obeyed) => (obeyed, format!("{run} {obeyed}"), 0),
-            Some(Word::Refused(why)) => ("refused", format!("{run} refused: {why}"), exit::REFUSED),
-            Some(Word::Ended(how)) => ("ended", format!("{run} ended first ({how})"), exit::REFUSED),
+        let reaction = tokio::time::timeout(REACTION_TIMEOUT, self.reaction(request, obeyed)).await;
+        let (state, text, code) = match reaction.ok().transpose()? {
+            Some(Reaction::Done) => (obeyed, format!("{run} {obeyed}"), 0),
+            Some(Reaction::Rejected(why)) => ("refused", format!("{run} rejected the request: {why}"), exit::REFUSED),
+            Some(Reaction::Ended(how)) => {
+                ("ended", format!("{run} ended before the request took effect ({how})"), exit::REFUSED)
+            }
             None => (
                 "sent",
-                format!("{request} sent to {run}; it takes effect once a worker has ended the step under way"),
+                format!("{request} sent to {run}; it takes effect when a worker has completed the current step"),
                 0,
             ),
         };
@@ -137,25 +139,27 @@ impl<'a> Echo<'a> {
         Ok(ExitCode::from(code))
     }
 
-    async fn word(&self, request: &str, obeyed: &str) -> Result<Word, Failure> {
+    async fn reaction(&self, request: &str, obeyed: &str) -> Result<Reaction, Failure> {
         let mut log = self.reach.log(&self.run, self.after);
         while let Some(update) = log.next().await {
             if let Update::Event(event) = update?
-                && let Some(word) = word_in(&event, request, obeyed)
+                && let Some(reaction) = reaction_in(&event, request, obeyed)
             {
-                return Ok(word);
+                return Ok(reaction);
             }
         }
-        // A log without a last word.
+        // The log ended without a reaction or a terminal event.
         std::future::pending().await
     }
 }
 
-fn word_in(event: &Event, request: &str, obeyed: &str) -> Option<Word> {
+fn reaction_in(event: &Event, request: &str, obeyed: &str) -> Option<Reaction> {
     match event.body() {
-        _ if event.kind == obeyed => Some(Word::Obeyed),
-        Ok(EventBody::SignalRejected { signal, message }) if signal.ends_with(request) => Some(Word::Refused(message)),
-        _ if event.is_terminal() => Some(Word::Ended(event.kind.clone())),
+        _ if event.kind == obeyed => Some(Reaction::Done),
+        Ok(EventBody::SignalRejected { signal, message }) if signal.ends_with(request) => {
+            Some(Reaction::Rejected(message))
+        }
+        _ if event.is_terminal() => Some(Reaction::Ended(event.kind.clone())),
         _ => None,
     }
 }
@@ -168,17 +172,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_says_what_became_of_a_request() {
-        let word = |kind: &str, data: Value| {
+    fn the_log_has_the_reaction_to_a_request() {
+        let reaction = |kind: &str, data: Value| {
             let event = Event { seq: 1, at: Timestamp(0), key: "k".into(), kind: kind.into(), data };
-            word_in(&event, "pause", "paused")
+            reaction_in(&event, "pause", "paused")
         };
         let rejected = |signal: &str| json!({"signal": signal, "message": "no"});
-        assert_eq!(word("paused", json!({"reason": "", "requestedBy": ""})), Some(Word::Obeyed));
-        assert_eq!(word("signal_rejected", rejected("pause")), Some(Word::Refused("no".into())));
-        assert_eq!(word("signal_rejected", rejected("windlass.pause")), Some(Word::Refused("no".into())));
-        assert_eq!(word("signal_rejected", rejected("steer")), None);
-        assert_eq!(word("result", json!({})), Some(Word::Ended("result".into())));
-        assert_eq!(word("usage", json!({})), None);
+        assert_eq!(reaction("paused", json!({"reason": "", "requestedBy": ""})), Some(Reaction::Done));
+        assert_eq!(reaction("signal_rejected", rejected("pause")), Some(Reaction::Rejected("no".into())));
+        assert_eq!(reaction("signal_rejected", rejected("windlass.pause")), Some(Reaction::Rejected("no".into())));
+        assert_eq!(reaction("signal_rejected", rejected("steer")), None);
+        assert_eq!(reaction("result", json!({})), Some(Reaction::Ended("result".into())));
+        assert_eq!(reaction("usage", json!({})), None);
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass runs events`: the log as it is.
+//! `windlass runs events`: the log, event by event.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -22,16 +22,16 @@ pub struct EventsArgs {
     #[command(flatten)]
     run: RunArg,
 
-    /// Go on until the run ends
+    /// Print new events until the run ends
     #[arg(long, short)]
     follow: bool,
 
-    /// Begin after this sequence number
+    /// Begin after this seq
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
 
-    /// How long a server may be away before following it ends
-    #[arg(long, value_name = "SPAN", default_value = GIVE_UP_AFTER, value_parser = values::span)]
+    /// How long to wait for a server that does not respond
+    #[arg(long, value_name = "DURATION", default_value = GIVE_UP_AFTER, value_parser = values::span)]
     pub(super) give_up_after: Duration,
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn run(reach: &Reach, args: EventsArgs) -> Result<ExitCode, Fai
         match update.transpose()? {
             None => return Ok(ExitCode::SUCCESS),
             Some(Update::Event(event)) => print(&event)?,
-            // Said once, however often it is tried again.
+            // Printed once, however many attempts fail.
             Some(Update::Lost(_)) => {
                 if !std::mem::replace(&mut away, true) {
                     out.note("server gone, waiting for it…");

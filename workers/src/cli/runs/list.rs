@@ -1,28 +1,18 @@
-//! `windlass runs list`. It reads the store only, or asks the server that was named.
+//! `windlass runs list`. It reads the store, or asks the server of --server.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use windlass_client::Client;
 use windlass_core::{
     ids::{AgentId, SessionId},
     run::RunStatus,
 };
-use windlass_store::{RunFilter, RunPage, Store};
+use windlass_store::{RunFilter, RunPage};
 
 use crate::{
-    cli::{
-        Failure, Global, Output,
-        context::now,
-        reach::{Remote, Visitor},
-        usage, values,
-    },
+    cli::{Failure, Global, Output, now, reach, values},
     render::run_table,
-    service::Missing,
 };
-
-/// What a server gives at once.
-const LARGEST_PAGE: u32 = 200;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -38,11 +28,11 @@ pub struct ListArgs {
     #[arg(long, value_name = "ID", value_parser = values::agent)]
     agent: Option<AgentId>,
 
-    /// Only runs of this conversation
+    /// Only runs of this session
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
 
-    /// How many at most
+    /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 
@@ -78,7 +68,7 @@ impl From<Status> for RunStatus {
 
 pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Failure> {
     let out = Output::new(global.json);
-    let source = Source::of(global, &args).await?;
+    let lister = reach::lister(global, args.all_workspaces).await?;
     let mut filter = RunFilter {
         workspace: (!args.all_workspaces).then(|| global.workspace.clone()),
         session: args.session,
@@ -88,9 +78,9 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
     };
     let mut listed = RunPage { runs: Vec::new(), next: None, unreadable: 0, total: None };
     loop {
-        // A page has at most as many runs as the store gives at once.
+        // A page may have fewer runs than the limit.
         filter.limit = args.limit - u32::try_from(listed.runs.len()).unwrap_or(args.limit);
-        let page = source.page(&filter).await?;
+        let page = lister.page(filter.clone()).await?;
         listed.runs.extend(page.runs);
         listed.unreadable += page.unreadable;
         listed.next = page.next;
@@ -101,7 +91,7 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
     }
     if listed.unreadable > 0 && !out.json {
         let count = listed.unreadable;
-        out.note(format!("{count} of the runs cannot be read and are left out; `windlass doctor --deep` names them"));
+        out.note(format!("{count} runs cannot be read and are not listed; `windlass doctor --deep` names them"));
     }
     if listed.runs.is_empty() && !out.json {
         out.note("no runs");
@@ -109,43 +99,7 @@ pub(super) async fn run(global: &Global, args: ListArgs) -> Result<ExitCode, Fai
     }
     out.print(&listed, || run_table(&listed.runs, now(), out.table_width()))?;
     if listed.next.is_some() && !out.json {
-        out.note(format!("there are more; --limit {} shows twice as many", args.limit.saturating_mul(2)));
+        out.note(format!("there are more runs; --limit {} shows twice as many", args.limit.saturating_mul(2)));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where the list comes from.
-enum Source {
-    /// Needs no server, and works while there is none.
-    Store(Arc<dyn Store>),
-    Server(Client),
-}
-
-impl Source {
-    async fn of(global: &Global, args: &ListArgs) -> Result<Self, Failure> {
-        match Remote::named(global, Visitor { actor: "", give_up_after: Duration::ZERO })? {
-            Some(_) if args.all_workspaces => Err(usage(
-                "a key opens one workspace: leave --all-workspaces out, or list the store itself, without --server",
-            )),
-            Some(remote) => Ok(Self::Server(remote.client)),
-            None => Ok(Self::Store(global.open_store(Missing::Refuse).await?.port())),
-        }
-    }
-
-    async fn page(&self, filter: &RunFilter) -> Result<RunPage, Failure> {
-        let client = match self {
-            Self::Store(store) => return Ok(store.runs(filter.clone()).await?),
-            Self::Server(client) => client,
-        };
-        let asked = windlass_client::RunFilter {
-            state: filter.statuses.first().map(|status| status.as_str().to_owned()),
-            agent_id: filter.agent_id.clone(),
-            session_id: filter.session.clone(),
-            limit: Some(filter.limit.min(LARGEST_PAGE)),
-            cursor: filter.cursor.clone(),
-            ..Default::default()
-        };
-        let page = client.rows(&asked).await?;
-        Ok(RunPage { runs: page.rows, next: page.next_cursor, unreadable: page.unreadable, total: None })
-    }
 }

@@ -1,4 +1,4 @@
-//! `windlass runs …`: what operators do.
+//! `windlass runs …`: the commands of operators.
 
 mod answer;
 mod control;
@@ -12,10 +12,8 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Args, Subcommand};
 use windlass_core::ids::RunId;
 
-pub(super) use self::answer::send;
 use super::{
     Failure, Global,
-    context::Context,
     follow::{self, follow},
     person::Person,
     reach::{Reach, Visitor},
@@ -28,29 +26,29 @@ use crate::service::Missing;
 pub enum RunsCommand {
     /// List runs, newest first.
     List(list::ListArgs),
-    /// Show everything known about a run.
+    /// Show a run in detail.
     Show(RunArg),
     /// Follow a run as `windlass run` does, and answer its questions.
     Attach(AttachArgs),
-    /// Show the conversation: who said what, calls and results, questions and answers.
+    /// Show the transcript: messages, calls and results, questions and answers.
     Transcript(transcript::TranscriptArgs),
     /// Print a run's event log.
     Events(events::EventsArgs),
-    /// Show what a run waits for, arguments included.
+    /// Show the open awaits of a run, with arguments.
     Awaits(RunArg),
-    /// Let a run begin nothing new until it is resumed.
+    /// Pause a run: it starts nothing new until it is resumed.
     Pause(control::PauseArgs),
-    /// Let a paused run go on.
+    /// Resume a paused run.
     Resume(control::ResumeArgs),
-    /// Tell the model something before its next turn.
+    /// Steer a run: add a user message before the model's next turn.
     Steer(control::SteerArgs),
-    /// Answer a question, or give the results of calls that run outside.
+    /// Answer a question, or provide the results of external calls.
     Answer(answer::AnswerArgs),
-    /// Approve a call with exactly the arguments that are shown.
+    /// Approve a call with exactly the arguments shown.
     Approve(answer::ApproveArgs),
-    /// Deny a call; the model is told.
+    /// Deny a call; the model gets the reason.
     Deny(answer::DenyArgs),
-    /// Stop a run for good.
+    /// Cancel a run.
     Cancel(control::CancelArgs),
 }
 
@@ -63,40 +61,44 @@ pub struct RunArg {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ctrl-C stops following: the run goes on. The exit codes are those of `windlass run`.")]
+Ctrl-C stops following; the run continues. Exit codes are those of `windlass run`.")]
 pub struct AttachArgs {
     #[command(flatten)]
     run: RunArg,
 
-    /// Leave, with exit code 4, when the run waits for somebody
+    /// Exit, with code 4, when the run waits for an answer
     #[arg(long)]
     until_waiting: bool,
 
-    /// How long a server may be away before following it ends
-    #[arg(long, value_name = "SPAN", default_value = GIVE_UP_AFTER, value_parser = values::span)]
+    /// How long to wait for a server that does not respond
+    #[arg(long, value_name = "DURATION", default_value = GIVE_UP_AFTER, value_parser = values::span)]
     give_up_after: Duration,
 
     #[command(flatten)]
     person: Person,
 }
 
-/// Between a word that is sent and the run's own about it a server may be away for a moment.
-const SHORTLY: Duration = Duration::from_secs(10);
+/// How long commands that do not follow a run wait for a server that does not respond.
+const SHORT_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(global: &Global, command: RunsCommand) -> Result<ExitCode, Failure> {
     match command {
         RunsCommand::List(args) => list::run(global, args).await,
-        RunsCommand::Show(args) => show::run(&existing(global, "", SHORTLY).await?, &args.run).await,
-        RunsCommand::Awaits(args) => show::awaits(&existing(global, "", SHORTLY).await?, &args.run).await,
-        RunsCommand::Transcript(args) => transcript::run(&existing(global, "", SHORTLY).await?, args).await,
+        RunsCommand::Show(args) => show::run(&existing(global, "", SHORT_WAIT).await?, &args.run).await,
+        RunsCommand::Awaits(args) => show::awaits(&existing(global, "", SHORT_WAIT).await?, &args.run).await,
+        RunsCommand::Transcript(args) => transcript::run(&existing(global, "", SHORT_WAIT).await?, args).await,
         RunsCommand::Events(args) => events::run(&existing(global, "", args.give_up_after).await?, args).await,
-        RunsCommand::Pause(args) => control::pause(&existing(global, &args.person.name(), SHORTLY).await?, args).await,
-        RunsCommand::Resume(args) => {
-            control::resume(&existing(global, &args.person.name(), SHORTLY).await?, args).await
+        RunsCommand::Pause(args) => {
+            control::pause(&existing(global, &args.person.name(), SHORT_WAIT).await?, args).await
         }
-        RunsCommand::Steer(args) => control::steer(&existing(global, &args.person.name(), SHORTLY).await?, args).await,
+        RunsCommand::Resume(args) => {
+            control::resume(&existing(global, &args.person.name(), SHORT_WAIT).await?, args).await
+        }
+        RunsCommand::Steer(args) => {
+            control::steer(&existing(global, &args.person.name(), SHORT_WAIT).await?, args).await
+        }
         RunsCommand::Cancel(args) => {
-            let reach = open(global, "", SHORTLY).await?;
+            let reach = open(global, "", SHORT_WAIT).await?;
             closed(control::cancel(&reach, args).await, reach).await
         }
         RunsCommand::Attach(args) => attach(global, args).await,
@@ -125,15 +127,15 @@ async fn open(global: &Global, actor: &str, give_up_after: Duration) -> Result<R
 
 async fn to_answer(global: &Global, to: &answer::AwaitArgs) -> Result<Reach, Failure> {
     if !to.signal {
-        return open(global, &to.person.name(), SHORTLY).await;
+        return open(global, &to.person.name(), SHORT_WAIT).await;
     }
     if global.server.is_some() {
         return Err(usage(
-            "--signal goes straight to the run's workflow, past its server: leave it out, or give --temporal instead of \
+            "--signal sends a Temporal signal, which an API server does not do: remove it, or use --temporal instead of \
              --server",
         ));
     }
-    Ok(Reach::Direct(Context::open(global, Missing::Refuse).await?))
+    Reach::direct(global, Missing::Refuse).await
 }
 
 async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCode, Failure> {
@@ -144,9 +146,6 @@ async fn closed(ended: Result<ExitCode, Failure>, reach: Reach) -> Result<ExitCo
 async fn attach(global: &Global, args: AttachArgs) -> Result<ExitCode, Failure> {
     let run = args.run.run;
     let reach = open(global, &args.person.name(), args.give_up_after).await?;
-    if let Reach::Direct(context) = &reach {
-        context.row(&run).await?;
-    }
     let options = follow::Options { actor: args.person.actor(), until_waiting: args.until_waiting };
     closed(follow(&reach, &run, &options).await, reach).await
 }

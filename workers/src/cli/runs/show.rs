@@ -1,13 +1,13 @@
 //! `windlass runs show` and `windlass runs awaits`.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use serde_json::json;
-use tokio::time::timeout;
 use windlass_core::{event::Event, ids::RunId, spent::Spent};
+use windlass_store::RunFilter;
 
 use crate::{
-    cli::{Failure, context::now, failed, reach::Reach},
+    cli::{Failure, failed, now, reach::Reach},
     render::{Details, await_lines, details, how_to_answer},
 };
 
@@ -15,22 +15,22 @@ use crate::{
 const RESULTS: usize = 5;
 
 pub(super) async fn run(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure> {
-    let Some(row) = reach.row(run).await? else { return Err(not_begun(reach, run).await) };
+    let Some(row) = reach.row(run).await? else { return Err(not_opened(reach, run).await) };
     let ended = row.status.is_terminal();
     let (live, awaits) = if ended {
         (None, Vec::new())
     } else {
-        // Together, so that an absent worker is waited for once.
+        // Concurrently, so that the timeout for a missing worker applies once.
         let (live, awaits) = tokio::join!(reach.live(run), reach.pending(run));
         (live?, awaits?)
     };
-    let mut children = reach.children(run).await?;
+    let mut children = reach.page(RunFilter { parent: Some(run.clone()), ..RunFilter::default() }).await?.runs;
     children.reverse();
     let events = reach.events(run, 0).await?;
-    // The workflow knows before the log does.
+    // The workflow is ahead of the log.
     let spent = live.as_ref().map_or_else(|| Spent::of(&events), Spent::from);
     let answers = events.iter().filter(|event| event.kind == "await_closed").cloned().collect();
-    let (results, end) = last_words(events);
+    let (results, end) = last_results_and_end(events);
     let facts = Details { row, live, spent, awaits, answers, children, results, end };
     let document = json!({
         "run": facts.row, "live": facts.live, "spent": facts.spent, "awaits": facts.awaits, "answers": facts.answers,
@@ -41,20 +41,16 @@ pub(super) async fn run(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A run that could not open leaves no row; its workflow knows why.
-async fn not_begun(reach: &Reach, run: &RunId) -> Failure {
-    let end = match reach {
-        Reach::Direct(context) => timeout(Duration::from_secs(1), context.ops.result(run)).await.ok(),
-        Reach::Server(_) => None,
-    };
-    failed(match end {
-        Some(Err(end)) => format!("{run} could not begin: {end}"),
-        _ => format!("{run} is started, but no worker has taken it yet; start one: windlass worker"),
+/// A run that failed to open has no row; its workflow has the reason.
+async fn not_opened(reach: &Reach, run: &RunId) -> Failure {
+    failed(match reach.start_failure(run).await {
+        Some(end) => format!("{run} failed to start: {end}"),
+        None => format!("{run} is queued: no worker has opened it yet; start one with `windlass worker`"),
     })
 }
 
 /// The last tool results, and the terminal event.
-fn last_words(events: Vec<Event>) -> (Vec<Event>, Option<Event>) {
+fn last_results_and_end(events: Vec<Event>) -> (Vec<Event>, Option<Event>) {
     let end = events.last().filter(|event| event.is_terminal()).cloned();
     let mut results: Vec<Event> = events.into_iter().filter(|event| event.kind == "tool_result").collect();
     let surplus = results.len().saturating_sub(RESULTS);
@@ -67,7 +63,7 @@ pub(super) async fn awaits(reach: &Reach, run: &RunId) -> Result<ExitCode, Failu
     let ended = row.is_some_and(|row| row.status.is_terminal());
     let items = if ended { Vec::new() } else { reach.pending(run).await? };
     if items.is_empty() && !out.json {
-        out.note(format!("{run} waits for nobody"));
+        out.note(format!("{run} has no open awaits"));
         return Ok(ExitCode::SUCCESS);
     }
     out.print(&items, || {
@@ -88,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_results_are_kept_in_order() {
+    fn the_last_results_are_shown_in_order() {
         let event =
             |seq, kind: &str| Event { seq, at: Timestamp(0), key: "k".into(), kind: kind.into(), data: Value::Null };
         let mut events: Vec<Event> = (1..=7).map(|seq| event(seq, "tool_result")).collect();
         events.extend([event(8, "usage"), event(9, "result")]);
-        let (results, end) = last_words(events);
+        let (results, end) = last_results_and_end(events);
         assert_eq!(results.iter().map(|event| event.seq).collect::<Vec<_>>(), [3, 4, 5, 6, 7]);
         assert_eq!(end.unwrap().seq, 9);
-        assert_eq!(last_words(vec![event(1, "started")]), (Vec::new(), None));
+        assert_eq!(last_results_and_end(vec![event(1, "started")]), (Vec::new(), None));
     }
 }

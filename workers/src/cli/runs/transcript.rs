@@ -1,4 +1,4 @@
-//! `windlass runs transcript`: who said what.
+//! `windlass runs transcript`: the conversation.
 
 use std::process::ExitCode;
 
@@ -18,13 +18,13 @@ Examples:
   windlass runs transcript run-1 --full | less
   windlass runs transcript run-1 --json | jq '.entries[] | select(.type == \"answer\")'
 
-The messages of the conversation with the calls, their results, the questions and what was answered, by whom and when.
-Works while the run goes on and after it has ended. With --json everything is whole.")]
+Shows the messages with calls and results, and questions with answers, by whom and when. Works while the run is running
+and after it has ended. With --json nothing is cut.")]
 pub struct TranscriptArgs {
     #[command(flatten)]
     run: RunArg,
 
-    /// Show long arguments and results whole
+    /// Do not cut long arguments and results
     #[arg(long)]
     full: bool,
 }
@@ -32,9 +32,9 @@ pub struct TranscriptArgs {
 pub(super) async fn run(reach: &Reach, args: TranscriptArgs) -> Result<ExitCode, Failure> {
     let (run, out) = (args.run.run, reach.out());
     let Some(row) = reach.row(&run).await? else {
-        return Err(failed(format!("{run} is started, but no worker has taken it yet; start one: windlass worker")));
+        return Err(failed(format!("{run} is queued: no worker has opened it yet; start one with `windlass worker`")));
     };
-    // The messages first: what the log says beyond them is shown from the log.
+    // Messages are read before the log, so that the log covers at least as much.
     let (messages, opening, earlier) = reach.transcript(&run).await?;
     let entries = conversation(&messages, opening, earlier, &reach.events(&run, 0).await?);
     let document = json!({"runId": run, "status": row.status, "entries": entries});

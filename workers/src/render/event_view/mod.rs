@@ -1,7 +1,7 @@
-//! A run as it happens: events in, things to show out.
+//! The live view of a run: events in, output out.
 //!
-//! Deltas are shown as they come, but only the turn's message is canonical: whatever was shown before it is completed,
-//! corrected or declared void, so that the last text on the screen is always the text in the log.
+//! Deltas are shown as they come, but only the turn's message is final: the text shown so far is then completed or marked as
+//! restarted, so that the last text on the screen is the text in the log.
 
 use std::collections::HashMap;
 
@@ -22,28 +22,28 @@ use super::{
 /// How much of a call's arguments is shown.
 const ARGS: usize = 120;
 
-/// Something to put on the screen.
+/// Output for the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Show {
-    /// The next piece of the text under way.
+    /// The next piece of the current text.
     Text(String),
-    /// The text under way is complete.
+    /// The current text is complete.
     EndText,
-    /// The text under way is void and will be said again.
+    /// The current text is void: the turn starts again.
     VoidText,
     /// A line of its own.
     Line(String),
 }
 
-/// One run's events on their way to the screen.
+/// The view of one run.
 #[derive(Debug)]
 pub struct EventView {
     run: RunId,
-    /// How far below the run that is followed.
+    /// 0 for the run that is followed, 1 for its children, …
     depth: usize,
     hint: Hint,
     paint: Paint,
-    /// Whoever looks is asked directly and need not be told what to type.
+    /// Questions are asked with a prompt, so no commands are shown.
     asks_directly: bool,
     speech: Speech,
     begun: HashMap<CallId, Timestamp>,
@@ -52,7 +52,7 @@ pub struct EventView {
     last_message: String,
 }
 
-/// The text under way.
+/// The current text.
 #[derive(Debug, Default)]
 struct Speech {
     turn: u32,
@@ -96,7 +96,7 @@ impl EventView {
             EventBody::AssistantMessage { text, turn, .. } => self.message(text, turn),
             EventBody::Result { text, error: None, finalized, turns, tool_calls, active_ms, usage, .. } => {
                 let mut shows = self.end_text();
-                // A finaliser's answer need not have been a message of its own.
+                // The finalizer's answer may not have been a message.
                 if text != self.last_message {
                     shows.extend(self.whole_text(&text));
                 }
@@ -114,7 +114,7 @@ impl EventView {
         }
     }
 
-    /// Everything but what the model says.
+    /// Everything but the model's text.
     fn happened(&mut self, body: EventBody, at: Timestamp) -> Vec<String> {
         let paint = self.paint;
         match body {
@@ -209,11 +209,11 @@ impl EventView {
         self.turn = turn + 1;
     }
 
-    // --- what the model says
+    // --- the model's text
 
     fn delta(&mut self, text: &str, turn: u32, attempt: u32) -> Vec<Show> {
         self.now("answering", turn);
-        // Runs below this one would talk over it: their messages are shown whole.
+        // Messages of child runs are shown when they are complete, so that texts do not mix.
         if self.depth > 0 || (turn, attempt) < (self.speech.turn, self.speech.attempt) {
             return Vec::new();
         }
@@ -258,7 +258,7 @@ impl EventView {
         }
     }
 
-    /// Something else happens in the middle of a text.
+    /// Another event comes during a text.
     fn end_text(&mut self) -> Vec<Show> {
         if self.speech.shown.is_empty() { Vec::new() } else { vec![Show::EndText] }
     }
@@ -273,23 +273,23 @@ impl EventView {
     }
 }
 
-/// Events that are worth a remark; the rest shows in other ways.
+/// The line for events that have no output of their own.
 fn remark(body: &EventBody) -> Option<String> {
     Some(match body {
         EventBody::LoopDetected { consecutive_count, tools, .. } => {
             let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
-            format!("the same calls {consecutive_count} times in a row: {}", tools.join(", "))
+            format!("{consecutive_count} identical turns in a row: {}", tools.join(", "))
         }
         EventBody::ToolBudgetExceeded { tool, max_calls, .. } => {
-            format!("{tool} may be called {max_calls} times; the rest is refused")
+            format!("{tool} may be called {max_calls} times; further calls are refused")
         }
         EventBody::AnswerRejected { await_id, status, message, actor } => {
             let (actor, message) = (one_line(&actor.to_string(), WHO), one_line(message, 200));
             let by = if actor.is_empty() { actor } else { format!(" by {actor}") };
-            format!("an answer to {await_id}{by} changed nothing ({}): {message}", word(status))
+            format!("an answer to {await_id}{by} was not accepted ({}): {message}", word(status))
         }
         EventBody::SignalRejected { signal, message } => {
-            format!("a {} signal changed nothing: {}", one_line(signal, 80), one_line(message, 200))
+            format!("a {} signal was rejected: {}", one_line(signal, 80), one_line(message, 200))
         }
         EventBody::Steered { text, requested_by } => {
             format!("steered{}", said_by(text, requested_by))

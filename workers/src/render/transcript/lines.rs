@@ -1,4 +1,4 @@
-//! The conversation as people read it.
+//! The conversation as text.
 
 use serde_json::Value;
 use windlass_core::{
@@ -7,7 +7,7 @@ use windlass_core::{
     time::Timestamp,
 };
 
-use super::Said;
+use super::Entry;
 use crate::render::{
     Paint, await_lines, clean, duration,
     event_line::{WHO, closed, word},
@@ -18,14 +18,14 @@ use crate::render::{
 /// How much of a call's arguments and of a result is shown, unless all of it is wanted.
 const SHOWN: usize = 400;
 
-/// Who said what. Long arguments and results are cut unless `full`.
-pub fn transcript_lines(said: &[Said], full: bool, paint: Paint) -> Vec<String> {
+/// The lines of a conversation. Long arguments and results are cut unless `full`.
+pub fn transcript_lines(said: &[Entry], full: bool, paint: Paint) -> Vec<String> {
     said.iter().flat_map(|said| lines(said, full, paint)).collect()
 }
 
-fn lines(said: &Said, full: bool, paint: Paint) -> Vec<String> {
+fn lines(said: &Entry, full: bool, paint: Paint) -> Vec<String> {
     match said {
-        Said::Message { role, parts, earlier, runtime, turn, at, .. } => {
+        Entry::Message { role, parts, earlier, runtime, turn, at, .. } => {
             let who = match role {
                 _ if *runtime => "windlass",
                 Role::System => "system",
@@ -38,19 +38,19 @@ fn lines(said: &Said, full: bool, paint: Paint) -> Vec<String> {
             let head = format!("{}{}", paint.bold(who), paint.dim(&notes));
             [head].into_iter().chain(parts.iter().flat_map(|part| part_lines(part, full, paint))).collect()
         }
-        Said::Result { call_id, name, ok, content, bytes, duration_ms, at } => {
+        Entry::Result { call_id, name, ok, content, bytes, duration_ms, at } => {
             let name = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
             let time = duration_ms.map(|time| format!(" {}", duration(time))).unwrap_or_default();
             let head = format!("{name}({call_id}){time}");
             let head = if *ok { format!("{} {head}", paint.good("✓")) } else { paint.bad(&format!("✗ {head}")) };
             let shown = match content {
                 Some(content) => body(content, full),
-                None => vec![format!("{} bytes, in the transcript after the next turn", bytes.unwrap_or(0))],
+                None => vec![format!("{} bytes; shown after the next turn", bytes.unwrap_or(0))],
             };
             let head = format!("{head}{}", paint.dim(&when(*at)));
             [head].into_iter().chain(shown.into_iter().map(|line| format!("  {line}"))).collect()
         }
-        Said::Answer { await_id, outcome, actor, answer, at } => {
+        Entry::Answer { await_id, outcome, actor, answer, at } => {
             let text = format!("{await_id} {}", closed(*outcome, actor.as_ref(), None));
             let head = match outcome {
                 AwaitClosure::Answered | AwaitClosure::Approved => paint.good(&format!("✓ {text}")),
@@ -61,7 +61,7 @@ fn lines(said: &Said, full: bool, paint: Paint) -> Vec<String> {
             let head = format!("{head}{}", paint.dim(&when(Some(*at))));
             [head].into_iter().chain(answer.iter().flat_map(|answer| indented(answer))).collect()
         }
-        Said::Event { event } => event_lines(event, paint),
+        Entry::Event { event } => event_lines(event, paint),
     }
 }
 
@@ -96,7 +96,7 @@ fn when(at: Option<Timestamp>) -> String {
 fn part_lines(part: &Part, full: bool, paint: Paint) -> Vec<String> {
     match part {
         Part::Text { text } | Part::Citations { text, .. } => indented(text).collect(),
-        Part::Thinking { redacted: Some(_), .. } => vec![paint.dim("  (thinking, which only its provider can read)")],
+        Part::Thinking { redacted: Some(_), .. } => vec![paint.dim("  (thinking, encrypted by the provider)")],
         Part::Thinking { text, .. } => {
             let mut lines: Vec<String> = indented(text).collect();
             if let Some(first) = lines.first_mut() {

@@ -1,7 +1,7 @@
-//! A run's conversation: messages, calls and results, questions and what was answered, in the order in which it happened.
+//! A run's conversation: messages, calls and results, questions and answers, in order.
 //!
-//! The messages have the bodies, whole. The log has the order, the times and the people. Both are read and put together
-//! here; what the log has and the messages do not yet (the results of a turn under way) is shown from the log.
+//! The transcript has the complete bodies. The log has the order, the times and the actors. They are merged here. Results of
+//! the current turn are only in the log, so they are taken from there.
 
 mod lines;
 
@@ -20,10 +20,10 @@ use windlass_core::{
 
 pub use self::lines::transcript_lines;
 
-/// One thing that was said or done.
+/// One entry of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum Said {
+pub enum Entry {
     Message {
         /// 1 for the first message of the transcript.
         index: u64,
@@ -33,7 +33,7 @@ pub enum Said {
         /// It is part of the session's conversation before this run.
         #[serde(skip_serializing_if = "is_false")]
         earlier: bool,
-        /// Not a person: the runtime's own word to the model.
+        /// A message of the runtime, not of a person.
         #[serde(skip_serializing_if = "is_false")]
         runtime: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,21 +75,21 @@ fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// The messages of a run and its log, as one story. `opening` messages were there before the first turn, `earlier` of
-/// them before the run.
-pub fn conversation(messages: &[Message], opening: u64, earlier: u64, log: &[Event]) -> Vec<Said> {
-    let mut story = Story { messages, next: 0, heard: BTreeSet::new(), results: results(messages), told: Vec::new() };
-    while story.next < messages.len() && (story.next as u64) < opening {
-        story.message(None, (story.next as u64) < earlier);
+/// Merges a run's messages and its log. `opening` messages existed before the first turn, `earlier` of them before the run.
+pub fn conversation(messages: &[Message], opening: u64, earlier: u64, log: &[Event]) -> Vec<Entry> {
+    let mut merge =
+        Merge { messages, next: 0, emitted: BTreeSet::new(), results: results(messages), entries: Vec::new() };
+    while merge.next < messages.len() && (merge.next as u64) < opening {
+        merge.message(None, (merge.next as u64) < earlier);
     }
     for event in log {
-        story.event(event);
+        merge.event(event);
     }
-    // What the log does not speak of.
-    while story.next < messages.len() {
-        story.message(None, false);
+    // Messages without an event.
+    while merge.next < messages.len() {
+        merge.message(None, false);
     }
-    story.told
+    merge.entries
 }
 
 type Results<'a> = HashMap<&'a CallId, (&'a Value, bool)>;
@@ -103,25 +103,25 @@ fn results(messages: &[Message]) -> Results<'_> {
     parts.filter_map(result).collect()
 }
 
-struct Story<'a> {
+struct Merge<'a> {
     messages: &'a [Message],
-    /// The first message that is not told yet.
+    /// The first message that was not emitted yet.
     next: usize,
-    /// Messages that are told already, as answers or steering texts.
-    heard: BTreeSet<usize>,
-    /// Results that are not told yet.
+    /// Messages that were already emitted as answers or steering texts.
+    emitted: BTreeSet<usize>,
+    /// Results that were not emitted yet.
     results: Results<'a>,
-    told: Vec<Said>,
+    entries: Vec<Entry>,
 }
 
-impl Story<'_> {
+impl Merge<'_> {
     fn event(&mut self, event: &Event) {
         let Ok(body) = event.body() else { return };
         match body {
             EventBody::AssistantMessage { turn, .. } => self.turn(turn, event.at),
             EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
                 let kept = self.results.remove(&tool_use_id).map(|(content, _)| content.clone());
-                self.told.push(Said::Result {
+                self.entries.push(Entry::Result {
                     content: kept.or(result).or_else(|| error.as_ref().map(failure)),
                     call_id: tool_use_id,
                     name: Some(name),
@@ -133,13 +133,13 @@ impl Story<'_> {
             }
             EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
                 let answer = answer.map(|words| self.whole(&words).unwrap_or(words));
-                self.told.push(Said::Answer { await_id, outcome, actor, answer, at: event.at });
+                self.entries.push(Entry::Answer { await_id, outcome, actor, answer, at: event.at });
             }
             EventBody::Steered { text, requested_by } => {
                 let text = self.whole(&text).unwrap_or(text);
                 let steered = EventBody::Steered { text, requested_by }.split();
                 let data = steered.map_or_else(|_| event.data.clone(), |(_, data)| data);
-                self.told.push(Said::Event { event: Event { data, ..event.clone() } });
+                self.entries.push(Entry::Event { event: Event { data, ..event.clone() } });
             }
             EventBody::AwaitOpened { .. }
             | EventBody::ChildRunLinked { .. }
@@ -148,12 +148,12 @@ impl Story<'_> {
             | EventBody::Finalizing { .. }
             | EventBody::Result { .. }
             | EventBody::Error { .. }
-            | EventBody::Cancelled { .. } => self.told.push(Said::Event { event: event.clone() }),
+            | EventBody::Cancelled { .. } => self.entries.push(Entry::Event { event: event.clone() }),
             _ => {}
         }
     }
 
-    /// The model has answered: what it was told before comes first.
+    /// Emits everything before the model's message, then the message.
     fn turn(&mut self, turn: u32, at: Timestamp) {
         while let Some(message) = self.messages.get(self.next) {
             if message.role == Role::Assistant {
@@ -171,7 +171,7 @@ impl Story<'_> {
             if let Part::ToolResult { tool_use_id, .. } = part
                 && let Some((content, is_error)) = self.results.remove(tool_use_id)
             {
-                self.told.push(Said::Result {
+                self.entries.push(Entry::Result {
                     call_id: tool_use_id.clone(),
                     name: None,
                     ok: !is_error,
@@ -184,10 +184,10 @@ impl Story<'_> {
         }
         let said = |part: &&Part| !matches!(part, Part::ToolResult { .. } | Part::CacheCheckpoint);
         let parts: Vec<Part> = message.parts.iter().filter(said).cloned().collect();
-        if self.heard.contains(&index) || (parts.is_empty() && message.role != Role::Assistant) {
+        if self.emitted.contains(&index) || (parts.is_empty() && message.role != Role::Assistant) {
             return;
         }
-        self.told.push(Said::Message {
+        self.entries.push(Entry::Message {
             index: index as u64 + 1,
             role: message.role,
             parts,
@@ -198,16 +198,16 @@ impl Story<'_> {
         });
     }
 
-    /// The words of an event, whole: those of the next message of a user that begins with them. It is told with them.
+    /// The complete text of an event: the next user message that begins with it. That message is emitted with the event.
     fn whole(&mut self, words: &str) -> Option<String> {
         let known = words.strip_suffix('…').unwrap_or(words);
         let rest = self.messages.iter().enumerate().skip(self.next);
-        let mut rest = rest.filter(|(index, message)| message.role == Role::User && !self.heard.contains(index));
+        let mut rest = rest.filter(|(index, message)| message.role == Role::User && !self.emitted.contains(index));
         let (index, text) = rest.find_map(|(index, message)| {
             let text = message.plain_text();
             (text.trim() == words || (known != words && text.trim().starts_with(known))).then_some((index, text))
         })?;
-        self.heard.insert(index);
+        self.emitted.insert(index);
         Some(text)
     }
 }

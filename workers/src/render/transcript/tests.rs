@@ -16,7 +16,7 @@ fn said_in(seq: u64, turn: u32) -> Event {
     event(seq, "assistant_message", json!({"text": "", "turn": turn, "finishReason": null, "model": "m"}))
 }
 
-fn shown(said: &[Said], full: bool) -> String {
+fn shown(said: &[Entry], full: bool) -> String {
     transcript_lines(said, full, Paint::PLAIN).join("\n")
 }
 
@@ -103,9 +103,9 @@ assistant · turn 4 · 1970-01-01T00:00:10.000Z
 #[test]
 fn a_run_under_way_is_told_from_its_log_where_its_messages_end() {
     let (messages, log) = whole();
-    let story = conversation(&messages[..4], 3, 2, &log[..3]);
-    assert!(matches!(&story[..], [.., Said::Result { content: None, bytes: Some(9), .. }]), "{story:?}");
-    assert!(shown(&story, false).ends_with("\n  9 bytes, in the transcript after the next turn"));
+    let entries = conversation(&messages[..4], 3, 2, &log[..3]);
+    assert!(matches!(&entries[..], [.., Entry::Result { content: None, bytes: Some(9), .. }]), "{entries:?}");
+    assert!(shown(&entries, false).ends_with("\n  9 bytes; shown after the next turn"));
     // A log of an older build does not say what was answered; the message does.
     let mut old = log;
     old[5] = event(6, "await_closed", json!({"awaitId": "await-1", "outcome": "answered", "actor": "ann"}));
@@ -121,10 +121,10 @@ fn long_bodies_are_cut_unless_all_of_them_is_wanted() {
     let long = "x".repeat(1000);
     let input = json!({"a": long, "b": [1]});
     let messages = [assistant(json!([{"kind": "tool_use", "id": "c", "name": "t", "input": input}]))];
-    let story = conversation(&messages, 1, 0, &[]);
-    let lines = transcript_lines(&story, false, Paint::PLAIN);
+    let entries = conversation(&messages, 1, 0, &[]);
+    let lines = transcript_lines(&entries, false, Paint::PLAIN);
     assert_eq!((lines.len(), lines[1].chars().last()), (2, Some('…')));
-    assert!(shown(&story, true).contains(&format!("\n  → t (c)\n    {{\n      \"a\": \"{long}\",")));
+    assert!(shown(&entries, true).contains(&format!("\n  → t (c)\n    {{\n      \"a\": \"{long}\",")));
 }
 
 #[test]

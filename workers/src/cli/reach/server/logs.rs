@@ -1,10 +1,11 @@
-//! The logs of a run and of the runs below it, told by a server as one story.
+//! The logs of a run and of its child runs, read from an API server as one sequence.
 //!
-//! A task reads a stream for each run and puts the events in order: a child's before the parent's result of it. What
-//! happened before anybody looked is told at once, so that nobody takes a question for open that was answered long ago.
+//! A task reads one stream per run and puts the events in order: a child's before the parent's result of it. Events that
+//! were written before the feed began are delivered together, so that a question that was answered meanwhile is not asked.
 
 use std::{collections::HashMap, pin::Pin, time::Duration};
 
+use async_trait::async_trait;
 use futures_util::{
     FutureExt as _, StreamExt as _,
     future::{BoxFuture, select_all},
@@ -17,25 +18,25 @@ use windlass_core::{
     ids::{CallId, RunId},
 };
 
-use super::{logs::Told, source::News};
+use super::super::{Feed, News, RunEvent};
+use crate::cli::Failure;
 
-/// Between two looks for a child that is announced and not there yet.
+/// The pause between two requests for a child run that is linked and not started yet.
 const NOT_YET: Duration = Duration::from_millis(100);
-/// A child that has ended says its last word at once, or never.
-const LAST_WORD: Duration = Duration::from_secs(2);
+/// How long to wait for the terminal event of a child run that has ended.
+const LAST_EVENT: Duration = Duration::from_secs(2);
 
-/// What the server tells.
-pub(super) struct Feed {
-    news: mpsc::UnboundedReceiver<Result<Vec<News>, Error>>,
-    /// What came while nobody asked.
+pub(super) struct LogFeed {
+    received: mpsc::UnboundedReceiver<Result<Vec<News>, Error>>,
+    /// Received by `changed`, not yet returned by `news`.
     waiting: Vec<Result<Vec<News>, Error>>,
-    /// Ends when the feed is dropped.
+    /// The reading task ends when the feed is dropped.
     _reader: JoinSet<()>,
 }
 
-impl Feed {
+impl LogFeed {
     pub(super) fn of(client: Client, run: RunId) -> Self {
-        let (sender, news) = mpsc::unbounded_channel();
+        let (sender, received) = mpsc::unbounded_channel();
         let mut reader = JoinSet::new();
         reader.spawn(async move {
             let past = client.get(&run).await.ok().and_then(|run| run.last_seq).unwrap_or(0);
@@ -44,16 +45,18 @@ impl Feed {
             logs.open(run, 0, stream);
             match logs.read().await {
                 Ok(()) => {}
-                Err(error @ Error::GaveUp { .. }) => logs.tell(News::GaveUp(error.to_string())),
+                Err(error @ Error::GaveUp { .. }) => logs.deliver(News::GaveUp(error.to_string())),
                 Err(error) => drop(logs.sender.send(Err(error))),
             }
         });
-        Self { news, waiting: Vec::new(), _reader: reader }
+        Self { received, waiting: Vec::new(), _reader: reader }
     }
+}
 
-    /// Everything that came since the last call.
-    pub(super) fn news(&mut self) -> Result<Vec<News>, Error> {
-        while let Ok(news) = self.news.try_recv() {
+#[async_trait]
+impl Feed for LogFeed {
+    async fn news(&mut self) -> Result<Vec<News>, Failure> {
+        while let Ok(news) = self.received.try_recv() {
             self.waiting.push(news);
         }
         let mut all = Vec::new();
@@ -63,9 +66,8 @@ impl Feed {
         Ok(all)
     }
 
-    /// Returns when there is news.
-    pub(super) async fn changed(&mut self) {
-        match self.news.recv().await {
+    async fn changed(&mut self) {
+        match self.received.recv().await {
             Some(news) => self.waiting.push(news),
             None => std::future::pending().await,
         }
@@ -76,9 +78,9 @@ struct Logs {
     logs: Vec<Log>,
     client: Client,
     sender: mpsc::UnboundedSender<Result<Vec<News>, Error>>,
-    /// What is told together.
+    /// Events that are delivered together.
     held: Vec<News>,
-    /// The first log's last event when reading began.
+    /// The last seq of the first log when the feed began; 0 once it was delivered.
     past: u64,
 }
 
@@ -98,7 +100,7 @@ impl Logs {
         self.logs.len() - 1
     }
 
-    /// Reads whatever comes from whichever log, until the first one has ended.
+    /// Reads from all logs until the first one has ended.
     async fn read(&mut self) -> Result<(), Error> {
         while !self.logs[0].ended {
             let open: Vec<usize> = (0..self.logs.len()).filter(|index| !self.logs[*index].ended).collect();
@@ -117,12 +119,12 @@ impl Logs {
                     self.before(index, &event).await?;
                     let Log { run, depth, begun, ended, .. } = &mut self.logs[index];
                     (*begun, *ended) = (true, event.is_terminal());
-                    let told = Told { run: run.clone(), depth: *depth, event };
-                    self.tell(News::Told(told));
+                    let event = RunEvent { run: run.clone(), depth: *depth, event };
+                    self.deliver(News::Event(event));
                 }
-                // All go over the same way; one of them tells about it.
-                Some(Update::Lost(lost)) if index == 0 => self.tell(News::Gone(lost)),
-                Some(Update::Back) if index == 0 => self.tell(News::Back),
+                // All streams use the same connection; the first one reports its state.
+                Some(Update::Lost(lost)) if index == 0 => self.deliver(News::ServerLost(lost)),
+                Some(Update::Back) if index == 0 => self.deliver(News::ServerBack),
                 Some(Update::Lost(_) | Update::Back) => {}
             }
             Ok(())
@@ -130,12 +132,12 @@ impl Logs {
         .boxed()
     }
 
-    fn tell(&mut self, news: News) {
+    fn deliver(&mut self, news: News) {
         match &news {
-            News::Told(Told { depth: 0, event, .. }) if event.seq >= self.past => self.past = 0,
-            News::Told(_) => {}
-            // Whoever waits for the past should know why.
-            News::Gone(_) | News::Back | News::GaveUp(_) => self.past = 0,
+            News::Event(RunEvent { depth: 0, event, .. }) if event.seq >= self.past => self.past = 0,
+            News::Event(_) => {}
+            // Delivered at once: they explain why events are missing.
+            News::ServerLost(_) | News::ServerBack | News::GaveUp(_) => self.past = 0,
         }
         self.held.push(news);
         if self.past == 0 {
@@ -143,7 +145,7 @@ impl Logs {
         }
     }
 
-    /// What must be told before this event is.
+    /// Reads what comes before this event.
     async fn before(&mut self, index: usize, event: &Event) -> Result<(), Error> {
         match event.body() {
             Ok(EventBody::ChildRunLinked { tool_use_id, child_run_id, .. }) => {
@@ -163,10 +165,10 @@ impl Logs {
 
     async fn read_to_its_end(&mut self, child: usize) -> Result<(), Error> {
         let Log { run, begun, .. } = &self.logs[child];
-        // It may never have begun.
+        // It may never have started.
         if *begun || self.client.get(run).await.is_ok() {
             while !self.logs[child].ended
-                && let Ok(update) = timeout(LAST_WORD, self.logs[child].stream.next()).await
+                && let Ok(update) = timeout(LAST_EVENT, self.logs[child].stream.next()).await
             {
                 self.take(child, update).await?;
             }
@@ -176,7 +178,7 @@ impl Logs {
     }
 }
 
-/// A child is announced before it is there.
+/// The log of a child run. Its link is written before the child is started.
 fn log_of_child(client: Client, run: RunId) -> LogStream {
     let opened = async move {
         loop {

@@ -1,27 +1,23 @@
-//! The logs of a run and of the runs below it, read as one story.
+//! The logs of a run and of its child runs, read from the store as one sequence.
 //!
-//! A child's log is read before the parent's result of it, so that the story is told in the order in which it happened
-//! whether it is followed live or read afterwards.
+//! A child's log is read before the parent's result of it, so that the order is the same whether the run is followed live
+//! or read afterwards.
 
 use std::{collections::HashMap, sync::Arc};
 
+use async_trait::async_trait;
 use futures_util::future::{BoxFuture, FutureExt as _, select_all};
 use windlass_core::{
     event::{Event, EventBody},
     ids::{CallId, RunId},
 };
+use windlass_ops::complete_entry;
 use windlass_store::{EventWatch, Result, Store};
 
-const PAGE: u32 = 500;
+use super::super::{Feed, News, RunEvent};
+use crate::cli::Failure;
 
-/// An event and whose it is.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Told {
-    pub(super) run: RunId,
-    /// 0 for the run that is followed, 1 for its children, …
-    pub(super) depth: usize,
-    pub(super) event: Event,
-}
+const PAGE: u32 = 500;
 
 pub(super) struct Logs {
     store: Arc<dyn Store>,
@@ -39,43 +35,32 @@ struct Log {
 }
 
 impl Logs {
-    /// The log of a run, from after an event on.
-    pub(super) fn of(store: Arc<dyn Store>, run: RunId, after: u64) -> Self {
+    pub(super) fn of(store: Arc<dyn Store>, run: RunId) -> Self {
         let mut logs = Self { store, logs: Vec::new() };
-        logs.open(run, 0, after);
+        logs.open(run, 0);
         logs
     }
 
-    fn open(&mut self, run: RunId, depth: usize, after: u64) -> usize {
-        // Watched before it is read: nothing falls in between.
+    fn open(&mut self, run: RunId, depth: usize) -> usize {
+        // Watched before it is read, so that no event is missed in between.
         let watch = self.store.watch(&run);
-        self.logs.push(Log { run, depth, after, watch, children: HashMap::new(), ended: false });
+        self.logs.push(Log { run, depth, after: 0, watch, children: HashMap::new(), ended: false });
         self.logs.len() - 1
     }
 
-    /// Everything that happened since the last call.
-    pub(super) async fn news(&mut self) -> Result<Vec<Told>> {
-        let mut told = Vec::new();
+    /// Everything new since the last call.
+    async fn read_all(&mut self) -> Result<Vec<RunEvent>> {
+        let mut read = Vec::new();
         let mut index = 0;
-        // A log that opens on the way is read on the way.
+        // A log that is opened meanwhile is read, too.
         while index < self.logs.len() {
-            self.read(index, &mut told).await?;
+            self.read(index, &mut read).await?;
             index += 1;
         }
-        Ok(told)
+        Ok(read)
     }
 
-    /// Returns when there may be news.
-    pub(super) async fn changed(&mut self) {
-        let open = self.logs.iter_mut().filter(|log| !log.ended).map(|log| log.watch.changed().boxed());
-        let open: Vec<_> = open.collect();
-        if open.is_empty() {
-            return std::future::pending().await;
-        }
-        select_all(open).await;
-    }
-
-    fn read<'a>(&'a mut self, index: usize, told: &'a mut Vec<Told>) -> BoxFuture<'a, Result<()>> {
+    fn read<'a>(&'a mut self, index: usize, read: &'a mut Vec<RunEvent>) -> BoxFuture<'a, Result<()>> {
         async move {
             loop {
                 let Log { run, depth, after, ended, .. } = &self.logs[index];
@@ -88,33 +73,54 @@ impl Logs {
                     return Ok(());
                 }
                 for event in page {
-                    self.before(index, &event, told).await?;
+                    self.before(index, &event, read).await?;
                     let log = &mut self.logs[index];
                     (log.after, log.ended) = (event.seq, event.is_terminal());
-                    told.push(Told { run: run.clone(), depth, event });
+                    read.push(RunEvent { run: run.clone(), depth, event });
                 }
             }
         }
         .boxed()
     }
 
-    /// What must be told before this event is.
-    async fn before(&mut self, index: usize, event: &Event, told: &mut Vec<Told>) -> Result<()> {
+    /// Reads what comes before this event.
+    async fn before(&mut self, index: usize, event: &Event, read: &mut Vec<RunEvent>) -> Result<()> {
         match event.body() {
             Ok(EventBody::ChildRunLinked { tool_use_id, child_run_id, .. }) => {
-                let child = self.open(child_run_id, self.logs[index].depth + 1, 0);
+                let child = self.open(child_run_id, self.logs[index].depth + 1);
                 self.logs[index].children.insert(tool_use_id, child);
             }
             Ok(EventBody::ToolResult { tool_use_id, .. }) => {
                 if let Some(child) = self.logs[index].children.remove(&tool_use_id) {
-                    self.read(child, told).await?;
-                    // It may have ended without a last word; nothing more will come.
+                    self.read(child, read).await?;
+                    // It may have ended without a terminal event; no event will follow.
                     self.logs[child].ended = true;
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Feed for Logs {
+    async fn news(&mut self) -> std::result::Result<Vec<News>, Failure> {
+        let mut news = Vec::new();
+        for RunEvent { run, depth, event } in self.read_all().await? {
+            let event = complete_entry(&*self.store, event).await?;
+            news.push(News::Event(RunEvent { run, depth, event }));
+        }
+        Ok(news)
+    }
+
+    async fn changed(&mut self) {
+        let open = self.logs.iter_mut().filter(|log| !log.ended).map(|log| log.watch.changed().boxed());
+        let open: Vec<_> = open.collect();
+        if open.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(open).await;
     }
 }
 
@@ -203,13 +209,13 @@ mod tests {
         }
     }
 
-    async fn story(logs: &mut Logs) -> Vec<String> {
-        let told = logs.news().await.unwrap();
-        told.into_iter().map(|told| format!("{}:{} {}", told.depth, told.run, told.event.kind)).collect()
+    async fn new_events(logs: &mut Logs) -> Vec<String> {
+        let read = logs.read_all().await.unwrap();
+        read.into_iter().map(|read| format!("{}:{} {}", read.depth, read.run, read.event.kind)).collect()
     }
 
     #[tokio::test]
-    async fn a_finished_story_is_told_in_order() {
+    async fn the_logs_of_a_finished_run_are_read_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(Options::new(directory.path().join("x.db"))).unwrap());
         open_run(&store, "r", None).await;
@@ -218,7 +224,7 @@ mod tests {
         append(&store, "r/c", "end", end()).await;
         append(&store, "r", "result", result_of_child()).await;
         append(&store, "r", "end", end()).await;
-        let mut logs = Logs::of(store, "r".into(), 0);
+        let mut logs = Logs::of(store, "r".into());
         let expected = [
             "0:r started",
             "0:r child_run_linked",
@@ -227,24 +233,24 @@ mod tests {
             "0:r tool_result",
             "0:r cancelled",
         ];
-        assert_eq!(story(&mut logs).await, expected);
-        assert_eq!(story(&mut logs).await, [""; 0]);
+        assert_eq!(new_events(&mut logs).await, expected);
+        assert_eq!(new_events(&mut logs).await, [""; 0]);
     }
 
     #[tokio::test]
-    async fn a_live_story_is_told_as_it_happens() {
+    async fn the_logs_of_a_running_run_are_read_as_they_grow() {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(Options::new(directory.path().join("x.db"))).unwrap());
-        let mut logs = Logs::of(store.clone(), "r".into(), 0);
-        assert_eq!(story(&mut logs).await, [""; 0]);
+        let mut logs = Logs::of(store.clone(), "r".into());
+        assert_eq!(new_events(&mut logs).await, [""; 0]);
         open_run(&store, "r", None).await;
         logs.changed().await;
-        assert_eq!(story(&mut logs).await, ["0:r started"]);
+        assert_eq!(new_events(&mut logs).await, ["0:r started"]);
         append(&store, "r", "link", linked()).await;
         logs.changed().await;
-        assert_eq!(story(&mut logs).await, ["0:r child_run_linked"]);
+        assert_eq!(new_events(&mut logs).await, ["0:r child_run_linked"]);
         open_run(&store, "r/c", Some("r")).await;
         logs.changed().await;
-        assert_eq!(story(&mut logs).await, ["1:r/c started"]);
+        assert_eq!(new_events(&mut logs).await, ["1:r/c started"]);
     }
 }
