@@ -23,6 +23,7 @@ use crate::{
     models::Catalogue,
     rate::{Limiter, Rates},
     routes,
+    spec::add_default_budgets,
 };
 
 /// What a server offers and how much of it.
@@ -102,7 +103,7 @@ impl Service {
         let app = App {
             ops,
             models,
-            agents: agents.into_iter().map(|agent| with_timeouts(agent, &builtins)).collect(),
+            agents: agents.into_iter().map(|agent| offered(agent, &builtins)).collect(),
             builtins,
             room: Arc::new(Semaphore::new(limits.requests)),
             heavy: Semaphore::new(available_parallelism().map_or(2, usize::from).clamp(2, 8)),
@@ -143,9 +144,10 @@ impl Service {
     }
 }
 
-/// With what the tools of this server say about their own timeouts, so that a caller who asks for shorter ones gets no
-/// longer ones.
-fn with_timeouts(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
+/// A configured agent as callers start it: with the timeouts of this server's tools and the protocol's default budgets, so
+/// that a caller who asks for more than these does not get it.
+fn offered(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
+    add_default_budgets(&mut agent);
     for tool in agent.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
         let own = builtins.iter().find(|builtin| builtin.name == tool.name).and_then(|builtin| builtin.timeout_ms);
         tool.timeout_ms = tool.timeout_ms.or(own);

@@ -11,7 +11,7 @@ use windlass_core::{
 
 use super::{
     Invalid, Spec,
-    guards::MAX_TOOL_TURNS,
+    guards::{MAX_TOOL_TURNS, add_default_budgets},
     tools::{self, Toolbox},
     whole,
 };
@@ -84,6 +84,7 @@ impl Spec {
         if self.model_id.is_some() || definition.model.is_empty() {
             definition.model = around.models.resolve(self.model_id.as_deref())?;
         }
+        add_default_budgets(definition);
         carried(definition)?;
         Ok(effective)
     }

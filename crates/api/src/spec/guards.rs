@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use windlass_core::{
+    agent::AgentDefinition,
     envelope::{GuardOverrides, LoopDetection, LoopThresholds, ToolBudget},
     limits::{TOOL_BUDGET_CALLS, TOOL_BUDGET_KEY_CHARS, TOOL_BUDGETS},
 };
@@ -61,6 +62,34 @@ fn tool_budgets(fields: &Fields<'_>) -> Result<Option<BTreeMap<String, ToolBudge
         budgets.insert(tool.clone(), ToolBudget { max_calls });
     }
     Ok(Some(budgets))
+}
+
+/// The protocol's default budgets.
+const DEFAULT_TOOL_BUDGETS: [(&str, u32); 10] = [
+    ("recall", 4),
+    ("traverse", 3),
+    ("hive_consult_ontology", 4),
+    ("hive_search_deals", 5),
+    ("hive_search_meetings", 5),
+    ("hive_search_companies", 5),
+    ("hive_search_people", 5),
+    ("hive_search_tickets", 5),
+    ("hive_search_conversations", 5),
+    ("hive_search_accounts", 5),
+];
+
+/// Gives the tools that have a default budget in the protocol that budget, unless the agent has one for them or cleared
+/// all budgets with an empty map. The same for its sub-agents.
+pub(crate) fn add_default_budgets(agent: &mut AgentDefinition) {
+    for (tool, max_calls) in DEFAULT_TOOL_BUDGETS {
+        let budgets = agent.guards.tool_budgets.as_ref();
+        let is_set = budgets
+            .is_some_and(|budgets| budgets.is_empty() || budgets.len() >= TOOL_BUDGETS || budgets.contains_key(tool));
+        if !is_set && agent.tools.iter().any(|own| own.name.as_str() == tool) {
+            agent.guards.tool_budgets.get_or_insert_default().insert(tool.to_owned(), ToolBudget { max_calls });
+        }
+    }
+    agent.agents.iter_mut().for_each(add_default_budgets);
 }
 
 /// How many turns may call tools.

@@ -18,6 +18,7 @@ mod tool_result;
 mod tools;
 mod whole;
 
+pub(crate) use self::guards::add_default_budgets;
 pub use self::{
     agent::Spec,
     attachments::Attachment,
