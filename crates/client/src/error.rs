@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use windlass_core::ids::RunId;
+use windlass_core::ids::{CallId, RunId};
 
 /// Every error has a stable code with a page in `docs/errors`.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,12 @@ pub enum Error {
     /// The answer is not what the caller asked for.
     #[error("CLT0007: the answer is not as it was asked for: {reason}")]
     Answer { reason: String },
+    /// The server did not accept the result of a local tool call. The run still waits for it.
+    #[error(
+        "CLT0008: the result of {call} of {run} was not accepted: {source}; send another with Client::tool_result, or \
+         cancel the run"
+    )]
+    ToolResult { run: RunId, call: CallId, source: Box<Error> },
 }
 
 impl Error {
@@ -63,6 +69,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused(refusal) => refusal.status >= 500 || refusal.status == 429,
+            Self::ToolResult { source, .. } => source.may_pass(),
             _ => false,
         }
     }

@@ -1,6 +1,6 @@
 //! Sessions: conversations of many runs. A session's id is all that is needed to go on with it, from any process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use windlass_core::ids::{RunId, SessionId};
@@ -73,7 +73,7 @@ impl Client {
     pub async fn say(&self, id: &SessionId, message: &MessageSpec, tools: &Tools) -> Result<Outcome, Error> {
         let run = self.start_message(id, message, tools).await?;
         let schema = message.settings.output_schema.as_ref().map(|schema| schema.schema.clone());
-        let outcome = self.drive(&run, tools, 0, |_| {}).await?;
+        let outcome = self.drive(&run, tools, &HashSet::new(), |_| {}).await?;
         Ok(Outcome { schema, ..outcome })
     }
 
