@@ -54,23 +54,24 @@ impl Log {
         let (first, last, terminal, full) = (first.seq, last.seq, last.is_terminal(), events.len() == PAGE);
         let mut text = String::new();
         for event in events {
-            text.push_str(&self.text_of(event).await?);
+            text.extend(self.text_of(event).await?);
         }
         Ok(Some(Page { first, last, full, terminal, frames: Bytes::from(text) }))
     }
 
-    async fn text_of(&self, event: Event) -> Result<String, StoreError> {
-        Ok(match self.form {
-            Form::Entries => frames::entry(&complete_entry(&*self.store, event).await?),
+    /// `None` if a stream of this form does not send the event.
+    async fn text_of(&self, event: Event) -> Result<Option<String>, StoreError> {
+        let frame = match self.form {
+            Form::Entries => return Ok(Some(frames::entry(&complete_entry(&*self.store, event).await?))),
             Form::Frames if frames::needs_facts(&event) => {
-                let facts = self.facts.get_or_try_init(|| self.load_facts()).await?;
-                frames::frame(&event, facts).sse()
+                frames::frame(&event, self.facts.get_or_try_init(|| self.load_facts()).await?)
             }
-            Form::Frames => frames::frame(&event, &RunFacts::default()).sse(),
-        })
+            Form::Frames => frames::frame(&event, &RunFacts::default()),
+        };
+        Ok(frame.map(|frame| frame.sse()))
     }
 
-    /// A definition that cannot be read costs its details, not the stream.
+    /// Without a readable definition the frames lack its details, and the stream goes on.
     async fn load_facts(&self) -> Result<RunFacts, StoreError> {
         let digest = self.store.run(&self.run).await?.and_then(|row| row.agent_digest);
         let body = match digest {

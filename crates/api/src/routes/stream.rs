@@ -146,7 +146,11 @@ impl Reader {
                 let page = self.log.after(self.after).await?;
                 self.live = page.as_ref().is_none_or(|page| !page.full);
                 if let Some(page) = page {
-                    return Ok(self.take(page));
+                    let frames = self.take(page);
+                    if !frames.is_empty() {
+                        return Ok(frames);
+                    }
+                    continue;
                 }
             }
             let Some(tail) = &mut self.tail else {
@@ -159,7 +163,12 @@ impl Reader {
                     return Ok(Bytes::from_static(frames::keep_alive().as_bytes()));
                 }
                 Ok(Heard::Page(page)) if page.last <= self.after => {}
-                Ok(Heard::Page(page)) if page.first == self.after + 1 => return Ok(self.take(page)),
+                Ok(Heard::Page(page)) if page.first == self.after + 1 => {
+                    let frames = self.take(page);
+                    if !frames.is_empty() {
+                        return Ok(frames);
+                    }
+                }
                 Ok(Heard::Page(_) | Heard::Missed) => self.live = false,
                 Ok(Heard::Ended) => self.follow(self.after),
             }

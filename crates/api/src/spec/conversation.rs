@@ -26,12 +26,13 @@ pub struct Conversation {
 
 impl Conversation {
     pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
-        let prompt = fields.bounded_text("prompt", TEXT_CHARS)?.filter(|prompt| !prompt.is_empty());
+        let prompt = fields.bounded_text("prompt", TEXT_CHARS)?;
         match (prompt, fields.bounded_list("messages", MESSAGES)?) {
+            // An empty prompt is a prompt, but does not compete with messages.
+            (None | Some(""), Some(items)) => Self::of_messages(fields, &items),
             (Some(_), Some(_)) => Err(fields.invalid("prompt", "send either prompt or messages, not both")),
             (None, None) => Err(fields.invalid("prompt", "is required, unless messages are sent")),
             (Some(prompt), None) => Ok(Self { system: Vec::new(), messages: vec![Message::user(prompt)] }),
-            (None, Some(items)) => Self::of_messages(fields, &items),
         }
     }
 

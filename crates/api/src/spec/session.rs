@@ -45,6 +45,12 @@ pub type Kept = (Spec, Value);
 /// The body of `POST /agent-sessions`, and what to keep of it.
 pub fn parse_session(body: &Value) -> Result<Kept, Invalid> {
     let fields = Fields::of_body(body)?;
+    for key in ["prompt", "messages"] {
+        if fields.get(key).is_some() {
+            let problem = "a session is created without a message; send it to POST /agent-sessions/{id}/messages";
+            return Err(fields.invalid(key, problem));
+        }
+    }
     let spec = Spec::parse(&fields)?;
     spec.check_purpose(&[])?;
     Ok((spec, kept(&fields)))

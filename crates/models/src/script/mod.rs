@@ -99,7 +99,7 @@ impl Model for ScriptModel {
         }
 
         let placeholders = Placeholders::new(&request);
-        let thinks = request.reasoning_level != Some(0);
+        let thinks = request.reasoning_level.is_some_and(|level| level > 0);
         let thought = turn.thinking.clone().filter(|_| thinks);
         if let Some(thinking) = &thought {
             sink.push(Delta::Thinking(thinking.clone())).await?;
