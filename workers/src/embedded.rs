@@ -31,8 +31,8 @@ pub enum EmbeddedError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("OPS0007: cannot listen on {address}: {source}; stop what listens there, or choose another port")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    #[error("OPS0007: cannot listen on {address}: {reason}; stop the process that listens there, or choose another port")]
+    Listen { address: SocketAddr, reason: std::io::Error },
 }
 
 impl From<DatabaseError> for EmbeddedError {
@@ -65,7 +65,7 @@ impl Embedded {
         let lock = DirectoryLock::acquire(&data_dir)?;
         let listener = match listen {
             Some(address) => {
-                let failed = |source| EmbeddedError::Listen { address, source };
+                let failed = |reason| EmbeddedError::Listen { address, reason };
                 Some(TcpListener::bind(address).await.map_err(failed)?)
             }
             None => None,

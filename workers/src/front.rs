@@ -38,7 +38,7 @@ impl FrontArgs {
 
     pub(crate) async fn bind(&self) -> Result<TcpListener, Failure> {
         let address = self.listen;
-        Ok(TcpListener::bind(address).await.map_err(|source| EmbeddedError::Listen { address, source })?)
+        Ok(TcpListener::bind(address).await.map_err(|reason| EmbeddedError::Listen { address, reason })?)
     }
 
     /// An API for the runs that this worker, or others like it, execute.

@@ -101,7 +101,7 @@ impl Client {
             }
             let pause = pauses.next().filter(|_| error.may_pass() && began.elapsed() < self.options().give_up_after);
             let Some(pause) = pause else {
-                return Err(Error::ToolResult { run: run.clone(), call: call.clone(), source: Box::new(error) });
+                return Err(Error::ToolResult { run: run.clone(), call: call.clone(), reason: Box::new(error) });
             };
             tokio::time::sleep(pause).await;
         }

@@ -38,10 +38,11 @@ pub enum Error {
     Answer { reason: String },
     /// The server did not accept the result of a local tool call. The run still waits for it.
     #[error(
-        "CLT0008: the result of {call} of {run} was not accepted: {source}; send another with Client::tool_result, or \
+        "CLT0008: the result of {call} of {run} was not accepted: {reason}; send another with Client::tool_result, or \
          cancel the run"
     )]
-    ToolResult { run: RunId, call: CallId, source: Box<Error> },
+    // Not a `source`: the message has it already.
+    ToolResult { run: RunId, call: CallId, reason: Box<Error> },
 }
 
 impl Error {
@@ -69,7 +70,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused(refusal) => refusal.status >= 500 || refusal.status == 429,
-            Self::ToolResult { source, .. } => source.may_pass(),
+            Self::ToolResult { reason, .. } => reason.may_pass(),
             _ => false,
         }
     }

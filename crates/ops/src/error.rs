@@ -27,7 +27,7 @@ pub enum OpsError {
     #[error("OPS0013: the server refused: {reason}")]
     Unstartable { reason: String },
     #[error("OPS0014: {code}: {0}", code = .0.code())]
-    Store(#[from] StoreError),
+    Store(StoreError),
     #[error("OPS0015: {0}")]
     Input(String),
     #[error(
@@ -54,6 +54,13 @@ pub enum RunEnd {
     Terminated,
     #[error("the run's end is not known: {message}")]
     Unknown { message: String },
+}
+
+/// Not a `source`: the message has the store's message already.
+impl From<StoreError> for OpsError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl OpsError {

@@ -54,7 +54,14 @@ pub enum PairingError {
     )]
     Unanswered { namespace: String, reason: String },
     #[error("OPS0014: {code}: {0}", code = .0.code())]
-    Store(#[from] StoreError),
+    Store(StoreError),
+}
+
+/// Not a `source`: the message has the store's message already.
+impl From<StoreError> for PairingError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl RunOps {

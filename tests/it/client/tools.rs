@@ -91,8 +91,8 @@ async fn a_result_that_the_server_rejects_is_an_error_at_once() {
     let client = client(&rig);
     let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| Ok::<_, String>("x".repeat(3_000_000)));
     let ended = within("the error", client.run(&ask("one"), &tools)).await;
-    let Err(Error::ToolResult { run, call, source }) = ended else { panic!("{ended:?}") };
-    let Error::Refused(refusal) = *source else { panic!("{source:?}") };
+    let Err(Error::ToolResult { run, call, reason }) = ended else { panic!("{ended:?}") };
+    let Error::Refused(refusal) = *reason else { panic!("{reason:?}") };
     assert_eq!(
         (call.as_str(), refusal.status, refusal.field.as_deref(), refusal.message.as_str()),
         ("call-0-0", 400, Some("result"), "result: is 3000000 bytes; send at most 2097152")

@@ -76,3 +76,30 @@ impl fmt::Display for Failure {
         write!(f, "{program}{:#}", self.error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use windlass_ops::PairingError;
+    use windlass_store::StoreError;
+
+    use super::*;
+    use crate::{embedded::EmbeddedError, temporal::ConnectError};
+
+    #[test]
+    fn an_error_says_its_reason_once() {
+        let reason = || io::Error::other("the reason");
+        let store = || StoreError::InvalidArgument { argument: "cursor", problem: "the reason".into() };
+        let errors: [Failure; 5] = [
+            EmbeddedError::Listen { address: ([127, 0, 0, 1], 7233).into(), reason: reason() }.into(),
+            ConnectError::TlsFile { path: "ca.pem".into(), reason: reason() }.into(),
+            windlass_engine::EngineError::Lock { path: "data".into(), reason: reason() }.into(),
+            OpsError::from(store()).into(),
+            PairingError::from(store()).into(),
+        ];
+        for error in errors.map(|error| error.to_string()) {
+            assert_eq!(error.matches("the reason").count(), 1, "{error}");
+        }
+    }
+}
