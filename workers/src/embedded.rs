@@ -31,7 +31,9 @@ pub enum EmbeddedError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("OPS0007: cannot listen on {address}: {reason}; stop the process that listens there, or choose another port")]
+    #[error(
+        "OPS0007: cannot listen on {address}: {reason}; stop the process that listens there, or choose another port"
+    )]
     Listen { address: SocketAddr, reason: std::io::Error },
 }
 

@@ -85,7 +85,7 @@ impl Client {
             }
         }
         let reason = "the stream ended without a terminal event".to_owned();
-        Err(Error::Unintelligible { url: run.to_string(), reason })
+        Err(Error::InvalidResponse { url: run.to_string(), reason })
     }
 
     /// Sends a result to the run, also while its server restarts. If the call no longer waits for a result, nothing is
@@ -99,7 +99,8 @@ impl Client {
             if matches!(error.status(), Some(404 | 409)) {
                 return Ok(());
             }
-            let pause = pauses.next().filter(|_| error.may_pass() && began.elapsed() < self.options().give_up_after);
+            let pause =
+                pauses.next().filter(|_| error.is_transient() && began.elapsed() < self.options().give_up_after);
             let Some(pause) = pause else {
                 return Err(Error::ToolResult { run: run.clone(), call: call.clone(), reason: Box::new(error) });
             };

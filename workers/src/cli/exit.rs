@@ -60,7 +60,7 @@ pub fn refused(message: impl fmt::Display) -> Failure {
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = anyhow::Error::from(error);
-        let passes = error.downcast_ref().is_some_and(windlass_client::Error::may_pass)
+        let passes = error.downcast_ref().is_some_and(windlass_client::Error::is_transient)
             || matches!(error.downcast_ref(), Some(OpsError::Unanswered { .. }));
         match error.downcast_ref().and_then(explained) {
             Some((code, sentence)) => Self { code, error: anyhow::anyhow!(sentence), passes },

@@ -77,7 +77,7 @@ impl Remote {
     async fn of_data_dir(global: &Global, visitor: Visitor<'_>) -> Result<Option<Self>, Failure> {
         let Some(address) = address_of(&global.data_dir) else { return Ok(None) };
         let data_dir = global.data_dir.clone();
-        let options = visitor.options(global, address).whereabouts(move || address_of(&data_dir));
+        let options = visitor.options(global, address).address_lookup(move || address_of(&data_dir));
         let remote = Self::of(global, options, None)?;
         match remote.client.identity().await {
             Ok(_) => Ok(Some(remote)),

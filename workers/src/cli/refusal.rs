@@ -15,7 +15,7 @@ pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
         }
         // The run goes on without its reader.
         Error::GaveUp { .. } => Some((exit::DETACHED, error.to_string())),
-        Error::Unintelligible { .. } => Some((exit::FAILED, format!("{error}; check that --server names a Windlass"))),
+        Error::InvalidResponse { .. } => Some((exit::FAILED, format!("{error}; check that --server names a Windlass"))),
         _ => None,
     }
 }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_no_refusal_is_explained_where_its_own_words_do_not_do() {
-        let error = Error::Unintelligible { url: "http://h".into(), reason: "no JSON".into() };
+        let error = Error::InvalidResponse { url: "http://h".into(), reason: "no JSON".into() };
         let (code, said) = explained(&error).unwrap();
         assert_eq!((code, said.ends_with("no JSON; check that --server names a Windlass")), (1, true), "{said}");
         let away = Error::GaveUp { run: "run-1".into(), away: Duration::from_secs(9), reason: "no".into() };
