@@ -13,12 +13,12 @@ use crate::frames::{self, RunFacts};
 /// How many events are read at once.
 const PAGE: usize = 64;
 
-/// What becomes of an event.
+/// The form in which events are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
-    /// The protocol's frame.
+    /// Frames of the agent-runs protocol.
     Frames,
-    /// The entry of the log, for whoever shows a run to people.
+    /// Entries of the log, for operators.
     Entries,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Log {
     pub(crate) run: RunId,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) form: Form,
-    /// What the run executes, read when the first frame needs it.
+    /// Facts of the run's definition, loaded when the first frame needs them.
     facts: OnceCell<RunFacts>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Log {
 pub(crate) struct Page {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// Whether the log may have more by now.
+    /// Whether the log may have more events.
     pub(crate) full: bool,
-    /// Whether nothing will ever follow.
+    /// Whether the last event is the terminal one.
     pub(crate) terminal: bool,
     pub(crate) frames: Bytes,
 }
@@ -47,7 +47,7 @@ impl Log {
         Self { run, store, form, facts: OnceCell::new() }
     }
 
-    /// What follows `seq`, if anything does yet.
+    /// The events after `seq`, if there are any yet.
     pub(crate) async fn after(&self, seq: u64) -> Result<Option<Page>, StoreError> {
         let events = self.store.events(&self.run, seq, PAGE as u32).await?;
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };

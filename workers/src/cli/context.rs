@@ -69,7 +69,7 @@ impl Context {
         // A look claims nothing.
         let how = if missing == Missing::Create { Pairing::Claim } else { Pairing::Look };
         let paired = ops.pair(how).await?;
-        let ops = if paired.kept { ops } else { ops.wary() };
+        let ops = if paired.kept { ops } else { ops.checking_owners() };
         Ok(Self { ops, out: Output::new(global.json), hint: global.hint() })
     }
 
@@ -83,7 +83,7 @@ impl Context {
         match &row {
             None => self.ops.exists(run).await?,
             // If its workflow is gone it ends here, so that its readers do not wait.
-            Some(open) if open.closed_at.is_none() => match self.ops.end_if_overruled(run).await {
+            Some(open) if open.closed_at.is_none() => match self.ops.end_if_closed_externally(run).await {
                 Ok(true) => return Ok(self.store().run(run).await?),
                 Ok(false) => {}
                 Err(error) => tracing::debug!(%run, %error, "the run cannot be compared with the server's"),

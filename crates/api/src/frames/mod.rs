@@ -107,7 +107,7 @@ fn set(data: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     data.insert(key.to_owned(), value.into());
 }
 
-/// A body as text: strings are themselves, everything else is JSON.
+/// A body as text: a string as it is, any other value as JSON.
 fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -116,7 +116,7 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-/// A text that fits a frame. The transcript has it whole.
+/// Truncates a text for a frame. The transcript has all of it.
 fn shown(mut text: String) -> String {
     /// Clients parse a frame in time that grows with the square of its size.
     const SHOWN: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! What is said to the agent: a prompt, or messages with roles.
+//! The input of a run: a prompt, or messages with roles.
 
 use serde_json::{Value, json};
 use windlass_core::{
@@ -12,13 +12,13 @@ use super::{
     fields::Fields,
 };
 
-/// Where a message's history keeps what it knows about its files.
+/// The key of a message's metadata that lists its files.
 pub const ATTACHMENTS: &str = "attachments";
 
 /// The new messages of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    /// What the system messages said. They belong to the prompt, wherever they stood.
+    /// The texts of the system messages. They are added to the system prompt.
     pub system: Vec<String>,
     /// User and assistant messages; the last one is a user's.
     pub messages: Vec<Message>,
@@ -60,12 +60,14 @@ impl Conversation {
         match conversation.messages.last_mut() {
             Some(last) if last.role == Role::User => {
                 if last.plain_text().trim().is_empty() && attached.is_empty() {
-                    return Err(fields.invalid("messages", "the last message says nothing"));
+                    return Err(fields.invalid("messages", "the last message is empty"));
                 }
                 attach(last, &attached);
                 Ok(conversation)
             }
-            _ => Err(fields.invalid("messages", "the last message that is not a system message must be a user's")),
+            _ => {
+                Err(fields.invalid("messages", "the last message that is not a system message must be a user message"))
+            }
         }
     }
 }

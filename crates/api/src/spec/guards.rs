@@ -1,4 +1,4 @@
-//! Limits of a run: loop detection, tool budgets, tool turns; and the guards this server does not have.
+//! Guards of a run: loop detection, tool budgets, tool turns; and features of the protocol that are not available.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use windlass_core::{
 
 use super::{Invalid, fields::Fields};
 
-/// The protocol's ceiling: more is not refused, it is not granted.
+/// The protocol's ceiling. A larger value is lowered, not refused.
 pub(super) const MAX_TOOL_TURNS: u32 = 100;
 
 pub(super) fn parse(fields: &Fields<'_>) -> Result<GuardOverrides, Invalid> {
@@ -37,7 +37,7 @@ fn loop_detection(fields: &Fields<'_>) -> Result<Option<LoopDetection>, Invalid>
         (Some(soft), Some(hard)) if hard <= soft => {
             Err(given.invalid("hardCutoffThreshold", format!("must be above consecutiveThreshold, which is {soft}")))
         }
-        // Nothing is above it, so no cutoff could follow.
+        // The cutoff must be above it, and 100 is the largest value.
         (Some(100), None) => {
             Err(given.invalid("consecutiveThreshold", "must be below hardCutoffThreshold, at most 99"))
         }
@@ -99,8 +99,8 @@ pub(super) fn max_tool_turns(fields: &Fields<'_>) -> Result<Option<u32>, Invalid
     Ok(turns.map(|turns| turns.min(MAX_TOOL_TURNS)))
 }
 
-/// Features of the protocol that change what a run does and that no worker here has. Leaving them out silently would let
-/// a caller believe that somebody watches the run.
+/// Refuses features of the protocol that change what a run does and that Windlass does not have. Ignoring them silently
+/// would let a caller rely on them.
 pub(super) fn refuse_what_is_missing(fields: &Fields<'_>) -> Result<(), Invalid> {
     supervisor(fields)?;
     plan(fields)?;
