@@ -1,5 +1,5 @@
-//! A request's id and its line in the log: what was asked, how it ended, how long it took, by which key. Never what was
-//! said: no bodies, no queries, no headers.
+//! The request id and the access log: method, path, status, duration and key. Bodies, queries and headers are not
+//! logged.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ pub(crate) async fn log(request: Request, next: Next) -> Response {
     response
 }
 
-/// The caller's own id if it is one that may stand in a log, else a new one.
+/// The caller's request id if it is safe to log, else a new one.
 fn request_id(request: &Request) -> String {
     let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
     let word = |id: &&str| {

@@ -1,4 +1,4 @@
-//! What every request works with.
+//! The state that all requests share.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -28,11 +28,11 @@ pub(crate) struct App {
     pub(crate) agents: Vec<AgentDefinition>,
     pub(crate) builtins: Vec<ToolSpec>,
     pub(crate) limits: Limits,
-    /// Requests at work; streams do not count.
+    /// Permits for concurrent requests; streams need none.
     pub(crate) room: Arc<Semaphore>,
-    /// Bodies that take a while to understand, at a time.
+    /// Permits for parsing large bodies.
     pub(crate) heavy: Semaphore,
-    /// Fires when this process is about to end: live streams are cut off so that their readers go elsewhere.
+    /// Cancelled when this process shuts down: live streams are cut off, so that their readers reconnect to another server.
     pub(crate) draining: CancellationToken,
     pub(crate) tails: Arc<Tails>,
     pub(crate) rates: Option<Rates>,
@@ -42,11 +42,11 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
 }
 
-/// What is understood in a moment, on the thread that serves the request.
+/// The size up to which a body is parsed on the thread that serves the request.
 const LIGHT: usize = 4 * 1024;
 
 impl App {
-    /// Does what a caller's body makes expensive. Only a light body is worked on by the threads that serve everybody.
+    /// Runs work whose cost depends on a caller's body: small bodies here, larger ones on a blocking thread.
     pub(crate) async fn apart<T: Send + 'static>(
         &self,
         bytes: usize,

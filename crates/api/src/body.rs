@@ -23,11 +23,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JsonBody(pub(crate) Value);
 
-/// A request's body, understood.
+/// A request's body, parsed into a type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Understood<T>(pub(crate) T);
 
-/// What a body may be understood as.
+/// A type that a body can be parsed into.
 pub(crate) trait FromBody: Sized + Send + 'static {
     fn from_body(body: &Value) -> std::result::Result<Self, Invalid>;
 }
@@ -73,7 +73,7 @@ async fn arrived(request: Request, app: &App) -> Result<Bytes> {
     let limit = request.extensions().get::<Demand>().map_or(0, |demand| demand.body_limit);
     let read = read(request.into_body(), limit);
     tokio::time::timeout(app.limits.body_timeout, read).await.unwrap_or_else(|_| {
-        let message = "the body took too long to arrive; send it again";
+        let message = "the request body did not arrive in time; send the request again";
         Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message))
     })
 }
@@ -84,7 +84,7 @@ async fn read(body: Body, limit: usize) -> Result<Bytes> {
         Err(error) if error.is::<LengthLimitError>() => {
             Err(too_large(format!("the body is too large; send at most {limit} bytes")))
         }
-        Err(error) => Err(ApiError::invalid(format!("body: did not arrive whole ({error})"))),
+        Err(error) => Err(ApiError::invalid(format!("body: did not arrive completely ({error})"))),
     }
 }
 
@@ -96,7 +96,7 @@ fn value(bytes: &[u8]) -> Result<Value> {
     if values(bytes) > JSON_VALUES {
         return Err(too_large(format!("body: has too many values; send at most {JSON_VALUES}")));
     }
-    // The reader refuses what is nested too deep.
+    // serde_json refuses JSON that is nested too deep.
     serde_json::from_slice(bytes).map_err(|error| ApiError::invalid(format!("body: is not JSON ({error})")))
 }
 

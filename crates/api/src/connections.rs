@@ -1,4 +1,4 @@
-//! Accepts connections and holds each of them to its limits until the end.
+//! Accepts connections and enforces their limits.
 
 use std::{convert::Infallible, future::poll_fn, io, pin, sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ use windlass_listener::Place;
 
 use crate::app::App;
 
-/// How long a connection that is closed reads on, so that its client gets to read its last answer.
+/// How long a closing connection still reads, so that the client can read the last response.
 const LINGER: Duration = Duration::from_secs(5);
-/// How much it reads meanwhile: as much as any client may send.
+/// How many bytes it reads meanwhile: the largest request.
 const LINGER_BYTES: usize = limits::BODY_BYTES;
 
 /// Serves until the app drains; returns when every connection is closed.
@@ -33,7 +33,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, app: &Arc<App>)
 }
 
 async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: Arc<Place>) {
-    // The connection is needed until the last byte of a response, which of a stream of events may be days away.
+    // A permit is held until the last byte of the response; an event stream may last for days.
     let service = service_fn(move |request: Request<Incoming>| {
         let (call, answer) = (place.call(), router.clone().oneshot(request.map(Body::new)));
         Box::pin(async move {
@@ -59,19 +59,19 @@ async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: A
             pin::Pin::new(&mut connection).graceful_shutdown();
             match time::timeout(app.limits.grace, poll_fn(|cx| connection.poll_without_shutdown(cx))).await {
                 Ok(ended) => ended,
-                Err(_) => return debug!("a request was cut off by the shutdown"),
+                Err(_) => return debug!("request cut off by the shutdown"),
             }
         }
     };
     if let Err(error) = ended {
-        debug!(%error, "a connection ended early");
+        debug!(%error, "connection ended early");
     }
     let stream = connection.into_parts().io.into_inner();
     app.draining.run_until_cancelled(linger(stream)).await;
 }
 
-/// Closes a connection so that its client can read what was answered. What the client still sends is read and dropped for
-/// a while: closing over it would reset the connection, and the answer would be lost.
+/// Closes a connection so that its client can read the response. What the client still sends is read and dropped for
+/// a while: otherwise the connection would be reset, and the response lost.
 async fn linger(mut stream: TcpStream) {
     let rest = async {
         stream.shutdown().await?;

@@ -1,4 +1,4 @@
-//! The guide's numbers are the code's.
+//! Checks that the numbers in the API guide match the code.
 
 use crate::{
     guard::DEMANDS,

@@ -1,8 +1,8 @@
-//! Answers that come before the request was read to its end.
+//! Responses that are sent before the request's body was read.
 //!
-//! A refusal needs no body, and the rest of the body is still on its way. If the connection were closed then, its client
-//! would find it reset while it still sends, and many clients never read the answer. So the rest is read and dropped, as
-//! far as it is small; a larger rest closes the connection, which lingers (`connections`).
+//! An error needs no body, and the rest of the body is still arriving. If the connection were closed then, the client
+//! would see a reset while it sends, and many clients then do not read the response. So the rest is read and dropped, as
+//! long as it is small; after a larger rest the connection is closed with a delay (`connections`).
 
 use std::{
     pin::Pin,
@@ -16,14 +16,14 @@ use http::{HeaderValue, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-/// What is read of a body that is not needed.
+/// How many bytes of an unneeded body are read.
 const MOST: usize = 256 * 1024;
 /// How long it may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Reads what is left of the request before its answer goes out.
+/// Reads the rest of the request before its response is sent.
 pub(crate) async fn rest(request: Request, next: Next) -> Response {
-    // A client that asks before it sends a body has not sent it.
+    // A client that sent `Expect: 100-continue` has not sent the body.
     let asks = request.headers().contains_key(header::EXPECT);
     if request.body().is_end_stream() || asks {
         return next.run(request).await;
@@ -40,7 +40,7 @@ pub(crate) async fn rest(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether all of it was there to be dropped.
+/// Whether the body was read to its end.
 async fn dropped(rest: Body) -> bool {
     let mut rest = Limited::new(rest, MOST);
     let read = async {
@@ -54,7 +54,7 @@ async fn dropped(rest: Body) -> bool {
     tokio::time::timeout(PATIENCE, read).await.unwrap_or(false)
 }
 
-/// A body that is left behind, instead of closed, by a handler that does not read it to its end.
+/// A request body that can still be read after a handler dropped it.
 struct Kept {
     body: Option<Body>,
     left: Arc<Mutex<Option<Body>>>,

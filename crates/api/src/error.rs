@@ -1,7 +1,7 @@
-//! What a caller is told when a request fails.
+//! Error responses.
 //!
-//! `error` and `message` carry the sentence, `code` the word for programs: all known clients then show both. A failure of
-//! ours says no more than that; the log has the rest, under the request's id.
+//! `error` and `message` have the text, `code` the error code, so that all known SDKs show both. An internal error says
+//! no more than that; the server's log has the details, with the request id.
 
 use axum::{
     Json,
@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
-/// A refusal on its way to the caller.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
@@ -45,25 +45,25 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
-    /// Also for what belongs to somebody else: nobody learns what exists elsewhere.
+    /// Also for resources of other workspaces, so that a caller does not learn that they exist.
     pub(crate) fn not_found(what: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what} in this workspace"))
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("this workspace has no such {what}"))
     }
 
     pub(crate) fn unauthorized() -> Self {
-        let message = "send a valid API key as Authorization: Bearer KEY; `windlass keys create` makes one";
+        let message = "the API key is missing or not valid; send `Authorization: Bearer KEY` (create a key with `windlass keys create`)";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
-    /// Only for the holder of the key itself.
+    /// Only the holder of the key gets this.
     pub(crate) fn key_ended(how: &str) -> Self {
-        let message = format!("this key {how}; `windlass keys create` makes a new one");
+        let message = format!("this key {how}; create a new one with `windlass keys create`");
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
     pub(crate) fn scope(required: &str) -> Self {
         let message = format!(
-            "this key lacks the scope {required}; take a key that has it, or make one: windlass keys create --scope {required}"
+            "this key does not have the scope {required}; use a key that has it, or create one with `windlass keys create --scope {required}`"
         );
         Self::new(StatusCode::FORBIDDEN, "insufficient_scope", message).with("required", json!([required]))
     }
@@ -73,7 +73,7 @@ impl ApiError {
     }
 
     pub(crate) fn run_exists() -> Self {
-        Self::conflict("run_exists", "a run of this id exists already")
+        Self::conflict("run_exists", "a run with this id already exists; choose another runId")
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -83,11 +83,11 @@ impl ApiError {
     }
 
     pub(crate) fn internal(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!(%error, "a request failed");
+        tracing::error!(%error, "request failed");
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "something went wrong on the server; its log says what",
+            "internal error; the server's log has the details under this request's x-request-id",
         )
     }
 }
@@ -145,9 +145,9 @@ impl From<SpecError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match (&error, error.kind()) {
-            // The store's own words name its own field.
+            // The store's message names the store's field.
             (StoreError::InvalidArgument { argument: argument @ "cursor", .. }, _) => {
-                invalid(argument, "did not come from a page; send the nextCursor of the page before, unchanged")
+                invalid(argument, "is not a valid cursor; send the nextCursor of the previous page unchanged")
             }
             (StoreError::InvalidArgument { argument, .. }, _) => {
                 Self::invalid(error.to_string()).with("field", (*argument).to_owned())
@@ -156,7 +156,7 @@ impl From<StoreError> for ApiError {
             (_, ErrorKind::NotFound) => Self::not_found("run"),
             (_, ErrorKind::Ended) => Self::conflict("session_ended", "the session has ended; start a new one"),
             (_, ErrorKind::Unavailable) => {
-                tracing::warn!(%error, "the store is not available");
+                tracing::warn!(%error, "store is not available");
                 Self::unavailable("the store is not available; try again")
             }
             _ => Self::internal(&error),
@@ -169,13 +169,15 @@ impl From<OpsError> for ApiError {
         match error {
             OpsError::NotFound { .. } => Self::not_found("run"),
             OpsError::AlreadyExists { .. } => Self::run_exists(),
-            OpsError::Unanswered { .. } => Self::unavailable("the run did not reply; check that a worker is up"),
+            OpsError::Unanswered { .. } => {
+                Self::unavailable("no worker replied for this run; check that a worker is running")
+            }
             OpsError::Store(error) => error.into(),
             OpsError::Input(message) => Self::invalid(message),
             OpsError::Unsettled { .. } => {
-                tracing::warn!(%error, "a start was not answered");
-                let message = "the run could not be started in time, and may still start; send the same request with the \
-                               same runId again, it starts nothing twice";
+                tracing::warn!(%error, "the Temporal server did not answer a start");
+                let message = "the run was accepted but is not confirmed to have started; send the same request with the \
+                               same runId again, a repeat does not start a second run";
                 Self::unavailable(message)
             }
             error => Self::internal(&error),

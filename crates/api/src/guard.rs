@@ -1,6 +1,6 @@
-//! The door of every route: who may enter, how often, and with how much.
+//! The checks before every route: authentication, scope, rate limit, body limit.
 //!
-//! What a route demands stands in one table. A route that is not in it is closed.
+//! One table has the requirements of each route. A route that is not in it is refused.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
     routes::PREFIX,
 };
 
-/// What a route asks of its caller.
+/// The requirements of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Demand {
     pub(crate) method: &'static str,
@@ -71,13 +71,13 @@ pub(crate) const DEMANDS: [Demand; 23] = [
 ];
 
 fn demand(method: &Method, matched: &str) -> Option<&'static Demand> {
-    // Whoever may read a page may ask whether it is there.
+    // HEAD needs what GET needs.
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     let path = matched.strip_prefix(PREFIX)?;
     DEMANDS.iter().find(|demand| demand.method == method && demand.path == path)
 }
 
-/// Lets a request in, or says why not.
+/// Passes a request to its handler, or returns the error.
 pub(crate) async fn enter(
     State(app): State<Arc<App>>,
     matched: MatchedPath,
@@ -117,14 +117,14 @@ async fn admit(
     let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
     if slug != caller.workspace.as_str() {
         let hint = format!("this key belongs to workspace {}", caller.workspace);
-        let message = "this key does not open a workspace of this name";
+        let message = "this key is not valid for this workspace";
         return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message).with("hint", hint));
     }
     let Some(demand) = demanded else {
         return Err(ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            "this path has no such method",
+            "this path does not support this method",
         ));
     };
     caller.require(demand.scope)?;
@@ -132,13 +132,16 @@ async fn admit(
     Ok((caller, demand, allowance))
 }
 
-/// A request takes its place among those at work. A stream does not: it works only now and then.
+/// Holds a permit while a request is served. Streams need none, because they are mostly idle.
 async fn at_work(app: &App, bucket: Bucket, response: impl Future<Output = Response>) -> Response {
     let place = match bucket {
         Bucket::Streams => None,
         _ => match app.room.try_acquire() {
             Ok(place) => Some(place),
-            Err(_) => return ApiError::unavailable("the server has too much to do; try again").into_response(),
+            Err(_) => {
+                return ApiError::unavailable("the server is at its limit of concurrent requests; try again")
+                    .into_response();
+            }
         },
     };
     let response = response.await;

@@ -1,8 +1,8 @@
-//! The front door: the agent-runs protocol over HTTP and server-sent events, and the verbs of an operator beside it.
+//! The HTTP API: the agent-runs protocol over HTTP and server-sent events, and requests for operators.
 //!
-//! [`spec`] and [`frames`] are pure: what a caller may send, and what a stream sends back. The rest carries them over
-//! HTTP: `routes` (one file per family), `guard` (who may enter, how often, with how much), `auth` (keys), `connections`
-//! (sockets and their limits). Nothing about a run is decided here; a run's workflow decides, the store remembers.
+//! [`spec`] and [`frames`] are pure: what a caller may send, and what a stream sends. The rest is
+//! HTTP: `routes` (one file per group), `guard` (scope, rate and body limits of each route), `auth` (keys), `connections`
+//! (sockets and their limits). The API makes no decisions about a run; the run's workflow does.
 
 mod access;
 mod app;

@@ -13,12 +13,12 @@ use crate::frames::{self, RunFacts};
 /// How many events are read at once.
 const PAGE: usize = 64;
 
-/// What becomes of an event.
+/// The form in which events are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
-    /// The protocol's frame.
+    /// Frames of the agent-runs protocol.
     Frames,
-    /// The entry of the log, for whoever shows a run to people.
+    /// Entries of the log, for operators.
     Entries,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Log {
     pub(crate) run: RunId,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) form: Form,
-    /// What the run executes, read when the first frame needs it.
+    /// Facts of the run's definition, loaded when the first frame needs them.
     facts: OnceCell<RunFacts>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Log {
 pub(crate) struct Page {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// Whether the log may have more by now.
+    /// Whether the log may have more events.
     pub(crate) full: bool,
-    /// Whether nothing will ever follow.
+    /// Whether the last event is the terminal one.
     pub(crate) terminal: bool,
     pub(crate) frames: Bytes,
 }
@@ -47,30 +47,31 @@ impl Log {
         Self { run, store, form, facts: OnceCell::new() }
     }
 
-    /// What follows `seq`, if anything does yet.
+    /// The events after `seq`, if there are any yet.
     pub(crate) async fn after(&self, seq: u64) -> Result<Option<Page>, StoreError> {
         let events = self.store.events(&self.run, seq, PAGE as u32).await?;
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
         let (first, last, terminal, full) = (first.seq, last.seq, last.is_terminal(), events.len() == PAGE);
         let mut text = String::new();
         for event in events {
-            text.push_str(&self.text_of(event).await?);
+            text.extend(self.text_of(event).await?);
         }
         Ok(Some(Page { first, last, full, terminal, frames: Bytes::from(text) }))
     }
 
-    async fn text_of(&self, event: Event) -> Result<String, StoreError> {
-        Ok(match self.form {
-            Form::Entries => frames::entry(&complete_entry(&*self.store, event).await?),
+    /// `None` if a stream of this form does not send the event.
+    async fn text_of(&self, event: Event) -> Result<Option<String>, StoreError> {
+        let frame = match self.form {
+            Form::Entries => return Ok(Some(frames::entry(&complete_entry(&*self.store, event).await?))),
             Form::Frames if frames::needs_facts(&event) => {
-                let facts = self.facts.get_or_try_init(|| self.load_facts()).await?;
-                frames::frame(&event, facts).sse()
+                frames::frame(&event, self.facts.get_or_try_init(|| self.load_facts()).await?)
             }
-            Form::Frames => frames::frame(&event, &RunFacts::default()).sse(),
-        })
+            Form::Frames => frames::frame(&event, &RunFacts::default()),
+        };
+        Ok(frame.map(|frame| frame.sse()))
     }
 
-    /// A definition that cannot be read costs its details, not the stream.
+    /// Without a readable definition the frames lack its details, and the stream goes on.
     async fn load_facts(&self) -> Result<RunFacts, StoreError> {
         let digest = self.store.run(&self.run).await?.and_then(|row| row.agent_digest);
         let body = match digest {

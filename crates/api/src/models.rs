@@ -1,11 +1,11 @@
-//! The models a server offers, and which of them an id means.
+//! The models that a server offers, and how a model id is resolved.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::spec::UnknownModel;
 
-/// How many ids an error suggests.
+/// The number of ids that an error suggests.
 const MAX_CANDIDATES: usize = 10;
 
 /// One model, as the protocol lists it.
@@ -48,7 +48,7 @@ impl ModelInfo {
     }
 }
 
-/// All of them, and which one is meant when a caller names none.
+/// All models, and the default model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Catalogue {
@@ -57,7 +57,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The id of the model that is meant: its own id, `provider/vendor`, `platform:id`, `provider:id`, or the vendor's
+    /// Resolves a model id: its own id, `provider/vendor`, `platform:id`, `provider:id`, or the vendor's
     /// bare id while only one model has it.
     pub fn resolve(&self, wanted: Option<&str>) -> Result<String, UnknownModel> {
         let Some(wanted) = wanted else {
@@ -72,7 +72,7 @@ impl Catalogue {
         exact.or_else(by_vendor).map(|model| model.id.clone()).ok_or_else(|| self.unknown(Some(wanted)))
     }
 
-    /// Suggests what ends or begins alike, or else whatever there is.
+    /// Suggests models with a similar beginning or end, or else the first ones.
     fn unknown(&self, wanted: Option<&str>) -> UnknownModel {
         let word = wanted.unwrap_or_default().rsplit([':', '/']).next().unwrap_or_default();
         let alike = |model: &&ModelInfo| !word.is_empty() && model.id.contains(word);
@@ -89,7 +89,7 @@ fn slashed(model: &ModelInfo) -> String {
     format!("{}/{}", model.provider, model.vendor_model_id)
 }
 
-/// A model as events and snapshots show it.
+/// A model in events and snapshots.
 pub fn model_ref(id: &str) -> serde_json::Value {
     let (provider, vendor) = id.split_once(':').unwrap_or(("", id));
     serde_json::json!({"id": id, "provider": provider, "vendorModelId": vendor})

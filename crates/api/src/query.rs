@@ -1,5 +1,5 @@
-//! Queries of requests. Keys may repeat. An unknown key is refused on this server's own routes; on the
-//! protocol's, which may grow, only one that looks like a slip of the hand.
+//! Query parameters. Keys may repeat. An unknown key is an error on Windlass's own routes; on the
+//! protocol's, which may gain parameters, only one that looks like a typo.
 
 use windlass_core::{
     agent::nearest,
@@ -13,14 +13,14 @@ use crate::{
     unknown,
 };
 
-/// Whose a route is.
+/// Who defines a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     TheProtocol,
     ThisServer,
 }
 
-/// What may be asked of a route in its query. A route that is not here takes none.
+/// The query parameters of each route. A route that is not here has none.
 const KNOWN: [(&str, Of, &[&str]); 12] = [
     ("/models", Of::TheProtocol, &[]),
     (
@@ -57,7 +57,7 @@ fn known(path: &str) -> (Of, &'static [&'static str]) {
     row.map_or((Of::ThisServer, &[]), |(_, of, keys)| (*of, keys))
 }
 
-/// Whether a route, below the workspace, may be asked this.
+/// Checks the query of a route.
 pub(crate) fn check(path: &str, uri: &http::Uri) -> Result<()> {
     let Some(text) = uri.query() else { return Ok(()) };
     let pairs = form_urlencoded::parse(text.as_bytes());
@@ -107,7 +107,7 @@ impl Query {
         }
     }
 
-    /// A page's size: 50 unless it is said, from 1 to 200.
+    /// A page's size, 1 to 200, default 50.
     pub(crate) fn limit(&self) -> Result<u32> {
         match self.number::<u32>("limit")? {
             None => Ok(50),

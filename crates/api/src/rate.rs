@@ -1,16 +1,16 @@
-//! How often a key may do what. Pure: the time is an argument.
+//! Rate limits per key. Pure: the time is an argument.
 //!
 //! Each key has one bucket per kind of request. A bucket holds a minute's worth and refills steadily, so a key that was
-//! quiet may hurry for a moment.
+//! idle may send a burst.
 
 use std::{collections::HashMap, time::Duration};
 
 /// Kinds of requests that are counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Bucket {
-    /// Runs and messages that begin work.
+    /// Starting runs and sending messages.
     Starts,
-    /// What moves a run along: results, answers, cancel, pause.
+    /// Results, answers, cancel, pause and the like.
     Lifecycle,
     /// Every other change.
     Changes,
@@ -59,7 +59,7 @@ impl Rates {
     }
 }
 
-/// What a key is told about its bucket.
+/// The state of a bucket, for the response headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) allowed: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Allowance {
     pub(crate) retry_after_secs: u64,
 }
 
-/// The buckets of all keys. There are as many keys as somebody made, so nothing has to be forgotten for space.
+/// The buckets of all keys. Only keys that exist have buckets, so the number is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct Limiter {
     buckets: HashMap<(String, Bucket), Level>,

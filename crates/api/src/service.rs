@@ -1,4 +1,4 @@
-//! The API as a component: options in, a service that runs until it is told to stop, a handle to it.
+//! The API server as a component: options, the service, and a handle with its address.
 
 use std::{
     io,
@@ -23,9 +23,10 @@ use crate::{
     models::Catalogue,
     rate::{Limiter, Rates},
     routes,
+    spec::add_default_budgets,
 };
 
-/// What a server offers and how much of it.
+/// What the API server offers, and its limits.
 #[derive(Clone)]
 pub struct Options {
     pub ops: RunOps,
@@ -34,35 +35,35 @@ pub struct Options {
     pub agents: Vec<AgentDefinition>,
     /// Tools that callers may name.
     pub builtins: Vec<ToolSpec>,
-    /// Without rates nothing is limited.
+    /// Without rates there are no rate limits.
     pub rates: Option<Rates>,
     pub limits: Limits,
     pub clock: Clock,
 }
 
-/// How much one caller, one connection and all of them together may take up.
+/// The limits of requests, connections and timeouts.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// How long a caller may take for one call of its own tools.
+    /// The timeout of a call of a local tool.
     pub local_tool_timeout: Millis,
-    /// Further ones wait in the listener's backlog.
+    /// The number of connections; further ones wait in the listener's backlog.
     pub connections: usize,
-    /// Requests at work at a time; streams do not count.
+    /// The number of concurrent requests, without streams.
     pub requests: usize,
-    /// For the head of a request, from the first byte on an idle connection.
+    /// The timeout for the head of a request, from its first byte.
     pub head_timeout: Duration,
-    /// For the body of a request.
+    /// The timeout for the body of a request.
     pub body_timeout: Duration,
-    /// How often a silent stream shows that it is alive.
+    /// The interval of keep-alive comments on silent streams.
     pub keep_alive: Duration,
-    /// How long a worker may take to judge an answer.
-    pub judged_within: Duration,
-    /// How often the API server looks for runs that were closed on the server without a last event, and for accepted runs
+    /// How long a request waits for a worker's reply to an answer or a tool result.
+    pub worker_reply_timeout: Duration,
+    /// How often the API server looks for runs whose workflows were closed without a terminal event, and for accepted runs
     /// without a workflow.
-    pub overruled_every: Duration,
-    /// How long the start of an accepted run may take before it is taken for abandoned.
+    pub repair_interval: Duration,
+    /// How long the start of an accepted run may take before another API server repeats it.
     pub start_grace: Millis,
-    /// How long requests may go on after a stop was asked for.
+    /// How long requests may continue after the shutdown began.
     pub grace: Duration,
 }
 
@@ -75,8 +76,8 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
-            judged_within: Duration::from_secs(10),
-            overruled_every: Duration::from_secs(5),
+            worker_reply_timeout: Duration::from_secs(10),
+            repair_interval: Duration::from_secs(5),
             start_grace: Millis::from_secs(5),
             grace: Duration::from_secs(5),
         }
@@ -89,7 +90,7 @@ pub struct Service {
     app: Arc<App>,
 }
 
-/// The way to it.
+/// A handle to the running service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
     pub address: SocketAddr,
@@ -102,7 +103,7 @@ impl Service {
         let app = App {
             ops,
             models,
-            agents: agents.into_iter().map(|agent| with_timeouts(agent, &builtins)).collect(),
+            agents: agents.into_iter().map(|agent| offered(agent, &builtins)).collect(),
             builtins,
             room: Arc::new(Semaphore::new(limits.requests)),
             heavy: Semaphore::new(available_parallelism().map_or(2, usize::from).clamp(2, 8)),
@@ -118,8 +119,8 @@ impl Service {
         Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
     }
 
-    /// Serves until the token fires. Then live streams are dropped between two frames, so that their readers reconnect
-    /// to whoever serves next, and requests end within the grace.
+    /// Serves until the token is cancelled. Then live streams are cut off between two frames, so that their readers reconnect
+    /// to another server, and requests must end within the grace.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self { listener, app } = self;
         let drained = {
@@ -130,10 +131,10 @@ impl Service {
             }
         };
         let router = routes::router(Arc::clone(&app));
-        let Limits { overruled_every: every, start_grace, .. } = app.limits;
+        let Limits { repair_interval: every, start_grace, .. } = app.limits;
         let mend = async {
             tokio::join!(
-                app.ops.end_overruled_runs(every, app.clock.clone()),
+                app.ops.end_externally_closed_runs(every, app.clock.clone()),
                 app.ops.finish_starts(every, start_grace, app.clock.clone()),
                 app.ops.end_deleted_runs(every),
             )
@@ -143,9 +144,10 @@ impl Service {
     }
 }
 
-/// With what the tools of this server say about their own timeouts, so that a caller who asks for shorter ones gets no
-/// longer ones.
-fn with_timeouts(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
+/// A configured agent as callers start it: with the timeouts of this server's tools and the protocol's default budgets, so
+/// that a caller who asks for more than these does not get it.
+fn offered(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
+    add_default_budgets(&mut agent);
     for tool in agent.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
         let own = builtins.iter().find(|builtin| builtin.name == tool.name).and_then(|builtin| builtin.timeout_ms);
         tool.timeout_ms = tool.timeout_ms.or(own);

@@ -1,8 +1,8 @@
-//! One reader of the log for all who follow a live run.
+//! One log reader for all streams of a live run.
 //!
-//! A run that somebody follows has a tail: one task that reads new events once, makes their frames once and hands the
-//! same bytes to everybody, so a thousand readers cost the store what one does. The tail is a short cut and not the
-//! truth: whoever comes late, falls behind or finds a gap reads the log. It ends with its last reader.
+//! A run with streams has a tail: one task that reads new events once, makes their frames once and sends the
+//! same bytes to all readers, so a thousand readers cost the store what one does. The tail is only an optimization:
+//! a reader that joins late, falls behind or sees a gap reads the log. The tail ends with its last reader.
 
 use std::{
     collections::HashMap,
@@ -15,11 +15,11 @@ use windlass_store::EventWatch;
 
 use crate::log::{Form, Log, Page};
 
-/// How many pages of a run are kept for readers that are slower than the others. Those that are slower still read the
+/// How many pages of a run are kept for slower readers. Readers that are slower still read the
 /// log themselves.
 const KEPT: usize = 32;
 
-/// The runs that are followed in this process, and what their readers want to see.
+/// The tails of this process, by run and form.
 #[derive(Default)]
 pub(crate) struct Tails(Mutex<HashMap<(RunId, Form), Tail>>);
 
@@ -28,13 +28,13 @@ struct Tail {
     pages: broadcast::WeakSender<Page>,
 }
 
-/// A reader's hold on its run's tail.
+/// A reader's subscription to a tail.
 pub(crate) struct Following {
     pub(crate) log: Arc<Log>,
     pages: broadcast::Receiver<Page>,
 }
 
-/// What a follower hears.
+/// What a subscriber receives.
 pub(crate) enum Heard {
     Page(Page),
     /// Pages were missed, the log has them.
@@ -54,7 +54,7 @@ impl Following {
 }
 
 impl Tails {
-    /// Follows a run whose log reaches at least to `known`. Follow first, then read the log: nothing falls in between.
+    /// Subscribes to a run whose log reaches at least to `known`. Subscribe first, then read the log, so that no event is missed.
     pub(crate) fn follow(self: &Arc<Self>, log: &Arc<Log>, known: u64) -> Following {
         let mut tails = self.lock();
         let key = (log.run.clone(), log.form);
@@ -71,7 +71,7 @@ impl Tails {
         Following { log: Arc::clone(log), pages: received }
     }
 
-    /// Reads on until the run ends or nobody follows it any more.
+    /// Reads until the run ends or has no more subscribers.
     async fn read(
         self: Arc<Self>,
         log: Arc<Log>,
@@ -84,7 +84,7 @@ impl Tails {
                 Ok(Some(page)) => {
                     let (full, terminal) = (page.full, page.terminal);
                     after = page.last;
-                    // Nobody may be there just now.
+                    // There may be no subscriber at the moment.
                     let _ = pages.send(page);
                     if terminal {
                         break;
@@ -95,7 +95,7 @@ impl Tails {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(run = %log.run, %error, "the log cannot be read");
+                    tracing::warn!(run = %log.run, %error, "cannot read the log");
                     break;
                 }
             }
@@ -110,7 +110,7 @@ impl Tails {
         self.lock().remove(&(log.run.clone(), log.form));
     }
 
-    /// Forgets the tail if it has no reader. Nobody can begin to follow it meanwhile.
+    /// Removes the tail if it has no subscriber. The lock keeps new ones out meanwhile.
     fn left(&self, log: &Log, pages: &broadcast::Sender<Page>) -> bool {
         let mut tails = self.lock();
         let left = pages.receiver_count() == 0;

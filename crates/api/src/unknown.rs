@@ -1,11 +1,11 @@
-//! Unknown words, and the ones that were probably meant.
+//! Messages for unknown fields and parameters, with a suggestion.
 
 use windlass_core::agent::nearest;
 
-/// How much of a caller's own word an error repeats.
+/// How many characters of the caller's text an error repeats.
 const MAX_REPEATED: usize = 64;
 
-/// The word, cut short, and what to say about it.
+/// The unknown word, truncated, and the message about it.
 pub(crate) fn key(what: &str, word: &str, known: &[&str]) -> (String, String) {
     let shown: String = word.chars().take(MAX_REPEATED).collect();
     let advice = match nearest(word, known.iter().copied()) {
@@ -17,7 +17,7 @@ pub(crate) fn key(what: &str, word: &str, known: &[&str]) -> (String, String) {
     (shown, problem)
 }
 
-/// The same from a decoder's complaint about a field that a type does not have, if that is what it complains about.
+/// The same from serde's message about an unknown field, if the message is about one.
 pub(crate) fn field(complaint: &str) -> Option<(String, String)> {
     let rest = complaint.strip_prefix("unknown field `")?;
     let (word, expected) = rest.split_once("`, ")?;
@@ -44,7 +44,7 @@ mod tests {
     #[serde(deny_unknown_fields)]
     struct Nothing {}
 
-    /// The decoder's words are its own; this notices when they change.
+    /// Fails when serde changes its message.
     #[test]
     fn a_decoders_complaint_is_understood() {
         let of_two = |body: Value| field(&serde_json::from_value::<Two>(body).unwrap_err().to_string());

@@ -1,4 +1,4 @@
-//! Runs: start, look, steer, answer, stop.
+//! Runs: start, inspect, steer, answer, cancel.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -17,11 +17,11 @@ use windlass_core::{
 use crate::{
     Agent, Error, Identity, Options, Run, RunFilter, RunPage, RunSpec, Tools,
     http::Http,
-    options::Whereabouts,
+    options::AddressLookup,
     stream::{FIRST_PAUSE, pauses},
 };
 
-/// A workspace of a server, as the holder of a key sees it. Clones share their connections.
+/// A client of one workspace of a server. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -29,7 +29,7 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Inner {
-    /// Another one when the server has moved.
+    /// Replaced when the server has moved.
     http: RwLock<Arc<Http>>,
     options: Options,
 }
@@ -47,11 +47,11 @@ struct Reply {
     message: String,
 }
 
-/// A body that nobody reads.
+/// A response body that is not used.
 pub(crate) type Ignored = serde::de::IgnoredAny;
 
 impl Client {
-    /// Connects to nothing yet.
+    /// Does not connect yet.
     pub fn new(options: Options) -> Result<Self, Error> {
         let http = RwLock::new(Arc::new(Http::new(&options, &options.address)?));
         Ok(Self { inner: Arc::new(Inner { http, options }) })
@@ -61,9 +61,9 @@ impl Client {
         Arc::clone(&self.inner.http.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks where the server is now, if somebody knows. An address that cannot be used is as good as none.
-    pub(crate) fn look_again(&self) {
-        let Some(address) = self.options().whereabouts.as_ref().and_then(Whereabouts::ask) else { return };
+    /// Looks up the server's address again, if there is a lookup. An address that is not valid is ignored.
+    pub(crate) fn look_up_address(&self) {
+        let Some(address) = self.options().address_lookup.as_ref().and_then(AddressLookup::ask) else { return };
         if self.http().is_at(&address) {
             return;
         }
@@ -76,7 +76,7 @@ impl Client {
         &self.inner.options
     }
 
-    /// Starts a run that may call these tools. It is sent until the server has answered, with one run id: the caller's or
+    /// Starts a run that may call these tools. The request is repeated until the server responds, with one run id: the caller's or
     /// a new one. However often it arrives, one run is started.
     pub async fn start(&self, spec: &RunSpec, tools: &Tools) -> Result<RunId, Error> {
         self.begin(&["agent-runs"], tools.declared_in(spec)?).await
@@ -93,14 +93,14 @@ impl Client {
                 Ok(taken) => return Ok(taken.run_id),
                 Err(error) => error,
             };
-            // A server that was never there is not waited for.
+            // A server that was never reached is not waited for.
             sent |= !matches!(error, Error::Unreachable { sent: false, .. });
             let patience =
                 if sent { self.options().give_up_after.saturating_sub(began.elapsed()) } else { Duration::ZERO };
             let Some(retry_after) = error.retried_after().filter(|_| !patience.is_zero()) else { return Err(error) };
             let pause = pauses.next().unwrap_or(FIRST_PAUSE).min(self.options().longest_pause);
             tokio::time::sleep(pause.max(retry_after).min(patience)).await;
-            self.look_again();
+            self.look_up_address();
         }
     }
 
@@ -112,22 +112,22 @@ impl Client {
         self.http().get(&["agent-runs"], &filter.query()).await
     }
 
-    /// Stops a run for good. One that has ended stays as it is.
+    /// Cancels a run. A run that has ended is not changed.
     pub async fn cancel(&self, run: &RunId) -> Result<(), Error> {
         self.tell(run, "cancel", json!({})).await
     }
 
-    /// Holds a run before its next step.
+    /// Pauses a run before its next step.
     pub async fn pause(&self, run: &RunId, reason: &str) -> Result<(), Error> {
         self.tell(run, "pause", json!({"reason": reason})).await
     }
 
-    /// Lets a paused run go on.
+    /// Resumes a paused run.
     pub async fn resume(&self, run: &RunId, notes: &str) -> Result<(), Error> {
         self.tell(run, "resume", json!({"notes": notes})).await
     }
 
-    /// Says something to the model before its next turn.
+    /// Adds a user message before the model's next turn.
     pub async fn steer(&self, run: &RunId, text: &str) -> Result<(), Error> {
         self.tell(run, "steer", json!({"text": text})).await
     }
@@ -137,7 +137,7 @@ impl Client {
         Ok(())
     }
 
-    /// What the run waits for, with the arguments of calls that want an approval.
+    /// The open awaits of the run, with the arguments of calls that need an approval.
     pub async fn awaits(&self, run: &RunId) -> Result<Vec<AwaitView>, Error> {
         #[derive(Deserialize)]
         struct Awaits {
@@ -147,12 +147,12 @@ impl Client {
         Ok(awaits)
     }
 
-    /// Answers a question. Says whether the run took the answer or had it already; everything else is a refusal.
+    /// Answers a question. Returns whether the answer was accepted or a duplicate; every other status is an error.
     pub async fn answer(&self, run: &RunId, id: &AwaitId, text: &str) -> Result<AnswerStatus, Error> {
         self.reply(run, "answers", json!({"awaitId": id, "answer": text})).await
     }
 
-    /// Gives the results of calls that an await is about.
+    /// Sends the results of an await's calls.
     pub async fn answer_calls(
         &self,
         run: &RunId,
@@ -177,7 +177,7 @@ impl Client {
         Ok(AnswerReply::new(said.status, said.message))
     }
 
-    /// Gives the result of one call of a local tool, or says why there is none. [`Client::run`] does it for its tools.
+    /// Sends the result of one call of a local tool, or its error. [`Client::run`] does this for its tools.
     pub async fn tool_result(&self, run: &RunId, call: &CallId, result: Result<&str, &str>) -> Result<(), Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -203,12 +203,12 @@ impl Client {
         Ok(agents)
     }
 
-    /// Whose key this is.
+    /// The workspace, id and scopes of the key.
     pub async fn identity(&self) -> Result<Identity, Error> {
         self.http().get(&["identity"], &[]).await
     }
 
-    /// The body with the name of the person who acts, if it was given.
+    /// The body with the actor from the options, if one is set.
     fn signed(&self, mut body: Value) -> Value {
         if let Some(actor) = &self.options().actor {
             body["actor"] = Value::String(actor.clone());

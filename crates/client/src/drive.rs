@@ -1,9 +1,8 @@
-//! Following a run to its end while its local tools are executed here.
+//! Following a run to its end and executing its local tools in this process.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use futures_util::StreamExt as _;
-use serde_json::Value;
 use tokio::task::JoinSet;
 use windlass_core::ids::{CallId, RunId};
 
@@ -15,7 +14,7 @@ impl Client {
         self.run_watched(spec, tools, |_| {}).await
     }
 
-    /// The same, while somebody watches.
+    /// [`Client::run`] that calls `watch` with every update of the run's stream.
     pub async fn run_watched(
         &self,
         spec: &RunSpec,
@@ -24,43 +23,59 @@ impl Client {
     ) -> Result<Outcome, Error> {
         let run = self.start(spec, tools).await?;
         let schema = spec.agent.settings.output_schema.as_ref().map(|schema| schema.schema.clone());
-        let outcome = self.drive(&run, tools, 0, watch).await?;
+        let outcome = self.drive(&run, tools, &HashSet::new(), watch).await?;
         Ok(Outcome { schema, ..outcome })
     }
 
-    /// Follows a run that was started elsewhere, or by this process before, and executes what it still wants executed.
+    /// Follows a run that was started elsewhere, or earlier by this process, and executes those of its local calls that
+    /// have no result yet.
     pub async fn attach(
         &self,
         run: &RunId,
         tools: &Tools,
         watch: impl FnMut(&Update<Event>),
     ) -> Result<Outcome, Error> {
-        let past = self.get(run).await?.last_seq.unwrap_or(0);
-        self.drive(run, tools, past, watch).await
+        let mut answered = HashSet::new();
+        // The log has the result of every call; the stream leaves out some.
+        for event in self.log_so_far(run, 0).await? {
+            if matches!(event.kind.as_str(), "local_tool_result_in" | "tool_result") {
+                answered.extend(event.data["toolUseId"].as_str().map(CallId::from));
+            }
+        }
+        self.drive(run, tools, &answered, watch).await
     }
 
-    /// Calls of the past (up to this event) are only made if the past does not answer them.
+    /// Follows a run from its first event. Calls in `answered` are not executed.
     pub(crate) async fn drive(
         &self,
         run: &RunId,
         tools: &Tools,
-        past: u64,
+        answered: &HashSet<CallId>,
         mut watch: impl FnMut(&Update<Event>),
     ) -> Result<Outcome, Error> {
         let mut updates = self.stream(run, 0);
-        let mut wanted: Vec<(CallId, String, Value)> = Vec::new();
-        // What is still at work when the run has ended is no longer needed, and stops.
-        let mut at_work = JoinSet::new();
-        while let Some(update) = updates.next().await {
+        // Dropped when the run has ended, which stops the calls that are still being executed.
+        let mut calls = JoinSet::new();
+        loop {
+            let update = tokio::select! {
+                update = updates.next() => update,
+                Some(delivered) = calls.join_next() => {
+                    // A handler's panic is caught where it is called, and no call is aborted while the set lives.
+                    delivered.unwrap_or(Ok(()))?;
+                    continue;
+                }
+            };
+            let Some(update) = update else { break };
             let update = update?;
             watch(&update);
             let Update::Event(event) = update else { continue };
             match &event.body {
-                EventBody::LocalToolCall { tool_use_id, name, args, .. } => {
-                    wanted.push((tool_use_id.clone(), name.clone(), args.clone()));
-                }
-                EventBody::LocalToolResultIn { tool_use_id } | EventBody::ToolResult { tool_use_id, .. } => {
-                    wanted.retain(|(call, ..)| call != tool_use_id);
+                EventBody::LocalToolCall { tool_use_id: call, name, args, .. }
+                    if !answered.contains(call) && tools.begin(run, call) =>
+                {
+                    let (client, run, call) = (self.clone(), run.clone(), call.clone());
+                    let result = tools.call(name, args.clone());
+                    calls.spawn(async move { client.deliver(&run, &call, result.await).await });
                 }
                 _ if event.is_terminal() => {
                     tools.forget(run);
@@ -68,27 +83,29 @@ impl Client {
                 }
                 _ => {}
             }
-            if event.seq >= past {
-                for (call, name, args) in wanted.drain(..).filter(|(call, ..)| tools.begin(run, call)) {
-                    let (client, run, result) = (self.clone(), run.clone(), tools.call(&name, args));
-                    at_work.spawn(async move { client.deliver(&run, &call, result.await).await });
-                }
-            }
-            while at_work.try_join_next().is_some() {}
         }
-        let reason = "its events ended without a terminal one".to_owned();
-        Err(Error::Unintelligible { url: run.to_string(), reason })
+        let reason = "the stream ended without a terminal event".to_owned();
+        Err(Error::InvalidResponse { url: run.to_string(), reason })
     }
 
-    /// Brings a result to the run, through restarts of its server. One that is no longer wanted is let go.
-    async fn deliver(&self, run: &RunId, call: &CallId, result: CallResult) {
+    /// Sends a result to the run, also while its server restarts. If the call no longer waits for a result, nothing is
+    /// sent and that is no error.
+    async fn deliver(&self, run: &RunId, call: &CallId, result: CallResult) -> Result<(), Error> {
         let began = Instant::now();
         let mut pauses = pauses(self.options());
         let result = result.as_deref().map_err(String::as_str);
         while let Err(error) = self.tool_result(run, call, result).await {
-            let pause = pauses.next().filter(|_| error.may_pass() && began.elapsed() < self.options().give_up_after);
-            let Some(pause) = pause else { return };
+            // The call has a result already, or the run has ended.
+            if matches!(error.status(), Some(404 | 409)) {
+                return Ok(());
+            }
+            let pause =
+                pauses.next().filter(|_| error.is_transient() && began.elapsed() < self.options().give_up_after);
+            let Some(pause) = pause else {
+                return Err(Error::ToolResult { run: run.clone(), call: call.clone(), reason: Box::new(error) });
+            };
             tokio::time::sleep(pause).await;
         }
+        Ok(())
     }
 }

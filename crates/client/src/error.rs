@@ -1,19 +1,19 @@
-//! What can go wrong between a caller and its runs.
+//! The errors of the client.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use windlass_core::ids::RunId;
+use windlass_core::ids::{CallId, RunId};
 
 /// Every error has a stable code with a page in `docs/errors`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was given can never work; nothing was sent.
+    /// The input is not valid; no request was sent.
     #[error("CLT0001: {what}")]
     Unusable { what: String },
-    /// The server was not reached, or went away before it had answered. Whether it did what it was asked is not known.
-    #[error("CLT0002: no answer from {url}: {reason}; check that the server runs")]
+    /// The server could not be reached, or the connection was lost before its response. The request may have been executed.
+    #[error("CLT0002: no response from {url}: {reason}; check that the server is running")]
     Unreachable {
         url: String,
         reason: String,
@@ -22,24 +22,31 @@ pub enum Error {
     },
     #[error("CLT0003: {0}")]
     Refused(Box<Refusal>),
-    /// The server answered, but not in this protocol.
-    #[error("CLT0004: what came from {url} is no answer of an agent-runs server: {reason}")]
-    Unintelligible { url: String, reason: String },
-    /// A stream's server stayed away for too long. The run goes on without its reader.
+    /// The response is not one of the agent-runs protocol.
+    #[error("CLT0004: the response of {url} is not one of an agent-runs server: {reason}")]
+    InvalidResponse { url: String, reason: String },
+    /// The server of a stream was unreachable for too long. The run continues.
     #[error(
-        "CLT0005: {run} was not followed to its end: the server was away for {away:?} ({reason}); follow the run again"
+        "CLT0005: stopped following {run}: the server was unreachable for {away:?} ({reason}); attach to the run again"
     )]
     GaveUp { run: RunId, away: Duration, reason: String },
     /// The run ended without an answer.
     #[error("CLT0006: {0}")]
     Run(Box<RunError>),
-    /// The answer is not what the caller asked for.
-    #[error("CLT0007: the answer is not as it was asked for: {reason}")]
+    /// The answer does not match the output schema or the type.
+    #[error("CLT0007: the answer does not match what was requested: {reason}")]
     Answer { reason: String },
+    /// The server did not accept the result of a local tool call. The run still waits for it.
+    #[error(
+        "CLT0008: the result of {call} of {run} was not accepted: {reason}; send another with Client::tool_result, or \
+         cancel the run"
+    )]
+    // Not a `source`: the message has it already.
+    ToolResult { run: RunId, call: CallId, reason: Box<Error> },
 }
 
 impl Error {
-    /// The HTTP status of a refusal.
+    /// The HTTP status of an error response.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused(refusal) => Some(refusal.status),
@@ -47,7 +54,7 @@ impl Error {
         }
     }
 
-    /// How long to wait at least before a start is sent again. `None` if that would not help.
+    /// The shortest pause before a start is sent again; `None` if it is not sent again.
     pub(crate) fn retried_after(&self) -> Option<Duration> {
         match self {
             Self::Unreachable { .. } => Some(Duration::ZERO),
@@ -59,34 +66,35 @@ impl Error {
     }
 
     /// Whether the same request may succeed later.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused(refusal) => refusal.status >= 500 || refusal.status == 429,
+            Self::ToolResult { reason, .. } => reason.is_transient(),
             _ => false,
         }
     }
 }
 
-/// A request that the server did not grant.
+/// An error response of the server.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the server refused ({status} {code}): {message}{}", hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct Refusal {
     pub status: u16,
-    /// The word for programs: `invalid_request`, `unauthorized`, `run_terminal`, …
+    /// The error code: `invalid_request`, `unauthorized`, `run_terminal`, …
     pub code: String,
     pub message: String,
     pub hint: Option<String>,
-    /// What is wrong with the request, by the name of its field.
+    /// The field of the request that is not valid.
     pub field: Option<String>,
     pub retry_after: Option<Duration>,
-    /// Everything the server said.
+    /// The whole body.
     pub body: Map<String, Value>,
 }
 
 impl Refusal {
-    /// From the body of an answer, which need not be one of this protocol.
+    /// From the body of a response, which need not be one of this protocol.
     pub fn new(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
         let body: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
         let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -109,13 +117,13 @@ impl Refusal {
 pub struct RunError {
     pub run: RunId,
     pub cancelled: bool,
-    /// What kind of failure it was: `rate_limit`, `truncation`, `auth`, `local_timeout`, …
+    /// The class of the failure: `rate_limit`, `truncation`, `auth`, `local_timeout`, …
     pub error_class: Option<String>,
-    /// The server's own code for it, where it has one (`RUN0001`, …).
+    /// The failure's code, if the server has one (`RUN0001`, …).
     pub failure: Option<String>,
     pub message: String,
     pub finish_reason: Option<String>,
-    /// What the model had said before it failed.
+    /// The text of the model before it failed.
     pub partial_text: Option<String>,
     /// Whether another run may succeed.
     pub retryable: bool,
@@ -130,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_read_leniently() {
+    fn an_error_response_of_any_shape_is_read() {
         let refusal = |body: &str| {
             let Refusal { code, message, hint, .. } = Refusal::new(404, None, body.as_bytes());
             (code, message, hint)
@@ -147,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_a_server_that_is_away_or_busy() {
+    fn unreachable_and_busy_servers_are_transient_errors() {
         let refused = |status| Error::Refused(Box::new(Refusal::new(status, None, b"")));
         for (status, passes) in [(400, false), (401, false), (404, false), (409, false), (429, true), (503, true)] {
-            assert_eq!(refused(status).may_pass(), passes, "{status}");
+            assert_eq!(refused(status).is_transient(), passes, "{status}");
         }
-        assert!(Error::Unreachable { url: String::new(), reason: String::new(), sent: false }.may_pass());
+        assert!(Error::Unreachable { url: String::new(), reason: String::new(), sent: false }.is_transient());
     }
 }

@@ -1,4 +1,4 @@
-//! What a run says, as it happens.
+//! The events of a run's stream.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use windlass_core::{
     ids::{AgentId, AwaitId, CallId, RunId},
 };
 
-/// One event of a run. `raw` is what the server sent, also for types and fields this client does not know.
+/// One event of a run. `raw` is the frame as the server sent it, with types and fields that this client does not know.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Event {
@@ -20,7 +20,7 @@ pub struct Event {
     pub raw: Value,
 }
 
-/// An event as this client understands it.
+/// The events that this client knows.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -76,17 +76,17 @@ pub enum EventBody {
         child_run_id: RunId,
         child_agent_id: AgentId,
     },
-    /// The run waits for somebody.
+    /// The run waits for an answer from outside.
     AwaitOpened {
         item: AwaitView,
     },
     AwaitClosed {
         await_id: AwaitId,
         actor: Option<Actor>,
-        /// What was answered, or the reason for a decision; long texts are cut.
+        /// The text of the answer, or the reason for a decision; long texts are truncated.
         answer: Option<String>,
     },
-    /// Terminal: the run answered, or with another subtype than `success` it did not.
+    /// Terminal: the run has an answer if the subtype is `success`, otherwise it failed.
     Result {
         #[serde(default)]
         subtype: String,
@@ -99,7 +99,7 @@ pub enum EventBody {
         turns: Option<u32>,
         model: Option<ModelRef>,
     },
-    /// Terminal: the run could not go on.
+    /// Terminal: the run failed.
     Error {
         #[serde(default)]
         error: String,
@@ -113,12 +113,12 @@ pub enum EventBody {
         api_status: Option<u16>,
         api_code: Option<String>,
     },
-    /// Terminal: somebody stopped the run.
+    /// Terminal: the run was cancelled.
     Cancelled {
         #[serde(default)]
         reason: String,
     },
-    /// Something this client has no word for.
+    /// A type that this client does not know.
     #[serde(other)]
     Unknown,
 }
@@ -145,13 +145,13 @@ pub struct ModelRef {
 }
 
 impl Event {
-    /// Whether nothing follows.
+    /// Whether this is the last event of the run.
     pub fn is_terminal(&self) -> bool {
         is_terminal(&self.kind)
     }
 
     pub(crate) fn new(seq: u64, kind: String, raw: Value) -> Self {
-        // Some servers nest the payload, some send it flat, ours does both.
+        // Some servers nest the payload under `data`, some send it flat, Windlass does both.
         let mut payload = raw.get("data").filter(|data| data.is_object()).unwrap_or(&raw).clone();
         payload["type"] = Value::String(kind.clone());
         let body = serde_json::from_value(payload).unwrap_or(EventBody::Unknown);

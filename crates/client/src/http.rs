@@ -1,4 +1,4 @@
-//! Requests and what comes back.
+//! HTTP requests and their responses.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{Address, Error, Options, Refusal};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server's end of a workspace.
+/// The HTTP connection to a workspace of a server.
 #[derive(Debug)]
 pub(crate) struct Http {
     address: Address,
@@ -30,19 +30,24 @@ impl Http {
         let base = Url::parse(&address.base_url)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| unusable(format!("{:?} is no http or https address", address.base_url)))?;
+            .ok_or_else(|| unusable(format!("{:?} is not an http or https address", address.base_url)))?;
         let workspace = below(&base, &["api", "v1", "workspaces", &options.workspace]);
-        let mut bearer = HeaderValue::try_from(format!("Bearer {}", address.api_key.expose_secret()))
-            .map_err(|_| unusable("the API key has characters that no key has; look where it comes from".to_owned()))?;
+        let mut bearer =
+            HeaderValue::try_from(format!("Bearer {}", address.api_key.expose_secret())).map_err(|_| {
+                unusable(
+                    "the API key contains characters that are not allowed in a key; check where it comes from"
+                        .to_owned(),
+                )
+            })?;
         bearer.set_sensitive(true);
         if CryptoProvider::get_default().is_none() {
-            // Somebody else may have been faster; then theirs is as good.
+            // Another thread may have set it first; its value is equivalent.
             let _ = ring::default_provider().install_default();
         }
         let client = reqwest::Client::builder()
             .user_agent(concat!("windlass-client/", env!("CARGO_PKG_VERSION")))
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
-            // A key must not follow wherever an answer points.
+            // The API key must not be sent to the target of a redirect.
             .redirect(Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -57,12 +62,12 @@ impl Http {
         *base_url == address.base_url && api_key.expose_secret() == address.api_key.expose_secret()
     }
 
-    /// The server, as errors name it.
+    /// The server's address for error messages.
     pub(crate) fn origin(&self) -> String {
         self.workspace.origin().ascii_serialization()
     }
 
-    /// The address of something in the workspace.
+    /// The URL of a resource of the workspace.
     pub(crate) fn url(&self, path: &[&str]) -> Url {
         below(&self.workspace, path)
     }
@@ -98,10 +103,10 @@ impl Http {
         let bytes = response.bytes().await.map_err(|error| unreachable(&url, &error))?;
         let bytes: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
         serde_json::from_slice(bytes)
-            .map_err(|error| Error::Unintelligible { url: url.to_string(), reason: error.to_string() })
+            .map_err(|error| Error::InvalidResponse { url: url.to_string(), reason: error.to_string() })
     }
 
-    /// Opens a stream of server-sent events after an event.
+    /// Opens the stream of server-sent events after a `seq`.
     pub(crate) async fn open(&self, mut url: Url, after: u64) -> Result<Response, Error> {
         let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
         if after > 0 {
@@ -111,14 +116,14 @@ impl Http {
         let response = answer(&url, self.client.get(url.clone()).headers(headers)).await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
-            let reason = format!("it is {kind:?} and no stream of events");
-            return Err(Error::Unintelligible { url: url.to_string(), reason });
+            let reason = format!("the content type is {kind:?}, not text/event-stream");
+            return Err(Error::InvalidResponse { url: url.to_string(), reason });
         }
         Ok(response)
     }
 }
 
-/// The response, if it is a good one.
+/// The response if its status is a success, else the server's error.
 async fn answer(url: &Url, request: RequestBuilder) -> Result<Response, Error> {
     let response = request.send().await.map_err(|error| unreachable(url, &error))?;
     let status = response.status();
@@ -135,7 +140,7 @@ fn unreachable(url: &Url, error: &reqwest::Error) -> Error {
     Error::Unreachable { url: url.origin().ascii_serialization(), reason: innermost(error), sent: !error.is_connect() }
 }
 
-/// The last cause says what happened; those before it say that something did.
+/// The innermost cause: it names the problem, the outer ones only that a request failed.
 pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
@@ -144,7 +149,7 @@ pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// Each segment is one, whatever characters it has.
+/// Segments are percent-encoded, so that a `/` in one does not add a segment.
 fn below(base: &Url, path: &[&str]) -> Url {
     let mut url = base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {

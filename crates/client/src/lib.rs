@@ -1,5 +1,5 @@
-//! A client of the agent-runs API: start runs, follow them through cut connections and restarted servers, execute one's
-//! own tools for them, answer what they ask.
+//! A client of the agent-runs API: start runs, follow them across lost connections and server restarts, execute local
+//! tools for them, and answer their awaits.
 //!
 //! ```no_run
 //! use windlass_client::{Client, Options, RunSpec, Tools};
@@ -26,9 +26,9 @@
 //! # }
 //! ```
 //!
-//! What is repeated, and what is not: a stream comes back by itself, at the event after the last one it has given, the
-//! result of a tool is delivered until the server has it, and the start of a run is sent with one run id until it is
-//! answered. Every other request is sent once.
+//! Which requests are repeated: a stream reconnects and continues after the last event that it returned, the
+//! result of a tool is sent until the server accepts or rejects it, and the start of a run is sent with one run id until
+//! the server responds. Every other request is sent once.
 
 mod client;
 mod drive;

@@ -1,4 +1,4 @@
-//! What whoever operates runs asks for beyond the protocol. Only Windlass answers it.
+//! Requests of operators that only Windlass has, beyond the agent-runs protocol.
 
 use futures_util::StreamExt as _;
 use serde::Deserialize;
@@ -13,14 +13,14 @@ use windlass_core::{
 
 use crate::{Client, Error, Kept, Refusal, RowPage, RunFilter, Transcript, Update};
 
-/// A run that was asked for with its row.
+/// A response with the run's row.
 #[derive(Deserialize)]
 struct WithRow {
     row: Option<RunRow>,
     live: Option<RunStatusView>,
 }
 
-/// How many messages are asked for at once.
+/// The page size of transcripts.
 const TRANSCRIPT_PAGE: u32 = 50;
 
 #[derive(Deserialize)]
@@ -32,12 +32,12 @@ struct TranscriptPage {
 }
 
 impl Client {
-    /// A run as its store keeps it.
+    /// The run's row in the store.
     pub async fn row(&self, run: &RunId) -> Result<RunRow, Error> {
         Ok(self.kept(run, &["row"]).await?.row)
     }
 
-    /// A run as its store keeps it, and as its workflow sees it.
+    /// The run's row in the store, and its live status.
     pub async fn look(&self, run: &RunId) -> Result<Kept, Error> {
         self.kept(run, &["row", "live"]).await
     }
@@ -48,7 +48,7 @@ impl Client {
         Ok(Kept { row: self.present(row)?, live })
     }
 
-    /// Runs as their store keeps them.
+    /// The rows of runs in the store.
     pub async fn rows(&self, filter: &RunFilter) -> Result<RowPage, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -66,8 +66,8 @@ impl Client {
     }
 
     fn present(&self, row: Option<RunRow>) -> Result<RunRow, Error> {
-        let reason = "it tells no rows of runs; it is no Windlass, or an older one";
-        row.ok_or_else(|| Error::Unintelligible { url: self.http().origin(), reason: reason.to_owned() })
+        let reason = "the response has no rows of runs; the server is not a Windlass server, or an older one";
+        row.ok_or_else(|| Error::InvalidResponse { url: self.http().origin(), reason: reason.to_owned() })
     }
 
     /// The run's log after `after`, as far as it reaches by now.
@@ -107,12 +107,12 @@ impl Client {
         self.tell(run, "cancel", json!({"reason": reason})).await
     }
 
-    /// [`Client::resume`] with something to say to the model before it goes on.
+    /// [`Client::resume`] with a user message for the model.
     pub async fn resume_with(&self, run: &RunId, notes: &str, message: &str) -> Result<(), Error> {
         self.tell(run, "resume", json!({"notes": notes, "message": message})).await
     }
 
-    /// Answers an await in whichever way, and returns the run's own reply, also when it did not take the answer.
+    /// Answers an await of any kind, and returns the run's reply, also if it rejected the answer.
     pub async fn submit(&self, run: &RunId, id: &AwaitId, answer: &AnswerBody) -> Result<AnswerReply, Error> {
         let (to, body) = match answer {
             AnswerBody::Clarification { answer } => ("answers", json!({"awaitId": id, "answer": answer})),
@@ -122,14 +122,14 @@ impl Client {
             }
         };
         match self.heard(run, to, body).await {
-            Err(Error::Refused(refusal)) => judged(&refusal).ok_or(Error::Refused(refusal)),
+            Err(Error::Refused(refusal)) => reply_in(&refusal).ok_or(Error::Refused(refusal)),
             replied => replied,
         }
     }
 }
 
-/// The run's reply in a refusal, if the run was asked at all.
-fn judged(refusal: &Refusal) -> Option<AnswerReply> {
+/// The run's reply in an error response, if the answer reached the run.
+fn reply_in(refusal: &Refusal) -> Option<AnswerReply> {
     let status: AnswerStatus = serde_json::from_value(refusal.body.get("status")?.clone()).ok()?;
     let reason = refusal.body.get("reason").and_then(Value::as_str).unwrap_or(&refusal.message);
     Some(AnswerReply::new(status, reason))
@@ -140,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_of_the_run_is_told_from_a_refusal_of_the_server() {
-        let told = |status: u16, body: Value| judged(&Refusal::new(status, None, body.to_string().as_bytes()));
+    fn a_reply_of_the_run_is_distinguished_from_an_error_of_the_server() {
+        let reply = |status: u16, body: Value| reply_in(&Refusal::new(status, None, body.to_string().as_bytes()));
         let expired = json!({"code": "await_closed", "message": "m", "status": "expired", "reason": "too late"});
-        assert_eq!(told(409, expired), Some(AnswerReply::new(AnswerStatus::Expired, "too late")));
+        assert_eq!(reply(409, expired), Some(AnswerReply::new(AnswerStatus::Expired, "too late")));
         let unknown = json!({"code": "not_found", "message": "no such await", "status": "unknown"});
-        assert_eq!(told(404, unknown), Some(AnswerReply::new(AnswerStatus::Unknown, "no such await")));
-        assert_eq!(told(404, json!({"code": "not_found", "message": "no such run"})), None);
-        assert_eq!(told(502, json!({"status": 502})), None);
+        assert_eq!(reply(404, unknown), Some(AnswerReply::new(AnswerStatus::Unknown, "no such await")));
+        assert_eq!(reply(404, json!({"code": "not_found", "message": "no such run"})), None);
+        assert_eq!(reply(502, json!({"status": 502})), None);
     }
 }

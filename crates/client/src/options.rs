@@ -4,34 +4,34 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 
-/// Where a server is, and the key to it.
+/// A server's address and an API key for it.
 #[derive(Debug, Clone)]
 pub struct Address {
     pub base_url: String,
     pub api_key: SecretString,
 }
 
-/// Somebody who knows where the server is now.
+/// A lookup of the server's current address.
 #[derive(Clone)]
-pub(crate) struct Whereabouts(Arc<dyn Fn() -> Option<Address> + Send + Sync>);
+pub(crate) struct AddressLookup(Arc<dyn Fn() -> Option<Address> + Send + Sync>);
 
-impl Whereabouts {
+impl AddressLookup {
     pub(crate) fn ask(&self) -> Option<Address> {
         (self.0)()
     }
 }
 
-impl fmt::Debug for Whereabouts {
+impl fmt::Debug for AddressLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Whereabouts")
+        f.write_str("AddressLookup")
     }
 }
 
-/// Where the server is, who asks, and how patient the client is.
+/// The server's address, the actor, and the client's timeouts.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(crate) address: Address,
-    pub(crate) whereabouts: Option<Whereabouts>,
+    pub(crate) address_lookup: Option<AddressLookup>,
     pub(crate) workspace: String,
     pub(crate) actor: Option<String>,
     pub(crate) timeout: Duration,
@@ -44,7 +44,7 @@ impl Options {
     pub fn new(base_url: impl Into<String>, api_key: SecretString, workspace: impl Into<String>) -> Self {
         Self {
             address: Address { base_url: base_url.into(), api_key },
-            whereabouts: None,
+            address_lookup: None,
             workspace: workspace.into(),
             actor: None,
             timeout: Duration::from_secs(60),
@@ -54,44 +54,44 @@ impl Options {
         }
     }
 
-    /// Who acts, for the logs of runs: the name of a person behind the key.
+    /// The name of the person who acts, for the logs of runs.
     #[must_use]
     pub fn actor(mut self, name: impl Into<String>) -> Self {
         self.actor = Some(name.into());
         self
     }
 
-    /// For a server that may come back elsewhere: asked before a stream tries to come back. `None` for where it was.
-    /// Whatever answers in the meantime is taken for somebody else until it is the server.
+    /// For a server that may move to another address: called before a stream reconnects. `None` keeps the last address.
+    /// Until the server is back, errors of other servers at that address do not end the stream.
     #[must_use]
-    pub fn whereabouts(mut self, ask: impl Fn() -> Option<Address> + Send + Sync + 'static) -> Self {
-        self.whereabouts = Some(Whereabouts(Arc::new(ask)));
+    pub fn address_lookup(mut self, ask: impl Fn() -> Option<Address> + Send + Sync + 'static) -> Self {
+        self.address_lookup = Some(AddressLookup(Arc::new(ask)));
         self
     }
 
-    /// How long one request may take, streams excepted. 60 seconds unless it is said.
+    /// The timeout of a request, except for streams. Default 60 seconds.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long a stream may be silent before its connection counts as lost. A live server shows itself every 15 seconds.
-    /// 60 seconds unless it is said.
+    /// How long a stream may be silent before its connection counts as lost. A server sends a comment every 15 seconds.
+    /// Default 60 seconds.
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// The longest pause between two attempts to come back. 10 seconds unless it is said.
+    /// The longest pause between two attempts to reconnect. Default 10 seconds.
     #[must_use]
     pub fn longest_pause(mut self, pause: Duration) -> Self {
         self.longest_pause = pause;
         self
     }
 
-    /// How long a server may be away before a stream fails. 10 minutes unless it is said.
+    /// How long a server may be unreachable before a stream fails. Default 10 minutes.
     #[must_use]
     pub fn give_up_after(mut self, patience: Duration) -> Self {
         self.give_up_after = patience;

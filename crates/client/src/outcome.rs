@@ -1,4 +1,4 @@
-//! What a run ended with.
+//! The outcome of a run.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use windlass_core::ids::RunId;
 
 use crate::{Error, Event, EventBody, ModelRef, RunError, Tokens};
 
-/// A run that answered.
+/// A run that completed with an answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -16,26 +16,26 @@ pub struct Outcome {
     pub tokens: Option<Tokens>,
     pub turns: Option<u32>,
     pub model: Option<ModelRef>,
-    /// What the answer was asked to look like.
+    /// The output schema that was requested.
     pub schema: Option<Value>,
     /// The whole terminal event.
     pub raw: Value,
 }
 
 impl Outcome {
-    /// The answer as a value. If the run was asked for an answer of a schema, it must fit it.
+    /// The answer as a value of a type. If the run had an output schema, the answer must match it.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let unfit = |reason: String| Error::Answer { reason };
+        let mismatch = |reason: String| Error::Answer { reason };
         let value: Value =
-            serde_json::from_str(&self.text).map_err(|error| unfit(format!("it is no JSON: {error}")))?;
+            serde_json::from_str(&self.text).map_err(|error| mismatch(format!("it is not JSON: {error}")))?;
         if let Some(schema) = &self.schema {
-            let validator =
-                jsonschema::validator_for(schema).map_err(|error| unfit(format!("the schema is unusable: {error}")))?;
+            let validator = jsonschema::validator_for(schema)
+                .map_err(|error| mismatch(format!("the schema is not valid: {error}")))?;
             if let Err(error) = validator.validate(&value) {
-                return Err(unfit(format!("{}: {error}", error.instance_path())));
+                return Err(mismatch(format!("{}: {error}", error.instance_path())));
             }
         }
-        serde_json::from_value(value).map_err(|error| unfit(error.to_string()))
+        serde_json::from_value(value).map_err(|error| mismatch(error.to_string()))
     }
 
     /// The end of a run, from its terminal event.
@@ -95,7 +95,7 @@ impl Outcome {
                 failed.cancelled = true;
                 failed.message = reason;
             }
-            _ => failed.message = format!("its terminal event {} is not understood", event.kind),
+            _ => failed.message = format!("the terminal event {} is not known to this client", event.kind),
         }
         Err(Error::Run(Box::new(failed)))
     }
@@ -112,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn failures_keep_what_was_said_about_them() {
+    fn a_failed_run_keeps_all_fields_of_its_error_event() {
         let raw = json!({"error": "cut", "code": "truncation", "errorClass": "truncation", "failure": "RUN",
             "finishReason": "max_tokens", "partialText": "{\"a\"", "retryable": false, "apiStatus": 200,
             "apiCode": "length"});
-        let Err(Error::Run(error)) = ending("error", raw) else { panic!("it failed") };
+        let Err(Error::Run(error)) = ending("error", raw) else { panic!("expected a run error") };
         let expected = RunError {
             run: "run-1".into(),
             cancelled: false,
@@ -133,16 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_no_success_is_a_failure() {
-        let raw = json!({"subtype": "error_local_tool_timeout", "text": "", "error": "nobody answered"});
+    fn a_result_with_another_subtype_than_success_is_an_error() {
+        let raw = json!({"subtype": "error_local_tool_timeout", "text": "", "error": "timed out"});
         let said = ending("result", raw).unwrap_err().to_string();
-        assert_eq!(said, "CLT0006: run-1 failed: nobody answered");
+        assert_eq!(said, "CLT0006: run-1 failed: timed out");
         let said = ending("cancelled", json!({"reason": "enough"})).unwrap_err().to_string();
         assert_eq!(said, "CLT0006: run-1 was cancelled: enough");
     }
 
     #[test]
-    fn an_answer_must_fit_its_schema_and_its_type() {
+    fn an_answer_must_match_its_schema_and_its_type() {
         let schema =
             json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
         let outcome = |text: &str, schema: Option<&Value>| {
@@ -151,7 +151,7 @@ mod tests {
         };
         assert_eq!(outcome("{\"n\": 3}", Some(&schema)).parse::<Value>().unwrap(), json!({"n": 3}));
         assert!(outcome("{\"n\": 0}", None).parse::<Value>().is_ok());
-        for (text, expected) in [("{\"n\": 0}", "/n: "), ("nothing", "it is no JSON")] {
+        for (text, expected) in [("{\"n\": 0}", "/n: "), ("nothing", "it is not JSON")] {
             let said = outcome(text, Some(&schema)).parse::<Value>().unwrap_err().to_string();
             assert!(said.contains(expected), "{said}");
         }

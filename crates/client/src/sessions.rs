@@ -1,6 +1,6 @@
-//! Sessions: conversations of many runs. A session's id is all that is needed to go on with it, from any process.
+//! Sessions: conversations of many runs. Any process can continue a session by its id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use windlass_core::ids::{RunId, SessionId};
@@ -14,10 +14,10 @@ use crate::{
 pub struct SessionFilter {
     /// `active` or `ended`.
     pub status: Option<String>,
-    /// All of them must hold.
+    /// Sessions must have all of these entries.
     pub metadata: BTreeMap<String, String>,
     pub limit: Option<u32>,
-    /// Where the last page ended.
+    /// The `next_cursor` of the page before.
     pub cursor: Option<String>,
 }
 
@@ -73,11 +73,11 @@ impl Client {
     pub async fn say(&self, id: &SessionId, message: &MessageSpec, tools: &Tools) -> Result<Outcome, Error> {
         let run = self.start_message(id, message, tools).await?;
         let schema = message.settings.output_schema.as_ref().map(|schema| schema.schema.clone());
-        let outcome = self.drive(&run, tools, 0, |_| {}).await?;
+        let outcome = self.drive(&run, tools, &HashSet::new(), |_| {}).await?;
         Ok(Outcome { schema, ..outcome })
     }
 
-    /// Ends a session and cancels what runs in it.
+    /// Ends a session and cancels its open runs.
     pub async fn end_session(&self, id: &SessionId) -> Result<(), Error> {
         let _: Ignored = self.http().delete(&["agent-sessions", id.as_str()]).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What a caller asks for.
+//! Specs: what a run, a session or a message requests.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use windlass_core::{
     ids::{AgentId, RunId, SessionId},
 };
 
-/// What holds for a run, and what a message of a session may change for its own.
+/// Settings of a run, which a message of a session may override for its run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
@@ -36,7 +36,7 @@ fn budgets<S: serde::Serializer>(budgets: &Option<BTreeMap<String, u32>>, serial
     serializer.collect_map(budgets)
 }
 
-/// How hard the model thinks.
+/// The reasoning effort of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reasoning {
@@ -49,14 +49,14 @@ pub enum Reasoning {
     Level(u8),
 }
 
-/// What the answer must look like.
+/// The schema of the answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputSchema {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A JSON Schema.
     pub schema: Value,
-    /// `strict` fails a run whose answer does not fit.
+    /// `strict` fails a run whose answer does not match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<String>,
 }
@@ -71,7 +71,7 @@ impl OutputSchema {
     }
 }
 
-/// An agent: one that the server knows, or one that is described here. Also what the runs of a session have in common.
+/// An agent: one that the server knows, or one that is described here. Also the spec of a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSpec {
@@ -93,7 +93,7 @@ fn tool_turns<S: serde::Serializer>(turns: &Option<u32>, serializer: S) -> Resul
     json!({"maxToolTurns": turns}).serialize(serializer)
 }
 
-/// What is said to the agent.
+/// The input of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Said {
@@ -106,7 +106,7 @@ pub struct SaidMessage {
     /// `system`, `user` or `assistant`.
     pub role: String,
     pub content: String,
-    /// As the protocol writes them.
+    /// In the protocol's JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Value>,
 }
@@ -147,7 +147,7 @@ pub struct RunSpec {
 pub struct MessageSpec {
     #[serde(flatten)]
     pub said: Said,
-    /// What holds for the run that answers it alone.
+    /// Overrides for the run that answers this message.
     #[serde(flatten)]
     pub settings: Settings,
 }

@@ -1,7 +1,7 @@
-//! A run's events as they come, from where the reader stands to the run's end, whatever becomes of connections.
+//! A run's events in order, from a `seq` to the run's end, across lost connections.
 //!
-//! Each event has a `seq`; a connection that is lost is opened again after the last one that was given out, so nothing is
-//! missing and nothing comes twice. The stream ends exactly after the run's terminal event.
+//! A lost connection is opened again after the last event that was returned, so no event is missing and none comes
+//! twice. The stream ends after the run's terminal event.
 
 use std::time::{Duration, Instant};
 
@@ -15,22 +15,22 @@ use crate::{Client, Error, Event, Options, event::is_terminal, http::innermost};
 
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// News of a run, or of the way to its server.
+/// An event of a run, or a change of the connection to its server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update<T> {
     Event(T),
-    /// The server went away or could not be reached; it is tried again.
+    /// The connection was lost or refused; the client reconnects.
     Lost(Lost),
-    /// It is there again, and the events go on.
+    /// The client is connected again, and the events continue.
     Back,
 }
 
-/// A server that is away.
+/// A lost connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
     pub reason: String,
-    /// How long it has been away.
+    /// How long the server has been unreachable.
     pub away: Duration,
     pub next_try_in: Duration,
 }
@@ -38,7 +38,7 @@ pub struct Lost {
 /// The events of a run.
 pub type EventStream = BoxStream<'static, Result<Update<Event>, Error>>;
 
-/// The log of a run as Windlass keeps it.
+/// The entries of a run's log.
 pub type LogStream = BoxStream<'static, Result<Update<windlass_core::event::Event>, Error>>;
 
 impl Client {
@@ -48,22 +48,22 @@ impl Client {
         feed.stream(|Frame { seq, kind, json }| Ok(Event::new(seq, kind, json)))
     }
 
-    /// The run's log after `after`, entry by entry, exactly as it is kept. Only Windlass has it.
+    /// The entries of the run's log after `after`, as they are stored. Only Windlass has this.
     pub fn log(&self, run: &RunId, after: u64) -> LogStream {
         let feed = Feed::new(self, run, after, Some("log"));
         let client = self.clone();
         feed.stream(move |frame| {
-            let unintelligible = |error: serde_json::Error| unintelligible(&client, &error);
-            serde_json::from_value(frame.json).map_err(unintelligible)
+            let invalid_response = |error: serde_json::Error| invalid_response(&client, &error);
+            serde_json::from_value(frame.json).map_err(invalid_response)
         })
     }
 }
 
-fn unintelligible(client: &Client, reason: &dyn ToString) -> Error {
-    Error::Unintelligible { url: client.http().origin(), reason: reason.to_string() }
+fn invalid_response(client: &Client, reason: &dyn ToString) -> Error {
+    Error::InvalidResponse { url: client.http().origin(), reason: reason.to_string() }
 }
 
-/// Pauses that grow, each a little different from everybody else's.
+/// Exponential backoff with jitter.
 pub(crate) fn pauses(options: &Options) -> ExponentialBackoff {
     let longest = options.longest_pause.max(FIRST_PAUSE);
     ExponentialBuilder::new()
@@ -80,7 +80,7 @@ struct Frame {
     json: Value,
 }
 
-/// Where a reader stands.
+/// The state of a reader.
 struct Feed {
     client: Client,
     run: RunId,
@@ -89,7 +89,7 @@ struct Feed {
     after: u64,
     connection: Option<BoxStream<'static, Result<Sse, sse_stream::Error>>>,
     pauses: ExponentialBackoff,
-    /// Before the next attempt to connect.
+    /// The pause before the next attempt to connect.
     pause: Option<Duration>,
     away_since: Option<Instant>,
     ended: bool,
@@ -129,7 +129,9 @@ impl Feed {
                 match self.connect().await {
                     Ok(()) if self.away_since.take().is_some() => return Some(Ok(Update::Back)),
                     Ok(()) => continue,
-                    Err(error) if error.may_pass() || self.may_be_a_stranger() => return Some(self.lost(&error)),
+                    Err(error) if error.is_transient() || self.may_be_another_server() => {
+                        return Some(self.lost(&error));
+                    }
                     Err(error) => return Some(self.fail(error)),
                 }
             };
@@ -141,15 +143,19 @@ impl Feed {
                 },
                 Some(Err(error)) => return Some(self.lost(&self.cut_off(innermost(&error)))),
                 None if self.is_over().await => self.ended = true,
-                None => return Some(self.lost(&self.cut_off("the stream ended before the run".to_owned()))),
+                None => {
+                    return Some(
+                        self.lost(&self.cut_off("the stream ended before the run's terminal event".to_owned())),
+                    );
+                }
             }
         }
         None
     }
 
-    /// Where a server was that may come back elsewhere, somebody else may answer in the meantime.
-    fn may_be_a_stranger(&self) -> bool {
-        self.away_since.is_some() && self.client.options().whereabouts.is_some()
+    /// While a server moves to another address, another process may answer at the old one.
+    fn may_be_another_server(&self) -> bool {
+        self.away_since.is_some() && self.client.options().address_lookup.is_some()
     }
 
     async fn connect(&mut self) -> Result<(), Error> {
@@ -157,7 +163,7 @@ impl Feed {
             tokio::time::sleep(pause).await;
         }
         if self.away_since.is_some() {
-            self.client.look_again();
+            self.client.look_up_address();
         }
         let http = self.client.http();
         let mut url = http.url(&["agent-runs", self.run.as_str(), "stream"]);
@@ -169,10 +175,10 @@ impl Feed {
         Ok(())
     }
 
-    /// The frame in a block, unless the block is none of this run's events or one that was given out already.
+    /// The frame of a block, unless the block has no event or one that was returned already.
     fn take(&mut self, block: Sse) -> Result<Option<Frame>, Error> {
         let Some(data) = block.data else { return Ok(None) };
-        let json: Value = serde_json::from_str(&data).map_err(|error| unintelligible(&self.client, &error))?;
+        let json: Value = serde_json::from_str(&data).map_err(|error| invalid_response(&self.client, &error))?;
         let Some(seq) = json["seq"].as_u64().filter(|seq| *seq > self.after) else { return Ok(None) };
         let kind = block.event.or_else(|| json["type"].as_str().map(str::to_owned)).unwrap_or_default();
         self.after = seq;
@@ -185,7 +191,7 @@ impl Feed {
         Error::Unreachable { url: self.client.http().origin(), reason, sent: true }
     }
 
-    /// A server may end the stream of a run that has nothing to say any more.
+    /// Whether the run has ended and all its events were returned.
     async fn is_over(&mut self) -> bool {
         let run = self.client.get(&self.run).await;
         run.is_ok_and(|run| run.has_ended() && run.last_seq.is_none_or(|last| last <= self.after))

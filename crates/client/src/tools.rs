@@ -1,4 +1,4 @@
-//! The caller's own tools: what a run may call, and what happens then.
+//! Local tools: their declarations and handlers.
 
 use std::{
     collections::HashSet,
@@ -14,12 +14,12 @@ use windlass_core::ids::{CallId, RunId};
 
 use crate::Error;
 
-/// A call's result for the model, or what went wrong.
+/// A call's result for the model, or its error.
 pub(crate) type CallResult = Result<String, String>;
 
 type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, CallResult> + Send + Sync>;
 
-/// A tool that is executed here.
+/// A local tool: a declaration and a handler.
 #[derive(Clone)]
 pub struct Tool {
     declaration: Value,
@@ -27,8 +27,8 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A handler gets the arguments, read into whatever type it takes. A text is the result as it is, any other value as
-    /// JSON; an error is told to the model.
+    /// A handler gets the arguments, deserialized into its parameter type. A string is the result as it is, any other value as
+    /// JSON; an error is sent to the model.
     pub fn new<A, T, E, F, R>(
         name: impl Into<String>,
         schema: Value,
@@ -44,7 +44,7 @@ impl Tool {
     {
         let handler = move |args: Value| match serde_json::from_value(args) {
             Ok(args) => handler(args).map(|result| text_of(result)).boxed(),
-            Err(error) => std::future::ready(Err(format!("the arguments do not fit: {error}"))).boxed(),
+            Err(error) => std::future::ready(Err(format!("the arguments do not match: {error}"))).boxed(),
         };
         let declaration = json!({
             "kind": "local", "name": name.into(), "description": description.into(), "parameters": schema,
@@ -52,14 +52,14 @@ impl Tool {
         Self { declaration, handler: Arc::new(handler) }
     }
 
-    /// It changes nothing, so several calls of one turn may be made at once.
+    /// Declares that the tool changes nothing, so that several calls of one turn are executed at the same time.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.declaration["readOnly"] = json!(true);
         self
     }
 
-    /// It takes long; the model is told not to ask twice.
+    /// Declares that the tool takes long; the model is told not to call it again while it is pending.
     #[must_use]
     pub fn long_running(mut self) -> Self {
         self.declaration["longRunning"] = json!(true);
@@ -73,17 +73,17 @@ impl Tool {
 
 fn text_of<T: Serialize, E: Display>(result: Result<T, E>) -> CallResult {
     let value = result.map_err(|error| error.to_string())?;
-    match serde_json::to_value(value).map_err(|error| format!("the result is no JSON: {error}"))? {
+    match serde_json::to_value(value).map_err(|error| format!("the result cannot be written as JSON: {error}"))? {
         Value::String(text) => Ok(text),
         value => Ok(value.to_string()),
     }
 }
 
-/// The tools of this process. Clones share their memory of what was called.
+/// The local tools of this process. Clones share the set of calls that have begun.
 #[derive(Clone, Default)]
 pub struct Tools {
     tools: Vec<Tool>,
-    /// Calls that were begun here: a call that is told again, on another stream, is not made again.
+    /// Calls that have begun in this process: a call that arrives again, on another stream, is not executed again.
     begun: Arc<Mutex<HashSet<(RunId, CallId)>>>,
 }
 
@@ -123,7 +123,7 @@ impl Tools {
         let ours = self.tools.iter().map(|tool| tool.declaration.clone());
         match &mut body["tools"] {
             Value::Array(tools) => tools.extend(ours),
-            // A message without tools must not take the session's away.
+            // A message without tools must not replace the session's tools.
             none if self.tools.is_empty() => drop(none.take()),
             none => *none = ours.collect(),
         }
@@ -133,12 +133,12 @@ impl Tools {
         Ok(body)
     }
 
-    /// Whether this is the first time that this process hears of the call.
+    /// Whether this process has not begun the call before.
     pub(crate) fn begin(&self, run: &RunId, call: &CallId) -> bool {
         self.begun().insert((run.clone(), call.clone()))
     }
 
-    /// Nothing more is heard of a run that has ended.
+    /// Removes the calls of a run that has ended.
     pub(crate) fn forget(&self, run: &RunId) {
         self.begun().retain(|(other, _)| other != run);
     }
@@ -147,7 +147,7 @@ impl Tools {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executes a call. Whatever the handler does, there is something to tell the model.
+    /// Executes a call. Every outcome of the handler, also a panic, is a result for the model.
     pub(crate) fn call(&self, name: &str, args: Value) -> BoxFuture<'static, CallResult> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             return std::future::ready(Err(format!("No local handler registered for tool '{name}'"))).boxed();
@@ -155,11 +155,11 @@ impl Tools {
         let failed = format!("Local tool '{name}' failed");
         let handler = Arc::clone(&tool.handler);
         let called = AssertUnwindSafe(async move { handler(args).await }).catch_unwind();
-        let told = called.map(move |result| match result {
+        let result = called.map(move |result| match result {
             Ok(result) => result.map_err(|error| format!("{failed}: {error}")),
-            Err(_) => Err(format!("{failed}: it panicked")),
+            Err(_) => Err(format!("{failed}: the handler panicked")),
         });
-        told.boxed()
+        result.boxed()
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
                 Ok::<_, String>(args["text"].as_str().unwrap_or_default().to_uppercase())
             })
             .add("burn", schema, "Fails badly.", async |_: Value| -> Result<(), String> {
-                // A panic that is not announced: it is meant, and would look like a failure in the tests' output.
+                // Without the panic hook, whose output would look like a failure of the test.
                 std::panic::resume_unwind(Box::new("on fire"))
             })
     }
@@ -192,19 +192,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whatever_a_handler_does_the_model_is_told() {
+    async fn every_outcome_of_a_handler_is_a_result_for_the_model() {
         assert_eq!(call("add", json!({"a": 2, "b": 3})).await, Ok("5".into()));
         assert_eq!(call("shout", json!({"text": "hey"})).await, Ok("HEY".into()));
         let failures = [
             (call("add", json!({"a": 200, "b": 100})).await, "Local tool 'add' failed: too large"),
-            (call("burn", json!({})).await, "Local tool 'burn' failed: it panicked"),
+            (call("burn", json!({})).await, "Local tool 'burn' failed: the handler panicked"),
             (call("nope", json!({})).await, "No local handler registered for tool 'nope'"),
         ];
         for (result, expected) in failures {
             assert_eq!(result, Err(expected.to_owned()));
         }
-        let unfit = call("add", json!({"a": "x"})).await.unwrap_err();
-        assert!(unfit.starts_with("Local tool 'add' failed: the arguments do not fit: "), "{unfit}");
+        let mismatch = call("add", json!({"a": "x"})).await.unwrap_err();
+        assert!(mismatch.starts_with("Local tool 'add' failed: the arguments do not match: "), "{mismatch}");
     }
 
     #[test]

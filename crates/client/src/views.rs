@@ -1,4 +1,4 @@
-//! What a server tells about runs and sessions.
+//! Runs, sessions and agents as the server returns them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use windlass_core::{
 
 use crate::{SaidMessage, Tokens};
 
-/// How a run stands.
+/// A run and its status.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -25,10 +25,10 @@ pub struct Run {
     pub model_id: Option<String>,
     /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
     pub status: String,
-    /// Finer, where the server has it: also `waiting` and `paused`.
+    /// More detailed than the status, if the server has it: also `waiting` and `paused`.
     pub state: Option<String>,
     pub input_preview: Option<String>,
-    /// The answer, or what there was of it. Only of a run by itself.
+    /// The answer, or the part of it before a failure. Not in lists.
     pub final_text: Option<String>,
     pub error: Option<String>,
     pub tokens: Option<Tokens>,
@@ -37,7 +37,7 @@ pub struct Run {
     pub metadata: BTreeMap<String, String>,
     pub created_at: Option<String>,
     pub completed_at: Option<String>,
-    /// The last event so far.
+    /// The `seq` of the last event so far.
     pub last_seq: Option<u64>,
 }
 
@@ -57,10 +57,10 @@ pub struct RunFilter {
     pub model_id: Option<String>,
     pub session_id: Option<SessionId>,
     pub parent_run_id: Option<RunId>,
-    /// All of them must hold.
+    /// Runs must have all of these entries.
     pub metadata: BTreeMap<String, String>,
     pub limit: Option<u32>,
-    /// Where the last page ended.
+    /// The `next_cursor` of the page before.
     pub cursor: Option<String>,
 }
 
@@ -98,11 +98,11 @@ pub struct RunPage {
 pub struct RowPage {
     pub rows: Vec<RunRow>,
     pub next_cursor: Option<String>,
-    /// Runs that belong here and that the server cannot read; its log names them.
+    /// The number of runs of this page that the server cannot read; the server's log names them.
     pub unreadable: u64,
 }
 
-/// A run as its store keeps it, and as its workflow sees it.
+/// A run's row in the store, and its live status.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Kept {
@@ -111,7 +111,7 @@ pub struct Kept {
     pub live: Option<RunStatusView>,
 }
 
-/// What a run's model was told and what it said.
+/// The conversation of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Transcript {
@@ -134,7 +134,7 @@ pub struct Session {
     pub created_at: Option<String>,
     pub last_used_at: Option<String>,
     pub ended_at: Option<String>,
-    /// What its runs have in common, as it was sent.
+    /// The spec that the session was created with.
     #[serde(default)]
     pub agent_spec: Value,
     #[serde(default)]
@@ -148,7 +148,7 @@ pub struct Session {
 #[non_exhaustive]
 pub struct SessionItem {
     pub session_id: SessionId,
-    /// What was said first.
+    /// The beginning of the first user message.
     #[serde(default)]
     pub summary: String,
     pub status: String,
@@ -190,7 +190,7 @@ pub struct Agent {
     pub model_id: Option<String>,
 }
 
-/// Whose key this is.
+/// The workspace, id and scopes of the key.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -400,27 +400,28 @@ pub struct CallSummary {
     pub input: Option<CanonicalJson>,
 }
 
-/// What became of the wish for an answer that fits a schema.
+/// Whether a schema was requested for the answer, and how it was enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StructuredOutput {
     pub schema_requested: bool,
-    /// The answer is known to fit.
+    /// Whether the provider enforced the schema, natively or by a synthetic tool. Checking the answer afterwards does not
+    /// count.
     pub schema_enforced: bool,
     pub enforcement_mechanism: EnforcementMechanism,
     /// The model was asked without the schema after all.
     pub unconstrained_fallback_occurred: bool,
 }
 
-/// How a model was held to a schema.
+/// How the provider enforced a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnforcementMechanism {
-    /// The provider does it.
+    /// The provider constrained the model's output to the schema.
     NativeSchema,
-    /// The answer is the arguments of a tool made up for it.
+    /// The answer is the arguments of a tool whose input schema is the output schema.
     SyntheticTool,
-    /// Not at all; the answer may fit anyway.
+    /// Not enforced by the provider; the answer may match anyway.
     #[default]
     None,
 }

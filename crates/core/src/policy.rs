@@ -70,20 +70,6 @@ impl LoopLimits {
     }
 }
 
-/// Budgets of well-known costly tools, unless the run says otherwise.
-const DEFAULT_TOOL_BUDGETS: [(&str, u32); 10] = [
-    ("recall", 4),
-    ("traverse", 3),
-    ("hive_consult_ontology", 4),
-    ("hive_search_deals", 5),
-    ("hive_search_meetings", 5),
-    ("hive_search_companies", 5),
-    ("hive_search_people", 5),
-    ("hive_search_tickets", 5),
-    ("hive_search_conversations", 5),
-    ("hive_search_accounts", 5),
-];
-
 const DEFAULT_ACTIVITY_TIMEOUT: Millis = Millis::from_secs(120);
 const DEFAULT_GRACE: Millis = Millis::from_secs(60);
 
@@ -193,9 +179,7 @@ fn tool_budgets(agent: &GuardOverrides, run: Option<&GuardOverrides>) -> BTreeMa
     let plain = |budgets: &BTreeMap<String, ToolBudget>| -> BTreeMap<String, u32> {
         budgets.iter().map(|(name, budget)| (name.clone(), budget.max_calls)).collect()
     };
-    let defaults = DEFAULT_TOOL_BUDGETS.iter().map(|(name, max)| ((*name).to_owned(), *max)).collect();
-    let agent = layered(Some(defaults), agent.tool_budgets.as_ref().map(plain));
-    layered(Some(agent), run.and_then(|guards| guards.tool_budgets.as_ref()).map(plain))
+    layered(agent.tool_budgets.as_ref().map(plain), run.and_then(|guards| guards.tool_budgets.as_ref()).map(plain))
 }
 
 #[cfg(test)]
@@ -285,18 +269,22 @@ mod tests {
     fn guards_have_defaults_and_opt_outs() {
         let resolve = |guards: serde_json::Value| {
             let guards: GuardOverrides = serde_json::from_value(guards).unwrap();
-            Policy::resolve(&AgentPolicy::default(), None, Some(&guards), None)
+            let own =
+                serde_json::from_value(json!({"toolBudgets": {"search": {"maxCalls": 4}, "crawl": {"maxCalls": 3}}}));
+            let agent = AgentPolicy { guards: own.unwrap(), ..AgentPolicy::default() };
+            Policy::resolve(&agent, None, Some(&guards), None)
         };
         let defaults = resolve(json!({}));
         assert_eq!(defaults.loop_limits, Some(LoopLimits { soft: 3, hard: 6 }));
-        assert_eq!(defaults.tool_budgets["recall"], 4);
+        assert_eq!(defaults.tool_budgets["search"], 4);
         assert_eq!(resolve(json!({"loopDetection": false})).loop_limits, None);
         assert_eq!(resolve(json!({"toolBudgets": {}})).tool_budgets, BTreeMap::new());
-        let layered = resolve(json!({"toolBudgets": {"recall": {"maxCalls": 1}, "mine": {"maxCalls": 0}}}));
-        assert_eq!(
-            (layered.tool_budgets["recall"], layered.tool_budgets["mine"], layered.tool_budgets["traverse"]),
-            (1, 0, 3)
-        );
+        let layered =
+            resolve(json!({"toolBudgets": {"search": {"maxCalls": 1}, "mine": {"maxCalls": 0}}})).tool_budgets;
+        let expected = [("search", 1), ("mine", 0), ("crawl", 3)].map(|(tool, max)| (tool.to_owned(), max));
+        assert_eq!(layered, BTreeMap::from(expected));
+        let without_any = Policy::resolve(&AgentPolicy::default(), None, None, None);
+        assert_eq!(without_any.tool_budgets, BTreeMap::new(), "no tool has a budget unless one is set");
         let soft_only = resolve(json!({"loopDetection": {"consecutiveThreshold": 8}}));
         assert_eq!(soft_only.loop_limits, Some(LoopLimits { soft: 8, hard: 9 }));
         let hard_only = resolve(json!({"loopDetection": {"hardCutoffThreshold": 3}}));

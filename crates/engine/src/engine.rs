@@ -58,8 +58,8 @@ pub enum EngineError {
     Database(DatabaseError),
     #[error("ENG0002: {path} is in use by another engine (process {owner}); stop it, or use another data directory")]
     InUse { path: PathBuf, owner: String },
-    #[error("ENG0003: the engine cannot lock {path}: {source}; check that it may be written")]
-    Lock { path: PathBuf, source: std::io::Error },
+    #[error("ENG0003: the engine cannot lock {path}: {reason}; check that it may be written")]
+    Lock { path: PathBuf, reason: std::io::Error },
 }
 
 /// The message has the reason in it; as a source it would be told twice.

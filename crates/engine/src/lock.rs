@@ -21,7 +21,7 @@ impl DirectoryLock {
     /// Creates the directory if it is missing.
     pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
         let path = directory.join("engine.lock");
-        let failed = |source| EngineError::Lock { path: path.clone(), source };
+        let failed = |reason| EngineError::Lock { path: path.clone(), reason };
         private::create_directory(directory).map_err(failed)?;
         let mut file = private::open_options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
         match file.try_lock() {

@@ -1,4 +1,4 @@
-//! Answers as signals: no reply, but durable while no worker is up.
+//! Answers as signals: they have no reply, and are durable while no worker is running.
 
 use windlass_core::{
     envelope::{Answer, AnswerBody, ClarificationAnswer, ConfirmationDecision, Extra, Labels, ToolResultsSet},
@@ -9,7 +9,7 @@ use windlass_workflows::RunWorkflow;
 use super::{OpsError, RunOps, payload};
 
 impl RunOps {
-    /// Sends an answer that the run judges when a worker next looks at it. What became of it is in the run's log.
+    /// Sends an answer as a signal. The run accepts or rejects it when a worker processes it; the run's log has the outcome.
     pub async fn signal_answer(&self, run: &RunId, answer: Answer) -> Result<(), OpsError> {
         self.check_owner(run).await?;
         let (handle, run_id) = (self.handle(run), Some(run.clone()));

@@ -1,4 +1,4 @@
-//! What can go wrong when operating a run, with what to do next.
+//! Errors of operating runs.
 
 use prost::Message as _;
 use temporalio_client::{
@@ -15,19 +15,19 @@ use windlass_store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpsError {
-    #[error("OPS0010: there is no run {run} on this server; `windlass runs list` shows what there is")]
+    #[error("OPS0010: this server has no run {run}; `windlass runs list` lists the runs")]
     NotFound { run: RunId },
-    #[error("OPS0011: a run {run} exists already; choose another --run-id")]
+    #[error("OPS0011: run {run} already exists; choose another --run-id")]
     AlreadyExists { run: RunId },
-    #[error("OPS0012: the run took no part in this ({reason}); check that a worker is up")]
+    #[error("OPS0012: no reply from the run ({reason}); check that a worker is running")]
     Unanswered { reason: String },
-    #[error("OPS0013: the server refused: {reason}")]
+    #[error("OPS0013: the Temporal server refused the request: {reason}")]
     Refused { reason: String },
-    /// The same request will be refused again.
-    #[error("OPS0013: the server refused: {reason}")]
+    /// A repeat of the start will be refused, too.
+    #[error("OPS0013: the Temporal server refused the request: {reason}")]
     Unstartable { reason: String },
     #[error("OPS0014: {code}: {0}", code = .0.code())]
-    Store(#[from] StoreError),
+    Store(StoreError),
     #[error("OPS0015: {0}")]
     Input(String),
     #[error(
@@ -36,8 +36,8 @@ pub enum OpsError {
     )]
     Foreign { run: RunId, own: InstallationId, found: InstallationId },
     #[error(
-        "OPS0017: the server did not say whether it started run {run} ({reason}); send the same request with the same run \
-         id again, a repeat starts nothing twice"
+        "OPS0017: the Temporal server did not confirm the start of run {run} ({reason}); send the same request with the same run \
+         id again, a repeat does not start a second run"
     )]
     Unsettled { run: RunId, reason: String },
 }
@@ -50,10 +50,17 @@ pub enum RunEnd {
     Failed { code: String, message: String },
     #[error("the run was cancelled")]
     Cancelled,
-    #[error("the run was terminated from outside; its log has no last event")]
+    #[error("the run was terminated on the Temporal server; its log has no terminal event")]
     Terminated,
-    #[error("the run's end is not known: {message}")]
+    #[error("the outcome of the run is not known: {message}")]
     Unknown { message: String },
+}
+
+/// Not a `source`: the message has the store's message already.
+impl From<StoreError> for OpsError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl OpsError {
@@ -76,7 +83,7 @@ impl OpsError {
         }
     }
 
-    /// Whether a start that failed with this has certainly started nothing.
+    /// Whether a start that failed with this error has not started a workflow.
     pub fn started_nothing(&self) -> bool {
         !matches!(self, Self::Unsettled { .. })
     }
@@ -113,8 +120,8 @@ impl OpsError {
     }
 }
 
-/// Whether the same request may be taken later: the server was busy, going away or out of reach, or no worker gets through
-/// the run's workflow task at the moment.
+/// Whether a repeat may succeed: the server was busy, shutting down or unreachable, or workflow tasks of the run fail
+/// at the moment.
 fn may_succeed_later(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable
@@ -124,7 +131,7 @@ fn may_succeed_later(status: &Status) -> bool {
         | Code::ResourceExhausted
         | Code::Unknown => true,
         Code::FailedPrecondition => is_workflow_not_ready(status),
-        // The server did not say this: its connection broke.
+        // With a source it is not the server's status: the connection broke.
         Code::Internal => std::error::Error::source(status).is_some(),
         _ => false,
     }
@@ -135,7 +142,7 @@ fn is_workflow_not_ready(status: &Status) -> bool {
     details.iter().any(|detail| detail.type_url.ends_with("/temporal.api.errordetails.v1.WorkflowNotReadyFailure"))
 }
 
-/// The run took the update, and ended before it had answered.
+/// Whether the run accepted the update and ended before it completed it.
 fn run_ended_first(failure: &Failure) -> bool {
     matches!(&failure.failure_info, Some(FailureInfo::ApplicationFailureInfo(info))
         if info.r#type == "AcceptedUpdateCompletedWorkflow")
@@ -158,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_may_be_sent_again_and_what_was_refused_may_not() {
+    fn transient_statuses_may_be_repeated_and_others_may_not() {
         let passing = [
             Status::unavailable("no"),
             Status::deadline_exceeded("no"),
@@ -187,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_the_run_outran_is_one_to_a_run_that_ended() {
+    fn an_update_that_the_run_ended_before_completing_is_not_found() {
         let run = RunId::new("r");
         let failure = |kind: &str| {
             let info = temporalio_protos::temporal::api::failure::v1::ApplicationFailureInfo {

@@ -1,7 +1,7 @@
-//! Which store and which namespace belong together.
+//! Pairing of a store and a namespace.
 //!
-//! A store is an installation and has an id. A namespace keeps that id for each task queue, in its own data, so that a
-//! process with another store finds out before it touches a run. Each run carries the id, too, for servers that do not let
+//! A store has an installation id. A namespace keeps that id for each task queue, in its own data, so that a
+//! process with another store fails before it changes a run. Each run carries the id, too, for servers that do not let
 //! their namespaces be changed.
 
 use temporalio_client::{
@@ -18,22 +18,22 @@ use windlass_workflows::attributes;
 
 use super::{OpsError, RunOps};
 
-/// What to do about a namespace.
+/// How to pair with a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
     /// Take the task queue if no installation has it.
     Claim,
     /// Change nothing.
     Look,
-    /// Take the task queue from any installation that has it, and forget every other namespace.
+    /// Take the task queue from any installation that has it, and remove every other namespace from the store.
     Adopt,
 }
 
-/// A store and a namespace that fit together.
+/// A store and a namespace that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paired {
     pub installation: Installation,
-    /// The namespace's own id; unknown if the server does not tell.
+    /// The namespace's id; `None` if the server does not return it.
     pub namespace: Option<String>,
     /// Whether the namespace keeps the installation's id.
     pub kept: bool,
@@ -50,11 +50,18 @@ pub enum PairingError {
     )]
     Foreign { namespace: String, task_queue: String, own: InstallationId, found: InstallationId },
     #[error(
-        "OPS0018: namespace {namespace} cannot be asked which installation it belongs to ({reason}); trying again helps once the server answers"
+        "OPS0018: the installation id of namespace {namespace} cannot be read ({reason}); try again when the server responds"
     )]
     Unanswered { namespace: String, reason: String },
     #[error("OPS0014: {code}: {0}", code = .0.code())]
-    Store(#[from] StoreError),
+    Store(StoreError),
+}
+
+/// Not a `source`: the message has the store's message already.
+impl From<StoreError> for PairingError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl RunOps {
@@ -62,7 +69,9 @@ impl RunOps {
     pub async fn pair(&self, how: Pairing) -> Result<Paired, PairingError> {
         let installation = self.store().installation().await?;
         let Some((id, found)) = self.owner().await? else {
-            tracing::warn!("the server does not tell whose its namespace is; only runs themselves are checked");
+            tracing::warn!(
+                "the server does not return the namespace's installation id; only the ids of runs are checked"
+            );
             return Ok(Paired { installation, namespace: None, kept: false });
         };
         let own = &installation.id;
@@ -89,29 +98,29 @@ impl RunOps {
         Ok(Paired { installation, namespace: Some(id), kept })
     }
 
-    /// The same for runs whose owners the server does not keep: each run is asked before it is told something.
+    /// With a check of each run's installation before a request, for namespaces that do not keep the id.
     #[must_use]
-    pub fn wary(self) -> Self {
-        Self { wary: true, ..self }
+    pub fn checking_owners(self) -> Self {
+        Self { checks_owners: true, ..self }
     }
 
-    /// Whether this namespace, and no other, has the store's runs.
+    /// Whether the store's runs are in this namespace and in no other.
     pub(crate) async fn is_only_home(&self) -> Result<bool, OpsError> {
         let paired = self.pair(Pairing::Look).await.map_err(|error| OpsError::Refused { reason: error.to_string() })?;
         let Paired { installation, namespace, kept } = paired;
         Ok(kept && namespace.is_some_and(|namespace| installation.namespaces == [namespace]))
     }
 
-    /// The store's installation.
+    /// The store's installation id.
     pub(crate) async fn installation(&self) -> Result<InstallationId, OpsError> {
         let own =
             self.installation.get_or_try_init(async || Ok::<_, StoreError>(self.store().installation().await?.id));
         Ok(own.await?.clone())
     }
 
-    /// Fails if the run says that it belongs to another installation, as far as that has to be asked.
+    /// Fails if the run carries another installation's id. Checks only if the namespace does not keep the id.
     pub(crate) async fn check_owner(&self, run: &RunId) -> Result<(), OpsError> {
-        if !self.wary {
+        if !self.checks_owners {
             return Ok(());
         }
         match self.owner_of(run).await {
@@ -123,7 +132,7 @@ impl RunOps {
         }
     }
 
-    /// Which installation a run says it belongs to. Runs below others belong where those do.
+    /// The installation id that a run carries. Child runs carry that of their root.
     pub async fn owner_of(&self, run: &RunId) -> Result<Option<InstallationId>, OpsError> {
         let root = run.as_str().split('/').next().unwrap_or_default();
         let found = self.memo(&RunId::new(root), attributes::INSTALLATION).await?;
@@ -148,7 +157,7 @@ impl RunOps {
         format!("windlass.installation.{}", self.task_queue())
     }
 
-    /// The namespace's id, and whose the task queue is. `None` if the server does not tell.
+    /// The namespace's id, and the installation id of the task queue. `None` if the server does not return them.
     async fn owner(&self) -> Result<Option<(String, Option<InstallationId>)>, PairingError> {
         let namespace = self.client().namespace();
         let request = DescribeNamespaceRequest { namespace, ..DescribeNamespaceRequest::default() };
@@ -163,7 +172,7 @@ impl RunOps {
         }
     }
 
-    /// Says whether the server took it.
+    /// Returns whether the server accepted it.
     async fn write_owner(&self, own: &InstallationId) -> Result<bool, PairingError> {
         let info =
             UpdateNamespaceInfo { data: [(self.key(), own.to_string())].into(), ..UpdateNamespaceInfo::default() };
@@ -177,7 +186,7 @@ impl RunOps {
             Err(status) if may_not(&status) => {
                 tracing::warn!(
                     reason = status.message(),
-                    "the server does not let its namespace keep which installation it belongs to; only runs themselves are checked"
+                    "the server does not allow the namespace to keep the installation id; only the ids of runs are checked"
                 );
                 Ok(false)
             }
@@ -190,7 +199,7 @@ impl RunOps {
     }
 }
 
-/// Whether the server refuses this for good.
+/// Whether the server refuses this permanently.
 fn may_not(status: &Status) -> bool {
     matches!(
         status.code(),

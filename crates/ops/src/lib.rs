@@ -1,7 +1,6 @@
-//! Operating runs: start, look, steer, answer, cancel. Straight over Temporal and the store.
+//! Operating runs over a Temporal client and the store: start, inspect, steer, answer, cancel.
 //!
-//! The command line and the API both operate runs through here. What does not live here: who may do what, and how it is
-//! shown.
+//! The command line and the API both use this crate. Authorization and presentation are not here.
 
 mod durable;
 mod error;
@@ -34,23 +33,23 @@ pub use self::{
     start::{StartPlan, StartRun},
 };
 
-/// A cheap handle to everything an operator does.
+/// The operations on runs. Cheap to clone.
 #[derive(Clone)]
 pub struct RunOps {
     client: Client,
     store: Arc<dyn Store>,
     task_queue: String,
     workspace: WorkspaceId,
-    /// The store's, once it was asked for.
+    /// The store's installation id, cached.
     installation: Arc<OnceCell<InstallationId>>,
-    /// Whether a run is asked whose it is before it is told something: the server does not keep that otherwise.
-    wary: bool,
+    /// Whether each run's installation is checked before a request, because the namespace does not keep the id.
+    checks_owners: bool,
 }
 
 impl RunOps {
     pub fn new(client: Client, store: Arc<dyn Store>, task_queue: impl Into<String>, workspace: WorkspaceId) -> Self {
         let installation = Arc::default();
-        Self { client, store, task_queue: task_queue.into(), workspace, installation, wary: false }
+        Self { client, store, task_queue: task_queue.into(), workspace, installation, checks_owners: false }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -69,30 +68,30 @@ impl RunOps {
         &self.workspace
     }
 
-    /// The same for runs of another workspace.
+    /// The same operations for another workspace.
     #[must_use]
     pub fn in_workspace(&self, workspace: WorkspaceId) -> Self {
         Self { workspace, ..self.clone() }
     }
 
-    /// By workflow id only: a run continues as new and its handle must follow.
+    /// By workflow id only, because a run continues as new.
     fn handle(&self, run: &RunId) -> WorkflowHandle<Client, RunWorkflow> {
         self.client.get_workflow_handle::<RunWorkflow>(run.to_string())
     }
 
-    /// Fails unless the server knows the run, opened by a worker or not.
+    /// Fails unless the server has the run's workflow.
     pub async fn exists(&self, run: &RunId) -> Result<(), OpsError> {
         let described = self.handle(run).describe(Default::default()).await;
         described.map(|_| ()).map_err(|error| OpsError::interaction(run, &error))
     }
 
-    /// The run's state as its workflow sees it; `None` while it is only starting.
+    /// The status from the run's workflow; `None` until the run is open.
     pub async fn status(&self, run: &RunId) -> Result<Option<RunStatusView>, OpsError> {
         let answered = self.handle(run).query(RunWorkflow::status, (), Default::default()).await;
         answered.map_err(|error| OpsError::query(run, &error))
     }
 
-    /// What the run waits for.
+    /// The open awaits of the run.
     pub async fn awaits(&self, run: &RunId) -> Result<Vec<AwaitView>, OpsError> {
         let answered = self.handle(run).query(RunWorkflow::awaits, (), Default::default()).await;
         answered.map_err(|error| OpsError::query(run, &error))
@@ -105,7 +104,7 @@ impl RunOps {
         updated.map_err(|error| OpsError::update(run, &error))
     }
 
-    /// Gives the result of one call that somebody outside executes, and waits for the run's reply.
+    /// Sends the result of one call that is executed outside of the worker, and waits for the run's reply.
     pub async fn tool_result(&self, run: &RunId, answer: &CallAnswer) -> Result<AnswerReply, OpsError> {
         self.check_owner(run).await?;
         let updated =
@@ -131,7 +130,7 @@ impl RunOps {
         sent.map_err(|error| OpsError::interaction(run, &error))
     }
 
-    /// Stops a run for good, also one whose workflow was not started yet.
+    /// Cancels a run, also one whose workflow was not started yet.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<(), OpsError> {
         self.check_owner(run).await?;
         let options = temporalio_client::WorkflowCancelOptions::builder().reason(reason.to_owned()).build();
@@ -140,7 +139,7 @@ impl RunOps {
         }
         let sent = self.handle(run).cancel(options).await.map_err(|error| OpsError::interaction(run, &error));
         if let Err(OpsError::NotFound { .. }) = sent {
-            self.end_if_overruled(run).await?;
+            self.end_if_closed_externally(run).await?;
         }
         sent
     }

@@ -1,4 +1,4 @@
-//! Looking at runs: at their workflows while a worker answers, at their logs while none does.
+//! Reading runs: from their workflows if a worker responds, from their logs if none does.
 
 use std::{future::Future, time::Duration};
 
@@ -12,18 +12,18 @@ use windlass_store::{Blobs, StoreError};
 
 use super::{OpsError, RunOps};
 
-/// How long a worker may take to answer a question about a run.
-const WORKER_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a query waits for a worker.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many events are read at once.
 const PAGE: u32 = 500;
 
 impl RunOps {
-    /// The run's state as its workflow sees it; `None` while it is only starting, and while no worker answers.
+    /// The status from the run's workflow; `None` until the run is open, and while no worker responds.
     pub async fn live(&self, run: &RunId) -> Result<Option<RunStatusView>, OpsError> {
         Ok(in_time(self.status(run)).await?.flatten())
     }
 
-    /// What the run waits for, with all arguments: from its workflow or, while no worker answers, from its log.
+    /// The open awaits with the arguments of their calls: from the workflow or, while no worker responds, from the log.
     pub async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, OpsError> {
         let mut items = match in_time(self.awaits(run)).await? {
             Some(items) => items,
@@ -35,7 +35,7 @@ impl RunOps {
         Ok(items)
     }
 
-    /// The run's log after `after`, as far as it reaches by now.
+    /// The run's log after `after`, as it is now.
     pub async fn events(&self, run: &RunId, after: u64) -> Result<Vec<Event>, OpsError> {
         let mut events = Vec::new();
         loop {
@@ -49,7 +49,7 @@ impl RunOps {
     }
 }
 
-/// An await as whoever answers it must see it: with its arguments, also those that were too large to travel.
+/// Adds the arguments of an await's calls that are above the inline limit.
 pub async fn complete(store: &dyn Blobs, item: &mut AwaitView) -> Result<(), StoreError> {
     for call in item.calls.iter_mut().filter(|call| call.args.is_none()) {
         call.args = store.blob(&call.digest).await?;
@@ -57,7 +57,7 @@ pub async fn complete(store: &dyn Blobs, item: &mut AwaitView) -> Result<(), Sto
     Ok(())
 }
 
-/// An entry of the log, complete if an await is opened in it.
+/// An entry of the log, with the arguments of the await that it opens, if it does.
 pub async fn complete_entry(store: &dyn Blobs, mut event: Event) -> Result<Event, StoreError> {
     if let Ok(EventBody::AwaitOpened { mut item }) = event.body() {
         complete(store, &mut item).await?;
@@ -68,9 +68,9 @@ pub async fn complete_entry(store: &dyn Blobs, mut event: Event) -> Result<Event
     Ok(event)
 }
 
-/// The answer of a worker, unless none comes in time.
+/// The reply of a worker, or `None` if none comes in time.
 async fn in_time<T>(asked: impl Future<Output = Result<T, OpsError>>) -> Result<Option<T>, OpsError> {
-    match tokio::time::timeout(WORKER_PATIENCE, asked).await {
+    match tokio::time::timeout(QUERY_TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(Some(answer)),
         Ok(Err(OpsError::Unanswered { .. })) | Err(_) => Ok(None),
         Ok(Err(error)) => Err(error),

@@ -1,7 +1,7 @@
-//! Runs that were closed over their heads: terminated, out of time, deleted. Their logs are ended for them.
+//! Runs whose workflows were closed on the server: terminated, timed out or deleted. Writes their terminal events.
 //!
-//! One question to the server finds them all, however many runs are followed, so an idle system stays idle. Any number
-//! of processes may look at the same time: a log takes its end once.
+//! One list request finds them all, however many runs are open. Any number
+//! of processes may do this at the same time: a log takes one terminal event.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -22,28 +22,28 @@ use windlass_workflows::contract::RUN_WORKFLOW;
 
 use super::{OpsError, RunEnd, RunOps};
 
-/// How far the first look goes back: to what happened while nobody looked.
+/// How far the first list request goes back, for runs that were closed while no API server was running.
 const FIRST_LOOK: Millis = Millis::from_secs(24 * 60 * 60);
-/// How long it may take until lists show that a run was closed.
+/// How long it may take until lists show a closed run.
 const LISTS_LAG: Millis = Millis::from_secs(120);
 
 impl RunOps {
-    /// Looks for such runs again and again, until it is dropped.
-    pub async fn end_overruled_runs(&self, every: Duration, clock: Clock) {
+    /// Looks for such runs repeatedly, until it is dropped.
+    pub async fn end_externally_closed_runs(&self, every: Duration, clock: Clock) {
         let mut since = before(clock(), FIRST_LOOK);
         loop {
             let now = clock();
-            match self.end_overruled_since(since).await {
+            match self.end_externally_closed_since(since).await {
                 Ok(()) => since = before(now, LISTS_LAG),
                 // The next look goes back as far as this one.
-                Err(error) => tracing::debug!(%error, "runs that were closed over their heads cannot be looked for"),
+                Err(error) => tracing::debug!(%error, "cannot list runs whose workflows were closed on the server"),
             }
             tokio::time::sleep(every).await;
         }
     }
 
-    /// Ends the logs of runs that were closed over their heads since then.
-    async fn end_overruled_since(&self, since: Timestamp) -> Result<(), OpsError> {
+    /// Writes the terminal events of runs whose workflows were closed on the server since then.
+    async fn end_externally_closed_since(&self, since: Timestamp) -> Result<(), OpsError> {
         let query = format!(
             "WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed') \
              AND CloseTime >= '{}'",
@@ -54,29 +54,29 @@ impl RunOps {
             closed.map_ok(|it| RunId::new(it.id())).try_collect().await.map_err(|error| refused(&error))?;
         let mut outcome = Ok(());
         for run in closed {
-            match self.end_if_overruled(&run).await {
-                Ok(true) => tracing::warn!(%run, "the run was closed over its head; its log was ended"),
+            match self.end_if_closed_externally(&run).await {
+                Ok(true) => tracing::warn!(%run, "workflow closed on the server; wrote the terminal event"),
                 Ok(false) => {}
-                // What cannot be read now cannot be read at the next look either.
+                // A repeat would fail the same way.
                 Err(OpsError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
                     tracing::error!(%error, %run, "workflow closed on the server; its terminal event cannot be written");
                 }
-                // One run that cannot be ended must not keep the others from it.
+                // A failure for one run must not stop the others.
                 Err(error) => outcome = Err(error),
             }
         }
         outcome
     }
 
-    /// Ends the run's log if its workflow is closed or gone, and says whether it did.
-    pub async fn end_if_overruled(&self, run: &RunId) -> Result<bool, OpsError> {
-        // Of another deployment, of a time before retention, or ended as it should be.
+    /// Writes the run's terminal event if its workflow was closed on the server or deleted. Returns whether it did.
+    pub async fn end_if_closed_externally(&self, run: &RunId) -> Result<bool, OpsError> {
+        // Not in this store, or it has ended properly.
         let Some(row) = self.store().run(run).await?.filter(|row| row.closed_at.is_none()) else { return Ok(false) };
         let Some(how) = self.overruled(&row).await? else { return Ok(false) };
         self.write_end(&row, &how).await
     }
 
-    /// Writes the end of a run in its place. `false` if the run, or another process, was faster.
+    /// Writes the terminal event of a run. `false` if the run or another process wrote it first.
     pub(crate) async fn write_end(&self, row: &RunRow, how: &Overruled) -> Result<bool, OpsError> {
         let events = last_events(&self.events(&row.id, 0).await?, how);
         if row.agent_digest.is_none() {
@@ -93,13 +93,13 @@ impl RunOps {
         };
         match self.store().record(batch).await {
             Ok(_) => Ok(true),
-            // Somebody else was faster, or a last write of the run arrived after all.
+            // Another process, or the run itself, wrote it first.
             Err(StoreError::RunClosed { .. } | StoreError::EventConflict { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A list may show a run that goes on: one that was reset, or continued.
+    /// How the run's workflow was closed. `None` if it is open: a list may show a run that was reset or continued as new.
     async fn overruled(&self, row: &RunRow) -> Result<Option<Overruled>, OpsError> {
         let run = &row.id;
         let described = self.handle(run).describe(Default::default()).await;
@@ -120,7 +120,7 @@ impl RunOps {
 }
 
 impl RunOps {
-    /// Who terminated the run and why, as the last event of its history has it.
+    /// Who terminated the run and why, from the last event of its history.
     async fn termination(&self, run: &RunId) -> Result<Overruled, OpsError> {
         let closing =
             WorkflowFetchHistoryOptions::builder().event_filter_type(HistoryEventFilterType::CloseEvent).build();

@@ -1,8 +1,8 @@
-//! Runs whose rows and workflows do not fit together: accepted runs that no workflow was started for, and runs whose
+//! Repairs runs whose rows and workflows do not match: accepted runs without a workflow, and runs whose
 //! workflows were deleted.
 //!
-//! A process may be killed between accepting a run and starting it. The store keeps the plan of the start until the run
-//! is opened, so that any process can carry it out. Any number of them may do so at the same time.
+//! A process may be killed between accepting a run and starting it. The store keeps the start plan until the run
+//! is opened, so that any process can execute it. Any number of them may do so at the same time.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use windlass_store::{Clock, OpenRun, PendingStart, RunRow, system_clock};
 
 use super::{OpsError, RunOps, StartPlan, overruled::before};
 
-/// Starts that are looked at together.
+/// The page size of pending starts.
 const STARTS: u32 = 100;
-/// Open runs that one look asks the server about: what the check costs does not depend on how many runs are open.
+/// The number of open runs that one round checks, so that its cost does not depend on how many runs are open.
 const OPEN_RUNS: u32 = 20;
-/// How long a run may be accepted without a trace of its start before a missing workflow counts as deleted.
+/// How old an accepted run without a start plan must be before its missing workflow counts as deleted.
 const NO_TRACE: Millis = Millis::from_secs(60);
 
 impl RunOps {
-    /// Carries out unfinished starts, again and again, until it is dropped. A start that is younger than `grace`
+    /// Executes unfinished starts repeatedly, until it is dropped. A start that is younger than `grace`
     /// is left to the server that accepted the run.
     pub async fn finish_starts(&self, every: Duration, grace: Millis, clock: Clock) {
         loop {
             if let Err(error) = self.finish_starts_before(before(clock(), grace)).await {
-                tracing::debug!(%error, "starts that were not finished cannot be looked at");
+                tracing::debug!(%error, "cannot list unfinished starts");
             }
             tokio::time::sleep(every).await;
         }
@@ -38,7 +38,7 @@ impl RunOps {
         for start in self.store().pending_starts(accepted, STARTS).await? {
             let run = start.run.clone();
             if let Err(error) = self.finish_start(start).await {
-                tracing::warn!(%run, %error, "an accepted run cannot be started yet");
+                tracing::warn!(%run, %error, "cannot start an accepted run yet");
             }
         }
         Ok(())
@@ -54,26 +54,26 @@ impl RunOps {
                 }
                 Err(error) => return Err(error),
             },
-            Some(Err(error)) => Some(format!("what was kept of it cannot be read ({error})")),
+            Some(Err(error)) => Some(format!("its start plan cannot be read ({error})")),
             None => match self.exists(&run).await {
                 Ok(()) => None,
                 Err(OpsError::NotFound { .. }) => {
-                    Some("it was accepted by a version that did not keep its input".into())
+                    Some("it was accepted by a version that did not store its input".into())
                 }
                 Err(error) => return Err(error),
             },
         };
         let Some(refused) = refused else { return Ok(self.store().start_done(&run).await?) };
-        let reason = format!("The run was accepted and could not be started: {refused}. Start another one.");
+        let reason = format!("The run was accepted and could not be started: {refused}. Start another run.");
         if let Some(row) = self.store().run(&run).await?
             && self.write_end(&row, &Overruled::NotStarted { reason }).await?
         {
-            tracing::warn!(%run, refused, "an accepted run can never be started; it was ended");
+            tracing::warn!(%run, refused, "an accepted run cannot be started; wrote its terminal event");
         }
         Ok(())
     }
 
-    /// Ends a run that no workflow exists for, because it is cancelled. One write decides between this and a start
+    /// Ends a cancelled run that has no workflow. One write decides between this and a start
     /// that is under way: a run that has ended is not opened.
     pub(crate) async fn cancel_unstarted(&self, run: &RunId, reason: &str) -> Result<bool, OpsError> {
         let Some(start) = self.store().pending_start(run).await? else { return Ok(false) };
@@ -90,7 +90,7 @@ impl RunOps {
         }
     }
 
-    /// Asks the server about open runs, some at a time, again and again, until it is dropped: those whose workflows were
+    /// Checks open runs against the server, a few at a time, repeatedly, until it is dropped: runs whose workflows were
     /// deleted are ended.
     pub async fn end_deleted_runs(&self, every: Duration) {
         let mut after = None;
@@ -98,7 +98,7 @@ impl RunOps {
             tokio::time::sleep(every).await;
             match self.end_deleted_after(after.clone()).await {
                 Ok(last) => after = last,
-                Err(error) => tracing::debug!(%error, "open runs cannot be compared with the server's"),
+                Err(error) => tracing::debug!(%error, "cannot check open runs against the server"),
             }
         }
     }
@@ -106,12 +106,12 @@ impl RunOps {
     async fn end_deleted_after(&self, after: Option<OpenRun>) -> Result<Option<OpenRun>, OpsError> {
         let page = self.store().open_runs(after, OPEN_RUNS).await?;
         for run in &page {
-            match self.end_if_overruled(&run.id).await {
-                Ok(true) => tracing::warn!(run = %run.id, "the run is gone from the server; its log was ended"),
+            match self.end_if_closed_externally(&run.id).await {
+                Ok(true) => tracing::warn!(run = %run.id, "workflow deleted on the server; wrote the terminal event"),
                 Ok(false) => {}
-                // The next look begins after this run: one that cannot be asked about must not hide the others.
+                // The next round begins after this run: one that cannot be checked must not hide the others.
                 Err(error) => {
-                    tracing::debug!(run = %run.id, %error, "an open run cannot be compared with the server's");
+                    tracing::debug!(run = %run.id, %error, "cannot check an open run against the server");
                     return Ok(Some(run.clone()));
                 }
             }
@@ -120,7 +120,7 @@ impl RunOps {
         Ok(if page.len() < OPEN_RUNS as usize { None } else { page.into_iter().last() })
     }
 
-    /// Whether the workflow of an open run, of which the server knows nothing, was deleted: not if it was not started
+    /// Whether the workflow of an open run, which the server does not have, was deleted: not if it was not started
     /// yet, and not if this may be another server than the one it was started on.
     pub(crate) async fn was_deleted(&self, row: &RunRow) -> Result<bool, OpsError> {
         if row.agent_digest.is_none() {

@@ -1,4 +1,4 @@
-//! Starting a run: first everything is checked and written down, then it is carried out, as often as it takes.
+//! Starting a run: first the start is checked and written as a start plan, then the plan is executed, with repeats.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use windlass_workflows::{RunWorkflow, attributes};
 
 use super::{OpsError, RunOps};
 
-/// The memo that tells which start plan a workflow was started from.
+/// The memo with the token of the start plan that a workflow was started from.
 const START: &str = "windlass.start";
 
 /// What to start.
@@ -39,7 +39,7 @@ pub struct StartRun {
     pub tuning: Option<Tuning>,
     /// Task queue, memo, search attributes and retry policy of the workflow.
     pub workflow_options: Option<WorkflowOptions>,
-    /// Who starts it; a call that needs a second person is not theirs to approve.
+    /// Who starts it. With four eyes, this actor may not approve a call.
     pub started_by: Option<Actor>,
 }
 
@@ -69,28 +69,28 @@ impl StartRun {
     }
 }
 
-/// A start, written down so that any process can carry it out. Doing so twice starts one workflow.
+/// A start that any process can execute. Executing it twice starts one workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StartPlan {
-    /// Workflows that were started from this plan have it in their memo; another one of the same id does not.
+    /// Workflows that were started from this plan have it in their memo; another workflow with the same id does not.
     token: String,
     task_queue: String,
     input: RunInput,
 }
 
 impl RunOps {
-    /// Starts a run. The same start again finds the run that the first one started.
+    /// Starts a run. A repeat of the same start returns the run of the first one.
     pub async fn start(&self, start: StartRun) -> Result<RunId, OpsError> {
         let mut plan = self.plan(start).await?;
-        // Nothing keeps this plan, so its token is what the same start has again.
+        // This plan is not stored, so its token is a digest that a repeat has, too.
         let digest = Digest::of(&plan.input).map_err(|error| OpsError::Input(error.to_string()))?;
         plan.token = digest.to_string().chars().take(32).collect();
         self.carry_out(&plan).await?;
         Ok(plan.input.run_id)
     }
 
-    /// Checks a start and writes it down. The definition and large messages go into the store; the plan, and later the
+    /// Checks a start and makes its plan. The definition and large messages go into the store; the plan, and later the
     /// history, get their digests.
     pub async fn plan(&self, start: StartRun) -> Result<StartPlan, OpsError> {
         let mut input = RunInput::new(start.agent_id, start.run_id.clone());
@@ -117,7 +117,7 @@ impl RunOps {
         input.workflow_options = start.workflow_options;
         let wanted = input.workflow_options.clone().unwrap_or_default();
         if wanted.retry_policy.is_some() {
-            let message = "a run is not retried as a whole; leave retryPolicy out and start another run if one fails";
+            let message = "a run has no retry policy of its own; omit retryPolicy, and start another run if one fails";
             return Err(OpsError::Input(message.to_owned()));
         }
         search_attributes(&input, &wanted)?;

@@ -18,7 +18,7 @@ fn adding() -> Value {
         ),
         (
             "long",
-            json!({"turns": [{"tool_calls": [{"name": "add", "args": {"a": 1, "b": 1, "note": "n".repeat(5000)}}]}, {"text": "ok"}]}),
+            json!({"turns": [{"tool_calls": [{"name": "add", "args": {"a": 1, "b": 1, "note": "n".repeat(5000)}}]}, {"text": "{{last_tool_result}}"}]}),
         ),
     ])
 }
@@ -56,6 +56,30 @@ async fn a_call_goes_out_and_its_result_comes_in_once() {
     assert_eq!((&echoed["toolUseId"], &echoed["output"], &echoed["result"]), (&id, &json!("5"), &json!("5")));
     assert_eq!(stream.until("result").await["text"], "sum 5");
     assert_eq!(rig.post(&results, json!({"toolUseId": id, "result": "6"})).await.refusal(), (409, "run_terminal"));
+}
+
+/// The types of the frames that are about calls and their results.
+async fn calls_and_results(rig: &Rig, run: &str) -> Vec<String> {
+    let types = rig.frames(run).await.into_iter().map(|frame| frame["type"].as_str().unwrap().to_owned());
+    types.filter(|kind| kind.contains("tool_") && kind != "tool_budget_exceeded").collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_the_caller_executes_has_no_tool_result_event() {
+    let rig = Rig::new(adding()).await;
+    for answer in [json!({"result": "5"}), json!({"error": "boom"})] {
+        let run = rig.run(ask_with_tool("add", add())).await;
+        let mut answer = answer.clone();
+        answer["toolUseId"] = rig.stream(&run, None).await.until("local_tool_call").await["toolUseId"].clone();
+        assert_eq!(rig.post(&format!("/agent-runs/{run}/tool-results"), answer).await.status, 200);
+        assert_eq!(calls_and_results(&rig, &run).await, ["local_tool_call", "local_tool_result_in"]);
+        // The log keeps it: operators see every result there.
+        let log = rig.get(&format!("/agent-runs/{run}/events")).await.body;
+        let logged = log["events"].as_array().unwrap().iter().filter(|event| event["type"] == "tool_result").count();
+        assert_eq!(logged, 1, "{log}");
+    }
+    let run = rig.run(ask_with_tool("invalid", add())).await;
+    assert_eq!(calls_and_results(&rig, &run).await, ["tool_result"], "a synthetic result is sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,13 +144,18 @@ async fn large_arguments_and_large_results_arrive_whole() {
     let run = rig.run(ask_with_tool("long", add())).await;
     let mut stream = rig.stream(&run, None).await;
     let call = stream.until("local_tool_call").await;
-    assert_eq!(call["args"]["note"].as_str().unwrap().len(), 5000);
-    let result = "r".repeat(1_900_000);
+    assert_eq!(call["args"], json!({"a": 1, "b": 1, "note": "n".repeat(5000)}));
+    let result: String = (0..300_000).map(|line| format!("{line}\n")).collect();
     let taken = rig
         .post(&format!("/agent-runs/{run}/tool-results"), json!({"toolUseId": call["toolUseId"], "result": result}))
         .await;
     assert_eq!(taken.status, 200, "{taken:?}");
-    assert_eq!(stream.until("result").await["text"], "ok");
+    let read_by_the_model = stream.until("result").await["text"].clone();
+    assert!(read_by_the_model == json!(result), "the model read {} bytes", read_by_the_model.to_string().len());
+    let transcript = rig.get(&format!("/agent-runs/{run}/transcript")).await.body;
+    let parts = transcript["messages"].as_array().unwrap().iter().flat_map(|message| message["parts"].as_array());
+    let stored = parts.flatten().find(|part| part["kind"] == "tool_result").unwrap();
+    assert!(stored["content"] == json!(result), "the stored result differs from the one that was sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]

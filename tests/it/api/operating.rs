@@ -48,7 +48,7 @@ async fn a_question_is_answered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_no_worker_judges_is_refused_in_time_and_may_be_sent_again() {
-    let rig = Rig::with(waiting(), |options| options.limits.judged_within = Duration::from_millis(300)).await;
+    let rig = Rig::with(waiting(), |options| options.limits.worker_reply_timeout = Duration::from_millis(300)).await;
     let run = rig.run(ask("ask", "x")).await;
     let mut stream = rig.stream(&run, None).await;
     let opened = stream.until("await_opened").await;

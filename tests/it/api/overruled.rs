@@ -18,7 +18,7 @@ fn waiting() -> Value {
 }
 
 async fn rig() -> Rig {
-    Rig::with(waiting(), |options| options.limits.overruled_every = Duration::from_millis(100)).await
+    Rig::with(waiting(), |options| options.limits.repair_interval = Duration::from_millis(100)).await
 }
 
 fn probe() -> Value {

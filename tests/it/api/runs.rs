@@ -7,6 +7,7 @@ fn hello() -> Value {
     scripts([
         ("hello", json!({"turns": [{"deltas": ["Hello", ", world"]}]})),
         ("echo", json!({"turns": [{"text": "{{system}} / {{last_user}}"}]})),
+        ("thinker", json!({"turns": [{"thinking": "hm", "text": "done"}]})),
         ("truncated", json!({"turns": [{"text": "{\"city\": \"Ber", "stop": "max_tokens"}]})),
         (
             "broken",
@@ -100,6 +101,19 @@ async fn a_providers_error_has_its_class_status_and_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn thinking_is_streamed_only_above_reasoning_level_0() {
+    let rig = Rig::new(hello()).await;
+    for (level, thinks) in
+        [(json!(null), false), (json!("off"), false), (json!(0), false), (json!(1), true), (json!("high"), true)]
+    {
+        let mut spec = ask("thinker", "x");
+        spec["reasoningLevel"] = level.clone();
+        let frames = rig.frames(&rig.run(spec).await).await;
+        assert_eq!(frames.iter().any(|frame| frame["type"] == "thinking_delta"), thinks, "{level}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn runs_are_listed_by_what_they_are() {
     let rig = Rig::new(hello()).await;
     let mut ids = Vec::new();
@@ -153,7 +167,8 @@ async fn what_is_wrong_with_a_spec_is_named() {
     assert_eq!(refused.body["error"], "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _");
     let model = rig.post("/agent-runs", ask("nope", "x")).await;
     assert_eq!(model.refusal(), (400, "invalid_model"));
-    assert_eq!(model.body["candidates"].as_array().unwrap().len(), 4);
+    let scripts = ["broken", "echo", "hello", "thinker", "truncated"].map(|name| format!("script:{name}"));
+    assert_eq!(model.body["candidates"], json!(scripts));
     assert_eq!(rig.get("/agent-runs").await.body["runs"], json!([]));
 }
 
@@ -171,7 +186,9 @@ async fn a_conversation_is_read_in_pages() {
     let call = json!({"thinking": "hm", "text": "Let me see.", "tool_calls": [{"name": "probe", "args": {"n": 1}}]});
     let rig = Rig::new(scripts([("call", json!({"turns": [call, {"text": "{{last_tool_result}}"}]}))])).await;
     let probe = json!({"kind": "local", "name": "probe", "description": "", "parameters": {"type": "object"}});
-    let run = rig.run(ask_with_tool("call", probe)).await;
+    let mut spec = ask_with_tool("call", probe);
+    spec["reasoningLevel"] = json!("low");
+    let run = rig.run(spec).await;
     let mut stream = rig.stream(&run, None).await;
     let call = stream.until("local_tool_call").await;
     let path = format!("/agent-runs/{run}/transcript");

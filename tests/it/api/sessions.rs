@@ -34,6 +34,20 @@ impl Rig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_created_without_a_prompt_and_takes_an_empty_one() {
+    let rig = Rig::new(chatting()).await;
+    for (key, value) in [("prompt", json!("hi")), ("messages", json!([{"role": "user", "content": "hi"}]))] {
+        let mut body = spec("chat");
+        body[key] = value;
+        let refused = rig.post("/agent-sessions", body).await;
+        assert_eq!((refused.refusal(), &refused.body["field"]), ((400, "invalid_request"), &json!(key)));
+    }
+    let session = rig.session(spec("chat")).await;
+    assert_eq!(rig.say(&session, json!({"prompt": ""})).await["text"], "1: ");
+    assert_eq!(rig.ending(&rig.run(ask("chat", "")).await).await["text"], "1: ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_grows_with_every_answer() {
     let rig = Rig::new(chatting()).await;
     let mut body = spec("chat");

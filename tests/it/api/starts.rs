@@ -280,7 +280,7 @@ async fn whoever_types_windlass_run_does_not_notice_that_its_server_died() {
 async fn rig() -> Rig {
     Rig::with(echo(), |options| {
         options.agents = vec![desk()];
-        options.limits.overruled_every = Duration::from_millis(50);
+        options.limits.repair_interval = Duration::from_millis(50);
         options.limits.start_grace = Millis::ZERO;
     })
     .await
@@ -400,7 +400,7 @@ async fn deleted(rig: &Rig) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_workflow_was_deleted_ends_when_somebody_notices() {
     // There is no background check.
-    let rig = Rig::with(waiting(), |options| options.limits.overruled_every = Duration::from_secs(3600)).await;
+    let rig = Rig::with(waiting(), |options| options.limits.repair_interval = Duration::from_secs(3600)).await;
     rig.world.ops.pair(Pairing::Claim).await.unwrap();
 
     let run = deleted(&rig).await;
@@ -427,7 +427,7 @@ async fn a_run_whose_workflow_was_deleted_ends_when_somebody_notices() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_workflow_was_deleted_ends_in_the_background() {
     let rig = Rig::with(waiting(), |options| {
-        options.limits.overruled_every = Duration::from_millis(50);
+        options.limits.repair_interval = Duration::from_millis(50);
         options.limits.keep_alive = Duration::from_secs(3600);
     })
     .await;
@@ -438,7 +438,7 @@ async fn a_run_whose_workflow_was_deleted_ends_in_the_background() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_run_is_taken_for_deleted_by_a_server_that_may_be_another_one() {
-    let rig = Rig::with(waiting(), |options| options.limits.overruled_every = Duration::from_secs(3600)).await;
+    let rig = Rig::with(waiting(), |options| options.limits.repair_interval = Duration::from_secs(3600)).await;
     rig.world.ops.pair(Pairing::Claim).await.unwrap();
     // The store was used with another namespace before.
     rig.store().used_with("another namespace", false).await.unwrap();

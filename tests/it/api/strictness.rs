@@ -70,7 +70,7 @@ async fn a_repeated_result_is_told_from_a_wrong_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_no_worker_takes_is_refused_in_time_and_may_be_sent_again() {
-    let rig = Rig::with(waiting(), |options| options.limits.judged_within = Duration::from_millis(300)).await;
+    let rig = Rig::with(waiting(), |options| options.limits.worker_reply_timeout = Duration::from_millis(300)).await;
     let run = rig.run(probe("wait")).await;
     let mut stream = rig.stream(&run, None).await;
     let id = stream.until("local_tool_call").await["toolUseId"].clone();

@@ -364,6 +364,7 @@ fn a_server_that_refuses_says_what_to_do_next() {
     let mut command = Command::new(binary());
     let api = banner["api"].as_str().unwrap();
     command.args(["runs", "list", "--server", api, "--data-dir"]).arg(elsewhere.path()).env("WINDLASS_API_KEY", "wl_x");
-    let away = format!("CLT0002: no answer from {api}: Connection refused (os error 111); check that the server runs");
+    let away =
+        format!("CLT0002: no response from {api}: Connection refused (os error 111); check that the server is running");
     assert_eq!(said(&mut command), failure(&away));
 }

@@ -71,7 +71,7 @@ async fn a_server_that_moved_is_found_whoever_answers_in_its_place() {
     let known = [None, Some(at(&stranger, rig.key.reveal())), Some(at(&stranger, stranger.key.reveal()))];
     let known = Mutex::new(known.into_iter().chain([Some(at(&rig, rig.key.reveal()))]));
     let first = breaking(rig.address, vec![700, 0]).await;
-    let options = options(first, rig.key.reveal()).whereabouts(move || known.lock().unwrap().next().unwrap());
+    let options = options(first, rig.key.reveal()).address_lookup(move || known.lock().unwrap().next().unwrap());
     let told = updates(&Client::new(options).unwrap(), &run, 0).await;
     let reasons: Vec<String> = told.iter().filter_map(lost).collect();
     assert_eq!(reasons.len(), 4, "{reasons:?}");

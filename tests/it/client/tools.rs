@@ -86,6 +86,42 @@ async fn a_call_is_made_once_however_many_follow_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_the_server_rejects_is_an_error_at_once() {
+    let rig = Rig::new(calling()).await;
+    let client = client(&rig);
+    let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| Ok::<_, String>("x".repeat(3_000_000)));
+    let ended = within("the error", client.run(&ask("one"), &tools)).await;
+    let Err(Error::ToolResult { run, call, reason }) = ended else { panic!("{ended:?}") };
+    let Error::Refused(refusal) = *reason else { panic!("{reason:?}") };
+    assert_eq!(
+        (call.as_str(), refusal.status, refusal.field.as_deref(), refusal.message.as_str()),
+        ("call-0-0", 400, Some("result"), "result: is 3000000 bytes; send at most 2097152")
+    );
+    // The run waits on, and takes another result.
+    client.tool_result(&run, &call, Ok("short")).await.unwrap();
+    assert_eq!(within("the answer", client.attach(&run, &tools, |_| {})).await.unwrap().text, "short");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attaching_executes_the_calls_that_have_no_result_yet() {
+    let rig = Rig::new(calling()).await;
+    let client = client(&rig);
+    let look = async |args: Value| Ok::<_, String>(format!("{} seen", args["key"].as_str().unwrap_or_default()));
+    let tools = || Tools::new().with(Tool::new("look", schema(), "Looks.", look).read_only());
+    let run = client.start(&ask("pair"), &tools()).await.unwrap();
+    let first = until(&client, &run, |body| match body {
+        EventBody::LocalToolCall { tool_use_id, .. } => Some(tool_use_id.clone()),
+        _ => None,
+    })
+    .await;
+    client.tool_result(&run, &first, Ok("a seen elsewhere")).await.unwrap();
+    // From here on nothing happens in the run until the second call has its result.
+    until(&client, &run, |body| matches!(body, EventBody::LocalToolResultIn { .. }).then_some(())).await;
+    let outcome = within("the answer", client.attach(&run, &tools(), |_| {})).await.unwrap();
+    assert_eq!(outcome.text, "a seen elsewhere|b seen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_does_not_wait_for_a_tool_that_came_too_late() {
     let hasty = |options: &mut windlass_api::Options| options.limits.local_tool_timeout = Millis(200);
     let rig = Rig::with(calling(), hasty).await;

@@ -62,7 +62,7 @@ pub fn refused(message: impl fmt::Display) -> Failure {
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = anyhow::Error::from(error);
-        let temporary = error.downcast_ref().is_some_and(windlass_client::Error::may_pass)
+        let temporary = error.downcast_ref().is_some_and(windlass_client::Error::is_transient)
             || matches!(error.downcast_ref(), Some(OpsError::Unanswered { .. }));
         match error.downcast_ref().and_then(explained) {
             Some((code, sentence)) => Self { code, error: anyhow::anyhow!(sentence), temporary },
@@ -76,5 +76,32 @@ impl fmt::Display for Failure {
         // Errors in files begin with `file:line:column`, so that editors can jump to them: no prefix.
         let program = if self.code == USAGE { "" } else { "windlass: " };
         write!(f, "{program}{:#}", self.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use windlass_ops::PairingError;
+    use windlass_store::StoreError;
+
+    use super::*;
+    use crate::{embedded::EmbeddedError, temporal::ConnectError};
+
+    #[test]
+    fn an_error_says_its_reason_once() {
+        let reason = || io::Error::other("the reason");
+        let store = || StoreError::InvalidArgument { argument: "cursor", problem: "the reason".into() };
+        let errors: [Failure; 5] = [
+            EmbeddedError::Listen { address: ([127, 0, 0, 1], 7233).into(), reason: reason() }.into(),
+            ConnectError::TlsFile { path: "ca.pem".into(), reason: reason() }.into(),
+            windlass_engine::EngineError::Lock { path: "data".into(), reason: reason() }.into(),
+            OpsError::from(store()).into(),
+            PairingError::from(store()).into(),
+        ];
+        for error in errors.map(|error| error.to_string()) {
+            assert_eq!(error.matches("the reason").count(), 1, "{error}");
+        }
     }
 }

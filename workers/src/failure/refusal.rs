@@ -15,7 +15,7 @@ pub(super) fn explained(error: &Error) -> Option<(u8, String)> {
         }
         // The run continues.
         Error::GaveUp { .. } => Some((DETACHED, error.to_string())),
-        Error::Unintelligible { .. } => {
+        Error::InvalidResponse { .. } => {
             Some((FAILED, format!("{error}; check that --server is the URL of a Windlass API server")))
         }
         _ => None,
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn other_client_errors_are_explained_if_their_text_is_not_enough() {
-        let error = Error::Unintelligible { url: "http://h".into(), reason: "no JSON".into() };
+        let error = Error::InvalidResponse { url: "http://h".into(), reason: "no JSON".into() };
         let (code, said) = explained(&error).unwrap();
         assert_eq!(
             (code, said.ends_with("no JSON; check that --server is the URL of a Windlass API server")),

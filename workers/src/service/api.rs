@@ -34,7 +34,7 @@ impl ApiOptions {
 
     pub async fn bind(&self) -> Result<TcpListener, Failure> {
         let address = self.listen;
-        Ok(TcpListener::bind(address).await.map_err(|source| EmbeddedError::Listen { address, source })?)
+        Ok(TcpListener::bind(address).await.map_err(|reason| EmbeddedError::Listen { address, reason })?)
     }
 
     /// The options of an API server over these catalogues.

@@ -33,8 +33,10 @@ pub enum EmbeddedError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("OPS0007: cannot listen on {address}: {source}; stop the process that uses it, or choose another port")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "OPS0007: cannot listen on {address}: {reason}; stop the process that listens there, or choose another port"
+    )]
+    Listen { address: SocketAddr, reason: std::io::Error },
 }
 
 impl From<DatabaseError> for EmbeddedError {
@@ -67,7 +69,7 @@ impl Embedded {
         let lock = DirectoryLock::acquire(&data_dir)?;
         let listener = match listen {
             Some(address) => {
-                let failed = |source| EmbeddedError::Listen { address, source };
+                let failed = |reason| EmbeddedError::Listen { address, reason };
                 Some(TcpListener::bind(address).await.map_err(failed)?)
             }
             None => None,

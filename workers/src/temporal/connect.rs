@@ -36,8 +36,8 @@ pub struct TlsFiles {
 pub enum ConnectError {
     #[error("OPS0001: `{address}` is not a Temporal address; write it like 127.0.0.1:7233")]
     Address { address: String },
-    #[error("OPS0002: cannot read {path}: {source}; check the TLS file options")]
-    TlsFile { path: PathBuf, source: std::io::Error },
+    #[error("OPS0002: cannot read {path}: {reason}; check the TLS file options")]
+    TlsFile { path: PathBuf, reason: std::io::Error },
     #[error("OPS0002: mutual TLS needs both a client certificate and a client key")]
     HalfPair,
     #[error("OPS0003: no Temporal server answers at {address} ({reason}); start a server, or check --temporal")]
@@ -96,7 +96,7 @@ fn target(address: &str, tls: bool) -> Result<Url, ConnectError> {
 
 fn read_tls(files: &TlsFiles) -> Result<TlsOptions, ConnectError> {
     let read =
-        |path: &PathBuf| std::fs::read(path).map_err(|source| ConnectError::TlsFile { path: path.clone(), source });
+        |path: &PathBuf| std::fs::read(path).map_err(|reason| ConnectError::TlsFile { path: path.clone(), reason });
     let client = match (&files.client_cert, &files.client_key) {
         (Some(cert), Some(key)) => {
             Some(ClientTlsOptions::builder().client_cert(read(cert)?).client_private_key(read(key)?).build())

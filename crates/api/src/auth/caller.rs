@@ -13,7 +13,7 @@ use windlass_store::{ApiKeyRow, Keys};
 use super::{ApiKey, Scope};
 use crate::error::{ApiError, Result};
 
-/// Whoever holds the key that came with a request.
+/// The holder of the API key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub workspace: WorkspaceId,
@@ -37,9 +37,9 @@ impl Caller {
         if row.has_expired(now) {
             return Err(ApiError::key_ended("has expired"));
         }
-        // Worth a note, not worth a refusal.
+        // The request does not fail because of this.
         if let Err(error) = store.touch_key(&id).await {
-            tracing::warn!(%error, "the use of a key was not noted");
+            tracing::warn!(%error, "cannot write when the key was last used");
         }
         Ok(row.into())
     }
@@ -57,7 +57,7 @@ impl Caller {
         may_use(self.agents.as_deref(), agent)
     }
 
-    /// Who starts, answers or steers a run, for its log: the key, and the person that its holder says is behind it.
+    /// The actor for the run's log: the key, and the person that its holder claims to act for.
     pub(crate) fn actor(&self, claimed: Option<&str>) -> Result<Actor> {
         let claimed = claimed.map(str::trim).filter(|name| !name.is_empty());
         if claimed.is_some_and(|name| name.chars().count() > ACTOR_CHARS || name.chars().any(char::is_control)) {

@@ -1,7 +1,7 @@
-//! API keys: made from randomness, kept as hashes.
+//! API keys: random, and stored as hashes.
 //!
-//! A key has 244 random bits, so nobody can guess it from its hash however fast the hash is; a slow one would only
-//! slow every request down. A key's id is another hash of it: any text can be a key, and looking one up tells nothing.
+//! A key has 244 random bits, so it cannot be guessed from its hash, however fast the hash is; a slow hash would only
+//! slow down every request. A key's id is another hash of it: any text can be looked up, and a lookup reveals nothing.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ const PREFIX: &str = "wl_";
 const SHOWN: usize = 7;
 const ID_BYTES: usize = 10;
 
-/// A key somebody shows, or one that was just made.
+/// A key that a caller sent, or one that was just created.
 #[derive(Clone)]
 pub struct ApiKey(SecretString);
 
-/// A new key and the row that knows it again. The key itself is shown once and kept nowhere.
+/// A new key and its row in the store. The key itself is shown once and not stored.
 #[derive(Debug, Clone)]
 pub struct MadeKey {
     pub key: ApiKey,
@@ -55,12 +55,12 @@ impl ApiKey {
         self.mac(b"windlass api key").ct_eq(&hash.0).into()
     }
 
-    /// What is shown to whoever made the key, once.
+    /// The text of the key, which is shown once, when it is created.
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// The row of this key. It never expires unless that is said in the row.
+    /// The row of this key. Without an expiry in the row it never expires.
     pub fn row(
         &self,
         workspace: WorkspaceId,
@@ -72,7 +72,7 @@ impl ApiKey {
             id: self.id(),
             workspace,
             name: name.to_owned(),
-            // Of a short one, which somebody chose, hardly anything.
+            // Of a short key, which was chosen by a person, almost nothing is shown.
             prefix: self.reveal().chars().take(SHOWN.min(self.reveal().len() / 4)).collect(),
             hash: self.hash(),
             scopes,
@@ -81,7 +81,7 @@ impl ApiKey {
         }
     }
 
-    /// Labelled, so that the id does not give the hash away.
+    /// With a label, so that the id does not reveal the hash.
     fn mac(&self, label: &[u8]) -> Vec<u8> {
         // HMAC takes keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(label) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Who is asking, and what they may do.
+//! Authentication and scopes.
 
 mod caller;
 mod key;

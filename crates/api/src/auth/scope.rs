@@ -1,4 +1,4 @@
-//! Scopes: what a key may be used for.
+//! Scopes: what an API key may do.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Scope {
     IdentityRead,
 }
 
-/// All of them, for whoever makes keys.
+/// All scopes, for commands that create keys.
 pub const ALL_SCOPES: [Scope; 8] = [
     Scope::ModelsRead,
     Scope::RunsRead,
@@ -46,7 +46,7 @@ impl Scope {
         }
     }
 
-    /// A scope as somebody types it; `*` stands for all.
+    /// Parses a scope; `*` stands for all.
     pub fn parse(text: &str) -> Result<String, String> {
         let known = ALL_SCOPES.map(Self::as_str);
         if text == EVERYTHING || known.contains(&text) {

@@ -5,7 +5,7 @@ use windlass_core::{agent::ClientTool, ids::ToolName};
 
 use super::{RunFacts, as_text, set, shown};
 
-/// The documents disagree about a result's fields, so a frame has them all.
+/// The protocol's documents disagree about the fields of a result, so a frame has all of them.
 pub(super) fn result(data: &mut Map<String, Value>) {
     let text = match (data.get("result"), data.get("error")) {
         (Some(result), _) => as_text(result),
@@ -17,7 +17,7 @@ pub(super) fn result(data: &mut Map<String, Value>) {
     set(data, "result", text);
 }
 
-/// Tells the caller which of its tools is meant, in the words it used itself.
+/// Adds the kind of the caller's tool, and its card or server as the caller declared it.
 pub(super) fn local_call(data: &mut Map<String, Value>, facts: &RunFacts) {
     if data.get("args").is_none_or(Value::is_null) {
         set(data, "args", json!({}));
@@ -40,7 +40,7 @@ pub(super) fn local_call(data: &mut Map<String, Value>, facts: &RunFacts) {
     }
 }
 
-/// `output` in the documents, `result` in the clients.
+/// The field is `output` in the protocol's documents and `result` in the SDKs.
 pub(super) fn local_result(data: &mut Map<String, Value>) {
     if let Some(output) = data.get("output").or_else(|| data.get("result")) {
         let text = shown(as_text(output));
@@ -53,7 +53,7 @@ pub(super) fn local_result(data: &mut Map<String, Value>) {
     }
 }
 
-/// The kind is what programs look for, the message what people read.
+/// The kind and the message of an error.
 fn error_text(error: &Value) -> String {
     match (error.get("kind").and_then(Value::as_str), error.get("message").and_then(Value::as_str)) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),

@@ -1,4 +1,4 @@
-//! Terminal events: what a run ended with and what it cost.
+//! Terminal events: outcome and cost.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn result(data: &mut Map<String, Value>, facts: &RunFacts) {
 }
 
 pub(super) fn error(data: &mut Map<String, Value>, facts: &RunFacts) {
-    // The class is what programs look at; without one any code will do.
+    // The protocol wants the class as `code`, and some code if there is no class.
     let class = data.get("errorClass").filter(|class| class.is_string()).cloned();
     if let Some(class) = class {
         set(data, "code", class);

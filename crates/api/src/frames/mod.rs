@@ -1,19 +1,23 @@
 //! From an entry of a run's log to what a stream sends.
 //!
-//! The log speaks the protocol's language already; a frame adds what only the run's definition knows (whose tool is
-//! called, which model answered) and the several names that documents and clients have for one thing. Events of our own
-//! pass as they are. A frame's payload is sent flat, and as long as it is small once more under `data`: clients disagree
-//! about where they look.
+//! The log uses the protocol's event types. A frame adds what only the run's definition knows (whose tool is called) and
+//! the several field names that the protocol's documents and SDKs have for one value. Events that the protocol does not
+//! have are sent as they are. The payload is sent flat and, if it is small, again under `data`: SDKs disagree about
+//! where they look.
+//!
+//! Two kinds of events stay in the log and are not sent, because the protocol has no frame for them there: the
+//! `tool_result` of a call that the caller executed itself (it has `local_tool_result_in`), and thinking in a run whose
+//! reasoning level is not above 0. So the `seq` of frames increases, but may skip numbers.
 
 mod calls;
 mod endings;
 mod sse;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use windlass_core::{
-    agent::{AgentDefinition, ClientTool},
+    agent::{AgentDefinition, ClientTool, ToolKind},
     event::Event,
     ids::ToolName,
 };
@@ -21,29 +25,58 @@ use windlass_core::{
 pub use self::sse::{Frame, entry, keep_alive};
 use crate::models::model_ref;
 
-/// What a stream knows about its run beside the log.
+/// What the frames of a run need from its definition.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunFacts {
     /// The caller's own tools.
     tools: HashMap<ToolName, ClientTool>,
+    /// The tools that are executed by workers or child runs; `None` if the definition could not be read.
+    server_tools: Option<HashSet<ToolName>>,
     schema_requested: bool,
+    /// Whether the reasoning level is above 0.
+    reasons: bool,
 }
 
 impl RunFacts {
     pub fn of(definition: &AgentDefinition) -> Self {
-        let tools = definition.tools.iter();
-        let tools = tools.filter_map(|tool| Some((tool.name.clone(), tool.client.clone()?))).collect();
-        Self { tools, schema_requested: definition.output_schema.is_some() }
+        let server_tools = definition.tools.iter().filter(|tool| tool.kind != ToolKind::External);
+        let client_tools = definition.tools.iter().filter_map(|tool| Some((tool.name.clone(), tool.client.clone()?)));
+        Self {
+            tools: client_tools.collect(),
+            server_tools: Some(server_tools.map(|tool| tool.name.clone()).collect()),
+            schema_requested: definition.output_schema.is_some(),
+            reasons: definition.reasoning_level.is_some_and(|level| level > 0),
+        }
+    }
+
+    /// Whether the protocol has a frame for this event.
+    fn shows(&self, event: &Event) -> bool {
+        match event.kind.as_str() {
+            "thinking_delta" => self.reasons,
+            "tool_result" => !self.came_from_outside(&event.data),
+            _ => true,
+        }
+    }
+
+    /// Whether a result was provided from outside, and so has its `local_tool_result_in`. The other results of such
+    /// tools are synthetic: the call was refused, cancelled or not answered.
+    fn came_from_outside(&self, result: &Value) -> bool {
+        let Some(server_tools) = &self.server_tools else { return false };
+        let provided = matches!(result["status"].as_str(), Some("ok" | "failed"));
+        provided && !server_tools.contains(&ToolName::new(result["name"].as_str().unwrap_or_default()))
     }
 }
 
 /// Whether the definition is needed to make this event's frame.
 pub fn needs_facts(event: &Event) -> bool {
-    event.kind == "local_tool_call" || event.is_terminal()
+    matches!(event.kind.as_str(), "local_tool_call" | "tool_result" | "thinking_delta") || event.is_terminal()
 }
 
-/// The event as a stream sends it.
-pub fn frame(event: &Event, facts: &RunFacts) -> Frame {
+/// The event as a stream sends it, if it is sent.
+pub fn frame(event: &Event, facts: &RunFacts) -> Option<Frame> {
+    if !facts.shows(event) {
+        return None;
+    }
     let mut data = match &event.data {
         Value::Object(fields) => fields.clone(),
         Value::Null => Map::new(),
@@ -59,7 +92,7 @@ pub fn frame(event: &Event, facts: &RunFacts) -> Frame {
         "cancelled" => endings::cancelled(&mut data),
         _ => {}
     }
-    Frame { seq: event.seq, kind: event.kind.clone(), data }
+    Some(Frame { seq: event.seq, kind: event.kind.clone(), data })
 }
 
 /// A model's id as the protocol's object.
@@ -74,7 +107,7 @@ fn set(data: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     data.insert(key.to_owned(), value.into());
 }
 
-/// A body as text: strings are themselves, everything else is JSON.
+/// A body as text: a string as it is, any other value as JSON.
 fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -83,7 +116,7 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-/// A text that fits a frame. The transcript has it whole.
+/// Truncates a text for a frame. The transcript has all of it.
 fn shown(mut text: String) -> String {
     /// Clients parse a frame in time that grows with the square of its size.
     const SHOWN: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! A frame on the wire.
+//! A frame as a server-sent event.
 
 use serde_json::{Map, Value, json};
 use windlass_core::event::Event;
@@ -33,19 +33,19 @@ impl Frame {
     }
 }
 
-/// An entry of the log as it is.
+/// An entry of the log, unchanged.
 pub fn entry(event: &Event) -> String {
     block(event.seq, &event.kind, &json!(event))
 }
 
 fn block(seq: u64, kind: &str, payload: &Value) -> String {
-    // A type of a newer build is a word; whatever it is, it must not end the line.
+    // A type of a newer build is unknown here, and must not break the line.
     let kind = kind.replace(['\r', '\n'], " ");
     // JSON escapes line breaks, so the payload is always one line.
     format!("id: {seq}\nevent: {kind}\ndata: {payload}\n\n")
 }
 
-/// A comment: clients do not see it, connections stay open.
+/// A comment, which clients ignore, and which keeps the connection open.
 pub fn keep_alive() -> &'static str {
     ": keep-alive\n\n"
 }

@@ -31,7 +31,9 @@ fn facts() -> RunFacts {
     ];
     RunFacts {
         tools: tools.into_iter().filter_map(|tool| Some((tool.name, tool.client?))).collect(),
+        server_tools: Some(["clock".into()].into()),
         schema_requested: false,
+        reasons: true,
     }
 }
 
@@ -145,7 +147,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
         ),
     ];
     for (seq, body) in events {
-        let frame = frame(&event(seq, &body), &facts());
+        let frame = frame(&event(seq, &body), &facts()).unwrap();
         assert_says(&frame.json(), &recorded(body.kind()));
     }
 }
@@ -160,7 +162,7 @@ fn a_call_is_told_in_the_callers_own_words() {
             await_id: "a".into(),
             args_ref: None,
         };
-        Value::Object(frame(&event(1, &body), &facts()).data)
+        Value::Object(frame(&event(1, &body), &facts()).unwrap().data)
     };
     let base =
         |name: &str, kind: &str| json!({"toolUseId": "c", "name": name, "args": {}, "awaitId": "a", "kind": kind});
@@ -191,7 +193,7 @@ fn a_result_has_all_its_names_and_is_never_long() {
             retry_hint: None,
             telemetry: None,
         };
-        let data = frame(&event(1, &body), &RunFacts::default()).data;
+        let data = frame(&event(1, &body), &RunFacts::default()).unwrap().data;
         assert_eq!(data["result"], data["summary"]);
         data["result"].as_str().unwrap().to_owned()
     };
@@ -203,11 +205,44 @@ fn a_result_has_all_its_names_and_is_never_long() {
 }
 
 #[test]
+fn a_result_that_the_caller_provided_is_not_repeated_as_a_tool_result() {
+    let sent = |name: &str, status: CallStatus, facts: &RunFacts| {
+        let body = EventBody::ToolResult {
+            tool_use_id: "c".into(),
+            name: name.into(),
+            ok: status == CallStatus::Ok,
+            status,
+            result: None,
+            result_bytes: 0,
+            error: None,
+            retry_hint: None,
+            telemetry: None,
+        };
+        frame(&event(1, &body), facts).is_some()
+    };
+    let all = [CallStatus::Ok, CallStatus::Failed, CallStatus::Refused, CallStatus::Cancelled];
+    assert_eq!(all.map(|status| sent("add", status, &facts())), [false, false, true, true]);
+    assert_eq!(all.map(|status| sent("asked_by_the_model", status, &facts())), [false, false, true, true]);
+    assert_eq!(all.map(|status| sent("clock", status, &facts())), [true; 4]);
+    assert_eq!(all.map(|status| sent("add", status, &RunFacts::default())), [true; 4], "without a definition");
+}
+
+#[test]
+fn thinking_is_sent_only_above_reasoning_level_0() {
+    let thought = event(1, &EventBody::ThinkingDelta { text: "hm".into(), turn: 0, attempt: 1 });
+    let sent = |reasoning_level: Option<u8>| {
+        let definition = json!({"id": "a", "model": "m", "reasoningLevel": reasoning_level});
+        frame(&thought, &RunFacts::of(&serde_json::from_value(definition).unwrap())).is_some()
+    };
+    assert_eq!([None, Some(0), Some(1), Some(80)].map(sent), [false, false, true, true]);
+}
+
+#[test]
 fn a_large_payload_is_sent_once() {
-    let small = frame(&event(7, &EventBody::PlannerNote { text: "hi".into() }), &RunFacts::default());
+    let small = frame(&event(7, &EventBody::PlannerNote { text: "hi".into() }), &RunFacts::default()).unwrap();
     let payload = json!({"seq": 7, "type": "planner_note", "text": "hi", "data": {"text": "hi"}});
     assert_eq!(small.sse(), format!("id: 7\nevent: planner_note\ndata: {payload}\n\n"));
-    let large = frame(&event(7, &EventBody::PlannerNote { text: "x".repeat(9000) }), &RunFacts::default());
+    let large = frame(&event(7, &EventBody::PlannerNote { text: "x".repeat(9000) }), &RunFacts::default()).unwrap();
     assert_eq!(large.json().get("data"), None);
 }
 
@@ -219,7 +254,7 @@ proptest! {
         for kind in known.into_iter().map(str::to_owned).chain([kind]) {
             let data = json!({"text": text, "model": text, "usage": text, "args": text, "name": text, "error": {"message": text}});
             let event = Event { seq, at: Timestamp(0), key: "k".into(), kind: kind.clone(), data };
-            let frame = frame(&event, &facts());
+            let frame = frame(&event, &facts()).unwrap();
             let sse = frame.sse();
             let lines: Vec<&str> = sse.split('\n').collect();
             prop_assert_eq!(lines.len(), 5, "{:?}", &sse);

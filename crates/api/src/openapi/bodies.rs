@@ -1,5 +1,5 @@
-//! What callers send, as the document describes it. Specs are read by `crate::spec`, which knows every limit; these types
-//! say what there is. The bodies of an operator's verbs are read into these types themselves.
+//! Request bodies as the OpenAPI document describes them. Specs are parsed and checked by `crate::spec`; these types only
+//! list their fields. The bodies of operator requests are parsed into these types.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ macro_rules! described {
 }
 
 described! {
-    /// An agent and what it is asked. One of `agentId`, `systemPrompt` or a system message is required, and exactly one of
+    /// An agent and its input. One of `agentId`, `systemPrompt` or a system message is required, and exactly one of
     /// `prompt` and `messages`.
     RunBody {
         system_prompt: Option<String>,
@@ -42,9 +42,9 @@ described! {
         metadata: Option<BTreeMap<String, String>>,
         /// A whole agent definition, instead of `agentId`; not for keys that are bound to agents.
         definition: Option<Value>,
-        /// The run's id. The same request with the same id finds the same run; another one is refused with `run_exists`.
+        /// The run's id. The same request with the same id returns the same run; another request gets `run_exists`.
         run_id: Option<String>,
-        /// The conversation to continue; it is created on first use.
+        /// The session to continue; it is created on first use.
         session_id: Option<String>,
         /// Limits of this run; not for keys that are bound to agents.
         policy: Option<Value>,
@@ -52,7 +52,7 @@ described! {
         labels: Option<BTreeMap<String, String>>,
     }
 
-    /// What the runs of a session have in common.
+    /// The agent and the settings of the session's runs.
     SessionBody {
         system_prompt: Option<String>,
         agent_id: Option<String>,
@@ -67,11 +67,11 @@ described! {
         metadata: Option<BTreeMap<String, String>>,
     }
 
-    /// What is said in a session, and what holds for this one run.
+    /// A message of a session, and overrides for the run that answers it.
     MessageBody {
         prompt: Option<String>,
         messages: Option<Vec<MessageItem>>,
-        /// The run's id. The same message with the same id finds the same run; another one is refused with `run_exists`.
+        /// The run's id. The same message with the same id returns the same run; another message gets `run_exists`.
         run_id: Option<String>,
         tools: Option<Vec<Value>>,
         reasoning_level: Option<Value>,
@@ -82,7 +82,7 @@ described! {
     }
 
     MessageItem {
-        /// `system`, `user` or `assistant`; the last one that is not a system message is a user's.
+        /// `system`, `user` or `assistant`; the last message that is not a system message must be a user message.
         role: String,
         content: String,
         attachments: Option<Vec<Value>>,
@@ -115,9 +115,9 @@ described! {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CancelBody {
-    /// Why, for the run's log; without it the log says who did it.
+    /// The reason, for the run's log; default: who cancelled it.
     pub(crate) reason: Option<String>,
-    /// Who acts, for the run's log.
+    /// The person who acts, for the run's log.
     pub(crate) actor: Option<String>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct CancelBody {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PauseBody {
     pub(crate) reason: String,
-    /// The person the key acts for, for the run's log; it is recorded as claimed.
+    /// The person that the key acts for, for the run's log; it is not verified.
     pub(crate) actor: Option<String>,
 }
 
@@ -133,9 +133,9 @@ pub(crate) struct PauseBody {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ResumeBody {
     pub(crate) notes: String,
-    /// Said to the model before it goes on.
+    /// A user message for the model before it continues.
     pub(crate) message: Option<String>,
-    /// The person the key acts for, for the run's log; it is recorded as claimed.
+    /// The person that the key acts for, for the run's log; it is not verified.
     pub(crate) actor: Option<String>,
 }
 
@@ -143,11 +143,11 @@ pub(crate) struct ResumeBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SteerBody {
     pub(crate) text: String,
-    /// The person the key acts for, for the run's log; it is recorded as claimed.
+    /// The person that the key acts for, for the run's log; it is not verified.
     pub(crate) actor: Option<String>,
 }
 
-/// `answer` for a question, `results` for calls that somebody outside executes.
+/// `answer` for a question, `results` for calls that are executed outside of Windlass.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AnswerRequest {
@@ -155,7 +155,7 @@ pub(crate) struct AnswerRequest {
     pub(crate) answer: Option<String>,
     /// Each with `toolCallId` and `result` or `error`.
     pub(crate) results: Option<Vec<Value>>,
-    /// The person the key answers for, for the run's log; it is recorded as claimed.
+    /// The person that the key acts for, for the run's log; it is not verified.
     pub(crate) actor: Option<String>,
 }
 
@@ -164,10 +164,10 @@ pub(crate) struct AnswerRequest {
 pub(crate) struct ConfirmationRequest {
     pub(crate) await_id: String,
     pub(crate) approved: bool,
-    /// Of the arguments that were shown; an approval needs it.
+    /// The digest of the arguments that were shown; required for an approval.
     pub(crate) digest: Option<String>,
-    /// Why, for the run's log and, after a denial, for the model; at most 2,048 bytes.
+    /// The reason, for the run's log and, after a denial, for the model; at most 2,048 bytes.
     pub(crate) reason: Option<String>,
-    /// The person the key decides for, for the run's log; it is recorded as claimed.
+    /// The person that the key acts for, for the run's log; it is not verified.
     pub(crate) actor: Option<String>,
 }

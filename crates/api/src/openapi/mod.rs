@@ -1,4 +1,4 @@
-//! The OpenAPI document, from the handlers and their types. It is committed as `docs/openapi.json`; a test keeps it true.
+//! The OpenAPI document, from the handlers and their types. It is committed as `docs/openapi.json`; a test checks that.
 
 pub(crate) mod bodies;
 
@@ -18,8 +18,8 @@ use crate::routes::{PREFIX, catalogue, control, runs, sessions, stream, tool_res
 #[openapi(
     info(
         title = "Windlass",
-        description = "Durable AI-agent runs: start them, stream them, answer them, operate them. \
-                       Errors are {error, message, code, …}; error and message are for people, code is for programs.",
+        description = "Start, stream, answer and operate durable AI-agent runs. \
+                       An error has the body {error, message, code, …}: error and message are the text, code is the error code.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     paths(
@@ -39,7 +39,7 @@ pub fn document_json() -> String {
     serde_json::to_string_pretty(&Document::openapi()).unwrap_or_default() + "\n"
 }
 
-/// What all routes have in common.
+/// Adds what all routes share: the workspace, the id, authentication.
 struct Finish;
 
 const BEARER: &str = "key";
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::guard::DEMANDS;
 
-    /// `UPDATE_OPENAPI=1 cargo test -p windlass-api openapi` writes it anew.
+    /// `UPDATE_OPENAPI=1 cargo test -p windlass-api openapi` updates it.
     #[test]
     fn the_committed_document_is_true() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
@@ -90,7 +90,7 @@ mod tests {
             std::fs::write(path, document_json()).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(committed == document_json(), "docs/openapi.json is stale; write it with UPDATE_OPENAPI=1");
+        assert!(committed == document_json(), "docs/openapi.json is out of date; update it with UPDATE_OPENAPI=1");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What there is: models, agents, and who is asking.
+//! Models, agents, and the identity of the key.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::{app::App, auth::Caller, models::Catalogue};
 
-/// The models a run may ask.
+/// The models that a run may use.
 #[utoipa::path(get, path = "/models", tag = "catalogue", responses((status = 200, body = Catalogue)))]
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Json<Catalogue> {
     Json(app.models.clone())
@@ -52,7 +52,7 @@ pub(crate) struct Identity {
     agents: Option<Vec<String>>,
 }
 
-/// Whose key this is.
+/// The workspace, id and scopes of the key.
 #[utoipa::path(get, path = "/identity", tag = "catalogue", responses((status = 200, body = Identity)))]
 pub(crate) async fn identity(Extension(caller): Extension<Caller>) -> Json<Identity> {
     Json(Identity {

@@ -1,4 +1,4 @@
-//! The verbs of an operator: cancel, pause, resume, steer, and answering what a run waits for.
+//! Requests of operators: cancel, pause, resume, steer, and answering awaits.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use windlass_store::RunRow;
 
 use super::{
     rows,
-    runs::{find, looked_at},
+    runs::{end_if_gone, find},
     tool_results::Done,
 };
 use crate::{
@@ -41,11 +41,11 @@ use crate::{
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Cancelled {
     ok: bool,
-    /// `cancelled`, or how the run had ended before.
+    /// `cancelled`, or the status of a run that had ended before.
     status: &'static str,
 }
 
-/// Stops a run. One that has ended stays as it is.
+/// Cancels a run. A run that has ended is not changed.
 #[utoipa::path(post, path = "/agent-runs/{id}/cancel", tag = "runs", request_body = Option<CancelBody>, responses((status = 200, body = Cancelled)))]
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
@@ -61,7 +61,7 @@ pub(crate) async fn cancel(
     Ok(Json(Cancelled { ok: true, status }))
 }
 
-/// Cancels a run unless it has ended, and says what became of it. Without a reason the log says who did it.
+/// Cancels a run unless it has ended, and returns its status. The default reason names the key.
 pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Option<&str>) -> Result<&'static str> {
     if row.status.is_terminal() {
         return Ok(rows::status(row.status));
@@ -69,7 +69,7 @@ pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Optio
     let reason = reason.map_or_else(|| format!("cancelled by {}", caller.key_name), str::to_owned);
     match app.ops_for(caller).cancel(&row.id, &reason).await {
         Ok(()) => Ok("cancelled"),
-        // It has just ended.
+        // The run has just ended.
         Err(OpsError::NotFound { .. }) => Ok(match find(app, caller, row.id.as_str()).await?.status {
             status if status.is_terminal() => rows::status(status),
             _ => "cancelled",
@@ -78,22 +78,22 @@ pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Optio
     }
 }
 
-/// What a caller is told whose word did not reach the run.
+/// The error of a request that did not reach the run.
 async fn unreached(app: &App, caller: &Caller, run: &RunId, error: OpsError) -> ApiError {
     if !matches!(error, OpsError::NotFound { .. }) {
         return error.into();
     }
-    match looked_at(app, caller, run.as_str()).await {
+    match end_if_gone(app, caller, run.as_str()).await {
         Ok(row) if row.status.is_terminal() => ApiError::conflict("run_terminal", ended(row.status)),
         Ok(row) if row.status == RunStatus::Queued => {
-            ApiError::unavailable("the run has not begun; send it again in a moment")
+            ApiError::unavailable("the run has not started yet; send the request again in a moment")
         }
         Ok(_) => error.into(),
         Err(error) => error,
     }
 }
 
-/// A run that can still be told something.
+/// The id of a run that has not ended.
 async fn open_run(app: &App, caller: &Caller, id: &str) -> Result<RunId> {
     let row = find(app, caller, id).await?;
     if row.status.is_terminal() {
@@ -106,7 +106,7 @@ fn ended(status: RunStatus) -> String {
     format!("the run has ended ({})", status.as_str())
 }
 
-/// Reads a body that has exactly the fields of its type.
+/// Parses a body; unknown fields are an error.
 fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T> {
     serde_json::from_value(body).map_err(|error| {
         let complaint = error.to_string();
@@ -117,7 +117,7 @@ fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T> {
     })
 }
 
-/// What is said to a run goes into its history.
+/// Checks the size of a text that becomes part of the run's history.
 fn said(field: &str, text: String) -> Result<String> {
     if text.len() <= SAID_BYTES {
         return Ok(text);
@@ -125,7 +125,7 @@ fn said(field: &str, text: String) -> Result<String> {
     Err(invalid(field, &format!("is {} bytes; send at most {SAID_BYTES}", text.len())))
 }
 
-/// Holds a run before its next step. Waiting costs no time budget.
+/// Pauses a run before its next step. The pause does not count against the time budget.
 #[utoipa::path(post, path = "/agent-runs/{id}/pause", tag = "operating", request_body = PauseBody, responses((status = 200, body = Done)))]
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
@@ -143,7 +143,7 @@ pub(crate) async fn pause(
     Ok(Json(Done { ok: true }))
 }
 
-/// Lets a paused run go on.
+/// Resumes a paused run.
 #[utoipa::path(post, path = "/agent-runs/{id}/resume", tag = "operating", request_body = ResumeBody, responses((status = 200, body = Done)))]
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
@@ -163,7 +163,7 @@ pub(crate) async fn resume(
     Ok(Json(Done { ok: true }))
 }
 
-/// Says something to the model before its next turn.
+/// Adds a user message before the model's next turn.
 #[utoipa::path(post, path = "/agent-runs/{id}/steer", tag = "operating", request_body = SteerBody, responses((status = 200, body = Done)))]
 pub(crate) async fn steer(
     State(app): State<Arc<App>>,
@@ -174,7 +174,7 @@ pub(crate) async fn steer(
     let SteerBody { text, actor } = read(body)?;
     let requested_by = caller.actor(actor.as_deref())?;
     if text.trim().is_empty() {
-        return Err(ApiError::invalid("text: is required, say something").with("field", "text"));
+        return Err(ApiError::invalid("text: is required, a non-empty string").with("field", "text"));
     }
     let text = said("text", text)?;
     let run = open_run(&app, &caller, &id).await?;
@@ -187,11 +187,11 @@ pub(crate) async fn steer(
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Awaits {
-    /// Each with `id`, `kind`, `prompt`, the calls it is about and their digests.
+    /// Each with `id`, `kind`, `prompt`, its calls and their digests.
     awaits: Vec<Value>,
 }
 
-/// What the run waits for, with all arguments.
+/// The open awaits of the run, with the arguments of their calls.
 #[utoipa::path(get, path = "/agent-runs/{id}/awaits", tag = "operating", responses((status = 200, body = Awaits)))]
 pub(crate) async fn awaits(
     State(app): State<Arc<App>>,
@@ -204,9 +204,9 @@ pub(crate) async fn awaits(
     }
     let awaits = match app.ops_for(&caller).pending(&row.id).await {
         Ok(awaits) => awaits,
-        // It has just ended, or has not begun.
+        // The run has just ended, or has not started.
         Err(OpsError::NotFound { .. }) => {
-            looked_at(&app, &caller, &id).await?;
+            end_if_gone(&app, &caller, &id).await?;
             Vec::new()
         }
         Err(error) => return Err(error.into()),
@@ -214,7 +214,7 @@ pub(crate) async fn awaits(
     Ok(Json(Awaits { awaits: awaits.into_iter().map(|item| json!(item)).collect() }))
 }
 
-/// Answers a question, or brings the results of calls.
+/// Answers a question, or sends the results of an await's calls.
 #[utoipa::path(post, path = "/agent-runs/{id}/answers", tag = "operating", request_body = AnswerRequest, responses((status = 200, body = Reply)))]
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
@@ -237,7 +237,7 @@ pub(crate) async fn answer(
     reply(&app, &caller, &id, (await_id, actor), body).await
 }
 
-/// The same results, those that are too large to travel by way of the store.
+/// The results, with those above the inline limit replaced by references to the store.
 async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
     let weighed = app.apart(usize::MAX, move || weighed(results)).await??;
     let mut results = Vec::new();
@@ -252,14 +252,14 @@ async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolRe
     Ok(results)
 }
 
-/// What one result of an answer may have.
+/// The fields of a result.
 const RESULT_FIELDS: [&str; 7] = ["toolCallId", "result", "error", "name", "resultRef", "bounds", "retryHint"];
 
-/// Each result and how many bytes of JSON it is.
+/// Each result and its size in bytes of JSON.
 fn weighed(results: Vec<Value>) -> Result<Vec<(ProvidedToolResult, usize)>> {
     let weigh = |(index, result): (usize, Value)| {
         let at = format!("results[{index}].");
-        // The envelope itself is read with patience: workers of another build send it too.
+        // The envelope type accepts unknown fields, because workers of another build send it too.
         let mut keys = result.as_object().into_iter().flat_map(serde_json::Map::keys);
         if let Some(key) = keys.find(|key| !RESULT_FIELDS.contains(&key.as_str())) {
             let (field, problem) = unknown::key("field", key, &RESULT_FIELDS);
@@ -277,7 +277,7 @@ fn weighed(results: Vec<Value>) -> Result<Vec<(ProvidedToolResult, usize)>> {
     results.into_iter().enumerate().map(weigh).collect()
 }
 
-/// Approves or denies the exact arguments that were shown.
+/// Approves or denies a call with exactly the arguments that were shown.
 #[utoipa::path(post, path = "/agent-runs/{id}/confirmations", tag = "operating", request_body = ConfirmationRequest, responses((status = 200, body = Reply)))]
 pub(crate) async fn confirm(
     State(app): State<Arc<App>>,
@@ -290,10 +290,10 @@ pub(crate) async fn confirm(
     reply(&app, &caller, &id, (await_id, actor), AnswerBody::Confirmation { approved, digest, reason }).await
 }
 
-/// What the run said to an answer.
+/// The run's reply to an answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Reply {
-    /// `accepted`, or `duplicate` for the same answer again.
+    /// `accepted`, or `duplicate` if the same answer was accepted before.
     status: Value,
     message: String,
 }
@@ -312,10 +312,10 @@ async fn reply(
     }
     let answer = Answer::new(await_id.as_str().into(), actor, body);
     let ops = app.ops_for(caller);
-    let reply = match judged(app, "answer", ops.answer(&row.id, &answer)).await? {
-        // It was there a moment ago.
+    let reply = match worker_reply(app, "answer", ops.answer(&row.id, &answer)).await? {
+        // The row was there a moment ago.
         Err(OpsError::NotFound { .. }) => {
-            let row = looked_at(app, caller, id).await?;
+            let row = end_if_gone(app, caller, id).await?;
             return Err(if row.status.is_terminal() { too_late(row.status) } else { ApiError::not_found("await") });
         }
         replied => replied?,
@@ -332,12 +332,15 @@ async fn reply(
     Err(refusal(error, &reply))
 }
 
-/// What a worker says to something that was sent to a run, as long as one is there to say it. A request that waits takes
-/// the place of others.
-pub(super) async fn judged<T>(app: &App, what: &str, judging: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(app.limits.judged_within, judging).await.map_err(|_| {
-        let message =
-            format!("no worker judged the {what} in time; start one and send the {what} again, a repeat is harmless");
+/// Waits for a worker's reply, with a limit: a request that waits holds a permit, and without a worker it would wait
+/// forever.
+pub(super) async fn worker_reply<T>(app: &App, what: &str, reply: impl Future<Output = T>) -> Result<T> {
+    let limit = app.limits.worker_reply_timeout;
+    tokio::time::timeout(limit, reply).await.map_err(|_| {
+        let message = format!(
+            "no worker responded within {} s; check that a worker is running, and send the {what} again (a repeat is safe)",
+            limit.as_secs_f64()
+        );
         ApiError::unavailable(message)
     })
 }
@@ -347,7 +350,7 @@ fn too_late(status: RunStatus) -> ApiError {
     refusal(ApiError::conflict("run_terminal", ended(status)), &reply)
 }
 
-/// With the run's own words beside those of the protocol.
+/// Adds the run's own status and message to the error.
 pub(super) fn refusal(error: ApiError, reply: &AnswerReply) -> ApiError {
     error.with("status", json!(reply.status)).with("reason", reply.message.as_str())
 }

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it should be sent requests.
+//! Liveness and readiness.
 
 use std::{
     sync::Arc,
@@ -16,13 +16,13 @@ use crate::{
     error::{ApiError, Result},
 };
 
-/// A check that takes longer has failed.
+/// The timeout of a check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For how long an outcome is told again, so that frequent probes cost nothing.
+/// How long an outcome is cached, so that frequent probes cost nothing.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// What the last check found: when, and why the process was not ready.
+/// The time and the outcome of the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Option<String>)>>);
 
@@ -32,16 +32,16 @@ pub(super) async fn alive() -> Json<Value> {
 
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>> {
     if app.draining.is_cancelled() {
-        return Err(ApiError::unavailable("this process is about to end"));
+        return Err(ApiError::unavailable("this server is shutting down"));
     }
-    // One check at a time; the others wait for what it finds.
+    // One check at a time; the others wait for its outcome.
     let mut last = app.readiness.0.lock().await;
     let problem = match &*last {
         Some((at, problem)) if at.elapsed() < HOLDS => problem.clone(),
         _ => {
             let checked = tokio::time::timeout(PATIENCE, check(&app)).await;
             let problem = checked.unwrap_or_else(|_| {
-                Some(format!("the store or the Temporal server has not answered for {} seconds", PATIENCE.as_secs()))
+                Some(format!("the store or the Temporal server did not respond within {} s", PATIENCE.as_secs()))
             });
             *last = Some((Instant::now(), problem.clone()));
             problem
@@ -53,13 +53,13 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>> {
     }
 }
 
-/// Why runs could not be started. The store proves that it takes a write and gives it back.
+/// Why runs cannot be started, if so. The store must accept a write and return it.
 async fn check(app: &App) -> Option<String> {
     if let Err(error) = app.store().probe().await {
-        tracing::warn!(%error, "the store does not work");
-        return Some(format!("the store does not work: {}: {error}", error.code()));
+        tracing::warn!(%error, "store check failed");
+        return Some(format!("the store check failed: {}: {error}", error.code()));
     }
-    // This run does not exist; the server's word is enough.
+    // This run does not exist; any response of the server is enough.
     match app.ops.exists(&RunId::new("windlass-readyz")).await {
         Ok(()) | Err(OpsError::NotFound { .. }) => None,
         Err(error) => Some(error.to_string()),

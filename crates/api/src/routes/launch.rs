@@ -1,5 +1,5 @@
-//! Starting a run: it is in the store, with the plan of its start, before its workflow is started. A request that is
-//! repeated with the same run id gets the same run.
+//! Starting a run: the run and its start plan are stored before its workflow is started. A request that is
+//! repeated with the same run id returns the same run.
 
 use serde::Serialize;
 use serde_json::json;
@@ -21,14 +21,14 @@ use crate::{
     spec::{Accepted, Invalid, Start},
 };
 
-/// A run that was taken.
+/// A run that was accepted.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Taken {
     run_id: String,
     session_id: Option<String>,
     status: &'static str,
-    /// Below this server's address.
+    /// Relative to this server's address.
     stream_url: String,
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn launch(
         input: asked,
         start: Some(NewStart { request, plan: json!(plan) }),
     };
-    // Of a request that was accepted before, the first plan counts, unless it was carried out.
+    // If the request was accepted before, its first plan is executed, unless that was done.
     if let Some(plan) = store.reserve_run(reserved).await?.plan {
         let plan = serde_json::from_value(plan).map_err(|error| ApiError::internal(&error))?;
         begin(&ops, store, &run, &plan).await?;
@@ -88,16 +88,16 @@ pub(super) async fn launch(
 /// Starts the workflow of a reserved run.
 async fn begin(ops: &RunOps, store: &dyn Store, run: &RunId, plan: &StartPlan) -> Result<()> {
     let Err(error) = ops.carry_out(plan).await else { return Ok(()) };
-    // If it may have been started, the run stays: the same request, or the next look for such runs, finds out.
+    // If the workflow may have been started, the run stays: a repeat of the request or the repair loop finds out.
     if error.started_nothing()
         && let Err(left) = store.withdraw_run(run).await
     {
-        tracing::warn!(%run, error = %left, "a run that could not be started stays queued");
+        tracing::warn!(%run, error = %left, "cannot withdraw a run that could not be started");
     }
     Err(error.into())
 }
 
-/// The id of a run that a caller named: another workspace's run of that name is another run.
+/// The full id of a run whose id the caller chose: the same id in another workspace is another run.
 fn scoped_run_id(caller: &Caller, chosen: &RunId) -> Result<RunId> {
     let scoped = RunId::scoped(&caller.workspace, chosen.as_str());
     Ok(scoped.map_err(|problem| Invalid::new("runId", problem.to_string()))?)

@@ -1,4 +1,4 @@
-//! The routes, one file for each family.
+//! The routes, one file per group.
 
 pub(crate) mod catalogue;
 pub(crate) mod control;
@@ -23,7 +23,7 @@ use http::StatusCode;
 pub(crate) use self::health::Readiness;
 use crate::{access, app::App, drain, error::ApiError, guard};
 
-/// Where a workspace's routes begin.
+/// The path prefix of a workspace's routes.
 pub(crate) const PREFIX: &str = "/api/v1/workspaces/{slug}";
 
 pub(crate) fn router(app: Arc<App>) -> Router {

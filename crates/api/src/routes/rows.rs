@@ -1,4 +1,4 @@
-//! Runs and sessions as callers see them.
+//! Runs and sessions in responses.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) fn time(at: Timestamp) -> String {
     at.rfc3339()
 }
 
-/// The protocol's five words for how a run stands.
+/// The protocol's status of a run.
 pub(super) fn status(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Queued => "queued",
@@ -30,12 +30,12 @@ pub(super) fn status(status: RunStatus) -> &'static str {
     }
 }
 
-/// Our own words, one for each way a run can stand.
+/// Windlass's status of a run.
 pub(super) fn state(word: &str) -> Option<RunStatus> {
     serde_json::from_value(Value::from(word)).ok()
 }
 
-/// Which runs one of these words means; our own finer words are understood as well.
+/// The statuses that a filter selects; it may be one of the protocol's or one of Windlass's.
 pub(super) fn statuses(word: &str) -> Option<Vec<RunStatus>> {
     Some(match word {
         "queued" => vec![RunStatus::Queued],
@@ -58,7 +58,7 @@ pub(crate) struct RunItem {
     session_id: Option<String>,
     /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
     status: &'static str,
-    /// Finer than the status: also `waiting` and `paused`.
+    /// More detailed than the status: also `waiting` and `paused`.
     state: &'static str,
     spec_name: Option<String>,
     agent_id: String,
@@ -67,9 +67,9 @@ pub(crate) struct RunItem {
     input_preview: String,
     output_preview: Option<String>,
     error: Option<String>,
-    /// Which limit made a run that succeeded give its answer early, for example `time_budget`; null otherwise.
+    /// The limit that made the run answer early, for example `time_budget`; null otherwise.
     finalized: Option<String>,
-    /// Null until the run has ended, as are `turns`.
+    /// Null until the run has ended, like `turns`.
     tokens: Option<Value>,
     turns: Option<u32>,
     duration_ms: Option<u64>,
@@ -78,13 +78,13 @@ pub(crate) struct RunItem {
     created_at: String,
     completed_at: Option<String>,
     last_seq: u64,
-    /// The run as the store keeps it; only with `row=1`.
+    /// The run's row in the store; only with `row=1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     row: Option<Value>,
 }
 
 impl RunItem {
-    /// With the row itself.
+    /// Adds the row.
     #[must_use]
     pub(super) fn with(mut self, row: &RunRow) -> Self {
         self.row = Some(json!(row));
@@ -121,13 +121,13 @@ impl RunItem {
     }
 }
 
-/// A run by itself.
+/// One run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunSnapshot {
     #[serde(flatten)]
     item: RunItem,
-    /// The answer, or what there was of it when the run failed.
+    /// The answer, or the part of it before the run failed.
     final_text: Option<String>,
     /// On failed runs `{errorClass, finishReason}`.
     failure_reason: Option<Value>,
@@ -135,7 +135,7 @@ pub(crate) struct RunSnapshot {
     spec: Option<Value>,
     /// Null until the run has ended.
     model: Option<Value>,
-    /// What the run's workflow says, if a worker answers within two seconds; only with `live=1`.
+    /// The live status from the run's workflow, if a worker responds within 2 s; only with `live=1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Value>,
 }
@@ -156,7 +156,7 @@ impl RunSnapshot {
         }
     }
 
-    /// With what else was asked for: the row itself, and what the workflow says.
+    /// Adds the row and the live status.
     #[must_use]
     pub(super) fn with(mut self, row: Option<&RunRow>, live: Option<&RunStatusView>) -> Self {
         if let Some(row) = row {
@@ -226,7 +226,7 @@ impl Session {
     }
 }
 
-/// A message of a session as its history shows it: flat, with its place in the whole.
+/// A message of a session's history, with its position as `seq`.
 pub(super) fn history_event(seq: u64, message: &Message) -> Value {
     let event = match message.role {
         Role::User => json!({"seq": seq, "type": "user_message", "text": message.plain_text()}),

@@ -1,4 +1,4 @@
-//! Runs: create, list, look.
+//! Runs: create, list, show.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ use crate::{
     spec::Accepted,
 };
 
-/// The run, if it is the caller's, by its whole id or by the one that a caller chose. Whatever it is otherwise looks the
-/// same.
+/// The run, if it belongs to the caller, by its full id or by the id that a caller chose. Otherwise the same error as for
+/// one that does not exist.
 pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
     for run in RunId::meant(&caller.workspace, id) {
         let row = app.store().run_in(&caller.workspace, &run).await?;
@@ -59,9 +59,9 @@ pub(crate) async fn create(
 pub(crate) struct RunList {
     runs: Vec<RunItem>,
     next_cursor: Option<String>,
-    /// Null unless it was asked for.
+    /// Null without `includeTotal=1`.
     total: Option<u64>,
-    /// Runs that belong on this page and cannot be read because their rows are damaged; only if there are any.
+    /// The number of runs of this page that cannot be read because their rows are damaged; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<u64>,
 }
@@ -71,13 +71,13 @@ pub(crate) struct RunList {
     get, path = "/agent-runs", tag = "runs",
     params(
         ("status" = Option<String>, Query, description = "queued, running, succeeded, failed, cancelled; also waiting, paused"),
-        ("state" = Option<String>, Query, description = "the same more exactly: queued, running, waiting, paused, completed, failed or cancelled"),
+        ("state" = Option<String>, Query, description = "the detailed status: queued, running, waiting, paused, completed, failed or cancelled"),
         ("modelId" = Option<String>, Query), ("agentId" = Option<String>, Query), ("sessionId" = Option<String>, Query),
         ("parentRunId" = Option<String>, Query),
-        ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
-        ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
+        ("metadata" = Option<Vec<String>>, Query, description = "key:value; runs must have all of them"),
+        ("limit" = Option<u32>, Query, description = "1 to 200, default 50"),
         ("cursor" = Option<String>, Query), ("includeTotal" = Option<u8>, Query, description = "1 counts all matches"),
-        ("row" = Option<u8>, Query, description = "1 adds each run as the store keeps it"),
+        ("row" = Option<u8>, Query, description = "1 adds each run's row in the store"),
     ),
     responses((status = 200, body = RunList))
 )]
@@ -95,7 +95,7 @@ pub(crate) async fn list(
         (None, Some(word)) => rows::statuses(word)
             .ok_or_else(|| invalid("status", "must be queued, running, succeeded, failed or cancelled"))?,
     };
-    // By whichever id the parent is named; one that is not there has no children.
+    // By either of the parent's ids; one that does not exist has no children.
     let parent = match query.get("parentRunId") {
         Some(id) => Some(find(&app, &caller, id).await.map_or_else(|_| RunId::from(id), |row| row.id)),
         None => None,
@@ -124,12 +124,12 @@ pub(crate) async fn list(
     }))
 }
 
-/// One run: how it stands, what it answered, what it cost.
+/// A run: its status, answer and cost.
 #[utoipa::path(
     get, path = "/agent-runs/{id}", tag = "runs",
     params(
-        ("row" = Option<u8>, Query, description = "1 adds the run as the store keeps it"),
-        ("live" = Option<u8>, Query, description = "1 adds what the run's workflow says, if a worker answers"),
+        ("row" = Option<u8>, Query, description = "1 adds the run's row in the store"),
+        ("live" = Option<u8>, Query, description = "1 adds the live status from the run's workflow, if a worker responds"),
     ),
     responses((status = 200, body = RunSnapshot))
 )]
@@ -151,24 +151,24 @@ pub(crate) async fn show(
     Ok(Json(RunSnapshot::of(&row, final_text, spec).with(with_row.then_some(&row), live.as_ref())))
 }
 
-/// A run that has ended, or has not begun, has no workflow to ask. One whose workflow is gone ends here.
+/// The live status. A run that has ended or has not started has none. The log of a run whose workflow is gone is ended.
 async fn live(app: &App, caller: &Caller, row: &mut RunRow) -> Result<Option<RunStatusView>> {
     if row.status.is_terminal() {
         return Ok(None);
     }
     match app.ops_for(caller).live(&row.id).await {
         Err(OpsError::NotFound { .. }) => {
-            *row = looked_at(app, caller, row.id.as_str()).await?;
+            *row = end_if_gone(app, caller, row.id.as_str()).await?;
             Ok(None)
         }
         answered => Ok(answered?),
     }
 }
 
-/// A run that the server says it does not have, as it stands after that was looked into.
-pub(super) async fn looked_at(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
+/// A run that the Temporal server does not have. If its workflow is gone, its log is ended first.
+pub(super) async fn end_if_gone(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
     let row = find(app, caller, id).await?;
-    if !row.status.is_terminal() && app.ops.end_if_overruled(&row.id).await? {
+    if !row.status.is_terminal() && app.ops.end_if_closed_externally(&row.id).await? {
         return find(app, caller, id).await;
     }
     Ok(row)
@@ -177,13 +177,13 @@ pub(super) async fn looked_at(app: &App, caller: &Caller, id: &str) -> Result<Ru
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventList {
-    /// As the log has them: `seq`, `at`, `type` and `data`.
+    /// Each with `seq`, `at`, `key`, `type` and `data`.
     events: Vec<Value>,
-    /// Whether there are more after these.
+    /// Whether there may be more.
     more: bool,
 }
 
-/// The run's log, without waiting for more of it.
+/// The run's log as it is now.
 #[utoipa::path(
     get, path = "/agent-runs/{id}/events", tag = "runs",
     params(("after" = Option<u64>, Query, description = "only events after this seq"), ("limit" = Option<u32>, Query)),

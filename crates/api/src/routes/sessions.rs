@@ -29,12 +29,12 @@ use crate::{
     spec::{self, Kept},
 };
 
-/// How many messages one page of a history has at most.
+/// The largest page of a session's history.
 const MAX_MESSAGES: u32 = 500;
 /// Of a page that only says where it ends.
 const HISTORY_PAGE: u32 = 100;
 
-/// The session, if it is the caller's. Whatever it is otherwise looks the same.
+/// The session, if it belongs to the caller; otherwise the same error as for one that does not exist.
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<SessionRow> {
     let missing = || ApiError::not_found("session");
     let session = SessionId::parse(id).map_err(|_| missing())?;
@@ -58,14 +58,14 @@ pub(crate) struct Created {
     created_at: String,
 }
 
-/// Creates a session: what its runs have in common.
+/// Creates a session.
 #[utoipa::path(post, path = "/agent-sessions", tag = "sessions", request_body = SessionBody, responses((status = 201, body = Created)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Understood((spec, kept)): Understood<Kept>,
 ) -> Result<(StatusCode, Json<Created>)> {
-    // What a run of it would stumble over is said now.
+    // The spec is resolved now, so that its errors are reported now.
     let agent = spec.resolve(&[], None, app.around(&caller))?.definition.id;
     let session = NewSession {
         id: SessionId::new(format!("ses-{}", uuid::Uuid::now_v7().simple())),
@@ -98,10 +98,10 @@ pub(crate) struct SessionList {
     get, path = "/agent-sessions", tag = "sessions",
     params(
         ("status" = Option<String>, Query, description = "active or ended"),
-        ("metadata" = Option<Vec<String>>, Query, description = "key:value, all of them must hold"),
-        ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
-        ("offset" = Option<u32>, Query), ("cursor" = Option<String>, Query, description = "instead of an offset"),
-        ("includeTotal" = Option<u8>, Query, description = "accepted; the total is always told"),
+        ("metadata" = Option<Vec<String>>, Query, description = "key:value; sessions must have all of them"),
+        ("limit" = Option<u32>, Query, description = "1 to 200, default 50"),
+        ("offset" = Option<u32>, Query), ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page, instead of an offset"),
+        ("includeTotal" = Option<u8>, Query, description = "accepted; the total is always returned"),
     ),
     responses((status = 200, body = SessionList))
 )]
@@ -165,7 +165,7 @@ pub(crate) struct History {
     session_id: String,
     total: u64,
     events: Vec<Value>,
-    /// Where the page before this one ends; null when there is none.
+    /// `beforeSeq` of the page before this one; null if there is none.
     next_before_seq: Option<u64>,
     truncated: bool,
 }
@@ -174,7 +174,7 @@ pub(crate) struct History {
 #[utoipa::path(
     get, path = "/agent-sessions/{id}/events", tag = "sessions",
     params(
-        ("full" = Option<u8>, Query, description = "1 for all of it"),
+        ("full" = Option<u8>, Query, description = "1 for the whole conversation"),
         ("lastMessages" = Option<u32>, Query, description = "at most 500"),
         ("beforeSeq" = Option<u64>, Query, description = "the page that ends before this message"),
     ),
@@ -208,7 +208,7 @@ pub(crate) async fn events(
     }))
 }
 
-/// Says something in a session: the run that answers it. What the message overrides holds for that run alone.
+/// Sends a message to a session and starts the run that answers it. Overrides apply to that run only.
 #[utoipa::path(post, path = "/agent-sessions/{id}/messages", tag = "sessions", request_body = MessageBody, responses((status = 202, body = Taken)))]
 pub(crate) async fn message(
     State(app): State<Arc<App>>,
@@ -221,13 +221,13 @@ pub(crate) async fn message(
         return Err(ApiError::conflict("session_ended", "the session has ended; start a new one"));
     }
     let session = spec_of(&app, &row).await?.unwrap_or_else(|| json!({}));
-    // A session's spec is as heavy as a message may be.
+    // A session's spec may be as large as a message.
     let accepted = app.apart(usize::MAX, move || spec::effective(&session, &body)).await??;
     let taken = launch(&app, &caller, accepted, Some(row.id)).await?;
     Ok((StatusCode::ACCEPTED, Json(taken)))
 }
 
-/// Ends a session and cancels what runs in it.
+/// Ends a session and cancels its open runs.
 #[utoipa::path(delete, path = "/agent-sessions/{id}", tag = "sessions", responses((status = 200, body = Done)))]
 pub(crate) async fn end(
     State(app): State<Arc<App>>,
@@ -235,7 +235,7 @@ pub(crate) async fn end(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Done>> {
     let row = find(&app, &caller, &id).await?;
-    // First no run can join it any more, then those that have are stopped.
+    // First the session takes no more runs, then its open runs are cancelled.
     app.store().end_session(&row.workspace, &row.id).await?;
     let at_work = RunFilter {
         workspace: Some(row.workspace),

@@ -1,9 +1,9 @@
-//! A run's events as they come: the log from where the reader stands, then whatever is appended to it.
+//! The event stream of a run: the log after a `seq`, then new events.
 //!
-//! The log is the truth. A reader first reads it, then takes what follows from the run's tail, and reads the log again
-//! whenever the two do not join, so nothing is lost or repeated however often a reader comes back and whichever process
-//! it comes to. A live stream never ends cleanly before its terminal event: clients would
-//! reopen it at once, without a pause. What cannot go on is cut off instead.
+//! The log is the source of truth. A reader first reads it, then gets new events from the run's tail, and reads the log
+//! again when there is a gap between the two, so no event is lost or repeated, however often a reader reconnects and to
+//! whichever server. A live stream never ends cleanly before its terminal event: clients would
+//! reopen it at once, without a pause. A stream that cannot continue is cut off instead.
 
 use std::sync::Arc;
 
@@ -39,17 +39,17 @@ pub(crate) struct StreamEvent {
     id: String,
     /// Its type.
     event: String,
-    /// JSON: `seq`, `type` and what an event of this type says.
+    /// JSON: `seq`, `type` and the fields of this type.
     data: String,
 }
 
-/// Follows a run. Resume with `lastSeq` or `Last-Event-ID`; only later events are sent.
+/// Streams the events of a run. Resume with `lastSeq` or `Last-Event-ID`: only later events are sent.
 #[utoipa::path(
     get, path = "/agent-runs/{id}/stream", tag = "runs",
     params(
-        ("lastSeq" = Option<u64>, Query, description = "the last event that was seen"),
+        ("lastSeq" = Option<u64>, Query, description = "the `seq` of the last event that was received"),
         ("Last-Event-ID" = Option<u64>, Header, description = "the same"),
-        ("format" = Option<String>, Query, description = "`log` for the entries of the log as they are, with `at`, `key` and `data`; awaits come with all arguments"),
+        ("format" = Option<String>, Query, description = "`log` for the entries of the log, with `at`, `key` and `data`; awaits have all arguments"),
     ),
     responses((status = 200, description = "server-sent events until the run's terminal event", content_type = "text/event-stream", body = StreamEvent))
 )]
@@ -65,7 +65,7 @@ pub(crate) async fn open(
     let form = form(&uri)?;
     let ended = row.closed_at.is_some() && after >= row.last_seq;
     let log = Arc::new(Log::new(Arc::clone(app.ops.store()), row.id, form));
-    let mut reader = Reader { app, log, tail: None, after, live: false, ended, looked: false };
+    let mut reader = Reader { app, log, tail: None, after, live: false, ended, checked: false };
     if row.closed_at.is_none() {
         reader.follow(row.last_seq);
     }
@@ -97,31 +97,31 @@ fn form(uri: &Uri) -> Result<Form> {
     match Query::of(uri).get("format") {
         None => Ok(Form::Frames),
         Some("log") => Ok(Form::Entries),
-        Some(_) => Err(invalid("format", "must be log, or left out")),
+        Some(_) => Err(invalid("format", "must be log, or absent")),
     }
 }
 
-/// Where one reader stands.
+/// The state of one reader.
 struct Reader {
     app: Arc<App>,
     log: Arc<Log>,
-    /// A run that has ended is read without.
+    /// `None` for a run that has ended.
     tail: Option<Following>,
     after: u64,
-    /// Whether all that the log had was read since the run is followed, so that the rest comes from the tail.
+    /// Whether the log was read to its end since the tail was joined, so that the rest comes from the tail.
     live: bool,
     ended: bool,
-    /// Whether it was looked what became of a run that says nothing.
-    looked: bool,
+    /// Whether the workflow of a silent run was checked.
+    checked: bool,
 }
 
-/// The connection is dropped without a proper end, so that its reader comes back.
+/// Ends the connection without a proper end of the body, so that the client reconnects.
 #[derive(Debug, thiserror::Error)]
 #[error("the stream was cut off; open it again")]
 struct CutOff;
 
 impl Reader {
-    /// The next frames, or a sign of life. Nothing is fetched before the last frames are on their way, so a slow reader
+    /// The next frames, or a keep-alive comment. Nothing is fetched before the last frames were sent, so a slow reader
     /// costs one page of memory.
     async fn next(mut self) -> Option<(std::result::Result<Bytes, CutOff>, Self)> {
         if self.ended {
@@ -131,7 +131,7 @@ impl Reader {
         let chunk = match draining.run_until_cancelled(self.read_or_wait()).await {
             Some(Ok(chunk)) => Ok(chunk),
             Some(Err(error)) => {
-                tracing::warn!(run = %self.log.run, %error, "a stream is cut off");
+                tracing::warn!(run = %self.log.run, %error, "stream cut off");
                 Err(CutOff)
             }
             None => Err(CutOff),
@@ -146,7 +146,11 @@ impl Reader {
                 let page = self.log.after(self.after).await?;
                 self.live = page.as_ref().is_none_or(|page| !page.full);
                 if let Some(page) = page {
-                    return Ok(self.take(page));
+                    let frames = self.take(page);
+                    if !frames.is_empty() {
+                        return Ok(frames);
+                    }
+                    continue;
                 }
             }
             let Some(tail) = &mut self.tail else {
@@ -155,30 +159,35 @@ impl Reader {
             };
             match timeout(self.app.limits.keep_alive, tail.next()).await {
                 Err(_) => {
-                    self.look_once();
+                    self.check_workflow_once();
                     return Ok(Bytes::from_static(frames::keep_alive().as_bytes()));
                 }
                 Ok(Heard::Page(page)) if page.last <= self.after => {}
-                Ok(Heard::Page(page)) if page.first == self.after + 1 => return Ok(self.take(page)),
+                Ok(Heard::Page(page)) if page.first == self.after + 1 => {
+                    let frames = self.take(page);
+                    if !frames.is_empty() {
+                        return Ok(frames);
+                    }
+                }
                 Ok(Heard::Page(_) | Heard::Missed) => self.live = false,
                 Ok(Heard::Ended) => self.follow(self.after),
             }
         }
     }
 
-    /// A run may be silent because its workflow is gone. Once for each reader, because most are silent for other reasons.
-    fn look_once(&mut self) {
-        if !std::mem::replace(&mut self.looked, true) {
+    /// A run may be silent because its workflow is gone. Checked once per reader, because most are silent for other reasons.
+    fn check_workflow_once(&mut self) {
+        if !std::mem::replace(&mut self.checked, true) {
             let (app, run) = (Arc::clone(&self.app), self.log.run.clone());
             tokio::spawn(async move {
-                if let Err(error) = app.ops.end_if_overruled(&run).await {
-                    tracing::debug!(%run, %error, "a silent run cannot be looked at");
+                if let Err(error) = app.ops.end_if_closed_externally(&run).await {
+                    tracing::debug!(%run, %error, "cannot check the workflow of a silent run");
                 }
             });
         }
     }
 
-    /// Follows the run, whose log reaches at least to `known`; then the log has to be read once more.
+    /// Joins the run's tail. The log reaches at least to `known`, and must be read once more after this.
     fn follow(&mut self, known: u64) {
         let following = self.app.tails.follow(&self.log, known);
         self.log = Arc::clone(&following.log);

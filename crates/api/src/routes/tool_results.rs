@@ -1,4 +1,4 @@
-//! Results of the caller's own tools. Whether one is taken is the run's decision.
+//! Results of local tool calls. The run decides whether it accepts one.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use windlass_core::{
 use windlass_ops::OpsError;
 
 use super::{
-    control::{judged, refusal},
-    runs::{find, looked_at},
+    control::{refusal, worker_reply},
+    runs::{end_if_gone, find},
 };
 use crate::{
     app::App,
@@ -30,20 +30,20 @@ use crate::{
     spec::{Attachment, Outcome, ToolResult},
 };
 
-/// It was done.
+/// Success.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Done {
     pub(super) ok: bool,
 }
 
-/// Gives the result of one call of a local tool.
+/// Sends the result of one call of a local tool.
 #[utoipa::path(
     post, path = "/agent-runs/{id}/tool-results", tag = "runs", request_body = ToolResultBody,
     responses(
         (status = 200, body = Done),
-        (status = 404, description = "unknown_tool_use: no such call is open; duplicate_tool_result: it has its result already"),
+        (status = 404, description = "unknown_tool_use: no such call is open; duplicate_tool_result: the call already has a result"),
         (status = 409, description = "run_terminal: the run has ended"),
-        (status = 503, description = "unavailable: no worker took the result in time"),
+        (status = 503, description = "unavailable: no worker responded within 10 s; send the result again"),
     )
 )]
 pub(crate) async fn take(
@@ -60,9 +60,9 @@ pub(crate) async fn take(
     let own_tools_only = !caller.has(Scope::RunsAnswer);
     let answer = CallAnswer { own_tools_only, ..CallAnswer::new(caller.actor(None)?, provided) };
     let ops = app.ops_for(&caller);
-    let reply = match judged(&app, "result", ops.tool_result(&row.id, &answer)).await? {
+    let reply = match worker_reply(&app, "result", ops.tool_result(&row.id, &answer)).await? {
         Ok(reply) => reply,
-        // It was there a moment ago, so it has just ended, or has not begun.
+        // The row was there a moment ago: the run has just ended, or has not started.
         Err(OpsError::NotFound { .. }) => return Err(gone(&app, &caller, &id).await?),
         Err(error) => return Err(error.into()),
     };
@@ -70,7 +70,7 @@ pub(crate) async fn take(
         AnswerStatus::Accepted => return Ok(Json(Done { ok: true })),
         AnswerStatus::Invalid => ApiError::invalid(&reply.message),
         AnswerStatus::Stale if reply.is_run_ended() => {
-            ApiError::conflict("run_terminal", "the run has ended; the result is not needed")
+            ApiError::conflict("run_terminal", "the run has ended; the result was ignored")
         }
         AnswerStatus::Duplicate | AnswerStatus::Stale => answered(),
         AnswerStatus::Unknown | AnswerStatus::Expired => unknown_call(&reply.message),
@@ -78,29 +78,29 @@ pub(crate) async fn take(
     Err(refusal(error, &reply))
 }
 
-/// The protocol's status for a call that is not open; the code tells a repeat from a wrong id.
+/// The protocol's status for a call that is not open; the code distinguishes a repeat from a wrong id.
 fn answered() -> ApiError {
-    let message = "this call has its result already; the first one counts";
+    let message = "this call already has a result; this one was ignored";
     ApiError::new(StatusCode::NOT_FOUND, "duplicate_tool_result", message)
 }
 
 fn unknown_call(why: &str) -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "unknown_tool_use", format!("no such call is open: {why}"))
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_tool_use", format!("no such tool call is open: {why}"))
 }
 
 fn ended(status: RunStatus) -> ApiError {
-    ApiError::conflict("run_terminal", format!("the run has ended ({}); the result is not needed", status.as_str()))
+    ApiError::conflict("run_terminal", format!("the run has ended ({}); the result was ignored", status.as_str()))
 }
 
 async fn gone(app: &App, caller: &Caller, id: &str) -> Result<ApiError> {
-    let row = looked_at(app, caller, id).await?;
+    let row = end_if_gone(app, caller, id).await?;
     Ok(match row.status {
-        RunStatus::Queued => unknown_call("the run has not begun"),
+        RunStatus::Queued => unknown_call("the run has not started"),
         status => ended(status),
     })
 }
 
-/// What is too large to travel goes through the store.
+/// A result above the inline limit is stored, and sent by reference.
 async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
     let mut provided = ProvidedToolResult {
         name: None,
@@ -125,7 +125,7 @@ async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
     Ok(provided)
 }
 
-/// The text; beside files, what they are. Their content is not the model's to read here.
+/// The text, and the names, types and sizes of files. The model does not get their content.
 fn body_of(result: String, files: &[Attachment]) -> Value {
     if files.is_empty() {
         return Value::String(result);

@@ -1,4 +1,4 @@
-//! A run's conversation: what the model was told and what it said, message by message.
+//! The conversation of a run.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use crate::{app::App, auth::Caller, error::Result, query::Query};
 pub(crate) struct Transcript {
     /// Oldest first, each with `index` (1 for the first), `role` and `parts`.
     messages: Vec<Value>,
-    /// How many messages there are by now.
+    /// The number of messages so far.
     total: u64,
-    /// How many messages the run began with: those of its session, then the new ones.
+    /// The number of messages that the run began with: those of its session, then the new ones.
     opening: u64,
-    /// How many of those were its session's.
+    /// How many of those came from its session.
     earlier: u64,
-    /// Whether there are more after these.
+    /// Whether there are more.
     more: bool,
 }
 
-/// The run's conversation, in pages. Results that came since the last turn are in the log and not here yet.
+/// The run's conversation, in pages. Results since the last turn are in the log and not here yet.
 #[utoipa::path(
     get, path = "/agent-runs/{id}/transcript", tag = "runs",
     params(
         ("after" = Option<u64>, Query, description = "only messages after this index"),
-        ("limit" = Option<u32>, Query, description = "1 to 200, 50 unless it is said"),
+        ("limit" = Option<u32>, Query, description = "1 to 200, default 50"),
     ),
     responses((status = 200, body = Transcript))
 )]

@@ -1,4 +1,4 @@
-//! The part of a body that says what the agent is: the same for runs, sessions and, as overrides, messages.
+//! The agent part of a body: the same for runs, sessions and, as overrides, messages.
 
 use windlass_core::{
     agent::{AgentDefinition, OutputSchema},
@@ -17,7 +17,7 @@ use super::{
     whole,
 };
 
-/// An agent as a caller describes it. Absent leaves the choice to the server or, for an override, to the session.
+/// An agent as a caller describes it. Absent fields get the server's defaults or, in a message, the session's values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     pub name: Option<String>,
@@ -58,7 +58,7 @@ impl Spec {
         })
     }
 
-    /// An agent needs something to go by.
+    /// Checks that there is an agent, a system prompt or a system message.
     pub(super) fn check_purpose(&self, system: &[String]) -> Result<(), Invalid> {
         let told = system.iter().any(|text| !text.trim().is_empty());
         if self.agent_id.is_some() || self.definition.is_some() || self.system_prompt.is_some() || told {

@@ -1,4 +1,4 @@
-//! Files: on a user's message, and on a tool's result. The same limits hold for both.
+//! Files of a user message or a tool result, with the same limits.
 
 use serde_json::{Value, json};
 use windlass_core::{
@@ -8,7 +8,7 @@ use windlass_core::{
 
 use super::{Invalid, fields::Fields};
 
-/// A file that came with a message or a result.
+/// A file of a message or a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attachment {
     Inline {
@@ -26,7 +26,7 @@ pub enum Attachment {
 }
 
 impl Attachment {
-    /// What a conversation's history says about the file: everything but its content.
+    /// The file's metadata for the conversation's history, without its content.
     pub fn summary(&self) -> Value {
         match self {
             Self::Inline { filename, mime_type, bytes, .. } => {
@@ -45,7 +45,7 @@ impl Attachment {
         }
     }
 
-    /// The file as the model gets it.
+    /// The file as a part for the model.
     pub fn part(&self) -> Part {
         match self {
             Self::Inline { filename, mime_type, data, .. } => match image_format(mime_type) {
@@ -157,7 +157,7 @@ fn linked(item: &Fields<'_>) -> Result<Attachment, Invalid> {
     })
 }
 
-/// How many bytes a base64 text stands for, without decoding it into memory.
+/// The decoded size of a base64 text, without decoding it.
 fn decoded_len(text: &str) -> Option<usize> {
     let body = text.trim_end_matches('=');
     let padding = text.len() - body.len();
@@ -165,7 +165,7 @@ fn decoded_len(text: &str) -> Option<usize> {
     if padding > 2 || !body.bytes().all(alphabet) || body.len() % 4 == 1 {
         return None;
     }
-    // Padding is all or nothing: either the text is a multiple of four, or nobody padded it.
+    // A padded text has a multiple of four characters.
     (padding == 0 || text.len().is_multiple_of(4)).then_some(body.len() / 4 * 3 + (body.len() % 4).saturating_sub(1))
 }
 

@@ -1,4 +1,4 @@
-//! What is said to the agent: a prompt, or messages with roles.
+//! The input of a run: a prompt, or messages with roles.
 
 use serde_json::{Value, json};
 use windlass_core::{
@@ -12,13 +12,13 @@ use super::{
     fields::Fields,
 };
 
-/// Where a message's history keeps what it knows about its files.
+/// The key of a message's metadata that lists its files.
 pub const ATTACHMENTS: &str = "attachments";
 
 /// The new messages of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    /// What the system messages said. They belong to the prompt, wherever they stood.
+    /// The texts of the system messages. They are added to the system prompt.
     pub system: Vec<String>,
     /// User and assistant messages; the last one is a user's.
     pub messages: Vec<Message>,
@@ -26,12 +26,13 @@ pub struct Conversation {
 
 impl Conversation {
     pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
-        let prompt = fields.bounded_text("prompt", TEXT_CHARS)?.filter(|prompt| !prompt.is_empty());
+        let prompt = fields.bounded_text("prompt", TEXT_CHARS)?;
         match (prompt, fields.bounded_list("messages", MESSAGES)?) {
+            // An empty prompt is a prompt, but does not compete with messages.
+            (None | Some(""), Some(items)) => Self::of_messages(fields, &items),
             (Some(_), Some(_)) => Err(fields.invalid("prompt", "send either prompt or messages, not both")),
             (None, None) => Err(fields.invalid("prompt", "is required, unless messages are sent")),
             (Some(prompt), None) => Ok(Self { system: Vec::new(), messages: vec![Message::user(prompt)] }),
-            (None, Some(items)) => Self::of_messages(fields, &items),
         }
     }
 
@@ -59,12 +60,14 @@ impl Conversation {
         match conversation.messages.last_mut() {
             Some(last) if last.role == Role::User => {
                 if last.plain_text().trim().is_empty() && attached.is_empty() {
-                    return Err(fields.invalid("messages", "the last message says nothing"));
+                    return Err(fields.invalid("messages", "the last message is empty"));
                 }
                 attach(last, &attached);
                 Ok(conversation)
             }
-            _ => Err(fields.invalid("messages", "the last message that is not a system message must be a user's")),
+            _ => {
+                Err(fields.invalid("messages", "the last message that is not a system message must be a user message"))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a spec to the agent definition that a run executes.
+//! Resolves a spec into the agent definition that a run executes.
 
 use windlass_core::{
     agent::{
@@ -11,16 +11,16 @@ use windlass_core::{
 
 use super::{
     Invalid, Spec,
-    guards::MAX_TOOL_TURNS,
+    guards::{MAX_TOOL_TURNS, add_default_budgets},
     tools::{self, Toolbox},
     whole,
 };
 use crate::models::Catalogue;
 
-/// The agent of runs that name none.
+/// The agent id of runs that name no agent.
 const AD_HOC: &str = "ad-hoc";
 
-/// What a server has that a spec may refer to.
+/// What a spec may refer to: models, agents and tools of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     pub models: &'a Catalogue,
@@ -36,26 +36,26 @@ pub enum SpecError {
     Invalid(#[from] Invalid),
     #[error(transparent)]
     Model(#[from] UnknownModel),
-    #[error("agentId: this server has no agent {0}; GET /agents lists those it has")]
+    #[error("agentId: this server has no agent {0}; GET /agents lists its agents")]
     UnknownAgent(AgentId),
     /// A key that is bound to agents does not learn which others there are.
-    #[error("agentId: this key may not start agent {0}; GET /agents lists those it may start")]
+    #[error("agentId: this key may not start agent {0}; GET /agents lists the agents that it may start")]
     Agent(AgentId),
-    /// The caller may not say this of the agent.
+    /// The caller may not override this field of the agent.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
 }
 
-/// No model of this server answers to the id.
+/// The server has no model with this id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("modelId: {}", match id { Some(id) => format!("no model answers to {id:?}"), None => "is required, there is no default model".to_owned() })]
+#[error("modelId: {}", match id { Some(id) => format!("this server has no model {id:?}; GET /models lists its models"), None => "is required, because this server has no default model".to_owned() })]
 pub struct UnknownModel {
     pub id: Option<String>,
     pub candidates: Vec<String>,
 }
 
 impl Spec {
-    /// What a run of this spec executes; `system` is what its system messages said, `policy` what the run says about its
+    /// What a run of this spec executes. `system` has the texts of its system messages, `policy` the run's own
     /// limits.
     pub fn resolve(
         &self,
@@ -72,7 +72,7 @@ impl Spec {
             model: self.model_id.clone(),
             reasoning_level: self.reasoning_level,
             output_schema: self.output_schema.clone(),
-            // A tool of a configured agent is the agent's, whatever this server has.
+            // A configured agent has its own tools, whatever this server has.
             tools: tools::resolve(&self.tools, around.toolbox, configured)?,
             guards: self.guards.clone(),
             max_tool_turns: Some(self.max_tool_turns.unwrap_or(MAX_TOOL_TURNS)),
@@ -84,11 +84,12 @@ impl Spec {
         if self.model_id.is_some() || definition.model.is_empty() {
             definition.model = around.models.resolve(self.model_id.as_deref())?;
         }
+        add_default_budgets(definition);
         carried(definition)?;
         Ok(effective)
     }
 
-    /// The agent the spec names, brings along or describes.
+    /// The agent that the spec names, contains or describes.
     fn base<'a>(&'a self, around: Surroundings<'a>) -> Result<Base<'a>, SpecError> {
         if let (Some(definition), None) = (&self.definition, around.bound_to) {
             whole::check_models(definition, "definition", around.models)?;
@@ -103,7 +104,7 @@ impl Spec {
     }
 }
 
-/// What no run can carry is refused here, by the limit it exceeds; later its run would only be ended.
+/// Refuses a definition that exceeds a limit of runs; otherwise the run would fail when it opens.
 fn carried(definition: &AgentDefinition) -> Result<(), Invalid> {
     fits(definition).map_err(|problem| {
         let field = if problem.path.is_empty() { "tools" } else { problem.path.trim_start_matches('/') };

@@ -1,6 +1,6 @@
-//! Typed looks into a JSON object that know where they are, so that an error can name its field.
+//! Typed access to a JSON object that keeps its path, so that an error can name the field.
 //!
-//! Keys nobody asks for are ignored: a newer client may send more than this build knows. `null` counts as absent.
+//! Unknown keys are ignored: a newer client may send more than this build knows. `null` counts as absent.
 
 use std::ops::RangeInclusive;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::Invalid;
 
-/// How much of a caller's own word an error repeats.
+/// How many characters of the caller's key an error repeats.
 const MAX_NAMED: usize = 64;
 
-/// An object of a body and its place.
+/// An object of a body and its path.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a> {
     path: String,
@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Where a key of this object is. A key is the caller's, so only its beginning is repeated.
+    /// The path of a key. Keys come from the caller, so only their beginning is repeated.
     pub(super) fn path_of(&self, key: &str) -> String {
         let key: String = key.chars().take(MAX_NAMED).collect();
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string that says something.
+    /// A non-empty string.
     pub(super) fn required_text(&self, key: &str) -> Result<&'a str, Invalid> {
         self.text(key)?
             .filter(|text| !text.is_empty())
@@ -129,7 +129,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// JSON does not tell 3 from 3.0, and neither do we.
+/// 3.0 counts as 3, because JSON does not distinguish them.
 pub(super) fn whole_number(value: &Value) -> Option<i64> {
     let whole = |float: &f64| float.fract() == 0.0 && float.abs() < 9e15;
     value.as_i64().or_else(|| value.as_f64().filter(whole).map(|float| float as i64))

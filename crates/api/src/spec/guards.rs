@@ -1,16 +1,17 @@
-//! Limits of a run: loop detection, tool budgets, tool turns; and the guards this server does not have.
+//! Guards of a run: loop detection, tool budgets, tool turns; and features of the protocol that are not available.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use windlass_core::{
+    agent::AgentDefinition,
     envelope::{GuardOverrides, LoopDetection, LoopThresholds, ToolBudget},
     limits::{TOOL_BUDGET_CALLS, TOOL_BUDGET_KEY_CHARS, TOOL_BUDGETS},
 };
 
 use super::{Invalid, fields::Fields};
 
-/// The protocol's ceiling: more is not refused, it is not granted.
+/// The protocol's ceiling. A larger value is lowered, not refused.
 pub(super) const MAX_TOOL_TURNS: u32 = 100;
 
 pub(super) fn parse(fields: &Fields<'_>) -> Result<GuardOverrides, Invalid> {
@@ -36,7 +37,7 @@ fn loop_detection(fields: &Fields<'_>) -> Result<Option<LoopDetection>, Invalid>
         (Some(soft), Some(hard)) if hard <= soft => {
             Err(given.invalid("hardCutoffThreshold", format!("must be above consecutiveThreshold, which is {soft}")))
         }
-        // Nothing is above it, so no cutoff could follow.
+        // The cutoff must be above it, and 100 is the largest value.
         (Some(100), None) => {
             Err(given.invalid("consecutiveThreshold", "must be below hardCutoffThreshold, at most 99"))
         }
@@ -63,6 +64,34 @@ fn tool_budgets(fields: &Fields<'_>) -> Result<Option<BTreeMap<String, ToolBudge
     Ok(Some(budgets))
 }
 
+/// The protocol's default budgets.
+const DEFAULT_TOOL_BUDGETS: [(&str, u32); 10] = [
+    ("recall", 4),
+    ("traverse", 3),
+    ("hive_consult_ontology", 4),
+    ("hive_search_deals", 5),
+    ("hive_search_meetings", 5),
+    ("hive_search_companies", 5),
+    ("hive_search_people", 5),
+    ("hive_search_tickets", 5),
+    ("hive_search_conversations", 5),
+    ("hive_search_accounts", 5),
+];
+
+/// Gives the tools that have a default budget in the protocol that budget, unless the agent has one for them or cleared
+/// all budgets with an empty map. The same for its sub-agents.
+pub(crate) fn add_default_budgets(agent: &mut AgentDefinition) {
+    for (tool, max_calls) in DEFAULT_TOOL_BUDGETS {
+        let budgets = agent.guards.tool_budgets.as_ref();
+        let is_set = budgets
+            .is_some_and(|budgets| budgets.is_empty() || budgets.len() >= TOOL_BUDGETS || budgets.contains_key(tool));
+        if !is_set && agent.tools.iter().any(|own| own.name.as_str() == tool) {
+            agent.guards.tool_budgets.get_or_insert_default().insert(tool.to_owned(), ToolBudget { max_calls });
+        }
+    }
+    agent.agents.iter_mut().for_each(add_default_budgets);
+}
+
 /// How many turns may call tools.
 pub(super) fn max_tool_turns(fields: &Fields<'_>) -> Result<Option<u32>, Invalid> {
     let Some(budgets) = fields.object("budgets")? else { return Ok(None) };
@@ -70,8 +99,8 @@ pub(super) fn max_tool_turns(fields: &Fields<'_>) -> Result<Option<u32>, Invalid
     Ok(turns.map(|turns| turns.min(MAX_TOOL_TURNS)))
 }
 
-/// Features of the protocol that change what a run does and that no worker here has. Leaving them out silently would let
-/// a caller believe that somebody watches the run.
+/// Refuses features of the protocol that change what a run does and that Windlass does not have. Ignoring them silently
+/// would let a caller rely on them.
 pub(super) fn refuse_what_is_missing(fields: &Fields<'_>) -> Result<(), Invalid> {
     supervisor(fields)?;
     plan(fields)?;

@@ -1,6 +1,6 @@
-//! Why a request body was not taken.
+//! Why a request body is not valid.
 
-/// The first thing that is wrong with a body, and where.
+/// The first invalid field of a body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {

@@ -1,4 +1,4 @@
-//! Metadata: flat labels that runs and sessions are found by.
+//! Metadata: string labels of runs and sessions, for filtering.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn check_size(metadata: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// A session's metadata with a message's laid over it.
+/// A session's metadata merged with a message's, whose values win.
 pub(super) fn merge(session: &Metadata, message: Metadata) -> Result<Metadata, Invalid> {
     let mut merged = session.clone();
     merged.extend(message);

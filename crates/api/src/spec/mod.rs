@@ -1,8 +1,8 @@
-//! What a caller sends, checked: every limit of the agent-runs protocol, and what becomes of it.
+//! Request bodies of the agent-runs protocol: parsing, limits, and resolving them into agent definitions.
 //!
-//! Nothing here does IO. A body is JSON; the first thing wrong with it is an [`Invalid`] that names its field. Keys that
-//! nobody knows are ignored. A [`Spec`] is turned into an agent definition in [`definition`]; what a message of a session
-//! changes is laid over the session's spec in [`session`].
+//! Nothing here does IO. The first problem of a body is an [`Invalid`] that names its field. Unknown keys
+//! are ignored, as the protocol demands. [`definition`] resolves a [`Spec`] into an agent definition; [`session`] merges
+//! the overrides of a message with the session's spec.
 
 mod agent;
 mod attachments;
@@ -18,6 +18,7 @@ mod tool_result;
 mod tools;
 mod whole;
 
+pub(crate) use self::guards::add_default_budgets;
 pub use self::{
     agent::Spec,
     attachments::Attachment,

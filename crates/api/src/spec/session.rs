@@ -1,26 +1,26 @@
-//! Bodies as a whole, and a session's spec with a message's overrides laid over it.
+//! The bodies of runs, sessions and messages, and how a message's overrides are merged with its session's spec.
 
 use serde_json::{Map, Value};
 use windlass_core::canonical::Digest;
 
 use super::{Conversation, Invalid, Spec, Start, fields::Fields, metadata, whole};
 
-/// What a message may change for its own run. Everything else is the session's.
+/// The fields of a session's spec that a message may override for its run.
 const OVERRIDES: [&str; 7] =
     ["tools", "reasoningLevel", "outputSchema", "loopDetection", "toolBudgets", "supervisor", "plan"];
 
 /// Keys that belong to one run and never to a session.
 const OF_A_RUN: [&str; 6] = ["prompt", "messages", "runId", "sessionId", "policy", "labels"];
 
-/// What one run is asked to do.
+/// A parsed request for a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
     pub spec: Spec,
-    /// The spec as it was sent, without what was said.
+    /// The spec as it was sent, without the input.
     pub kept: Value,
     pub conversation: Conversation,
     pub start: Start,
-    /// Of the body as it was sent: the same request again has the same digest.
+    /// The digest of the body, by which a repeat of the request is recognized.
     pub request: Digest,
 }
 
@@ -39,12 +39,18 @@ pub fn parse_run(body: &Value) -> Result<Accepted, Invalid> {
     })
 }
 
-/// What a session is, and the spec as it was sent.
+/// The spec of a session, parsed and as it was sent.
 pub type Kept = (Spec, Value);
 
 /// The body of `POST /agent-sessions`, and what to keep of it.
 pub fn parse_session(body: &Value) -> Result<Kept, Invalid> {
     let fields = Fields::of_body(body)?;
+    for key in ["prompt", "messages"] {
+        if fields.get(key).is_some() {
+            let problem = "a session is created without a message; send it to POST /agent-sessions/{id}/messages";
+            return Err(fields.invalid(key, problem));
+        }
+    }
     let spec = Spec::parse(&fields)?;
     spec.check_purpose(&[])?;
     Ok((spec, kept(&fields)))
@@ -55,7 +61,7 @@ fn kept(fields: &Fields<'_>) -> Value {
     Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// The body of `POST …/messages` on top of the session's spec: what this one run is. The session is left as it is.
+/// The body of `POST …/messages` merged with the session's spec. The session is not changed.
 pub fn effective(session: &Value, message: &Value) -> Result<Accepted, Invalid> {
     let said = Fields::of_body(message)?;
     let mut merged: Map<String, Value> = session.as_object().cloned().unwrap_or_default();
@@ -67,7 +73,7 @@ pub fn effective(session: &Value, message: &Value) -> Result<Accepted, Invalid> 
     let merged = Value::Object(merged);
     let mut spec = Spec::parse(&Fields::of_body(&merged)?)?;
     spec.metadata = metadata::merge(&spec.metadata, metadata::parse(&said, "metadata")?)?;
-    // The run's id is the message's own: a message whose answer was lost may be sent again.
+    // A message may have a run id, so that it can be sent again if its response was lost.
     let start = Start { run_id: whole::run_id(&said)?, ..Start::default() };
     let conversation = Conversation::parse(&said)?;
     Ok(Accepted { spec, kept: merged, conversation, start, request: Digest::of_json(message) })

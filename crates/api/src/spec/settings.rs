@@ -1,4 +1,4 @@
-//! How the model answers: reasoning effort and the schema of the final reply.
+//! Reasoning level and output schema.
 
 use serde_json::Value;
 use windlass_core::{

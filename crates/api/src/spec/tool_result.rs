@@ -9,10 +9,10 @@ use windlass_core::{
 
 use super::{Attachment, Invalid, attachments, fields::Fields};
 
-/// Every field of a result. Others are ignored, unless one of them is all that there is of a result.
+/// The fields of a result. Others are ignored, unless there is neither a result nor an error.
 const FIELDS: [&str; 4] = ["toolUseId", "result", "error", "files"];
 
-/// What the caller says about one call.
+/// The result of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     pub tool_use_id: CallId,
@@ -33,7 +33,7 @@ impl ToolResult {
             CallId::parse(tool_use_id).map_err(|problem| fields.invalid("toolUseId", problem.to_string()))?;
         let outcome = match (fields.text("result")?, fields.text("error")?) {
             (Some(_), Some(_)) => return Err(fields.invalid("error", "send either result or error, not both")),
-            // A refusal would leave the call open until its time is up, so a long text is cut instead.
+            // Truncated, because a 400 would leave the call open until its timeout.
             (None, Some(error)) => Outcome::Failure { error: cut(error, ERROR_BYTES).to_owned() },
             (result, None) => {
                 if result.is_none() {
@@ -51,8 +51,8 @@ impl ToolResult {
     }
 }
 
-/// Some clients leave an empty result out, and that is an empty result. One beside an unknown field is taken for
-/// misspelt: it would be lost, and the model would go on without it.
+/// Some clients omit an empty result. But with an unknown field and no result, the field is probably a misspelt `result`:
+/// accepting that as empty would lose it.
 fn refuse_misspelt(fields: &Fields<'_>) -> Result<(), Invalid> {
     let absent = |key: &str| fields.get(key).is_none();
     let unknown = fields.entries().map(|(key, _)| key.as_str()).find(|key| !FIELDS.contains(key));
@@ -66,7 +66,7 @@ fn refuse_misspelt(fields: &Fields<'_>) -> Result<(), Invalid> {
     }
 }
 
-/// The beginning of a text, at most `bytes` long and never half a character.
+/// The beginning of a text, at most `bytes` long, cut at a character boundary.
 fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

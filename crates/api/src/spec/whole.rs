@@ -1,4 +1,4 @@
-//! What a run may be told beyond the protocol: a whole agent definition, and what operators say when they start one.
+//! Fields of a run's body beyond the protocol: a whole agent definition, ids, limits and labels.
 
 use serde::de::DeserializeOwned;
 use windlass_core::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{models::Catalogue, unknown};
 
-/// How a run starts, as far as its caller cares.
+/// The start options of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Start {
     pub run_id: Option<RunId>,
@@ -62,12 +62,12 @@ pub(super) fn run_id(fields: &Fields<'_>) -> Result<Option<RunId>, Invalid> {
 fn id<T>(fields: &Fields<'_>, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Invalid> {
     let Some(text) = fields.text(key)? else { return Ok(None) };
     if text.contains('/') {
-        return Err(fields.invalid(key, "must not contain /: such ids are given to runs below others"));
+        return Err(fields.invalid(key, "must not contain /: such ids are for child runs"));
     }
     parse(text).map(Some).map_err(|problem| fields.invalid(key, problem))
 }
 
-/// A definition as files have it, in the spelling of the wire.
+/// An agent definition, with the fields of an agent file in camelCase.
 pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefinition>>, Invalid> {
     const KEY: &str = "definition";
     let Some(definition) = read::<AgentDefinition>(fields, KEY)? else { return Ok(None) };
@@ -89,7 +89,7 @@ fn read<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Result<Option<T>
     })
 }
 
-/// A problem may repeat what the caller wrote; a complaint is short.
+/// Truncates a message that may repeat the caller's text.
 fn short(problem: &impl ToString) -> String {
     problem.to_string().chars().take(300).collect()
 }
@@ -97,7 +97,10 @@ fn short(problem: &impl ToString) -> String {
 /// Every model of a definition must be one that this server has.
 pub(super) fn check_models(definition: &AgentDefinition, path: &str, models: &Catalogue) -> Result<(), Invalid> {
     if models.resolve(Some(&definition.model)).is_err() {
-        return Err(Invalid::new(format!("{path}.model"), format!("no model answers to {:?}", definition.model)));
+        return Err(Invalid::new(
+            format!("{path}.model"),
+            format!("this server has no model {:?}; GET /models lists its models", definition.model),
+        ));
     }
     let mut below = definition.agents.iter().enumerate();
     below.try_for_each(|(index, agent)| check_models(agent, &format!("{path}.agents[{index}]"), models))

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunStatus, children::answer_body};
 use crate::{
-    agent::Enforcement,
     envelope::{
         CallStatus, Extra, FinalFacts, FinalizeReason, Outbox, OutboxMessage, RecordInput, RunOutput, ToolCallOutput,
         ToolError, ToolErrorKind, ToolOutput, TranscriptHead, VERSION,
@@ -131,7 +130,7 @@ impl Run {
     fn terminal_event(&self, outcome: &Outcome, now: Timestamp) -> EventBody {
         let (turns, tool_calls, active_ms) = (self.state.turn, self.state.executed, self.state.clock.used(now));
         let (usage, model) = (self.state.usage.clone(), self.state.model_id.clone());
-        let structured_output = self.structured_output(outcome);
+        let structured_output = self.structured_output();
         // What the model said last; `record` fills it in if it did not travel.
         let last_text = self
             .state
@@ -189,13 +188,13 @@ impl Run {
         }
     }
 
-    /// Strictly, an answer is held to the schema here, whatever its model does; otherwise nobody holds it to anything.
-    fn structured_output(&self, outcome: &Outcome) -> Option<StructuredOutput> {
-        let strict = self.state.enforcement? == Enforcement::Strict;
-        Some(StructuredOutput {
+    /// No model is given the schema, so none enforces it. The check of a strict answer happens here, after the model
+    /// has answered; the protocol does not count that as enforcement.
+    fn structured_output(&self) -> Option<StructuredOutput> {
+        self.state.enforcement.map(|_| StructuredOutput {
             schema_requested: true,
-            schema_enforced: strict && matches!(outcome, Outcome::Completed { .. }),
-            enforcement_mechanism: if strict { EnforcementMechanism::NativeSchema } else { EnforcementMechanism::None },
+            schema_enforced: false,
+            enforcement_mechanism: EnforcementMechanism::None,
             unconstrained_fallback_occurred: false,
         })
     }

@@ -150,8 +150,8 @@ impl Player<'_> {
                     self.push(number, DeltaKind::Text(piece)).await?;
                 }
             }
-            // Nothing is thought, and so nothing is streamed, at level 0.
-            Content::Thinking { .. } if self.request.reasoning_level == Some(0) => return Ok(()),
+            // The protocol streams thinking only above level 0.
+            Content::Thinking { .. } if self.request.reasoning_level.is_none_or(|level| level == 0) => return Ok(()),
             Content::Thinking { text, .. } => {
                 let thought = text.clone();
                 self.push(number, DeltaKind::Thinking(thought)).await?;

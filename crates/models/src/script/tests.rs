@@ -328,9 +328,9 @@ async fn a_turn_that_never_answers_breaks_off_after_its_text() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_to_think_does_not() {
+async fn a_model_thinks_only_above_reasoning_level_0() {
     let model = script(&json!({"turns": [{"thinking": "hm", "text": "hi"}]}));
-    for (level, thinks) in [(None, true), (Some(1), true), (Some(0), false)] {
+    for (level, thinks) in [(None, false), (Some(1), true), (Some(0), false)] {
         let mut sink = Recorder::new();
         let request = ModelRequest { reasoning_level: level, ..request(vec![]) };
         let response = model.respond(request, &mut sink).await.unwrap();

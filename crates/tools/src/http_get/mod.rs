@@ -54,7 +54,14 @@ impl Default for HttpGetOptions {
 /// The HTTP client could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("http_get cannot be set up, check the machine's trusted certificates: {0}")]
-pub struct HttpGetError(#[from] reqwest::Error);
+pub struct HttpGetError(reqwest::Error);
+
+/// Not a `source`: the message has it already.
+impl From<reqwest::Error> for HttpGetError {
+    fn from(error: reqwest::Error) -> Self {
+        Self(error)
+    }
+}
 
 /// Fetches URLs.
 #[derive(Debug, Clone)]

@@ -45,7 +45,7 @@ pub(super) fn model_errors(sdk: Sdk) -> Value {
 }
 
 pub(super) fn model_recovers(_: Sdk) -> Value {
-    json!({"text": "at last", "gapless": true})
+    json!({"text": "at last", "inOrder": true})
 }
 
 pub(super) fn access(_: Sdk) -> Value {

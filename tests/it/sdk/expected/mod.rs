@@ -102,9 +102,9 @@ pub(super) const KILLS: &[Case] = &[
 pub(super) const STOPS: &[Case] =
     &[always("stop_stream", connections::kill_stream), always("stop_tool", connections::kill_tool)];
 
-/// A log without gaps, of these types in this order.
+/// Events of these types in this order, with increasing seqs.
 fn log(types: &[&str]) -> Value {
-    json!({"types": types, "gapless": true})
+    json!({"types": types, "inOrder": true})
 }
 
 /// All the fields of both.

@@ -74,7 +74,7 @@ pub(super) fn structured(sdk: Sdk) -> Value {
 
 pub(super) fn strict(sdk: Sdk) -> Value {
     let fits = json!({
-        "schema_requested": true, "schema_enforced": true, "enforcement_mechanism": "native_schema",
+        "schema_requested": true, "schema_enforced": false, "enforcement_mechanism": "none",
         "unconstrained_fallback_occurred": false,
     });
     const CLASS: &str = "structured_output_not_enforced";

@@ -5,16 +5,15 @@ use serde_json::{Value, json};
 use super::{later, log, run_error, with};
 use crate::sdk::client::Sdk;
 
-/// A call of the caller's tool and its answer, which the log has twice: as it came in, and as the model gets it.
-pub(super) const CALL: [&str; 3] = ["local_tool_call", "local_tool_result_in", "tool_result"];
+/// A call of the caller's tool and its result. `tool_result` is for tools of the server.
+pub(super) const CALL: [&str; 2] = ["local_tool_call", "local_tool_result_in"];
 
 /// A turn that makes one call, and the turn after it.
-pub(super) const ONE_CALL: [&str; 8] = [
+pub(super) const ONE_CALL: [&str; 7] = [
     "started",
     "assistant_message",
     "local_tool_call",
     "local_tool_result_in",
-    "tool_result",
     "assistant_delta",
     "assistant_message",
     "result",

@@ -11,7 +11,6 @@ fn what_is_missing_or_of_the_wrong_kind_is_named() {
         (json!([]), "body: must be a JSON object"),
         (json!({"prompt": "p"}), "systemPrompt: is required, unless agentId or a system message is sent"),
         (json!({"systemPrompt": "s"}), "prompt: is required, unless messages are sent"),
-        (json!({"systemPrompt": "s", "prompt": ""}), "prompt: is required, unless messages are sent"),
         (json!({"systemPrompt": "s", "prompt": 5}), "prompt: must be a string"),
         (json!({"systemPrompt": 7, "prompt": "p"}), "systemPrompt: must be a string"),
         (with("messages", json!([])), "prompt: send either prompt or messages, not both"),
@@ -29,6 +28,8 @@ fn what_is_missing_or_of_the_wrong_kind_is_named() {
     let unknown_keys_and_nulls =
         json!({"systemPrompt": "s", "prompt": "p", "newLoop": true, "metadata": null, "tools": null});
     assert_eq!(complaint(&unknown_keys_and_nulls), None);
+    let Accepted { conversation, .. } = parse_run(&json!({"systemPrompt": "s", "prompt": ""})).unwrap();
+    assert_eq!(conversation.messages, [Message::user("")], "an empty prompt is accepted");
 }
 
 #[test]

@@ -135,8 +135,56 @@ fn merged_metadata_has_the_limits_of_any_other() {
 
 #[test]
 fn what_belongs_to_a_run_is_not_kept_in_a_session() {
-    let (_, kept) = parse_session(&json!({"systemPrompt": "s", "prompt": "p", "messages": [], "newer": 1})).unwrap();
+    let (_, kept) = parse_session(&json!({"systemPrompt": "s", "runId": "r", "labels": {}, "newer": 1})).unwrap();
     assert_eq!(kept, json!({"systemPrompt": "s", "newer": 1}));
+}
+
+#[test]
+fn a_session_is_created_without_a_message() {
+    for (key, value) in [("prompt", json!("p")), ("prompt", json!("")), ("messages", json!([]))] {
+        let mut body = json!({"systemPrompt": "s"});
+        body[key] = value;
+        let refused = parse_session(&body).unwrap_err();
+        let problem = "a session is created without a message; send it to POST /agent-sessions/{id}/messages";
+        assert_eq!(refused, Invalid::new(key, problem));
+    }
+    assert!(parse_session(&json!({"systemPrompt": "s", "prompt": null, "messages": null})).is_ok());
+}
+
+#[test]
+fn tools_with_a_default_budget_in_the_protocol_have_it_unless_one_is_set() {
+    let tool = |name: &str| json!({"kind": "local", "name": name});
+    let budgets = |asked: Value| {
+        let body = json!({
+            "systemPrompt": "s", "prompt": "p", "toolBudgets": asked,
+            "tools": [tool("recall"), tool("hive_search_deals"), tool("mine")],
+        });
+        let budgets = resolve(&body).unwrap().guards.tool_budgets;
+        budgets.map(|budgets| budgets.into_iter().map(|(tool, budget)| (tool, budget.max_calls)).collect::<Vec<_>>())
+    };
+    let of = |budgets: &[(&str, u32)]| {
+        Some(budgets.iter().map(|(tool, max)| ((*tool).to_owned(), *max)).collect::<Vec<_>>())
+    };
+    assert_eq!(budgets(json!(null)), of(&[("hive_search_deals", 5), ("recall", 4)]));
+    let asked = json!({"recall": {"maxCalls": 9}, "mine": {"maxCalls": 0}});
+    assert_eq!(budgets(asked), of(&[("hive_search_deals", 5), ("mine", 0), ("recall", 9)]));
+    assert_eq!(budgets(json!({})), of(&[]), "an empty map clears them");
+    let without_such_tools = resolve(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap();
+    assert_eq!(without_such_tools.guards.tool_budgets, None);
+}
+
+#[test]
+fn sub_agents_have_the_default_budgets_too() {
+    let recall = || vec![ToolSpec::new("recall".into(), ToolKind::Builtin)];
+    let sub = AgentDefinition { id: "sub".into(), tools: recall(), ..stored() };
+    let cleared = GuardOverrides { tool_budgets: Some(Default::default()), ..GuardOverrides::default() };
+    let mut agent = AgentDefinition { tools: recall(), guards: cleared.clone(), agents: vec![sub], ..stored() };
+    add_default_budgets(&mut agent);
+    let own = GuardOverrides {
+        tool_budgets: Some([("recall".to_owned(), ToolBudget { max_calls: 4 })].into()),
+        ..GuardOverrides::default()
+    };
+    assert_eq!((agent.guards, &agent.agents[0].guards), (cleared, &own));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use windlass_core::{
 
 use super::{Fields, Invalid, callers_tool, check_headers, plain_name};
 
-/// A model chooses a peer by what it can do; more than this many skills do not help it.
+/// The number of skills in the tool's description.
 const MAX_SKILLS: usize = 12;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub(super) fn parse_local(item: &Fields<'_>) -> Result<LocalPeer, Invalid> {
     Ok(LocalPeer { path: item.path_of("name"), name, description, card })
 }
 
-/// The card's own words. Whatever in it is not as expected is passed over: the card is for the caller's use.
+/// A description from the card. Fields of the card that are not as expected are skipped.
 fn describe(name: &str, card: &Fields<'_>) -> String {
     let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let peer = Some(word(card.get("name"))).filter(|name| !name.is_empty()).unwrap_or_else(|| name.to_owned());

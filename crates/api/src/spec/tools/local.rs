@@ -9,7 +9,7 @@ use windlass_core::{
 
 use super::{Fields, Invalid, arguments_schema, callers_tool, check_schema, plain_name};
 
-/// Models call again what seems to hang. The text is the protocol's.
+/// The protocol's text, so that models do not repeat a pending call.
 const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
                             an intermediate or pending status.";
 

@@ -15,7 +15,7 @@ const NAME_CHARS: &str = "_.-/";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::spec) struct LocalServer {
-    /// What the caller calls the server.
+    /// The caller's name for the server.
     label: String,
     info: Option<Value>,
     tools: Vec<ServerTool>,

@@ -1,7 +1,7 @@
 //! The tools of a spec: seven kinds of references.
 //!
 //! Three are executed by the caller (`local`, `a2a_local`, `mcp_local`) and become tools a run waits for. `mantyx` names a
-//! tool of this server. The other three ask the server to reach something itself; this server says that it does not.
+//! tool of this server. The other three would be executed by the server, which this server does not support.
 
 mod a2a;
 mod local;
@@ -24,7 +24,7 @@ use super::{
     fields::{Fields, is_word},
 };
 
-/// A reference as it was sent, checked.
+/// A parsed tool reference.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ToolRef {
     Local(local::LocalTool),
@@ -42,12 +42,12 @@ pub(super) enum ToolRef {
     },
 }
 
-/// What mapping a reference needs to know.
+/// What resolving a reference needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Toolbox<'a> {
     /// The tools this server executes.
     pub builtins: &'a [ToolSpec],
-    /// How long a caller may take for one call.
+    /// The timeout of a local tool call.
     pub local_tool_timeout: Millis,
 }
 
@@ -87,15 +87,18 @@ fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
     }
 }
 
-/// The tools an agent is given. Two of one name would leave it to chance which one is called. A configured agent has
-/// its server tools itself; for one of those a reference is no more than a name.
+/// Resolves references into tools. Names must be unique. A configured agent has
+/// its own server tools; a reference to one of those only names it.
 pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>, configured: bool) -> Result<Vec<ToolSpec>, Invalid> {
     let mut specs: Vec<ToolSpec> = Vec::new();
     let mut names = HashSet::new();
     for reference in refs {
         for (path, spec) in reference.specs(toolbox, configured)? {
             if !names.insert(spec.name.clone()) {
-                return Err(Invalid::new(path, format!("a tool named {:?} is there already", spec.name.as_str())));
+                return Err(Invalid::new(
+                    path,
+                    format!("there are two tools named {:?}; rename one", spec.name.as_str()),
+                ));
             }
             if specs.len() == TOOLS {
                 return Err(Invalid::new("tools", format!("there are more than {TOOLS}, with those of MCP servers")));
@@ -107,7 +110,7 @@ pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>, configured: bool) 
 }
 
 impl ToolRef {
-    /// The tools behind the reference, each with the field that names it.
+    /// The tools of the reference, each with the path of its name.
     fn specs(&self, toolbox: Toolbox<'_>, configured: bool) -> Result<Vec<(String, ToolSpec)>, Invalid> {
         let timeout = toolbox.local_tool_timeout;
         match self {
@@ -146,7 +149,7 @@ fn plain_name<'a>(item: &Fields<'a>, key: &str) -> Result<&'a str, Invalid> {
     Err(item.invalid(key, "must have 1 to 64 characters of A-Z a-z 0-9 _"))
 }
 
-/// A tool that the caller executes. A call nobody answers ends the run: its caller is gone.
+/// A tool that the caller executes. A call that times out ends the run.
 fn callers_tool(name: &str, client: ClientTool, timeout: Millis) -> ToolSpec {
     let mut spec = ToolSpec::new(ToolName::new(name), ToolKind::External);
     spec.client = Some(client);
@@ -155,7 +158,7 @@ fn callers_tool(name: &str, client: ClientTool, timeout: Millis) -> ToolSpec {
     spec
 }
 
-/// The schema of a tool's arguments. Arguments are an object, so a schema of anything else would refuse every call.
+/// The schema of a tool's arguments. It must be one of an object, because arguments are.
 fn arguments_schema(item: &Fields<'_>, key: &str) -> Result<Value, Invalid> {
     let Some(given) = item.get(key) else { return Ok(json!({"type": "object", "properties": {}})) };
     let Value::Object(fields) = given else {
@@ -170,7 +173,7 @@ fn arguments_schema(item: &Fields<'_>, key: &str) -> Result<Value, Invalid> {
     Ok(schema)
 }
 
-/// Absent says nothing against an object; providers and validators want it said.
+/// Adds `type: object` if it is absent, because providers and validators require it.
 fn is_object_type(kind: Option<&Value>) -> bool {
     match kind {
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
@@ -179,12 +182,12 @@ fn is_object_type(kind: Option<&Value>) -> bool {
     }
 }
 
-/// A schema that values cannot be checked against would fail runs after their models were paid.
+/// Refuses a schema that values cannot be checked against, before a model is called.
 pub(super) fn check_schema(item: &Fields<'_>, key: &str, schema: &Value, most: usize) -> Result<(), Invalid> {
     check_usable(schema, most).map_err(|problem| item.invalid(key, format!("is not a usable JSON Schema: {problem}")))
 }
 
-/// Headers for a server that would be reached from here.
+/// Checks the headers of a server reference.
 fn check_headers(item: &Fields<'_>) -> Result<(), Invalid> {
     let Some(headers) = item.object("headers")? else { return Ok(()) };
     if headers.len() > TOOL_HEADERS {

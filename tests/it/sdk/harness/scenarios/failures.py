@@ -40,7 +40,7 @@ def model_errors(world):
 def model_recovers(world):
     """An error that passes is the server's business alone."""
     result = world.client().run_agent(**agent("recovers"), prompt="?")
-    return {"text": result.text, "gapless": log(result.events)["gapless"]}
+    return {"text": result.text, "inOrder": log(result.events)["inOrder"]}
 
 
 def access(world):

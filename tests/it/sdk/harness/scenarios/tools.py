@@ -68,8 +68,7 @@ def tools_at_once(world):
         return f"<{args['key']}>"
 
     result = world.client().run_agent(**agent("pair", tools=[lookup(look, read_only=True)]), prompt="?")
-    # Both came in before either was answered; how the answers follow each other is chance.
-    return {"text": result.text, **log(result.events, without=("tool_result",))}
+    return {"text": result.text, **log(result.events)}
 
 
 def tool_error(world):

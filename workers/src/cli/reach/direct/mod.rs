@@ -53,7 +53,7 @@ impl Direct {
         // A command that only reads must not claim the namespace for its store.
         let how = if missing == Missing::Create { Pairing::Claim } else { Pairing::Look };
         let paired = ops.pair(how).await?;
-        Ok(Self { ops: if paired.kept { ops } else { ops.wary() } })
+        Ok(Self { ops: if paired.kept { ops } else { ops.checking_owners() } })
     }
 
     fn store(&self) -> &Arc<dyn Store> {
@@ -107,7 +107,7 @@ impl Transport for Direct {
         match &row {
             None => self.ops.exists(run).await?,
             // If its workflow was closed on the server, the terminal event is written now, so that readers do not wait.
-            Some(open) if open.closed_at.is_none() => match self.ops.end_if_overruled(run).await {
+            Some(open) if open.closed_at.is_none() => match self.ops.end_if_closed_externally(run).await {
                 Ok(true) => return Ok(self.store().run(run).await?),
                 Ok(false) => {}
                 Err(error) => tracing::debug!(%run, %error, "cannot compare the run with its workflow"),

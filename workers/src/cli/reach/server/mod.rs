@@ -51,7 +51,7 @@ impl Server {
     pub(super) async fn of_data_dir(global: &Global, visitor: Visitor<'_>) -> Result<Option<Self>, Failure> {
         let Some(address) = address_of(&global.data_dir) else { return Ok(None) };
         let data_dir = global.data_dir.clone();
-        let options = options(global, visitor, address).whereabouts(move || address_of(&data_dir));
+        let options = options(global, visitor, address).address_lookup(move || address_of(&data_dir));
         let client = Client::new(options)?;
         match client.identity().await {
             Ok(_) => Ok(Some(Self { client, here: None })),
