@@ -127,32 +127,6 @@ impl RunActivities {
         Ok(())
     }
 
-    /// Puts the bytes of an image or a document into the store if they are more than `limit`.
-    pub(crate) async fn store_media(&self, part: &mut Part, limit: u64) -> Result<(), ActivityError> {
-        let (Content::Image { source: ImageSource::Bytes(data), .. }
-        | Content::Document { source: DocumentSource::Bytes(data), .. }) = &mut part.content
-        else {
-            return Ok(());
-        };
-        let json = CanonicalJson::from(serde_json::Value::String(std::mem::take(data)));
-        let blob = match Body::fit(json, limit) {
-            (Body::Inline(json), _) => {
-                *data = json.decode().unwrap_or_default();
-                return Ok(());
-            }
-            (Body::Stored(blob), large) => {
-                self.put(large).await?;
-                blob
-            }
-        };
-        match &mut part.content {
-            Content::Image { source, .. } => *source = ImageSource::Blob(blob),
-            Content::Document { source, .. } => *source = DocumentSource::Blob(blob),
-            _ => {}
-        }
-        Ok(())
-    }
-
     async fn base64(&self, blob: BlobRef) -> Result<String, ActivityError> {
         let body = self.stored(blob).await?;
         body.decode().map_err(|error| failures::permanent("content_unreadable", error.to_string()))

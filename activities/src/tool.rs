@@ -229,7 +229,7 @@ impl RunActivities {
         }
         let mut parts = parts.to_vec();
         for part in &mut parts {
-            self.store_media(part, inline_limit).await?;
+            self.put(part.take_large_media(inline_limit)).await?;
         }
         let json = CanonicalJson::of(&parts)
             .map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;

@@ -78,7 +78,7 @@ impl Log {
             Some(digest) => self.store.blob(&digest).await?,
             None => None,
         };
-        let definition = body.and_then(|body| serde_json::from_value::<AgentDefinition>(body).ok());
+        let definition = body.and_then(|body| body.decode::<AgentDefinition>().ok());
         Ok(definition.as_ref().map(RunFacts::of).unwrap_or_default())
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    agent::{AgentDefinition, ToolKind, ToolSpec},
+    agent::{AgentDefinition, ToolSource, ToolSpec},
     time::Millis,
 };
 use windlass_ops::RunOps;
@@ -148,7 +148,7 @@ impl Service {
 /// that a caller who asks for more than these does not get it.
 fn offered(mut agent: AgentDefinition, builtins: &[ToolSpec]) -> AgentDefinition {
     add_default_budgets(&mut agent);
-    for tool in agent.tools.iter_mut().filter(|tool| tool.kind == ToolKind::Builtin) {
+    for tool in agent.tools.iter_mut().filter(|tool| tool.source == ToolSource::Builtin) {
         let own = builtins.iter().find(|builtin| builtin.name == tool.name).and_then(|builtin| builtin.timeout_ms);
         tool.timeout_ms = tool.timeout_ms.or(own);
     }

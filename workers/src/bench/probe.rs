@@ -12,10 +12,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 use windlass_core::{
-    agent::{ToolKind, ToolSpec},
+    agent::{ToolSource, ToolSpec},
+    canonical::CanonicalJson,
     envelope::ToolErrorKind,
     ids::ToolName,
 };
@@ -131,7 +132,7 @@ pub(super) struct Lookup {
 #[async_trait]
 impl Tool for Lookup {
     fn spec(&self) -> ToolSpec {
-        let mut spec = ToolSpec::new(ToolName::new(TOOL), ToolKind::Builtin);
+        let mut spec = ToolSpec::new(ToolName::new(TOOL), ToolSource::Builtin);
         spec.description = "Looks something up.".to_owned();
         spec.idempotent = !self.work.once;
         spec.input_schema = Some(json!({
@@ -143,7 +144,7 @@ impl Tool for Lookup {
         spec
     }
 
-    async fn call(&self, context: CallContext, _args: Value) -> Result<ToolSuccess, ToolFailure> {
+    async fn call(&self, context: CallContext, _args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
         self.probe.begins(Step::Call);
         if let Some(ledger) = &self.probe.ledger {
             ledger.note(&context).map_err(|error| {
@@ -156,7 +157,12 @@ impl Tool for Lookup {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::ids::{CallId, RunId, WorkspaceId};
+    use secrecy::SecretString;
+    use windlass_core::{
+        ids::{CallId, RunId, WorkspaceId},
+        secret::SecretRef,
+    };
+    use windlass_tools::{ProgressSink, SecretSource};
 
     use super::*;
 
@@ -165,12 +171,25 @@ mod tests {
         steps.iter().map(|(step, ms)| Beat { step: *step, at: begun + Duration::from_millis(*ms) }).collect()
     }
 
+    struct NoSecrets;
+
+    #[async_trait]
+    impl SecretSource for NoSecrets {
+        async fn secret(&self, reference: &SecretRef) -> Result<SecretString, ToolFailure> {
+            Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, reference.to_string()))
+        }
+    }
+
     fn context(call: &str) -> CallContext {
         CallContext {
             workspace: WorkspaceId::new("w"),
+            session_id: None,
             run_id: RunId::new("run-1"),
             call_id: CallId::new(call),
             attempt: 1,
+            deadline: None,
+            progress: ProgressSink::none(),
+            secrets: Arc::new(NoSecrets),
             cancel: Default::default(),
         }
     }
@@ -197,9 +216,9 @@ mod tests {
         let ledger = Ledger::open(&path, Some((2, told))).unwrap();
         let probe = Probe { beats: None, ledger: Some(Arc::new(ledger)) };
         let lookup = Lookup { work: Work { turns: 1, calls: 2, once: false, seed: 1 }, probe };
-        lookup.call(context("call-0-0"), json!({})).await.unwrap();
+        lookup.call(context("call-0-0"), json!({}).into()).await.unwrap();
         assert!(halfway.try_recv().is_err());
-        lookup.call(context("call-0-0"), json!({})).await.unwrap();
+        lookup.call(context("call-0-0"), json!({}).into()).await.unwrap();
         assert!(halfway.try_recv().is_ok());
         assert_eq!(std::fs::read_to_string(path).unwrap(), "run-1 call-0-0\nrun-1 call-0-0\n");
     }

@@ -87,7 +87,7 @@ mod tests {
     use windlass_store::StoreError;
 
     use super::*;
-    use crate::{embedded::EmbeddedError, temporal::ConnectError};
+    use crate::{service::EmbeddedError, temporal::ConnectError};
 
     #[test]
     fn an_error_says_its_reason_once() {

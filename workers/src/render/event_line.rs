@@ -33,9 +33,12 @@ fn said(body: &EventBody) -> String {
             let below = parent_run_id.as_ref().map(|parent| format!(" below {parent}")).unwrap_or_default();
             format!("agent {agent_id} on {}{below}", text(model_id))
         }
-        EventBody::AssistantDelta { text: piece, turn, attempt }
-        | EventBody::ThinkingDelta { text: piece, turn, attempt } => {
+        EventBody::AssistantDelta { text: piece, turn, attempt, .. }
+        | EventBody::ThinkingDelta { text: piece, turn, attempt, .. } => {
             format!("[{turn}.{attempt}] {}", json_line(&Value::String(piece.clone()), TEXT))
+        }
+        EventBody::ProviderTool { name, turn, attempt, .. } => {
+            format!("[{turn}.{attempt}] {} by the provider", text(name))
         }
         EventBody::TurnRestarted { turn, attempt } => {
             format!("turn {turn}, attempt {attempt}; earlier deltas are void")
@@ -60,6 +63,9 @@ fn said(body: &EventBody) -> String {
             (None, Some(output)) => format!("{tool_use_id} {}", json_line(output, TEXT)),
             (None, None) => format!("{tool_use_id} {result_bytes} bytes"),
         },
+        EventBody::ToolProgress { tool_use_id, name, message, progress, total, .. } => {
+            format!("{tool_use_id} {name}{}", progress_words(message.as_deref(), *progress, *total))
+        }
         EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
             let time = telemetry.as_ref().map(|facts| format!(" {}", duration(facts.duration_ms))).unwrap_or_default();
             let mark = if *ok { "ok" } else { "not ok" };
@@ -97,12 +103,23 @@ fn said(body: &EventBody) -> String {
     }
 }
 
-fn arguments(args: Option<&Value>) -> String {
+fn arguments(args: Option<&CanonicalJson>) -> String {
     args.map(|args| format!(" {}", json_line(args, TEXT))).unwrap_or_default()
 }
 
+/// How far a call is: a share if the tool says one, and its own words.
+pub(super) fn progress_words(message: Option<&str>, done: Option<f64>, total: Option<f64>) -> String {
+    let share = match (done, total) {
+        (Some(done), Some(total)) if total > 0.0 => format!(" {:.0}%", (done / total * 100.0).clamp(0.0, 100.0)),
+        (Some(done), _) => format!(" {done}"),
+        (None, _) => String::new(),
+    };
+    let message = message.map(|message| format!(" {}", one_line(message, TEXT))).unwrap_or_default();
+    format!("{share}{message}")
+}
+
 /// A result, or why there is none.
-pub(super) fn outcome(result: Option<&Value>, bytes: u64, error: Option<&ToolError>) -> String {
+pub(super) fn outcome(result: Option<&CanonicalJson>, bytes: u64, error: Option<&ToolError>) -> String {
     match (error, result) {
         (Some(error), _) => format!("{}: {}", word(&error.kind), one_line(&error.message, TEXT)),
         (None, Some(result)) => json_line(result, TEXT),

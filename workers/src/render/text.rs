@@ -1,6 +1,6 @@
 //! Untrusted text, made safe for a terminal.
 
-use serde_json::Value;
+use std::fmt::Display;
 
 /// Replaces control characters other than line feeds and tabs, and marks that change the text direction.
 pub fn clean(text: &str) -> String {
@@ -18,7 +18,7 @@ pub fn one_line(text: &str, max: usize) -> String {
 }
 
 /// Compact JSON, at most `max` characters.
-pub fn json_line(value: &Value, max: usize) -> String {
+pub fn json_line(value: &impl Display, max: usize) -> String {
     cut(&clean(&value.to_string()), max)
 }
 

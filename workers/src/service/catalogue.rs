@@ -27,6 +27,8 @@ const PREFERRED: &str = "demo";
 #[derive(Clone)]
 pub struct Ports {
     pub store: Arc<dyn Store>,
+    /// Absent without a key for secrets.
+    pub vault: Option<Vault>,
     pub models: ModelCatalogue,
     pub tools: ToolRegistry,
     pub agents: AgentCatalog,
@@ -46,8 +48,8 @@ pub struct CatalogueOptions {
 impl CatalogueOptions {
     pub fn load(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {
         let http = HttpGetOptions { allow_private: self.http_allow_private, ..HttpGetOptions::default() };
-        let tools = ToolRegistry::with_builtins(Arc::clone(&store), http)?;
-        Ok(Ports { store, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
+        let tools = ToolRegistry::with_builtins(store.clone(), http)?;
+        Ok(Ports { store, vault: None, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
     }
 
     fn models(&self) -> Result<ModelCatalogue, Failure> {

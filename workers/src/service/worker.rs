@@ -126,6 +126,7 @@ impl WorkerService {
         let unknown_signals = UnknownSignals::new(Arc::clone(&ports.store));
         let activities = RunActivities::new(
             ports.store,
+            ports.vault,
             ports.models.registry().clone(),
             ports.tools,
             ports.agents,

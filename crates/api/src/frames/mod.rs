@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use windlass_core::{
-    agent::{AgentDefinition, ClientTool, ToolKind},
+    agent::{AgentDefinition, ClientTool, ToolSource},
     event::Event,
     ids::ToolName,
 };
@@ -39,8 +39,8 @@ pub struct RunFacts {
 
 impl RunFacts {
     pub fn of(definition: &AgentDefinition) -> Self {
-        let server_tools = definition.tools.iter().filter(|tool| tool.kind != ToolKind::External);
-        let client_tools = definition.tools.iter().filter_map(|tool| Some((tool.name.clone(), tool.client.clone()?)));
+        let server_tools = definition.tools.iter().filter(|tool| !matches!(tool.source, ToolSource::Client { .. } | ToolSource::External { .. }));
+        let client_tools = definition.tools.iter().filter_map(|tool| Some((tool.name.clone(), tool.source.client()?.clone())));
         Self {
             tools: client_tools.collect(),
             server_tools: Some(server_tools.map(|tool| tool.name.clone()).collect()),

@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
-    canonical,
+    body::Body,
+    canonical::CanonicalJson,
     envelope::{
         Answer, AnswerBody, AnswerReply, AnswerStatus, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,
         Tuning,
@@ -239,13 +240,15 @@ pub(crate) async fn answer(
 
 /// The results, with those above the inline limit replaced by references to the store.
 async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
-    let weighed = app.apart(usize::MAX, move || weighed(results)).await??;
+    let checked = app.apart(usize::MAX, move || checked(results)).await??;
     let mut results = Vec::new();
-    for (mut provided, bytes) in weighed {
-        if bytes as u64 > Tuning::DEFAULT_INLINE_LIMIT
-            && let Some(body) = provided.result.take()
-        {
-            provided.result_ref = Some(app.store().put_blob(body).await?);
+    for mut provided in checked {
+        if let Some(result) = provided.result.take() {
+            let (body, large) = Body::fit(result, Tuning::DEFAULT_INLINE_LIMIT);
+            if let Some(large) = large {
+                app.store().put_blob(large).await?;
+            }
+            provided = provided.with_result(&body);
         }
         results.push(provided);
     }
@@ -255,9 +258,8 @@ async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolRe
 /// The fields of a result.
 const RESULT_FIELDS: [&str; 7] = ["toolCallId", "result", "error", "name", "resultRef", "bounds", "retryHint"];
 
-/// Each result and its size in bytes of JSON.
-fn weighed(results: Vec<Value>) -> Result<Vec<(ProvidedToolResult, usize)>> {
-    let weigh = |(index, result): (usize, Value)| {
+fn checked(results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
+    let check = |(index, result): (usize, Value)| {
         let at = format!("results[{index}].");
         // The envelope type accepts unknown fields, because workers of another build send it too.
         let mut keys = result.as_object().into_iter().flat_map(serde_json::Map::keys);
@@ -267,14 +269,14 @@ fn weighed(results: Vec<Value>) -> Result<Vec<(ProvidedToolResult, usize)>> {
         }
         let provided: ProvidedToolResult =
             serde_json::from_value(result).map_err(|error| invalid(at.trim_end_matches('.'), &error.to_string()))?;
-        let bytes = provided.result.as_ref().map_or(0, |body| canonical::to_bytes(body).len());
-        if bytes > RESULT_BYTES {
+        let bytes = provided.result.as_ref().map_or(0, CanonicalJson::bytes);
+        if bytes > RESULT_BYTES as u64 {
             let problem = format!("is {bytes} bytes of JSON; send at most {RESULT_BYTES}");
             return Err(invalid(&format!("{at}result"), &problem));
         }
-        Ok((provided, bytes))
+        Ok(provided)
     };
-    results.into_iter().enumerate().map(weigh).collect()
+    results.into_iter().enumerate().map(check).collect()
 }
 
 /// Approves or denies a call with exactly the arguments that were shown.

@@ -67,7 +67,7 @@ pub(super) async fn launch(
         agent_id,
         model_id,
         name: spec.name,
-        spec: Some(store.put_blob(kept).await?.digest),
+        spec: Some(store.put_blob(kept.into()).await?.digest),
         metadata: spec.metadata,
         input: asked,
         start: Some(NewStart { request, plan: json!(plan) }),

@@ -70,7 +70,7 @@ pub(crate) async fn create(
     let session = NewSession {
         id: SessionId::new(format!("ses-{}", uuid::Uuid::now_v7().simple())),
         name: spec.name,
-        spec: Some(app.store().put_blob(kept).await?.digest),
+        spec: Some(app.store().put_blob(kept.into()).await?.digest),
         metadata: spec.metadata,
         workspace: caller.workspace,
         agent: Some(agent),
@@ -154,7 +154,7 @@ pub(crate) async fn show(
 
 async fn spec_of(app: &App, row: &SessionRow) -> Result<Option<Value>> {
     match &row.spec {
-        Some(digest) => Ok(app.store().blob(digest).await?),
+        Some(digest) => Ok(app.store().blob(digest).await?.map(|spec| spec.to_value())),
         None => Ok(None),
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
-    canonical,
+    body::Body,
     envelope::{AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind, Tuning},
     run::RunStatus,
 };
@@ -102,24 +102,15 @@ async fn gone(app: &App, caller: &Caller, id: &str) -> Result<ApiError> {
 
 /// A result above the inline limit is stored, and sent by reference.
 async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
-    let mut provided = ProvidedToolResult {
-        name: None,
-        tool_call_id: result.tool_use_id,
-        result: None,
-        result_ref: None,
-        bounds: None,
-        error: None,
-        retry_hint: None,
-    };
+    let mut provided = ProvidedToolResult::new(result.tool_use_id);
     match result.outcome {
         Outcome::Failure { error } => provided.error = Some(ToolError::new(ToolErrorKind::ToolFailed, error)),
         Outcome::Success { result, files } => {
-            let body = body_of(result, &files);
-            if canonical::exceeds(&body, Tuning::DEFAULT_INLINE_LIMIT as usize) {
-                provided.result_ref = Some(app.store().put_blob(body).await?);
-            } else {
-                provided.result = Some(body);
+            let (body, large) = Body::fit(body_of(result, &files).into(), Tuning::DEFAULT_INLINE_LIMIT);
+            if let Some(large) = large {
+                app.store().put_blob(large).await?;
             }
+            provided = provided.with_result(&body);
         }
     }
     Ok(provided)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_core::{
     limits::{FILES, FILES_BYTES, NAME_CHARS, URL_CHARS},
-    message::{DocumentFormat, DocumentSource, ImageFormat, Part},
+    message::{Content, DocumentFormat, DocumentSource, ImageFormat, ImageSource, Part},
 };
 
 use super::{Invalid, fields::Fields};
@@ -49,7 +49,7 @@ impl Attachment {
     pub fn part(&self) -> Part {
         match self {
             Self::Inline { filename, mime_type, data, .. } => match image_format(mime_type) {
-                Some(format) => Part::Image { format, bytes: data.clone() },
+                Some(format) => Content::Image { format, source: ImageSource::Bytes(data.clone()) }.into(),
                 None => document(filename, mime_type, DocumentSource::Bytes(data.clone())),
             },
             Self::Url { url, mime_type, filename } => {
@@ -69,7 +69,7 @@ fn document(name: &str, mime_type: &str, source: DocumentSource) -> Part {
         DOCX => DocumentFormat::Docx,
         _ => DocumentFormat::Txt,
     };
-    Part::Document { name: name.to_owned(), format, source, context: None, cite: false }
+    Content::Document { name: name.to_owned(), format, source, context: None, cite: false }.into()
 }
 
 fn image_format(mime_type: &str) -> Option<ImageFormat> {

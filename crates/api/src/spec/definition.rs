@@ -2,10 +2,10 @@
 
 use windlass_core::{
     agent::{
-        AgentDefinition, fits,
+        AgentDefinition, ModelParameters, fits,
         overrides::{Base, Effective, NotAllowed, Overrides, Trust, apply, may_use},
     },
-    envelope::{GuardOverrides, PolicyOverrides},
+    envelope::{Extra, GuardOverrides, PolicyOverrides},
     ids::AgentId,
 };
 
@@ -121,9 +121,12 @@ fn blank(id: &str) -> AgentDefinition {
         system_prompt: String::new(),
         reasoning_level: None,
         output_schema: None,
+        parameters: ModelParameters::default(),
+        credentials: None,
         tools: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides::default(),
         agents: Vec::new(),
+        extra: Extra::new(),
     }
 }

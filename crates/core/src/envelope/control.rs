@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Actor, BlobRef, Bounds, Extra, Labels, RetryHint, ToolError};
 use crate::{
+    body::Body,
     canonical::{CanonicalJson, Digest},
     ids::{AwaitId, CallId, RunId, ToolName},
     message::Message,
@@ -123,4 +124,21 @@ pub struct ProvidedToolResult {
     pub error: Option<ToolError>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_hint: Option<RetryHint>,
+}
+
+impl ProvidedToolResult {
+    pub fn new(tool_call_id: CallId) -> Self {
+        Self { name: None, tool_call_id, result: None, result_ref: None, bounds: None, error: None, retry_hint: None }
+    }
+
+    #[must_use]
+    pub fn with_result(mut self, result: &Body) -> Self {
+        self.result = result.inline().cloned();
+        self.result_ref = result.stored();
+        self
+    }
+
+    pub fn body(&self) -> Option<Body> {
+        Body::from_fields(self.result.as_ref(), self.result_ref)
+    }
 }

@@ -4,7 +4,6 @@ use super::Run;
 use crate::{
     agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
-    body::Body,
     canonical::Digest,
     envelope::{
         Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult,
@@ -181,13 +180,13 @@ impl Run {
 
 fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
     let mut output = ToolOutput::new(if result.error.is_some() { CallStatus::Failed } else { CallStatus::Ok });
+    if let Some(body) = result.body() {
+        output = output.with_result(&body);
+    }
     output.bounds = result.bounds;
     output.retry_hint = result.retry_hint;
     output.error =
         result.error.map(|error| ToolError { cause: error.cause, ..ToolError::new(error.kind, error.message) });
-    if let Some(body) = Body::from_fields(result.result.as_ref(), result.result_ref) {
-        output = output.with_result(&body);
-    }
     ToolCallOutput::from_output(name, result.tool_call_id, output)
 }
 

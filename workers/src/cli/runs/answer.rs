@@ -9,7 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
-    canonical::{self, Digest},
+    body::Body,
+    canonical::{CanonicalJson, Digest},
     envelope::{Actor, Answer, AnswerBody, AnswerReply, ProvidedToolResult, ToolError, ToolErrorKind},
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
@@ -113,26 +114,18 @@ pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, 
 
 /// One entry per call. The transport stores results that are too large to be sent inline.
 fn provided(results: Vec<(CallId, Value)>, errors: Vec<(CallId, String)>) -> Result<Vec<ProvidedToolResult>, Failure> {
-    let empty = |tool_call_id| ProvidedToolResult {
-        name: None,
-        tool_call_id,
-        result: None,
-        result_ref: None,
-        bounds: None,
-        error: None,
-        retry_hint: None,
-    };
     let mut provided = Vec::new();
     for (call, value) in results {
-        let bytes = canonical::to_bytes(&value).len();
-        if bytes > RESULT_BYTES {
+        let result = CanonicalJson::from(value);
+        let bytes = result.bytes();
+        if bytes > RESULT_BYTES as u64 {
             return Err(usage(format!("the result of {call} is {bytes} bytes; send at most {RESULT_BYTES}")));
         }
-        provided.push(ProvidedToolResult { result: Some(value), ..empty(call) });
+        provided.push(ProvidedToolResult::new(call).with_result(&Body::Inline(result)));
     }
     for (call, message) in errors {
         let error = ToolError::new(ToolErrorKind::ToolFailed, message);
-        provided.push(ProvidedToolResult { error: Some(error), ..empty(call) });
+        provided.push(ProvidedToolResult { error: Some(error), ..ProvidedToolResult::new(call) });
     }
     Ok(provided)
 }

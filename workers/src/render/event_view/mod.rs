@@ -15,7 +15,7 @@ use windlass_core::{
 
 use super::{
     Hint, Paint, await_lines, clean, duration,
-    event_line::{WHO, closed, outcome, word},
+    event_line::{closed, outcome, progress_words, WHO, word},
     how_to_answer, json_line, one_line,
 };
 
@@ -87,7 +87,7 @@ impl EventView {
             return self.lines([self.paint.dim(&text)]);
         };
         match body {
-            EventBody::AssistantDelta { text, turn, attempt } => self.delta(&text, turn, attempt),
+            EventBody::AssistantDelta { text, turn, attempt, .. } => self.delta(&text, turn, attempt),
             EventBody::ThinkingDelta { turn, .. } => {
                 self.now("thinking", turn);
                 Vec::new()
@@ -133,6 +133,12 @@ impl EventView {
                 let args = input.map(|input| format!(" {}", paint.dim(&json_line(&input, ARGS)))).unwrap_or_default();
                 vec![format!("→ {name}{args}")]
             }
+            EventBody::ToolProgress { name, message, progress, total, .. } => {
+                let words = progress_words(message.as_deref(), progress, total);
+                self.doing = format!("running {name}{words}");
+                vec![paint.dim(&format!("… {name}{words}"))]
+            }
+            EventBody::ProviderTool { name, .. } => vec![paint.dim(&format!("→ {} by the provider", one_line(&name, 80)))],
             EventBody::ToolResult { tool_use_id, name, ok, status, result, result_bytes, error, telemetry, .. } => {
                 self.doing = "planning".to_owned();
                 let begun = self.begun.remove(&tool_use_id);

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use windlass_core::{
+    canonical::CanonicalJson,
     event::{AwaitClosure, Event, EventBody},
-    message::{DocumentSource, Part, Role},
+    message::{Content, DocumentSource, ImageSource, Part, Role},
     time::Timestamp,
 };
 
@@ -94,35 +95,55 @@ fn when(at: Option<Timestamp>) -> String {
 }
 
 fn part_lines(part: &Part, full: bool, paint: Paint) -> Vec<String> {
-    match part {
-        Part::Text { text } | Part::Citations { text, .. } => indented(text).collect(),
-        Part::Thinking { redacted: Some(_), .. } => vec![paint.dim("  (thinking, encrypted by the provider)")],
-        Part::Thinking { text, .. } => {
+    match &part.content {
+        Content::Text { text } | Content::Citations { text, .. } => indented(text).collect(),
+        Content::Thinking { redacted: Some(_), .. } => vec![paint.dim("  (thinking, encrypted by the provider)")],
+        Content::Thinking { text, .. } => {
             let mut lines: Vec<String> = indented(text).collect();
             if let Some(first) = lines.first_mut() {
                 *first = format!("  (thinking) {}", first.trim_start());
             }
             lines.iter().map(|line| paint.dim(line)).collect()
         }
-        Part::ToolUse { id, name, input } => {
-            let head = format!("  → {name} ({id})");
-            match body(input, full) {
-                args if args.len() == 1 => vec![format!("{head} {}", paint.dim(&args[0]))],
-                args => [head].into_iter().chain(args.into_iter().map(|line| format!("    {line}"))).collect(),
-            }
+        Content::ToolUse { id, name, input } => call_lines(&format!("{name} ({id})"), Some(input), full, paint),
+        Content::ProviderTool { name, input, output } => {
+            let mut lines = call_lines(&format!("{} by the provider", one_line(name, 80)), input.as_ref(), full, paint);
+            let output = output.iter().flat_map(|output| body(&output.to_value(), full));
+            lines.extend(output.map(|line| format!("    {line}")));
+            lines
         }
-        Part::Image { format, bytes } => {
-            vec![format!("  [image, {}, {} bytes]", word(format), bytes.len() / 4 * 3)]
+        Content::Image { format, source } => {
+            let size = match source {
+                ImageSource::Bytes(data) => format!("{} bytes", data.len() / 4 * 3),
+                ImageSource::Blob(blob) => format!("{} bytes", blob.bytes / 4 * 3),
+                ImageSource::Uri(uri) => one_line(uri, 80),
+            };
+            vec![format!("  [image, {}, {size}]", word(format))]
         }
-        Part::Document { name, format, source, .. } => {
+        Content::Document { name, format, source, .. } => {
             let bytes = match source {
                 DocumentSource::Bytes(data) => data.len() / 4 * 3,
+                DocumentSource::Blob(blob) => usize::try_from(blob.bytes / 4 * 3).unwrap_or(usize::MAX),
                 DocumentSource::Text(text) | DocumentSource::Uri(text) => text.len(),
                 DocumentSource::Chunks(chunks) => chunks.iter().map(String::len).sum(),
             };
             vec![format!("  [document {}, {}, {bytes} bytes]", one_line(name, 80), word(format))]
         }
-        Part::ToolResult { .. } | Part::CacheCheckpoint => Vec::new(),
+        Content::Other { kind } => {
+            let fields: Vec<&str> = part.extra.keys().map(String::as_str).collect();
+            let known = one_line(&fields.join(", "), 80);
+            vec![paint.dim(&format!("  [{}, a kind this version does not know: {known}]", one_line(kind, 40)))]
+        }
+        Content::ToolResult { .. } | Content::CacheCheckpoint => Vec::new(),
+    }
+}
+
+fn call_lines(call: &str, input: Option<&CanonicalJson>, full: bool, paint: Paint) -> Vec<String> {
+    let head = format!("  → {call}");
+    match input.map(|input| body(&input.to_value(), full)) {
+        None => vec![head],
+        Some(args) if args.len() == 1 => vec![format!("{head} {}", paint.dim(&args[0]))],
+        Some(args) => [head].into_iter().chain(args.into_iter().map(|line| format!("    {line}"))).collect(),
     }
 }
 

@@ -10,10 +10,11 @@ use std::collections::{BTreeSet, HashMap};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::{
+    canonical::CanonicalJson,
     envelope::{Actor, ToolError},
     event::{AwaitClosure, Event, EventBody},
     ids::{AwaitId, CallId, ToolName},
-    message::{Message, Part, Role},
+    message::{Content, Message, Part, Role, plain_text},
     run::NUDGE_MARK,
     time::{Millis, Timestamp},
 };
@@ -92,15 +93,20 @@ pub fn conversation(messages: &[Message], opening: u64, earlier: u64, log: &[Eve
     merge.entries
 }
 
-type Results<'a> = HashMap<&'a CallId, (&'a Value, bool)>;
+type Results<'a> = HashMap<&'a CallId, (Value, bool)>;
 
 fn results(messages: &[Message]) -> Results<'_> {
     let parts = messages.iter().flat_map(|message| &message.parts);
-    let result = |part| match part {
-        &Part::ToolResult { ref tool_use_id, ref content, is_error } => Some((tool_use_id, (content, is_error))),
-        _ => None,
-    };
     parts.filter_map(result).collect()
+}
+
+fn result(part: &Part) -> Option<(&CallId, (Value, bool))> {
+    match &part.content {
+        Content::ToolResult { tool_use_id, content, parts, is_error } => {
+            Some((tool_use_id, (shown_result(content, parts), *is_error)))
+        }
+        _ => None,
+    }
 }
 
 struct Merge<'a> {
@@ -120,9 +126,9 @@ impl Merge<'_> {
         match body {
             EventBody::AssistantMessage { turn, .. } => self.turn(turn, event.at),
             EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
-                let kept = self.results.remove(&tool_use_id).map(|(content, _)| content.clone());
+                let kept = self.results.remove(&tool_use_id).map(|(content, _)| content);
                 self.entries.push(Entry::Result {
-                    content: kept.or(result).or_else(|| error.as_ref().map(failure)),
+                    content: kept.or_else(|| result.map(|result| result.to_value())).or_else(|| error.as_ref().map(failure)),
                     call_id: tool_use_id,
                     name: Some(name),
                     ok,
@@ -168,21 +174,21 @@ impl Merge<'_> {
         let Some(message) = self.messages.get(index) else { return };
         self.next += 1;
         for part in &message.parts {
-            if let Part::ToolResult { tool_use_id, .. } = part
+            if let Content::ToolResult { tool_use_id, .. } = &part.content
                 && let Some((content, is_error)) = self.results.remove(tool_use_id)
             {
                 self.entries.push(Entry::Result {
                     call_id: tool_use_id.clone(),
                     name: None,
                     ok: !is_error,
-                    content: Some(content.clone()),
+                    content: Some(content),
                     bytes: None,
                     duration_ms: None,
                     at: None,
                 });
             }
         }
-        let said = |part: &&Part| !matches!(part, Part::ToolResult { .. } | Part::CacheCheckpoint);
+        let said = |part: &&Part| !matches!(part.content, Content::ToolResult { .. } | Content::CacheCheckpoint);
         let parts: Vec<Part> = message.parts.iter().filter(said).cloned().collect();
         if self.emitted.contains(&index) || (parts.is_empty() && message.role != Role::Assistant) {
             return;
@@ -209,6 +215,14 @@ impl Merge<'_> {
         })?;
         self.emitted.insert(index);
         Some(text)
+    }
+}
+
+/// A result for people: the structured content, or the text of its parts.
+fn shown_result(content: &CanonicalJson, parts: &[Part]) -> Value {
+    match content.to_value() {
+        Value::Null if !parts.is_empty() => Value::String(plain_text(parts)),
+        value => value,
     }
 }
 

@@ -58,7 +58,7 @@ fn describe(name: &str, card: &Fields<'_>) -> String {
 impl LocalPeer {
     pub(super) fn spec(&self, timeout: Millis) -> (String, ToolSpec) {
         let client = ClientTool::A2aLocal { agent_card: self.card.clone() };
-        let mut spec = callers_tool(&self.name, client, timeout);
+        let mut spec = callers_tool(&self.name, client, false, timeout);
         spec.description.clone_from(&self.description);
         spec.input_schema = Some(json!({
             "type": "object",

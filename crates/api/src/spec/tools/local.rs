@@ -21,7 +21,6 @@ pub(in crate::spec) struct LocalTool {
     parameters: Value,
     output_schema: Option<Value>,
     read_only: bool,
-    retain: bool,
 }
 
 pub(super) fn parse(item: &Fields<'_>) -> Result<LocalTool, Invalid> {
@@ -39,18 +38,15 @@ pub(super) fn parse(item: &Fields<'_>) -> Result<LocalTool, Invalid> {
         check_schema(item, "outputSchema", schema, TOOL_SCHEMA_BYTES)?;
     }
     let read_only = item.flag("readOnly")?.unwrap_or(false);
-    let retain = item.flag("retain")?.unwrap_or(false);
-    Ok(LocalTool { path: item.path_of("name"), name, description, parameters, output_schema, read_only, retain })
+    Ok(LocalTool { path: item.path_of("name"), name, description, parameters, output_schema, read_only })
 }
 
 impl LocalTool {
     pub(super) fn spec(&self, timeout: Millis) -> (String, ToolSpec) {
-        let mut spec = callers_tool(&self.name, ClientTool::Local {}, timeout);
+        let mut spec = callers_tool(&self.name, ClientTool::Local {}, self.read_only, timeout);
         spec.description.clone_from(&self.description);
         spec.input_schema = Some(self.parameters.clone());
         spec.output_schema.clone_from(&self.output_schema);
-        spec.read_only = self.read_only;
-        spec.retain = self.retain;
         (self.path.clone(), spec)
     }
 }

@@ -68,10 +68,9 @@ impl LocalServer {
                 server_info: self.info.clone(),
                 tool_name: tool.name.clone(),
             };
-            let mut spec = callers_tool(&tool.name, client, timeout);
+            let mut spec = callers_tool(&tool.name, client, tool.read_only, timeout);
             spec.description.clone_from(&tool.description);
             spec.input_schema = Some(tool.input_schema.clone());
-            spec.read_only = tool.read_only;
             (tool.path.clone(), spec)
         });
         specs.collect()

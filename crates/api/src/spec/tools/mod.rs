@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ClientTool, ToolKind, ToolSpec},
+    agent::{ClientTool, ToolSource, ToolSpec, Waiting},
     awaits::ExpiryOutcome,
     ids::ToolName,
     limits::{TOOL_HEADER_BYTES, TOOL_HEADERS, TOOL_SCHEMA_BYTES, TOOLS},
@@ -120,7 +120,7 @@ impl ToolRef {
             Self::Mantyx { path, id } if configured => {
                 let name =
                     ToolName::parse(id).map_err(|problem| Invalid::new(format!("{path}.id"), problem.to_string()))?;
-                Ok(vec![(format!("{path}.id"), ToolSpec::new(name, ToolKind::Builtin))])
+                Ok(vec![(format!("{path}.id"), ToolSpec::new(name, ToolSource::Builtin))])
             }
             Self::Mantyx { path, id } => {
                 let builtin = toolbox.builtins.iter().find(|tool| tool.name.as_str() == id);
@@ -150,12 +150,9 @@ fn plain_name<'a>(item: &Fields<'a>, key: &str) -> Result<&'a str, Invalid> {
 }
 
 /// A tool that the caller executes. A call that times out ends the run.
-fn callers_tool(name: &str, client: ClientTool, timeout: Millis) -> ToolSpec {
-    let mut spec = ToolSpec::new(ToolName::new(name), ToolKind::External);
-    spec.client = Some(client);
-    spec.expires_in_ms = Some(timeout);
-    spec.on_expiry = Some(ExpiryOutcome::Fail);
-    spec
+fn callers_tool(name: &str, tool: ClientTool, read_only: bool, timeout: Millis) -> ToolSpec {
+    let wait = Waiting { expires_in_ms: Some(timeout), on_expiry: Some(ExpiryOutcome::Fail) };
+    ToolSpec::new(ToolName::new(name), ToolSource::Client { tool, read_only, wait })
 }
 
 /// The schema of a tool's arguments. It must be one of an object, because arguments are.

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use windlass_client::Update;
 use windlass_core::{
     awaits::AwaitView,
-    canonical,
+    body::Body,
     envelope::{
         Answer, AnswerBody, AnswerReply, AnswerStatus, PauseRequest, ResumeRequest, RunStatusView, SteerRequest, Tuning,
     },
@@ -76,10 +76,12 @@ impl Direct {
     async fn with_stored_results(&self, mut answer: Answer) -> Result<Answer, Failure> {
         if let AnswerBody::ToolResults { results } = &mut answer.body {
             for provided in results {
-                let large = |value: &_| canonical::to_bytes(value).len() as u64 > Tuning::DEFAULT_INLINE_LIMIT;
-                if let Some(value) = provided.result.take_if(|value| large(value)) {
-                    provided.result_ref = Some(self.store().put_blob(value).await?);
+                let Some(result) = provided.result.take() else { continue };
+                let (body, large) = Body::fit(result, Tuning::DEFAULT_INLINE_LIMIT);
+                if let Some(large) = large {
+                    self.store().put_blob(large).await?;
                 }
+                *provided = provided.clone().with_result(&body);
             }
         }
         Ok(answer)
