@@ -255,16 +255,17 @@ impl DevServer {
             History::Engine(_) | History::Address { .. } => None,
         };
         let (temporal, data_dir) = (history.address(), home.directory().to_owned());
-        tracing::info!(temporal, ui, data = %data_dir.display(), workspace = %place.workspace, "serving");
         let report = (ready, Ready { api: url, key, temporal, ui, data_dir });
         // The worker may be started again; the report is made once.
         let report = Arc::new(Mutex::new(Some(report)));
         let worker = async {
             loop {
-                let (report, began) = (Arc::clone(&report), *began);
+                let (report, began, workspace) = (Arc::clone(&report), *began, place.workspace.clone());
                 let on_ready = move || {
                     tracing::info!(ms = millis(began), "ready since the start");
                     if let Some((ready, facts)) = report.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                        let Ready { temporal, ui, data_dir, .. } = &facts;
+                        tracing::info!(temporal, ui, data = %data_dir.display(), %workspace, "serving");
                         ready(facts);
                     }
                 };

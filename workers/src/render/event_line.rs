@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use windlass_core::{
+    canonical::CanonicalJson,
     envelope::{Actor, ToolError},
     event::{AwaitClosure, Event, EventBody},
 };

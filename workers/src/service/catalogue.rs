@@ -15,7 +15,7 @@ use windlass_models::{
     Model, ModelRegistry,
     script::{SCHEME, ScriptModel},
 };
-use windlass_store::Store;
+use windlass_store::{Store, Vault};
 use windlass_tools::{HttpGetOptions, ToolRegistry};
 
 use crate::failure::{Failure, usage};

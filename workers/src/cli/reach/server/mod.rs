@@ -150,10 +150,11 @@ impl Transport for Server {
     }
 
     async fn resume(&self, run: &RunId, request: ResumeRequest, message: Option<String>) -> Result<(), Failure> {
-        Ok(match message {
-            None => self.client.resume(run, &request.notes).await?,
-            Some(message) => self.client.resume_with(run, &request.notes, &message).await?,
-        })
+        let sent = match message {
+            None => self.client.resume(run, &request.notes).await,
+            Some(message) => self.client.resume_with(run, &request.notes, &message).await,
+        };
+        Ok(sent?)
     }
 
     async fn steer(&self, run: &RunId, request: SteerRequest) -> Result<(), Failure> {
@@ -161,10 +162,11 @@ impl Transport for Server {
     }
 
     async fn cancel(&self, run: &RunId, reason: Option<&str>) -> Result<(), Failure> {
-        Ok(match reason {
-            None => self.client.cancel(run).await?,
-            Some(reason) => self.client.cancel_because(run, reason).await?,
-        })
+        let sent = match reason {
+            None => self.client.cancel(run).await,
+            Some(reason) => self.client.cancel_because(run, reason).await,
+        };
+        Ok(sent?)
     }
 
     async fn send(&self, run: &RunId, answer: Answer) -> Result<AnswerReply, Failure> {
