@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     canonical::{CanonicalJson, Digest},
-    envelope::{CallStatus, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
+    envelope::{CallStatus, SettleOutput, ToolCallOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
     event::{EventBody, NewEvent},
     ids::CallId,
     run::{CallLoss, ChildOrder, ChildReport, LossVerdict, Order, Outcome, ToolOrder, after_loss},
@@ -118,16 +118,21 @@ impl World {
     }
 
     fn output(&mut self, input: &ToolInput, end: End) -> ToolOutput {
-        let ok = ToolOutput::new(CallStatus::Ok);
         let value = match end {
             End::Failed => {
                 return ToolOutput::new(CallStatus::Failed).with_error(ToolError::new(ToolErrorKind::ToolFailed, "no"));
             }
-            End::Ok => json!({"of": input.tool_call_id}),
+            End::Ok | End::Parts => json!({"of": input.tool_call_id}),
             End::Null => json!(null),
             End::Large => json!({"of": input.tool_call_id, "body": "x".repeat(3_000)}),
         };
-        ok.with_result(&self.store.fit(value.into(), input.inline_limit))
+        let shown = matches!(end, End::Parts).then(|| {
+            let parts = json!([{"kind": "text", "text": "seen"}, {"kind": "image", "format": "png", "bytes": "AAEC"},
+                               {"kind": "hologram", "of": input.tool_call_id}]);
+            self.store.fit(parts.into(), input.inline_limit)
+        });
+        let result = self.store.fit(value.into(), input.inline_limit);
+        ToolOutput::new(CallStatus::Ok).with_result(&result).with_content(shown.as_ref())
     }
 
     fn begin_child(&mut self, order: ChildOrder) -> Lived {
@@ -256,7 +261,12 @@ impl World {
                 if let Some(input) = flight.input {
                     self.log_execution(&input, &output, began, recorded)?;
                 }
-                let output = wired(&output);
+                let output: Box<ToolOutput> = wired(&output);
+                let name = self.ledger.requested[&flight.call].tool.clone();
+                let landed = ToolCallOutput::from_output(name, flight.call.clone(), (*output).clone());
+                if let Some(parts) = landed.content() {
+                    self.ledger.shown.insert(flight.call.clone(), self.store.read(&parts)?);
+                }
                 self.feed(Input::ToolFinished { call: flight.call, output, recorded })?;
             }
             Landing::Child { report, active_before, lent, .. } => {
