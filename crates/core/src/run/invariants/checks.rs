@@ -1,5 +1,7 @@
 //! The invariants, one function each. They judge a run that has ended, from its log, its transcript and the ledger.
 
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -8,13 +10,13 @@ use super::{Lived, ensure, ledger::Promise, script::hand_out, world::World};
 use crate::{
     agent::{Enforcement, HandOut},
     canonical::CanonicalJson,
-    envelope::{BlobRef, FinalizeReason, SchemaFit, ToolCallOutput, ToolErrorKind},
+    envelope::{FinalizeReason, SchemaFit, ToolCallOutput, ToolErrorKind},
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
     ids::CallId,
     message::{Content, Message, Part, Role},
     run::Outcome,
-    stop::{AnswerFlaw, StopOutcome},
+    stop::StopOutcome,
     time::Millis,
 };
 
@@ -39,8 +41,8 @@ pub(super) fn all(world: &World) -> Lived {
         ("12", check_12_nothing_acknowledged_is_lost),
         ("13", check_13_the_callers_calls_go_out_in_turn_and_come_back_once),
         ("14", check_14_a_turn_has_one_message_and_the_end_repeats_the_last),
-        ("15", check_15_what_was_written_is_in_the_transcript_byte_for_byte),
-        ("16", check_16_a_turn_is_treated_as_its_stop_reason_says),
+        ("15", turns::check_15_what_was_written_is_in_the_transcript_byte_for_byte),
+        ("16", turns::check_16_a_turn_is_treated_as_its_stop_reason_says),
     ];
     for (number, check) in CHECKS {
         check(world).map_err(|why| format!("invariant {number}: {why}"))?;
@@ -360,77 +362,6 @@ fn check_14_a_turn_has_one_message_and_the_end_repeats_the_last(world: &World) -
         _ => {}
     }
     Ok(())
-}
-
-fn check_15_what_was_written_is_in_the_transcript_byte_for_byte(world: &World) -> Lived {
-    let transcript = &world.store.transcript;
-    let written: Vec<&CanonicalJson> = world.ledger.spoken.iter().map(|spoken| &spoken.written).collect();
-    let stored = transcript.iter().filter(|message| message.role == Role::Assistant).map(text);
-    let stored: Vec<CanonicalJson> = stored.collect();
-    ensure!(stored.iter().eq(written.iter().copied()), "the model wrote {written:?}, the transcript has {stored:?}");
-    for (call, shown) in &world.ledger.shown {
-        let parts = transcript.iter().flat_map(|message| &message.parts).find_map(|part| match &part.content {
-            Content::ToolResult { tool_use_id, parts, .. } if tool_use_id == call => Some(text(parts)),
-            _ => None,
-        });
-        ensure!(parts.as_ref() == Some(shown), "{call} returned {shown}, the transcript has {parts:?}");
-    }
-    let Some(output) = world.parting.as_ref().map(|parting| &parting.output) else { return Ok(()) };
-    if let Some(answer) = output.final_ref {
-        let last = written.last().map(|last| BlobRef::of(last));
-        ensure!(Some(answer) == last, "the answer is {answer:?}, the last message {last:?}");
-    }
-    if let Some(answer) = &output.final_message {
-        let last = written.last().copied();
-        ensure!(Some(&text(answer)) == last, "the answer is {answer:?}, the last message {last:?}");
-    }
-    Ok(())
-}
-
-fn check_16_a_turn_is_treated_as_its_stop_reason_says(world: &World) -> Lived {
-    const MAX_PAUSES: usize = 16;
-    let handed_out = world.store.log.iter().filter_map(|event| match &event.body {
-        EventBody::LocalToolCall { tool_use_id, .. } => Some(tool_use_id),
-        _ => None,
-    });
-    let begun: BTreeSet<&CallId> = handed_out.chain(world.ledger.executions.iter().map(|begun| &begun.call)).collect();
-    let outcome = world.run.state().outcome.as_ref();
-    let cancelled = matches!(outcome, Some(Outcome::Cancelled { .. }));
-    let failed = |kind| matches!(outcome, Some(Outcome::Failed { failure }) if failure.kind == kind);
-    let mut pauses = 0;
-    for (index, spoken) in world.ledger.spoken.iter().enumerate() {
-        let is_last = index + 1 == world.ledger.spoken.len();
-        let ends = |kind| is_last && (cancelled || failed(kind));
-        let runs = spoken.calls.iter().any(|call| begun.contains(call));
-        let stop = spoken.stop.outcome();
-        pauses = match stop {
-            StopOutcome::Continue if !spoken.asks && !spoken.finaliser => pauses + 1,
-            _ => 0,
-        };
-        let fine = match stop {
-            StopOutcome::Proceed | StopOutcome::Continue if spoken.finaliser => is_last && !runs,
-            StopOutcome::Proceed => spoken.asks || is_last,
-            StopOutcome::Continue => pauses <= MAX_PAUSES || ends(RunFailureKind::AnswerUnfinished),
-            StopOutcome::Incomplete(flaw) if spoken.calls.is_empty() || spoken.finaliser => !runs && ends(kind(flaw)),
-            StopOutcome::Incomplete(_) => !runs,
-            StopOutcome::Reject(flaw) => !runs && ends(kind(flaw)),
-        };
-        ensure!(fine, "after {pauses} pauses, {spoken:?} became {outcome:?}");
-    }
-    Ok(())
-}
-
-fn kind(flaw: AnswerFlaw) -> RunFailureKind {
-    match flaw {
-        AnswerFlaw::Truncated => RunFailureKind::AnswerTruncated,
-        AnswerFlaw::Refused | AnswerFlaw::MalformedCall => RunFailureKind::AnswerRefused,
-        AnswerFlaw::Filtered => RunFailureKind::AnswerFiltered,
-        AnswerFlaw::ContextWindow => RunFailureKind::ModelFailed,
-    }
-}
-
-fn text<T: serde::Serialize + ?Sized>(value: &T) -> CanonicalJson {
-    CanonicalJson::of(value).unwrap()
 }
 
 fn needs_approval(tool: &str) -> bool {

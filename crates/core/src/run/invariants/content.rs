@@ -99,6 +99,6 @@ impl Piece {
             _ => return,
         };
         part["providerItem"] =
-            json!({"provider": if self.says % 2 == 0 { "anthropic" } else { "openai" }, "item": item});
+            json!({"provider": if self.says.is_multiple_of(2) { "anthropic" } else { "openai" }, "item": item});
     }
 }

@@ -1,6 +1,6 @@
 //! Calls in flight: tool activities with their losses, and agents as runs of their own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Lived,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     canonical::{CanonicalJson, Digest},
-    envelope::{CallStatus, SettleOutput, ToolCallOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
+    envelope::{BlobRef, CallStatus, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
     event::{EventBody, NewEvent},
     ids::CallId,
     run::{CallLoss, ChildOrder, ChildReport, LossVerdict, Order, Outcome, ToolOrder, after_loss},
@@ -262,11 +262,7 @@ impl World {
                     self.log_execution(&input, &output, began, recorded)?;
                 }
                 let output: Box<ToolOutput> = wired(&output);
-                let name = self.ledger.requested[&flight.call].tool.clone();
-                let landed = ToolCallOutput::from_output(name, flight.call.clone(), (*output).clone());
-                if let Some(parts) = landed.content() {
-                    self.ledger.shown.insert(flight.call.clone(), self.store.read(&parts)?);
-                }
+                self.note_parts(&flight.call, &output);
                 self.feed(Input::ToolFinished { call: flight.call, output, recorded })?;
             }
             Landing::Child { report, active_before, lent, .. } => {
@@ -282,6 +278,18 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// The parts of an output, as they are on the wire.
+    fn note_parts(&mut self, call: &CallId, output: &ToolOutput) {
+        let mut fields = serde_json::to_value(output).unwrap();
+        let stored = serde_json::from_value::<Option<BlobRef>>(fields["contentRef"].take()).unwrap();
+        let parts = match (stored, fields["content"].take()) {
+            (Some(stored), _) => self.store.body(stored.digest),
+            (None, Value::Null) => return,
+            (None, parts) => parts.into(),
+        };
+        self.ledger.shown.insert(call.clone(), parts);
     }
 
     /// What the tool activity itself writes.

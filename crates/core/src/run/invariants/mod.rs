@@ -1,9 +1,9 @@
 //! The invariants of a run, as properties over random scripts, policies, timings, people and crashes.
 //!
-//! A simulated world drives the real core as the workflow's loop does (`world`), with a scripted model (`planner`,
-//! `content`),
-//! tools and agents (`flights`), people (`people`, `answering`) and a store (`store`). It writes facts down (`ledger`); `checks`
-//! judges them when the run has ended. `PROPTEST_CASES` says how many cases are lived.
+//! A simulated world drives the real core as the workflow's loop does (`world`), with a scripted model (`planner`) that
+//! writes parts of every kind (`content`), tools and agents (`flights`), people (`people`, `answering`) and a store
+//! (`store`). It writes facts down (`ledger`); `checks` judges them when the run has ended. `PROPTEST_CASES` sets the
+//! number of cases.
 
 mod answering;
 mod checks;
@@ -72,13 +72,8 @@ impl Tally {
         for spoken in &world.ledger.spoken {
             *self.stops.entry(spoken.stop.to_string()).or_default() += 1;
         }
-        for part in world
-            .store
-            .transcript
-            .iter()
-            .filter(|message| message.role == Role::Assistant)
-            .flat_map(|message| &message.parts)
-        {
+        let messages = world.store.transcript.iter().filter(|message| message.role == Role::Assistant);
+        for part in messages.flat_map(|message| &message.parts) {
             self.parts += 1;
             self.items += usize::from(part.provider_item.is_some());
             self.unknown += usize::from(matches!(part.content, Content::Other { .. }));
