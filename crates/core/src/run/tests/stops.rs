@@ -101,7 +101,7 @@ fn settle(bench: &mut Bench) -> Vec<String> {
                 };
                 assert_eq!(status, AnswerStatus::Accepted);
             }
-            Step::ContinueAsNew => panic!("the history is short"),
+            step @ (Step::HandOut | Step::ContinueAsNew) => panic!("the bench does not stop at {step:?}"),
         }
     }
 }
