@@ -157,9 +157,14 @@ fn admit_one(
         return Err(Refusal { hint: Some(Box::new(hint)), ..Refusal::new(ToolErrorKind::ToolUnknown, message) });
     };
     if let Some(hint) = &call.invalid {
+        let message = match (hint.reason, &hint.message) {
+            // The turn was cut off: it was not the arguments.
+            (RetryReason::MalformedResponse, Some(why)) => why,
+            _ => "the arguments do not fit the tool's schema; correct them",
+        };
         return Err(Refusal {
             hint: Some(Box::new(hint.clone())),
-            ..Refusal::new(ToolErrorKind::ToolInputInvalid, "the arguments do not fit the tool's schema; correct them")
+            ..Refusal::new(ToolErrorKind::ToolInputInvalid, message)
         });
     }
     Ok(if tool.confirmation.is_some() { Verdict::Confirm } else { Verdict::Run })

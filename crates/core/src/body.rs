@@ -16,11 +16,7 @@ pub enum Body {
 impl Body {
     /// Inline up to `limit` bytes. A larger body is returned as the second value: the caller puts it into the store.
     pub fn fit(json: CanonicalJson, limit: u64) -> (Self, Option<CanonicalJson>) {
-        if json.bytes() <= limit {
-            (Self::Inline(json), None)
-        } else {
-            (Self::Stored(BlobRef::of(&json)), Some(json))
-        }
+        if json.bytes() <= limit { (Self::Inline(json), None) } else { (Self::Stored(BlobRef::of(&json)), Some(json)) }
     }
 
     /// As an envelope has it: a body, or a reference where it did not fit.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-
 use super::{AwaitKind, AwaitTable, AwaitView};
 use crate::{
     canonical::{CanonicalJson, Digest},

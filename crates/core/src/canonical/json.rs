@@ -106,7 +106,7 @@ impl From<Value> for CanonicalJson {
 
 impl PartialEq<Value> for CanonicalJson {
     fn eq(&self, other: &Value) -> bool {
-        *self == Self::from(other)
+        self.as_str() == Self::from(other).as_str()
     }
 }
 
@@ -185,8 +185,11 @@ mod tests {
             prop_assert_eq!(outer.body.digest(), Digest::of_json(&value));
             let as_value = json!({"body": value});
             prop_assert_eq!(text_of(&outer).unwrap().into_bytes(), to_bytes(&as_value));
-            prop_assert_eq!(CanonicalJson::parse(&serde_json::to_string(&outer).unwrap()).unwrap(), as_value.clone());
-            prop_assert_eq!(CanonicalJson::from(serde_json::to_value(&outer).unwrap()), as_value);
+            let texts = [
+                CanonicalJson::parse(&serde_json::to_string(&outer).unwrap()).unwrap(),
+                CanonicalJson::from(serde_json::to_value(&outer).unwrap()),
+            ];
+            prop_assert!(texts.iter().all(|text| *text == as_value), "{texts:?}, {as_value}");
         }
 
         #[test]

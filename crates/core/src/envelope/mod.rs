@@ -31,8 +31,8 @@ pub use self::{
     },
     loom_mcp::from_go_names,
     plan::{
-        AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult,
-        PlannerNote, Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
+        AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult, PlannerNote,
+        Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
     },
     record::{
         OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput,

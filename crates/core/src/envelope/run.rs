@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use super::{
     Actor, BlobRef, Extra, FinalizeReason, Labels, PlannerNote, TokenUsage, ToolCallOutput, TranscriptHead, version,
 };
@@ -15,6 +14,7 @@ use crate::{
     stop::StopReason,
     time::Millis,
 };
+use serde::{Deserialize, Serialize};
 
 /// What a run workflow starts from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

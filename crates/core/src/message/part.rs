@@ -193,11 +193,29 @@ mod tests {
 
     fn any_part() -> impl Strategy<Value = Value> {
         let kind = prop_oneof![
-            Just("text"), Just("thinking"), Just("tool_use"), Just("tool_result"), Just("image"), Just("document"),
-            Just("citations"), Just("provider_tool"), Just("cache_checkpoint"), Just("hologram"),
+            Just("text"),
+            Just("thinking"),
+            Just("tool_use"),
+            Just("tool_result"),
+            Just("image"),
+            Just("document"),
+            Just("citations"),
+            Just("provider_tool"),
+            Just("cache_checkpoint"),
+            Just("hologram"),
         ];
         const NAMES: [&str; 12] = [
-            "text", "signature", "id", "name", "input", "toolUseId", "content", "isError", "format", "source", "x",
+            "text",
+            "signature",
+            "id",
+            "name",
+            "input",
+            "toolUseId",
+            "content",
+            "isError",
+            "format",
+            "source",
+            "x",
             "providerItem",
         ];
         let fields = proptest::collection::btree_map(proptest::sample::select(&NAMES[..]), any_json(), 0..6);

@@ -5,8 +5,8 @@ use crate::{
     body::Body,
     canonical::Digest,
     envelope::{
-        BlobRef, BudgetCeiling, CallStatus, PolicyOverrides, RunInput, RunLink, RunOutput, ToolCallOutput,
-        ToolError, ToolErrorKind, ToolOutput, ToolRequest,
+        BlobRef, BudgetCeiling, CallStatus, PolicyOverrides, RunInput, RunLink, RunOutput, ToolCallOutput, ToolError,
+        ToolErrorKind, ToolOutput, ToolRequest,
     },
     event::EventBody,
     ids::{AgentId, CallId, RunId, ToolName},
@@ -141,6 +141,8 @@ impl Run {
 pub(super) fn answer_body(message: Option<&Message>, stored: Option<BlobRef>) -> Body {
     match (message, stored) {
         (None, Some(stored)) => Body::Stored(stored),
-        (message, _) => Body::Inline(message.map(Message::plain_text).map_or(serde_json::Value::Null, Into::into).into()),
+        (message, _) => {
+            Body::Inline(message.map(Message::plain_text).map_or(serde_json::Value::Null, Into::into).into())
+        }
     }
 }

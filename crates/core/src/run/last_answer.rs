@@ -32,10 +32,12 @@ impl Run {
     }
 
     /// The provider paused: the next turn goes on with the same answer.
-    pub(super) fn continue_answer(&mut self) {
+    pub(super) fn continue_answer(&mut self, so_far: Option<FinalFacts>) {
         self.state.paused_turns += 1;
         if self.state.paused_turns > MAX_PAUSED_TURNS {
-            let message = format!("The provider paused one answer more than {MAX_PAUSED_TURNS} times (stop_reason=pause_turn).");
+            self.state.last_answer = so_far;
+            let message =
+                format!("The provider paused one answer more than {MAX_PAUSED_TURNS} times (stop_reason=pause_turn).");
             self.fail(RunFailure::new(RunFailureKind::AnswerUnfinished, message).of_class("unknown"));
         }
     }

@@ -6,7 +6,8 @@ use crate::{
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
     envelope::{
         AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
-        PlanResult, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind, ToolRequest, VERSION,
+        PlanResult, RetryHint, RetryReason, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind,
+        ToolRequest, VERSION,
     },
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
@@ -114,7 +115,7 @@ impl Run {
         self.state.usage.add(&output.usage);
         self.state.finish_reason = output.finish_reason;
         self.state.sync_clock(now);
-        let PlanResult { tool_calls, awaits, final_response, notes, .. } = output.result;
+        let PlanResult { mut tool_calls, awaits, final_response, notes, .. } = output.result;
         self.state.notes = notes;
         if self.state.outcome.is_some() {
             // Cancelled meanwhile: the message stands, its calls must not stay open.
@@ -122,21 +123,23 @@ impl Run {
             self.refuse_all(tool_calls, awaits, CallStatus::Cancelled, &error, now);
             return;
         }
+        let rejected = match stop {
+            StopOutcome::Reject(flaw) => Some(flaw),
+            // A last answer is not asked for twice, and without calls there is nothing to tell the model.
+            StopOutcome::Incomplete(flaw) => {
+                let calls = !tool_calls.is_empty() || awaits.iter().any(has_calls);
+                (self.state.finalize.is_some() || !calls).then_some(flaw)
+            }
+            StopOutcome::Proceed | StopOutcome::Continue => None,
+        };
+        if let Some(flaw) = rejected {
+            let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: the model's turn was rejected");
+            self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
+            return self.reject_answer_for(flaw, final_response);
+        }
         let asks = !tool_calls.is_empty() || !awaits.is_empty();
-        match stop {
-            StopOutcome::Reject(flaw) => {
-                let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: the model's turn was rejected");
-                self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
-                return self.reject_answer_for(flaw, final_response);
-            }
-            StopOutcome::Incomplete(flaw) if !asks => return self.reject_answer_for(flaw, final_response),
-            StopOutcome::Incomplete(flaw) if self.state.finalize.is_none() => {
-                let error = ToolError::new(ToolErrorKind::ToolInputInvalid, incomplete(flaw));
-                self.refuse_all(tool_calls, awaits, CallStatus::Refused, &error, now);
-                return self.settle_if_done(now);
-            }
-            StopOutcome::Continue if !asks && self.state.finalize.is_none() => return self.continue_answer(),
-            StopOutcome::Proceed | StopOutcome::Continue | StopOutcome::Incomplete(_) => {}
+        if stop == StopOutcome::Continue && !asks && self.state.finalize.is_none() {
+            return self.continue_answer(final_response);
         }
         self.state.paused_turns = 0;
         if let Some(reason) = self.state.finalize {
@@ -150,6 +153,15 @@ impl Run {
         if !tool_calls.is_empty() {
             self.state.tool_turns += 1;
         }
+        let incomplete = match stop {
+            StopOutcome::Incomplete(flaw) => Some(incomplete(flaw)),
+            _ => None,
+        };
+        if let Some(why) = incomplete {
+            // Calls of such a turn count like any others; only that none of them runs is decided here.
+            let hint = RetryHint { message: Some(why.to_owned()), ..RetryHint::new(RetryReason::MalformedResponse) };
+            tool_calls.iter_mut().for_each(|call| call.invalid = Some(hint.clone()));
+        }
         self.admit(tool_calls, now);
         if self.state.finalize.is_some() {
             // A cap closed the run with this very turn: it opens no await any more.
@@ -157,8 +169,12 @@ impl Run {
             self.refuse_all(Vec::new(), awaits, CallStatus::Refused, &error, now);
             return;
         }
-        for request in awaits {
-            self.open_planned_await(request, now);
+        match incomplete {
+            Some(why) => {
+                let error = ToolError::new(ToolErrorKind::ToolInputInvalid, why);
+                self.refuse_all(Vec::new(), awaits, CallStatus::Refused, &error, now);
+            }
+            None => awaits.into_iter().for_each(|request| self.open_planned_await(request, now)),
         }
         self.settle_if_done(now);
     }
@@ -398,14 +414,26 @@ fn incomplete(flaw: AnswerFlaw) -> &'static str {
         AnswerFlaw::MalformedCall => {
             "not executed: a call of this turn could not be read; write the calls again as valid JSON"
         }
-        _ => "not executed: this turn was cut off at the output limit, so its calls may be incomplete; repeat them, with less text",
+        _ => {
+            "not executed: this turn was cut off at the output limit, so its calls may be incomplete; repeat them, with less text"
+        }
+    }
+}
+
+fn has_calls(request: &AwaitRequest) -> bool {
+    match request {
+        AwaitRequest::Clarification { .. } => false,
+        AwaitRequest::Questions { .. } => true,
+        AwaitRequest::ExternalTools { calls, .. } => !calls.is_empty(),
     }
 }
 
 fn awaited_calls(request: AwaitRequest) -> Vec<ToolRequest> {
     match request {
         AwaitRequest::Clarification { .. } => Vec::new(),
-        AwaitRequest::Questions { tool_call_id, tool_name, .. } => vec![ToolRequest::without_args(tool_call_id, tool_name)],
+        AwaitRequest::Questions { tool_call_id, tool_name, .. } => {
+            vec![ToolRequest::without_args(tool_call_id, tool_name)]
+        }
         AwaitRequest::ExternalTools { calls, .. } => calls,
     }
 }

@@ -41,9 +41,7 @@ fn check_tool(tool: &Value, at: &Pointer, problems: &mut Problems) {
 fn misplaced(field: &str) -> &'static str {
     match field {
         "agent" => "only a tool of kind agent has an agent; remove this or set the kind to \"agent\"",
-        "client" => {
-            "only a tool of kind external is the caller's own; remove this or set the kind to \"external\""
-        }
+        "client" => "only a tool of kind external is the caller's own; remove this or set the kind to \"external\"",
         _ => "only a tool of kind external is waited for; remove this or set the kind to \"external\"",
     }
 }

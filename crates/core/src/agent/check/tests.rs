@@ -360,12 +360,11 @@ fn what_only_the_callers_own_tools_have() {
     assert_problems(vec![
         (tool(own), vec![]),
         (tool(json!({"client": {"kind": "a2a_local", "agentCard": {}}})), vec![("/tools/0/client", outside)]),
+        (tool(json!({"kind": "external", "readOnly": true})), vec![("/tools/0/readOnly", of_caller)]),
         (
-            tool(json!({"kind": "external", "readOnly": true})),
-            vec![("/tools/0/readOnly", of_caller)],
-        ),
-        (
-            tool(json!({"kind": "external", "client": {"kind": "mcp_local", "server": "s", "toolName": "t", "serverinfo": 1}})),
+            tool(
+                json!({"kind": "external", "client": {"kind": "mcp_local", "server": "s", "toolName": "t", "serverinfo": 1}}),
+            ),
             vec![("/tools/0/client/serverinfo", "unknown field; did you mean serverInfo?")],
         ),
     ]);
@@ -439,4 +438,21 @@ fn schemas_that_nothing_can_be_checked_against() {
     let [(path, message)] = &problems(&answer(json!({"type": "banana"})))[..] else { panic!() };
     assert_eq!(path, "/outputSchema/schema/type");
     assert!(message.starts_with("this is not a valid JSON Schema: \"banana\""), "{message}");
+}
+
+#[test]
+fn parameters_of_the_model() {
+    let with = |parameters: Value| agent(json!({"parameters": parameters}));
+    assert_problems(vec![
+        (with(json!({"maxOutputTokens": 1, "temperature": 2, "topP": 0, "stopSequences": ["END"]})), vec![]),
+        (
+            with(json!({"maxOutputTokens": 0, "temperature": 2.1, "topP": -0.1, "stopSequences": ["a", ""]})),
+            vec![
+                ("/parameters/temperature", "this must be a number from 0 to 2"),
+                ("/parameters/topP", "this must be a number from 0 to 1"),
+                ("/parameters/maxOutputTokens", "this must be at least 1, or no turn could say anything"),
+                ("/parameters/stopSequences/1", "an empty sequence would stop every answer"),
+            ],
+        ),
+    ]);
 }

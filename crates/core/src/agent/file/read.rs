@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     agent::check::{Problem, escape, nearest},
-    secret::SecretRef,
+    secret::{SecretRef, is_name},
 };
 
 /// What a tree says.
@@ -125,7 +125,10 @@ impl Reader {
     fn secret(&mut self, data: &Data, node: &Node, place: &Place) -> Option<Value> {
         let reference = match data {
             Data::Text(text) => SecretRef::parse(text),
-            Data::Map(_) => self.json(node, place).and_then(|value| serde_json::from_value(value).ok()),
+            Data::Map(_) => self
+                .json(node, place)
+                .and_then(|value| serde_json::from_value(value).ok())
+                .filter(|reference: &SecretRef| is_name(reference.name())),
             _ => None,
         };
         if reference.is_none() {

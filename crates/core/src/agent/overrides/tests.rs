@@ -181,13 +181,7 @@ fn spec() -> impl Strategy<Value = ToolSpec> {
         ToolSource::External { wait },
         ToolSource::Client { tool: ClientTool::Local {}, read_only: false, wait },
     ]);
-    (
-        select(&NAMES[..]),
-        source,
-        collection::vec(select(&TAGS[..]), 0..2),
-        option::of(1..9_u64),
-        any::<bool>(),
-    )
+    (select(&NAMES[..]), source, collection::vec(select(&TAGS[..]), 0..2), option::of(1..9_u64), any::<bool>())
         .prop_map(|(name, source, tags, timeout, confirm)| {
             let mut spec = ToolSpec::new(ToolName::new(name), source);
             spec.tags = tags.into_iter().map(str::to_owned).collect();

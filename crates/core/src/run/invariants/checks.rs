@@ -1,5 +1,7 @@
 //! The invariants, one function each. They judge a run that has ended, from its log, its transcript and the ledger.
 
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -14,14 +16,17 @@ use crate::{
     ids::CallId,
     message::{Content, Message, Part, Role},
     run::Outcome,
+    stop::StopOutcome,
     time::Millis,
 };
 
 type Check = fn(&World) -> Lived;
 
+pub(super) const COUNT: usize = 16;
+
 /// Judges a run and every run below it.
 pub(super) fn all(world: &World) -> Lived {
-    const CHECKS: [(&str, Check); 14] = [
+    const CHECKS: [(&str, Check); COUNT] = [
         ("1", check_1_every_tool_use_has_exactly_one_result),
         ("2", check_2_exactly_one_terminal_event_and_it_is_last),
         ("3", check_3_executed_calls_stay_within_every_cap),
@@ -36,6 +41,8 @@ pub(super) fn all(world: &World) -> Lived {
         ("12", check_12_nothing_acknowledged_is_lost),
         ("13", check_13_the_callers_calls_go_out_in_turn_and_come_back_once),
         ("14", check_14_a_turn_has_one_message_and_the_end_repeats_the_last),
+        ("15", turns::check_15_what_was_written_is_in_the_transcript_byte_for_byte),
+        ("16", turns::check_16_a_turn_is_treated_as_its_stop_reason_says),
     ];
     for (number, check) in CHECKS {
         check(world).map_err(|why| format!("invariant {number}: {why}"))?;
@@ -86,7 +93,12 @@ fn check_2_exactly_one_terminal_event_and_it_is_last(world: &World) -> Lived {
     ensure!(fits, "the last event does not tell the outcome {outcome:?}");
     if let Some(answer) = &world.run.state().last_answer {
         let held = world.story.enforcement == Some(Enforcement::Strict);
-        let good = answer.flaw.is_none() && (!held || answer.schema_fit == Some(SchemaFit::Fits));
+        let stopped = world.ledger.spoken.last().map(|spoken| spoken.stop.outcome());
+        let unfinished =
+            matches!(outcome, Some(Outcome::Failed { failure }) if failure.kind == RunFailureKind::AnswerUnfinished);
+        let good = matches!(stopped, Some(StopOutcome::Proceed | StopOutcome::Continue))
+            && !unfinished
+            && (!held || answer.schema_fit == Some(SchemaFit::Fits));
         let completed = matches!(outcome, Some(Outcome::Completed { .. }));
         ensure!(good == completed, "{answer:?} became {outcome:?}");
     }

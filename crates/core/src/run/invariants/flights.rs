@@ -1,6 +1,6 @@
 //! Calls in flight: tool activities with their losses, and agents as runs of their own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Lived,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     canonical::{CanonicalJson, Digest},
-    envelope::{CallStatus, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
+    envelope::{BlobRef, CallStatus, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
     event::{EventBody, NewEvent},
     ids::CallId,
     run::{CallLoss, ChildOrder, ChildReport, LossVerdict, Order, Outcome, ToolOrder, after_loss},
@@ -118,16 +118,21 @@ impl World {
     }
 
     fn output(&mut self, input: &ToolInput, end: End) -> ToolOutput {
-        let ok = ToolOutput::new(CallStatus::Ok);
         let value = match end {
             End::Failed => {
                 return ToolOutput::new(CallStatus::Failed).with_error(ToolError::new(ToolErrorKind::ToolFailed, "no"));
             }
-            End::Ok => json!({"of": input.tool_call_id}),
+            End::Ok | End::Parts => json!({"of": input.tool_call_id}),
             End::Null => json!(null),
             End::Large => json!({"of": input.tool_call_id, "body": "x".repeat(3_000)}),
         };
-        ok.with_result(&self.store.fit(value.into(), input.inline_limit))
+        let shown = matches!(end, End::Parts).then(|| {
+            let parts = json!([{"kind": "text", "text": "seen"}, {"kind": "image", "format": "png", "bytes": "AAEC"},
+                               {"kind": "hologram", "of": input.tool_call_id}]);
+            self.store.fit(parts.into(), input.inline_limit)
+        });
+        let result = self.store.fit(value.into(), input.inline_limit);
+        ToolOutput::new(CallStatus::Ok).with_result(&result).with_content(shown.as_ref())
     }
 
     fn begin_child(&mut self, order: ChildOrder) -> Lived {
@@ -256,7 +261,8 @@ impl World {
                 if let Some(input) = flight.input {
                     self.log_execution(&input, &output, began, recorded)?;
                 }
-                let output = wired(&output);
+                let output: Box<ToolOutput> = wired(&output);
+                self.note_parts(&flight.call, &output);
                 self.feed(Input::ToolFinished { call: flight.call, output, recorded })?;
             }
             Landing::Child { report, active_before, lent, .. } => {
@@ -272,6 +278,18 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// The parts of an output, as they are on the wire.
+    fn note_parts(&mut self, call: &CallId, output: &ToolOutput) {
+        let mut fields = serde_json::to_value(output).unwrap();
+        let stored = serde_json::from_value::<Option<BlobRef>>(fields["contentRef"].take()).unwrap();
+        let parts = match (stored, fields["content"].take()) {
+            (Some(stored), _) => self.store.body(stored.digest),
+            (None, Value::Null) => return,
+            (None, parts) => parts.into(),
+        };
+        self.ledger.shown.insert(call.clone(), parts);
     }
 
     /// What the tool activity itself writes.

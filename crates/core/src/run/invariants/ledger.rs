@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{script::Fate, world::World};
 use crate::{
-    canonical::Digest,
+    canonical::{CanonicalJson, Digest},
     envelope::{AnswerStatus, BudgetCeiling},
     ids::{CallId, ToolName},
+    stop::StopReason,
     time::Millis,
 };
 
@@ -21,6 +22,10 @@ pub(super) struct Ledger {
     /// Every call a model asked for.
     pub(super) requested: BTreeMap<CallId, Requested>,
     pub(super) plans: Vec<Planned>,
+    /// Every message a model wrote.
+    pub(super) spoken: Vec<Spoken>,
+    /// Parts that tools returned beside their results.
+    pub(super) shown: BTreeMap<CallId, CanonicalJson>,
     /// Calls that were begun here or by a child, in order.
     pub(super) executions: Vec<Execution>,
     pub(super) leases: Vec<Lease>,
@@ -59,6 +64,18 @@ pub(super) struct Planned {
     pub(super) deadline: Option<Millis>,
     pub(super) owed: Vec<String>,
     pub(super) said: Vec<String>,
+}
+
+/// A turn that the model finished.
+#[derive(Debug)]
+pub(super) struct Spoken {
+    /// The message, as it must be in the transcript.
+    pub(super) written: CanonicalJson,
+    pub(super) calls: Vec<CallId>,
+    /// Whether it called tools or asked for something from outside.
+    pub(super) asks: bool,
+    pub(super) finaliser: bool,
+    pub(super) stop: StopReason,
 }
 
 #[derive(Debug)]

@@ -1,11 +1,13 @@
 //! The invariants of a run, as properties over random scripts, policies, timings, people and crashes.
 //!
-//! A simulated world drives the real core as the workflow's loop does (`world`), with a scripted model (`planner`),
-//! tools and agents (`flights`), people (`people`, `answering`) and a store (`store`). It writes facts down (`ledger`); `checks`
-//! judges them when the run has ended. `PROPTEST_CASES` says how many cases are lived.
+//! A simulated world drives the real core as the workflow's loop does (`world`), with a scripted model (`planner`) that
+//! writes parts of every kind (`content`), tools and agents (`flights`), people (`people`, `answering`) and a store
+//! (`store`). It writes facts down (`ledger`); `checks` judges them when the run has ended. `PROPTEST_CASES` sets the
+//! number of cases.
 
 mod answering;
 mod checks;
+mod content;
 mod flights;
 mod ledger;
 mod people;
@@ -16,7 +18,7 @@ mod store;
 mod tape;
 mod world;
 
-use std::cell::RefCell;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
@@ -27,6 +29,7 @@ use self::{
 use crate::{
     envelope::RunInput,
     ids::{AgentId, RunId},
+    message::{Content, Role},
     time::Timestamp,
 };
 
@@ -50,6 +53,11 @@ struct Tally {
     rejected: usize,
     crashes: usize,
     children: usize,
+    turns: usize,
+    parts: usize,
+    items: usize,
+    unknown: usize,
+    stops: BTreeMap<String, usize>,
 }
 
 impl Tally {
@@ -60,6 +68,16 @@ impl Tally {
         self.rejected += answers.filter(|heard| !heard.accepted).count();
         self.crashes += world.ledger.crashes;
         self.children += world.ledger.children.len();
+        self.turns += world.ledger.spoken.len();
+        for spoken in &world.ledger.spoken {
+            *self.stops.entry(spoken.stop.to_string()).or_default() += 1;
+        }
+        let messages = world.store.transcript.iter().filter(|message| message.role == Role::Assistant);
+        for part in messages.flat_map(|message| &message.parts) {
+            self.parts += 1;
+            self.items += usize::from(part.provider_item.is_some());
+            self.unknown += usize::from(matches!(part.content, Content::Other { .. }));
+        }
         world.ledger.children.iter().for_each(|child| self.add(child));
     }
 }
@@ -87,7 +105,18 @@ fn hold_for_every_run() {
     lived.unwrap_or_else(|broken| panic!("{broken}"));
     let (cases, tally) = (runner.config().cases, tally.into_inner());
     println!(
-        "invariants: {cases} cases, {} steps, {} answers ({} rejected), {} crashes, {} children, all 14 invariants hold",
-        tally.steps, tally.answers, tally.rejected, tally.crashes, tally.children
+        "invariants: {cases} cases, {} steps, {} answers ({} rejected), {} crashes, {} children, {} turns with {} parts \
+         ({} provider items, {} of unknown kinds), stops {:?}, all {} invariants hold",
+        tally.steps,
+        tally.answers,
+        tally.rejected,
+        tally.crashes,
+        tally.children,
+        tally.turns,
+        tally.parts,
+        tally.items,
+        tally.unknown,
+        tally.stops,
+        checks::COUNT,
     );
 }

@@ -1,10 +1,10 @@
 //! The plan activity as the world plays it: it writes what it is given, then says what the script says.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    Lived,
-    ledger::{Planned, Requested},
+    Lived, content,
+    ledger::{Planned, Requested, Spoken},
     people::CancelledPlan,
     script::{Ask, Call, End, Fate, Patience, PlanEnd, Stopped, Turn, silence},
     tape::{Input, Reply, wired},
@@ -18,10 +18,9 @@ use crate::{
         RetryHint, RetryReason, TokenUsage, ToolRequest, TranscriptHead, VERSION,
     },
     event::{EventBody, NewEvent},
-    ids::{CallId, ToolName},
-    message::{Message, Part, Role},
+    ids::CallId,
+    message::Message,
     run::{PlanFailure, PlanOrder},
-    stop::StopReason,
     time::Millis,
 };
 
@@ -137,7 +136,7 @@ impl World {
     }
 
     fn commit(&mut self, input: &PlanActivityInput, head: TranscriptHead, turn: &Turn) -> Lived<PlanActivityOutput> {
-        let mut saying = Saying { turn: input.turn, parts: vec![Part::text(format!("turn {}", input.turn))] };
+        let mut saying = Saying { turn: input.turn, calls: Vec::new() };
         let mut tool_calls = Vec::new();
         for call in &turn.calls {
             tool_calls.push(self.request(&mut saying, call, input.inline_limit, false));
@@ -146,14 +145,24 @@ impl World {
         for ask in &turn.asks {
             awaits.push(self.ask(&mut saying, ask, input.inline_limit));
         }
-        let message = Message::new(Role::Assistant, saying.parts);
+        let calls: Vec<CallId> = saying.calls.iter().map(|call| CallId::new(call["id"].as_str().unwrap())).collect();
+        let written = json!({"role": "assistant", "parts": content::parts(&turn.pieces, saying.calls)});
+        let message: Message = serde_json::from_value(written.clone()).unwrap();
+        let text = message.plain_text();
+        self.ledger.spoken.push(Spoken {
+            written: written.into(),
+            calls,
+            asks: !tool_calls.is_empty() || !awaits.is_empty(),
+            finaliser: input.finalize.is_some(),
+            stop: turn.stop.clone(),
+        });
         let message_ref = self.store.put(CanonicalJson::of(&message).unwrap());
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
         let fits = message_ref.bytes <= input.inline_limit;
         let final_response = is_final.then(|| FinalFacts {
             message: fits.then(|| message.clone()),
             message_ref,
-            flaw: turn.flaw,
+            flaw: turn.stop.known_flaw(),
             schema_fit: turn.fit(self.story.enforcement),
         });
         let parts = tool_calls.len() + awaits.len();
@@ -163,18 +172,19 @@ impl World {
             transcript: Vec::new(),
             usage: TokenUsage { input_tokens: 10, total_tokens: 10, ..TokenUsage::default() },
             head: self.store.append(head, vec![message])?,
-            finish_reason: Some(StopReason::EndTurn),
+            finish_reason: Some(turn.stop.clone()),
             extra: Extra::new(),
         };
         let said = EventBody::AssistantMessage {
-            text: format!("turn {}", input.turn),
+            text,
             turn: input.turn,
-            finish_reason: Some(StopReason::EndTurn),
+            finish_reason: Some(turn.stop.clone()),
             tool_calls: Vec::new(),
             model: "script:case".to_owned(),
         };
         self.store.log(vec![NewEvent::new(format!("turn/{}/message", input.turn), said)])?;
-        self.ledger.carry(input.turn, serde_json::to_string(&output).unwrap().len(), 2 * parts, 0);
+        let last_words = if is_final && fits { usize::try_from(message_ref.bytes).unwrap() } else { 0 };
+        self.ledger.carry(input.turn, serde_json::to_string(&output).unwrap().len(), 2 * parts, last_words);
         Ok(output)
     }
 
@@ -246,13 +256,13 @@ impl World {
 /// An assistant's message in the making; its calls are numbered as the real activity numbers them.
 struct Saying {
     turn: u32,
-    parts: Vec<Part>,
+    calls: Vec<Value>,
 }
 
 impl Saying {
     fn tool_use(&mut self, tool: &str, input: CanonicalJson) -> CallId {
-        let id = CallId::new(format!("call-{}-{}", self.turn, self.parts.len() - 1));
-        self.parts.push(Part::tool_use(id.clone(), ToolName::from(tool), input));
+        let id = CallId::new(format!("call-{}-{}", self.turn, self.calls.len()));
+        self.calls.push(json!({"kind": "tool_use", "id": id, "name": tool, "input": input}));
         id
     }
 }

@@ -6,6 +6,7 @@ use proptest::{collection::vec, option, prelude::*};
 
 use super::{
     answering::{Reaction, reaction},
+    content::{Piece, pieces, stop},
     people::{Deed, deed},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     canonical::Digest,
     envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, SchemaFit, ToolBudget, Tuning},
     ids::ToolName,
-    stop::AnswerFlaw,
+    stop::StopReason,
     time::Millis,
 };
 
@@ -59,8 +60,10 @@ pub(super) struct Turn {
     pub(super) takes: Millis,
     pub(super) calls: Vec<Call>,
     pub(super) asks: Vec<Ask>,
-    /// What speaks against its message, should it be the last one.
-    pub(super) flaw: Option<AnswerFlaw>,
+    /// What the model writes among its calls.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) stop: StopReason,
+    /// Its message does not fit the output schema, should it be the last one.
     pub(super) misfit: bool,
 }
 
@@ -107,6 +110,8 @@ pub(super) enum End {
     Ok,
     Large,
     Null,
+    /// Parts beside the structured result.
+    Parts,
     Failed,
 }
 
@@ -197,7 +202,8 @@ pub(super) fn silence() -> Turn {
         takes: Millis(10),
         calls: Vec::new(),
         asks: Vec::new(),
-        flaw: None,
+        pieces: Vec::new(),
+        stop: StopReason::EndTurn,
         misfit: false,
     }
 }
@@ -232,7 +238,7 @@ pub(super) fn long_case(turns: u32) -> impl Strategy<Value = Case> {
             Ask::Questions { .. } => Ask::Questions { patience },
             Ask::External { calls, .. } => Ask::External { calls, patience },
         });
-        Turn { end, calls: calls.collect(), asks: asks.collect(), ..turn }
+        Turn { end, calls: calls.collect(), asks: asks.collect(), stop: StopReason::ToolUse, ..turn }
     };
     let busy = turn().prop_filter("a final answer", |turn| !turn.calls.is_empty() || !turn.asks.is_empty());
     busy.prop_map(move |turn| {
@@ -256,7 +262,7 @@ pub(super) fn long_case(turns: u32) -> impl Strategy<Value = Case> {
 fn story(depth: u32) -> BoxedStrategy<Story> {
     let (turns, deeds) = if depth == 2 { (1..=6, 8) } else { (0..=3, 2) };
     let repeats = prop_oneof![6 => Just(1_usize), 1 => 2..8_usize];
-    let turns = vec((turn(), repeats), turns);
+    let turns = vec(prop_oneof![25 => (turn(), repeats), 1 => (paused(), 14..=20_usize)], turns);
     let children = if depth == 0 { Just(Vec::new()).boxed() } else { vec(story(depth - 1), 0..=2).boxed() };
     let patience = [patience(), patience(), patience(), patience()];
     let people = (vec(deed(), 0..=deeds), vec(reaction(), 0..=deeds));
@@ -293,11 +299,22 @@ fn turn() -> BoxedStrategy<Turn> {
     ];
     let calls = prop_oneof![1 => Just(Vec::new()), 14 => vec(call(), 1..=5)];
     let asks = prop_oneof![3 => Just(Vec::new()), 1 => vec(ask(), 1..=2)];
-    let flaws = vec![AnswerFlaw::Truncated, AnswerFlaw::Refused, AnswerFlaw::MalformedCall];
-    let flaw = option::weighted(0.1, prop::sample::select(flaws));
-    (end, span(), calls, asks, flaw, prop::bool::weighted(0.3))
-        .prop_map(|(end, takes, calls, asks, flaw, misfit)| Turn { end, takes, calls, asks, flaw, misfit })
+    (end, span(), calls, asks, pieces(), stop(), prop::bool::weighted(0.3))
+        .prop_map(|(end, takes, calls, asks, pieces, stop, misfit)| Turn {
+            end,
+            takes,
+            calls,
+            asks,
+            pieces,
+            stop,
+            misfit,
+        })
         .boxed()
+}
+
+/// One of many turns in which the provider pauses the same answer.
+fn paused() -> impl Strategy<Value = Turn> {
+    pieces().prop_map(|pieces| Turn { pieces, stop: StopReason::PauseTurn, ..silence() })
 }
 
 fn call() -> BoxedStrategy<Call> {
@@ -309,7 +326,7 @@ fn call() -> BoxedStrategy<Call> {
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
-    let end = prop_oneof![5 => Just(End::Ok), 1 => Just(End::Large), 1 => Just(End::Null), 3 => Just(End::Failed)];
+    let end = prop_oneof![5 => Just(End::Ok), 1 => Just(End::Large), 1 => Just(End::Null), 1 => Just(End::Parts), 3 => Just(End::Failed)];
     let loss = prop_oneof![4 => Just(Loss::NeverStarted), 1 => Just(Loss::Finished), 1 => Just(Loss::Unknown)];
     let losses = prop_oneof![5 => Just(Vec::new()), 1 => vec(loss, 1..=5)];
     let stopped = prop_oneof![

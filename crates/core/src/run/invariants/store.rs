@@ -56,6 +56,15 @@ impl Store {
         body
     }
 
+    pub(super) fn read(&self, body: &Body) -> Lived<CanonicalJson> {
+        match body {
+            Body::Inline(json) => Ok(json.clone()),
+            Body::Stored(stored) => {
+                self.blobs.get(&stored.digest).cloned().ok_or_else(|| format!("no body {} in the store", stored.digest))
+            }
+        }
+    }
+
     pub(super) fn body(&self, digest: Digest) -> CanonicalJson {
         self.blobs[&digest].clone()
     }
@@ -101,10 +110,11 @@ impl Store {
         Ok(self.heads[at])
     }
 
+    /// A message is kept as text; the transcript is what a later reader makes of it.
     fn push(&mut self, message: Message) {
-        let digest = Digest::of(&message).unwrap();
-        self.heads.push(self.head().push(digest));
-        self.transcript.push(message);
+        let text = CanonicalJson::of(&message).unwrap();
+        self.heads.push(self.head().push(text.digest()));
+        self.transcript.push(text.decode().unwrap());
     }
 
     /// Appends the events whose keys are new.
@@ -140,15 +150,15 @@ impl Store {
         for output in results {
             let (content, is_error) = match (&output.error, output.result()) {
                 (Some(error), _) => (json!({"error": error.message, "kind": error.kind}).into(), true),
-                (None, Some(Body::Stored(stored))) => {
-                    let body = self.blobs.get(&stored.digest).cloned();
-                    (body.ok_or_else(|| format!("no body {} in the store", stored.digest))?, false)
-                }
-                (None, Some(Body::Inline(result))) => (result, false),
+                (None, Some(result)) => (self.read(&result)?, false),
                 (None, None) => (CanonicalJson::null(), false),
             };
+            let shown = match output.content() {
+                Some(shown) => self.read(&shown)?.decode().map_err(|error| error.to_string())?,
+                None => Vec::new(),
+            };
             let tool_use_id = output.tool_call_id;
-            parts.push(Content::ToolResult { tool_use_id, content, parts: Vec::new(), is_error }.into());
+            parts.push(Content::ToolResult { tool_use_id, content, parts: shown, is_error }.into());
         }
         Ok(Message::new(Role::User, parts))
     }

@@ -93,12 +93,24 @@ impl Bench {
 
     /// The turn that was begun: the model asks for these calls and awaits, or, without any, answers.
     pub(super) fn says(&mut self, calls: &[(&str, Value)], awaits: Vec<AwaitRequest>) {
+        self.says_and_stops(calls, awaits, None, true);
+    }
+
+    /// As [`Self::says`], and the model stops for this reason; `named` if its last message names the flaw in that.
+    pub(super) fn says_and_stops(
+        &mut self,
+        calls: &[(&str, Value)],
+        awaits: Vec<AwaitRequest>,
+        stop: Option<StopReason>,
+        named: bool,
+    ) {
         let turn = self.run.state().turn;
         let tool_calls: Vec<ToolRequest> =
             calls.iter().enumerate().map(|(index, (name, args))| request(turn, index, name, args)).collect();
-        let is_final = tool_calls.is_empty() && awaits.is_empty();
-        let final_response = is_final.then(|| last_message("done"));
-        self.planned(PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() }, None);
+        let is_final = self.run.state().finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
+        let flaw = stop.as_ref().and_then(StopReason::known_flaw).filter(|_| named);
+        let final_response = is_final.then(|| FinalFacts { flaw, ..last_message("done") });
+        self.planned(PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() }, stop);
     }
 
     /// The turn that was begun: the model gives this last message, and stops for this reason.

@@ -11,4 +11,5 @@ mod expiry;
 mod finalising;
 mod guards;
 mod sizes;
+mod stops;
 mod words;

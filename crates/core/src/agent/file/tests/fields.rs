@@ -1,6 +1,7 @@
 //! Fields that are unknown, missing, given twice or of the wrong type.
 
-use super::assert_errors;
+use super::{assert_errors, parse};
+use crate::secret::SecretRef;
 
 #[test]
 fn unknown_and_missing_fields_in_toml() {
@@ -268,4 +269,21 @@ agent.toml:8:46: policy.per_tool_timeout.t: this must be a duration in quotes, l
             ),
         ],
     );
+}
+
+#[test]
+fn credentials_are_references_and_what_is_written_instead_is_not_quoted() {
+    let refused = "this must refer to a secret, as \"${secret:NAME}\" or \"${env:NAME}\"; \
+                   set one with `windlass secrets set NAME`";
+    for written in
+        [r#""sk-live-1234""#, r#"{"secret": "a b"}"#, r#"{"secret": "a", "env": "b"}"#, r#"{"vault": "a"}"#, "{}"]
+    {
+        let text = format!("{{\"id\": \"a\", \"model\": \"m:n\",\n \"credentials\": {written}}}");
+        let error = parse("a.json", &text).unwrap_err().to_string();
+        assert_eq!(error, format!("a.json:2:17: credentials: {refused}"), "{written}");
+    }
+    for written in [r#""${env:KEY}""#, r#"{"env": "KEY"}"#] {
+        let text = format!("{{\"id\": \"a\", \"model\": \"m:n\", \"credentials\": {written}}}");
+        assert_eq!(parse("a.json", &text).unwrap().credentials, Some(SecretRef::Env("KEY".to_owned())), "{written}");
+    }
 }

@@ -30,12 +30,8 @@ fn full() -> AgentDefinition {
         four_eyes: true,
     };
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "max_size": {"maxLength": 3}}});
-    let desk =
-        ClientTool::McpLocal { server: "desk".to_owned(), server_info: None, tool_name: "desk_sign".to_owned() };
-    let wait = Waiting {
-        expires_in_ms: Some(Millis::from_secs(7 * 86_400)),
-        on_expiry: Some(ExpiryOutcome::Replan),
-    };
+    let desk = ClientTool::McpLocal { server: "desk".to_owned(), server_info: None, tool_name: "desk_sign".to_owned() };
+    let wait = Waiting { expires_in_ms: Some(Millis::from_secs(7 * 86_400)), on_expiry: Some(ExpiryOutcome::Replan) };
     let tools = vec![
         ToolSpec {
             name: "notes.add".into(),
