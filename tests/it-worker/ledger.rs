@@ -9,9 +9,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::{
-    agent::{ToolKind, ToolSpec},
+    agent::{ToolSource, ToolSpec},
+    canonical::CanonicalJson,
     envelope::ToolErrorKind,
     ids::ToolName,
 };
@@ -45,12 +46,13 @@ pub(crate) struct LedgerTool {
 #[async_trait]
 impl Tool for LedgerTool {
     fn spec(&self) -> ToolSpec {
-        let mut spec = ToolSpec::new(ToolName::new(self.name), ToolKind::Builtin);
+        let mut spec = ToolSpec::new(ToolName::new(self.name), ToolSource::Builtin);
         spec.idempotent = self.idempotent;
         spec
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let args = args.to_value();
         let (run, call) = (context.run_id.as_str(), context.call_id.as_str());
         self.ledger.write(&format!("begin-{}", self.name), run, call, context.attempt);
         let work = tokio::time::sleep(Duration::from_millis(args["ms"].as_u64().unwrap_or(0)));

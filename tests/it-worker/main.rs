@@ -34,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     let store = Arc::new(SqliteStore::open(Options::new(PathBuf::from(data_dir).join("windlass.db")))?);
     let ports = Ports {
         store,
+        vault: None,
         models: ModelCatalogue::new().with(SCHEME, Arc::new(model), names, None),
         tools: ToolRegistry::new()
             .with(LedgerTool { name: "once", idempotent: false, ledger: ledger.clone() })

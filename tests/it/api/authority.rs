@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_api::auth::ApiKey;
 use windlass_core::{
-    agent::{AgentDefinition, ToolKind, ToolSpec},
+    agent::{AgentDefinition, ToolSource, ToolSpec},
     ids::RunId,
     time::Timestamp,
 };
@@ -53,7 +53,7 @@ async fn rig() -> Rig {
 async fn rig_of(agents: Vec<AgentDefinition>) -> Rig {
     Rig::with(models(), |options| {
         options.agents = agents;
-        options.builtins = ["echo", "gate"].map(|name| ToolSpec::new(name.into(), ToolKind::Builtin)).into();
+        options.builtins = ["echo", "gate"].map(|name| ToolSpec::new(name.into(), ToolSource::Builtin)).into();
     })
     .await
 }

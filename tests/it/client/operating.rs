@@ -81,7 +81,7 @@ async fn an_approval_is_bound_to_what_was_shown() {
     spec.definition = Some(Box::new(keeper));
     let run = client.start(&spec, &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
-    assert_eq!((item.calls[0].args.clone(), item.title.as_deref()), (Some(json!({"x": 1})), Some("Keep it?")));
+    assert_eq!((item.calls[0].args.clone(), item.title.as_deref()), (Some(json!({"x": 1}).into()), Some("Keep it?")));
     let other = Digest::of_json(&json!({"x": 2}));
     assert_eq!(client.confirm(&run, &item.id, Some(other)).await.unwrap_err().status(), Some(400));
     let approved = client.confirm(&run, &item.id, Some(item.calls[0].digest)).await.unwrap();
@@ -214,7 +214,7 @@ async fn results_that_are_too_large_to_travel_are_brought_all_the_same() {
     let results = vec![serde_json::from_value(result).unwrap()];
     assert_eq!(client.answer_calls(&run, &item.id, &results).await.unwrap(), AnswerStatus::Accepted);
     within("the end", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
-    assert_eq!(rig.store().blob(&Digest::of_json(&page)).await.unwrap(), Some(page));
+    assert_eq!(rig.store().blob(&Digest::of_json(&page)).await.unwrap(), Some(page.into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

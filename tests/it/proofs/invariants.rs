@@ -19,7 +19,7 @@ use windlass_core::{
     },
     event::EventBody,
     ids::{AwaitId, RunId, WorkspaceId},
-    message::{Message, Part},
+    message::{Content, Message},
     time::Millis,
 };
 use windlass_ops::{RunOps, StartRun};
@@ -169,7 +169,7 @@ async fn answer(ops: &RunOps, run: &RunId, item: &AwaitView, dice: &mut Dice, de
                 .map(|call| ProvidedToolResult {
                     name: None,
                     tool_call_id: call.tool_call_id.clone(),
-                    result: Some(serde_json::json!({"from": "outside"})),
+                    result: Some(serde_json::json!({"from": "outside"}).into()),
                     result_ref: None,
                     bounds: None,
                     error: None,
@@ -254,5 +254,5 @@ async fn judge(ops: &RunOps, run: &RunId, case: &Case, deeds: &Deeds) -> (usize,
 }
 
 fn is_text(message: &Message) -> bool {
-    matches!(message.parts.first(), Some(Part::Text { .. }))
+    matches!(message.parts.first().map(|part| &part.content), Some(Content::Text { .. }))
 }

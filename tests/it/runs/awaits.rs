@@ -148,7 +148,7 @@ fn a_large_result_from_outside_travels_by_reference() {
         let call = &item.calls[0].tool_call_id;
         let refused = world.reply(&run, &item, results(json!([{"toolCallId": call, "result": page}]))).await;
         assert!(refused.message.contains("send its resultRef"), "{refused:?}");
-        let stored = world.ops.store().put_blob(json!(page)).await.unwrap();
+        let stored = world.ops.store().put_blob(json!(page).into()).await.unwrap();
         world.give(&run, &item, results(json!([{"toolCallId": call, "resultRef": stored}]))).await;
         let output = world.result(&run).await.unwrap();
         let final_ref = output.final_ref.unwrap();

@@ -46,7 +46,7 @@ fn an_agent_answers_as_a_tool_and_both_runs_know_of_each_other() {
         let call = &output.tool_events[0];
         assert_eq!((call.children_count, &call.run_link.as_ref().unwrap().run_id), (1, &child));
         let answer = world.result(&child).await.unwrap().final_tool_result.unwrap();
-        assert_eq!((answer.name.as_str(), &answer.result), ("ask", &call.result));
+        assert_eq!((answer.name.as_str(), &answer.result()), ("ask", &call.result()));
     });
 }
 

@@ -65,7 +65,7 @@ fn arguments_too_large_to_travel_reach_the_caller_whole() {
         let run = world.start(agent("large", json!([own_tool("add", json!({}))])), "go").await;
         let handed = world.event(&run, |body| matches!(body, EventBody::LocalToolCall { .. })).await;
         let EventBody::LocalToolCall { args: given, .. } = handed else { panic!("{handed:?}") };
-        assert_eq!(given, Some(args));
+        assert_eq!(given, Some(args.into()));
         world.give_result(&run, "call-0-0", json!({"result": "y".repeat(20_000)})).await;
         let text = world.result(&run).await.unwrap().final_ref.unwrap();
         assert!(text.bytes > 20_000);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::{
     event::Event,
-    message::{Message, Part, Role},
+    message::{Content, Message, Role},
 };
 
 /// Invariant 1: every tool_use is answered exactly once, by the message right after it.
@@ -12,7 +12,7 @@ pub(crate) fn every_call_has_one_result(transcript: &[Message]) {
     for (index, message) in transcript.iter().enumerate() {
         let mut uses = BTreeMap::new();
         for part in &message.parts {
-            if let Part::ToolUse { id, .. } = part {
+            if let Content::ToolUse { id, .. } = &part.content {
                 assert!(uses.insert(id.clone(), 0).is_none(), "call id {id} is used twice");
             }
         }
@@ -22,7 +22,7 @@ pub(crate) fn every_call_has_one_result(transcript: &[Message]) {
         let answer = transcript.get(index + 1).unwrap_or_else(|| panic!("calls {uses:?} have no results"));
         assert_eq!(answer.role, Role::User);
         for part in &answer.parts {
-            if let Part::ToolResult { tool_use_id, .. } = part {
+            if let Content::ToolResult { tool_use_id, .. } = &part.content {
                 *uses.get_mut(tool_use_id).unwrap_or_else(|| panic!("a result for no call: {tool_use_id}")) += 1;
             }
         }

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use windlass_core::{
-    agent::{ToolKind, ToolSpec},
+    agent::{ToolSource, ToolSpec},
+    canonical::CanonicalJson,
     envelope::ToolErrorKind,
     ids::{CallId, ToolName},
 };
@@ -64,7 +65,7 @@ pub(crate) struct Gate {
 }
 
 fn spec(name: &str, idempotent: bool, tags: &[&str]) -> ToolSpec {
-    let mut spec = ToolSpec::new(ToolName::new(name), ToolKind::Builtin);
+    let mut spec = ToolSpec::new(ToolName::new(name), ToolSource::Builtin);
     spec.idempotent = idempotent;
     spec.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     spec
@@ -76,7 +77,8 @@ impl Tool for Echo {
         spec("echo", true, &["read"])
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let args = args.to_value();
         self.0.record("echo", &context, &args);
         let result = match args["bytes"].as_u64() {
             Some(bytes) => json!("x".repeat(usize::try_from(bytes).unwrap())),
@@ -92,7 +94,8 @@ impl Tool for Fail {
         spec("fail", true, &["read"])
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let args = args.to_value();
         self.0.record("fail", &context, &args);
         match args["times"].as_u64() {
             Some(times) if u64::from(context.attempt) > times => Ok(ToolSuccess::new(json!("at last"))),
@@ -108,8 +111,8 @@ impl Tool for Gate {
         spec("gate", false, &["write"])
     }
 
-    async fn call(&self, context: CallContext, args: Value) -> Result<ToolSuccess, ToolFailure> {
-        self.watch.record("gate", &context, &args);
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        self.watch.record("gate", &context, &args.to_value());
         self.begun.send(context.call_id.clone()).ok();
         tokio::select! {
             permit = self.permits.acquire() => {

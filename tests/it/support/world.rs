@@ -113,7 +113,7 @@ impl World {
             ..RunWorkerOptions::default()
         };
         let ops = RunOps::new(client.clone(), store.clone(), options.task_queue.clone(), WorkspaceId::new("test"));
-        let ports = Ports { store, models, tools, agents: AgentCatalog::default() };
+        let ports = Ports { store, vault: None, models, tools, agents: AgentCatalog::default() };
         let (begun, worker) = (AsyncMutex::new(begun), Mutex::new(None));
         Self { ops, watch, permits, begun, ports, options, client, worker, _dir: dir }
     }

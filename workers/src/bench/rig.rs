@@ -127,6 +127,7 @@ fn ports(opened: &Opened, work: Work, probe: Probe) -> Result<Ports, Failure> {
     let names: Vec<String> = scripts.names().map(str::to_owned).collect();
     let model = ProbedModel { scripts, probe: probe.clone() };
     Ok(Ports {
+        vault: None,
         store: opened.store.clone(),
         models: ModelCatalogue::new().with(SCHEME, Arc::new(model), names, None),
         tools: ToolRegistry::new().with(Lookup { work, probe }),

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ClientTool, ToolKind, ToolSpec},
+    agent::ClientTool,
     envelope::{CallStatus, TokenUsage, ToolError, ToolErrorKind},
     event::EventBody,
+    ids::ToolName,
     time::{Millis, Timestamp},
 };
 
@@ -15,8 +16,7 @@ fn event(seq: u64, body: &EventBody) -> Event {
 }
 
 fn facts() -> RunFacts {
-    let client =
-        |name: &str, client| ToolSpec { client: Some(client), ..ToolSpec::new(name.into(), ToolKind::External) };
+    let client = |name: &str, client| (ToolName::new(name), client);
     let tools = [
         client("add", ClientTool::Local {}),
         client("hr", ClientTool::A2aLocal { agent_card: json!({"name": "Acme HR"}) }),
@@ -30,7 +30,7 @@ fn facts() -> RunFacts {
         ),
     ];
     RunFacts {
-        tools: tools.into_iter().filter_map(|tool| Some((tool.name, tool.client?))).collect(),
+        tools: tools.into(),
         server_tools: Some(["clock".into()].into()),
         schema_requested: false,
         reasons: true,
@@ -63,8 +63,8 @@ fn usage(output: u64) -> TokenUsage {
 #[test]
 fn frames_say_what_clients_were_recorded_to_understand() {
     let events = [
-        (1, EventBody::AssistantDelta { text: "Hello".into(), turn: 0, attempt: 1 }),
-        (1, EventBody::ThinkingDelta { text: "let me think".into(), turn: 0, attempt: 1 }),
+        (1, EventBody::AssistantDelta { text: "Hello".into(), turn: 0, attempt: 1, part: 0 }),
+        (1, EventBody::ThinkingDelta { text: "let me think".into(), turn: 0, attempt: 1, part: 0 }),
         (
             4,
             EventBody::AssistantMessage {
@@ -80,7 +80,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
             EventBody::LocalToolCall {
                 tool_use_id: "tu_0007".into(),
                 name: "add".into(),
-                args: Some(json!({"a": 2, "b": 3})),
+                args: Some(json!({"a": 2, "b": 3}).into()),
                 await_id: "await-1".into(),
                 args_ref: None,
             },
@@ -89,7 +89,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
             4,
             EventBody::LocalToolResultIn {
                 tool_use_id: "tu_0007".into(),
-                output: Some(json!("5")),
+                output: Some(json!("5").into()),
                 error: None,
                 result_bytes: 3,
             },
@@ -187,7 +187,7 @@ fn a_result_has_all_its_names_and_is_never_long() {
             name: "t".into(),
             ok,
             status: CallStatus::Ok,
-            result,
+            result: result.map(Into::into),
             result_bytes: 2,
             error,
             retry_hint: None,
@@ -229,7 +229,7 @@ fn a_result_that_the_caller_provided_is_not_repeated_as_a_tool_result() {
 
 #[test]
 fn thinking_is_sent_only_above_reasoning_level_0() {
-    let thought = event(1, &EventBody::ThinkingDelta { text: "hm".into(), turn: 0, attempt: 1 });
+    let thought = event(1, &EventBody::ThinkingDelta { text: "hm".into(), turn: 0, attempt: 1, part: 0 });
     let sent = |reasoning_level: Option<u8>| {
         let definition = json!({"id": "a", "model": "m", "reasoningLevel": reasoning_level});
         frame(&thought, &RunFacts::of(&serde_json::from_value(definition).unwrap())).is_some()

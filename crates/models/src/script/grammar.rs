@@ -52,6 +52,8 @@ pub(super) struct Turn {
     /// The turn fails as `auth` unless the agent has credentials.
     pub(super) needs_credentials: bool,
     pub(super) stop: Option<StopReason>,
+    /// The provider's id of the response.
+    pub(super) response_id: Option<String>,
     /// How long the model thinks before it says anything or fails.
     pub(super) delay_ms: u64,
     /// The pause between two deltas.

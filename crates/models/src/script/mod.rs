@@ -120,8 +120,7 @@ impl Model for ScriptModel {
             None => play::estimated(&request, &parts, model),
         };
         let stop = cut.or_else(|| turn.stop.clone()).unwrap_or_else(|| play::default_stop(&turn, &parts));
-        let response_id = Some(format!("script-{}-{}", request.call_index, request.attempt));
-        Ok(ModelResponse { parts, awaits: play::awaits(&turn), stop, usage, response_id })
+        Ok(ModelResponse { parts, awaits: play::awaits(&turn), stop, usage, response_id: turn.response_id.clone() })
     }
 }
 

@@ -69,11 +69,13 @@ async fn a_turn_becomes_a_whole_answer() {
     let model = script(&json!({"turns": [{}, {
         "text": "Hello {{last_user}}",
         "thinking": "hmm",
+        "response_id": "resp_1",
         "tool_calls": [{"name": "clock"}, {"name": "notes.add", "args": {"key": "k"}}],
         "usage": {"inputTokens": 10, "outputTokens": 4, "reasoningTokens": 3, "cacheReadTokens": 2, "cacheWriteTokens": 1},
     }]}));
     let mut sink = Recorder::new();
-    let response = model.respond(call(1, vec![Message::user("Ada")]), &mut sink).await.unwrap();
+    let request = ModelRequest { reasoning_level: Some(50), ..call(1, vec![Message::user("Ada")]) };
+    let response = model.respond(request, &mut sink).await.unwrap();
     assert_eq!(
         response,
         ModelResponse {
@@ -85,7 +87,7 @@ async fn a_turn_becomes_a_whole_answer() {
             ],
             awaits: vec![],
             stop: StopReason::ToolUse,
-            response_id: Some("script-1-1".into()),
+            response_id: Some("resp_1".into()),
             usage: TokenUsage {
                 model: Some("script:s".into()),
                 input_tokens: 10,
@@ -249,7 +251,7 @@ async fn without_tools_the_script_finalizes() {
             parts: vec![Part::text("Enough of go.")],
             awaits: vec![],
             stop: StopReason::EndTurn,
-            response_id: Some("script-9-1".into()),
+            response_id: None,
             usage: TokenUsage {
                 model: Some("script:s".into()),
                 input_tokens: 1,
@@ -272,7 +274,7 @@ async fn usage_is_estimated_from_what_was_read_and_written() {
         Message::new(Role::Assistant, vec![Part::tool_use("a".into(), "t".into(), json!({"a": 1}).into())]),
         Message::new(Role::User, vec![tool_result("a", json!("ok"), false)]),
     ];
-    let request = ModelRequest { system: "Be.".into(), ..request(conversation) };
+    let request = ModelRequest { system: "Be.".into(), reasoning_level: Some(50), ..request(conversation) };
     // Read: `Be.` `äöü` `{"a":1}` `"ok"`; written: `678` `12345` `[1]`.
     assert_eq!(
         play(&model, request).await.unwrap().usage,
@@ -314,7 +316,8 @@ async fn a_turn_that_never_answers_breaks_off_after_its_text() {
     let failure = json!({"error": "gone", "errorClass": "upstream_deadline", "apiStatus": 504});
     let model = script(&json!({"turns": [{"thinking": "hm", "deltas": ["half ", "{{last_user}}"], "error": failure}]}));
     let mut sink = Recorder::new();
-    let error = model.respond(request(vec![Message::user("way")]), &mut sink).await.unwrap_err();
+    let request = ModelRequest { reasoning_level: Some(50), ..request(vec![Message::user("way")]) };
+    let error = model.respond(request, &mut sink).await.unwrap_err();
     assert_eq!(error, ModelError::new(ErrorClass::UpstreamDeadline, "gone").with_api_status(504));
     let deltas: Vec<Delta> = sink.deltas.into_iter().map(|(_, delta)| delta).collect();
     assert_eq!(

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{AgentDefinition, ToolKind, ToolSpec},
-    envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
+    agent::{AgentDefinition, ModelParameters, ToolSource, ToolSpec},
+    envelope::{Extra, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
     ids::AgentId,
 };
 
@@ -18,10 +18,13 @@ fn stored() -> AgentDefinition {
         system_prompt: "You are the desk.".into(),
         reasoning_level: Some(30),
         output_schema: None,
-        tools: ["clock", "mine"].map(|name| ToolSpec::new(name.into(), ToolKind::Builtin)).into(),
+        parameters: ModelParameters::default(),
+        credentials: None,
+        tools: ["clock", "mine"].map(|name| ToolSpec::new(name.into(), ToolSource::Builtin)).into(),
         policy: PolicyOverrides { max_tool_turns: Some(20), ..PolicyOverrides::default() },
         guards: GuardOverrides::default(),
         agents: Vec::new(),
+        extra: Extra::new(),
     }
 }
 
@@ -40,6 +43,8 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
         system_prompt: "Be kind.\n\nAnd brief.".into(),
         reasoning_level: Some(80),
         output_schema: None,
+        parameters: ModelParameters::default(),
+        credentials: None,
         tools: Vec::new(),
         policy: PolicyOverrides { max_tool_turns: Some(100), ..PolicyOverrides::default() },
         guards: GuardOverrides {
@@ -50,6 +55,7 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
             tool_budgets: Some([("x".to_owned(), ToolBudget { max_calls: 0 })].into()),
         },
         agents: Vec::new(),
+        extra: Extra::new(),
     };
     assert_eq!(resolve(&body), Ok(expected));
     assert_eq!(resolve(&json!({"systemPrompt": "s", "prompt": "p"})).unwrap().model, "script:demo");
@@ -64,8 +70,9 @@ fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
     let spec = parse_run(&body).unwrap().spec;
     let resolved = resolve_among(&[stored()], None, &spec, &[]).unwrap();
     assert_eq!((resolved.system_prompt.as_str(), resolved.model.as_str()), ("You are the desk.", "script:echo"));
-    let tools: Vec<(&str, ToolKind)> = resolved.tools.iter().map(|tool| (tool.name.as_str(), tool.kind)).collect();
-    assert_eq!(tools, [("clock", ToolKind::Builtin), ("mine", ToolKind::Builtin), ("extra", ToolKind::External)]);
+    let own = |tool: &ToolSpec| tool.source.client().is_some();
+    let tools: Vec<(&str, bool)> = resolved.tools.iter().map(|tool| (tool.name.as_str(), own(tool))).collect();
+    assert_eq!(tools, [("clock", false), ("mine", false), ("extra", true)]);
     assert_eq!(resolved.policy.max_tool_turns, Some(20), "a caller does not raise an agent's own limit");
 }
 
@@ -175,7 +182,7 @@ fn tools_with_a_default_budget_in_the_protocol_have_it_unless_one_is_set() {
 
 #[test]
 fn sub_agents_have_the_default_budgets_too() {
-    let recall = || vec![ToolSpec::new("recall".into(), ToolKind::Builtin)];
+    let recall = || vec![ToolSpec::new("recall".into(), ToolSource::Builtin)];
     let sub = AgentDefinition { id: "sub".into(), tools: recall(), ..stored() };
     let cleared = GuardOverrides { tool_budgets: Some(Default::default()), ..GuardOverrides::default() };
     let mut agent = AgentDefinition { tools: recall(), guards: cleared.clone(), agents: vec![sub], ..stored() };

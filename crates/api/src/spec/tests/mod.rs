@@ -6,7 +6,7 @@ mod toolrefs;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{AgentDefinition, ToolKind, ToolSpec},
+    agent::{AgentDefinition, ToolSource, ToolSpec},
     ids::AgentId,
     time::Millis,
 };
@@ -22,7 +22,7 @@ fn models() -> Catalogue {
 }
 
 fn clock() -> ToolSpec {
-    ToolSpec { description: "Tells the time.".into(), ..ToolSpec::new("clock".into(), ToolKind::Builtin) }
+    ToolSpec { description: "Tells the time.".into(), ..ToolSpec::new("clock".into(), ToolSource::Builtin) }
 }
 
 /// Resolves on a server with two scripts, a clock and these agents.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ClientTool, ToolKind, ToolSpec},
+    agent::{ClientTool, ToolSource, ToolSpec, Waiting},
     awaits::ExpiryOutcome,
 };
 
@@ -12,13 +12,16 @@ fn tools(refs: Value) -> Vec<ToolSpec> {
     resolve(&with("tools", refs)).unwrap().tools
 }
 
-fn callers(name: &str, client: ClientTool) -> ToolSpec {
-    ToolSpec {
-        client: Some(client),
-        expires_in_ms: Some(TIMEOUT),
-        on_expiry: Some(ExpiryOutcome::Fail),
-        ..ToolSpec::new(name.into(), ToolKind::External)
+fn callers(name: &str, tool: ClientTool) -> ToolSpec {
+    let wait = Waiting { expires_in_ms: Some(TIMEOUT), on_expiry: Some(ExpiryOutcome::Fail) };
+    ToolSpec::new(name.into(), ToolSource::Client { tool, read_only: false, wait })
+}
+
+fn read_only(mut spec: ToolSpec) -> ToolSpec {
+    if let ToolSource::Client { read_only, .. } = &mut spec.source {
+        *read_only = true;
     }
+    spec
 }
 
 #[test]
@@ -40,9 +43,7 @@ fn a_local_tool() {
                     .into(),
             input_schema: Some(schema),
             output_schema: Some(json!({"type": "object"})),
-            read_only: true,
-            retain: true,
-            ..callers("add", ClientTool::Local {})
+            ..read_only(callers("add", ClientTool::Local {}))
         },
         ToolSpec { input_schema: Some(empty), ..callers("bare", ClientTool::Local {}) },
         ToolSpec { input_schema: Some(json!({"type": "object"})), ..callers("either", ClientTool::Local {}) },
@@ -60,7 +61,7 @@ fn a_local_peer_is_described_by_its_card() {
             .starts_with("Delegate a task to Acme HR: Answers HR questions.\n\nSkills:\n- Skill 0: Does 0\n")
     );
     assert!(tool.description.ends_with("- Skill 11: Does 11"), "{}", tool.description);
-    assert_eq!(tool.client, Some(ClientTool::A2aLocal { agent_card: card.clone() }));
+    assert_eq!(tool.source.client(), Some(&ClientTool::A2aLocal { agent_card: card.clone() }));
     assert_eq!(tool.input_schema.as_ref().unwrap()["required"], json!(["message"]));
 
     let described = |name: &str, card: Value| {
@@ -88,8 +89,7 @@ fn a_local_server_brings_its_tools_under_their_own_names() {
         ToolSpec {
             description: "Sums.".into(),
             input_schema: Some(json!({"type": "object", "properties": {"a": {"type": "integer"}}})),
-            read_only: true,
-            ..callers("every_get-sum", client("every_get-sum"))
+            ..read_only(callers("every_get-sum", client("every_get-sum")))
         },
         ToolSpec {
             input_schema: Some(json!({"type": "object", "properties": {}})),

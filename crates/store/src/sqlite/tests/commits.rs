@@ -177,7 +177,7 @@ async fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
     closing.await.unwrap().unwrap();
     accepted.await.unwrap().unwrap();
 
-    assert_eq!(code(store.put_blob(serde_json::json!(1)).await), "STO0009");
+    assert_eq!(code(store.put_blob(serde_json::json!(1).into()).await), "STO0009");
     assert_eq!(code(store.events(&run_id(), 0, 1).await), "STO0009");
     store.close().await.unwrap();
     // Everything is in the one file: the log was folded into it.

@@ -62,7 +62,7 @@ async fn commits_are_synced_as_the_options_say() {
         let store = SqliteStore::open(Options { durability, ..Options::new(file(&directory)) }).unwrap();
         let before = store.stats();
         for body in 0..WRITES {
-            store.put_blob(body.into()).await.unwrap();
+            store.put_blob(serde_json::json!(body).into()).await.unwrap();
         }
         let after = store.stats();
         assert_eq!((after.commits - before.commits, after.syncs - before.syncs), (WRITES, syncs));
@@ -215,7 +215,7 @@ async fn a_compacted_file_is_smaller() {
     let store = open(&file(&directory));
     store.compact().await.unwrap();
     for body in 0..200 {
-        store.put_blob(format!("{body} {}", "x".repeat(10_000)).into()).await.unwrap();
+        store.put_blob(serde_json::json!(format!("{body} {}", "x".repeat(10_000))).into()).await.unwrap();
     }
     let full = Retention { before: Timestamp(u64::MAX), limit: 10 };
     assert_eq!(store.sweep(full).await.unwrap().blobs, 200);
