@@ -26,7 +26,7 @@ fn temporal_json(args: &[&str]) -> Value {
 }
 
 #[test]
-fn list_show_query_signal_and_cancel_work_and_read_well() {
+fn list_count_query_show_describe_and_signal_work() {
     block_on(async {
         let turns = [
             calls(&[("echo", json!({"n": 1}))]),
@@ -76,7 +76,7 @@ fn list_show_query_signal_and_cancel_work_and_read_well() {
 }
 
 #[test]
-fn update_and_cancel_work_too() {
+fn update_and_cancel_work() {
     block_on(async {
         let ask = || json!({"await": {"kind": "clarification", "question": "Which city?"}});
         let world = World::new(scripts([("twice", script(&[ask(), ask(), says("done")]))])).await;
@@ -96,7 +96,7 @@ fn update_and_cancel_work_too() {
 
 /// `docs/guides/temporal-tools.md`: a list and a signal for each, because the embedded engine has no batch operations.
 #[test]
-fn a_signal_goes_to_many_runs_one_by_one_where_there_are_no_batch_operations() {
+fn a_list_and_single_signals_replace_batch_operations() {
     block_on(async {
         let turns = [json!({"await": {"kind": "clarification", "question": "Which city?"}}), says("{{last_user}}")];
         let world = World::new(scripts([("many", script(&turns))])).await;

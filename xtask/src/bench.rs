@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_beside_each_other() {
+    fn figures_are_printed_side_by_side() {
         let embedded = [
             json!({"metric": "growth", "turn": 10, "ms_per_turn": 2.25, "history_bytes_per_turn": 4000.0}),
             json!({"metric": "growth", "turn": 100, "ms_per_turn": 2.0, "history_bytes_per_turn": null}),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_it_would_be_typed() {
+    fn a_command_is_printed_as_typed() {
         let mut command = Command::new("/usr/bin/cargo");
         command.args(["test", "--lib"]).env("CASES", "5").env_remove("OTHER");
         assert_eq!(show(&command), "CASES=5 cargo test --lib");

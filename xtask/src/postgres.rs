@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_an_installation_is_none() {
+    fn an_incomplete_installation_is_not_used() {
         let directory = env::temp_dir().join(format!("windlass-xtask-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("initdb"), "").unwrap();

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_apart() {
+    fn proof_commands_are_unique() {
         assert_eq!(find("test").map(Proof::usage), None);
         for proof in ALL {
             assert_eq!(ALL.iter().filter(|other| other.command == proof.command).count(), 1, "{proof:?}");

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_a_table_of_its_own() {
+    fn each_operation_has_its_own_table() {
         let text = operation("include-name = \"GET /a\"", "run-1");
         assert_eq!(text, "\n[[operations]]\ninclude-name = \"GET /a\"\nparameters = { \"path.id\" = \"run-1\" }\n");
     }

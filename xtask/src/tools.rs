@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pinned_version_will_do() {
+    fn only_the_pinned_version_is_used() {
         let cases = [
             ("temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)\n", true),
             ("temporal version 1.9.10 (Server 1.32.0, UI 2.54.1)\n", false),

@@ -12,11 +12,11 @@ use crate::{
     Answer, Call,
     clock::{Clock, SystemClock},
     core::{Core, Target},
+    delivery,
     limits::Limits,
     persist::{self, NamespaceRecord},
-    post,
-    refusal::Refusal,
     registry::RunKey,
+    service_error::ServiceError,
     time::{Nanos, SECOND},
 };
 
@@ -73,7 +73,7 @@ impl From<DatabaseError> for EngineError {
 /// it runs.
 pub struct Engine {
     core: Arc<Core>,
-    post: mpsc::UnboundedReceiver<RunKey>,
+    deliveries: mpsc::UnboundedReceiver<RunKey>,
 }
 
 /// The way to an engine.
@@ -85,21 +85,21 @@ pub struct Handle {
 impl Engine {
     /// Takes up what is on disk. Blocks while it reads.
     pub fn open(options: Options) -> Result<(Self, Handle), EngineError> {
-        let (sender, post) = mpsc::unbounded_channel();
+        let (sender, deliveries) = mpsc::unbounded_channel();
         let core = Core::new(options.database, options.clock, options.limits, sender)?;
         let handle = Handle { core: Arc::clone(&core) };
         for namespace in options.namespaces {
-            core.found_namespace(namespace)?;
+            core.ensure_namespace(namespace)?;
         }
         core.recover()?;
-        Ok((Self { core, post }, handle))
+        Ok((Self { core, deliveries }, handle))
     }
 
     /// Rings alarms, delivers letters and removes old runs until the token fires.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), EngineError> {
-        let Self { core, post } = self;
-        let letters = post::deliver(Arc::clone(&core), post, shutdown.clone());
-        tokio::join!(letters, ring(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
+        let Self { core, deliveries } = self;
+        let delivery = delivery::deliver(Arc::clone(&core), deliveries, shutdown.clone());
+        tokio::join!(delivery, fire_wakeups(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
         Ok(())
     }
 }
@@ -121,7 +121,7 @@ impl Handle {
 
 impl Core {
     /// Makes sure that a namespace exists and knows its search attributes, before anybody asks for it. Blocks.
-    fn found_namespace(&self, namespace: NamespaceOptions) -> Result<(), DatabaseError> {
+    fn ensure_namespace(&self, namespace: NamespaceOptions) -> Result<(), DatabaseError> {
         let NamespaceOptions { name, search_attributes } = namespace;
         let known = self.read_namespaces().custom_attributes(&name);
         let missing: Vec<_> = search_attributes.into_iter().filter(|(name, _)| !known.contains_key(name)).collect();
@@ -136,7 +136,7 @@ impl Core {
         }
         let (written, done) = std::sync::mpsc::channel();
         let (kept, kept_record, namespace) = (missing.clone(), record.clone(), name.clone());
-        let _answered_below = self.database.apply(Ack::Durable, move |tx| {
+        let _reply_by_channel = self.database.apply(Ack::Durable, move |tx| {
             if let Some(record) = &kept_record {
                 persist::save_namespace(tx, record)?;
             }
@@ -155,31 +155,31 @@ impl Core {
     }
 
     /// Does what is due for a run.
-    fn ring_run(self: &Arc<Self>, run: &RunKey) {
-        let rung = self.with_run_acked(&Target::of(run), Ack::Written, |run, env| {
-            self.ring(run, env);
+    fn wake_run(self: &Arc<Self>, run: &RunKey) {
+        let woken = self.with_run_acked(&Target::of(run), Ack::Relaxed, |run, env| {
+            self.wake(run, env);
             Ok(())
         });
-        match rung {
+        match woken {
             Ok(done) => done.value(),
-            Err(Refusal::NotFound(_)) => {}
-            Err(refusal @ Refusal::DataLoss(_)) => {
-                tracing::error!(%refusal, run = &*run.run_id, "a run cannot be read; nothing more happens to it by itself");
+            Err(ServiceError::NotFound(_)) => {}
+            Err(error @ ServiceError::DataLoss(_)) => {
+                tracing::error!(%error, run = &*run.run_id, "a run cannot be read; nothing more happens to it by itself");
             }
-            Err(refusal) => {
-                tracing::warn!(%refusal, run = &*run.run_id, "what is due for a run cannot be done now");
-                self.alarms.set(self.now() + SECOND, run.clone());
+            Err(error) => {
+                tracing::warn!(%error, run = &*run.run_id, "what is due for a run cannot be done now");
+                self.wakeups.set(self.now() + SECOND, run.clone());
             }
         }
     }
 }
 
-async fn ring(core: &Arc<Core>, shutdown: &CancellationToken) {
+async fn fire_wakeups(core: &Arc<Core>, shutdown: &CancellationToken) {
     loop {
-        for run in core.alarms.due(core.now()) {
-            core.ring_run(&run);
+        for run in core.wakeups.due(core.now()) {
+            core.wake_run(&run);
         }
-        let next = core.alarms.next();
+        let next = core.wakeups.next();
         let reached = async {
             match next {
                 Some(at) => core.clock.reach(at).await,
@@ -188,7 +188,7 @@ async fn ring(core: &Arc<Core>, shutdown: &CancellationToken) {
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = core.alarms.changed() => {}
+            () = core.wakeups.changed() => {}
             () = reached => {}
         }
     }
@@ -216,8 +216,8 @@ async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
             let expired = core.read(|sql| persist::expired(sql, &namespace.name, before, SWEPT_AT_ONCE));
             for [workflow_id, run_id] in expired.unwrap_or_default() {
                 let target = Target::new(&namespace.name, &workflow_id, &run_id);
-                if let Err(refusal) = core.delete(&target).await {
-                    tracing::warn!(%refusal, workflow_id, "an old run cannot be removed now");
+                if let Err(error) = core.delete(&target).await {
+                    tracing::warn!(%error, workflow_id, "an old run cannot be removed now");
                 }
             }
         }

@@ -3,29 +3,29 @@
 //! [`Handle::call`] is the one way in, whether a request comes from this process or over TCP (`grpc`). `service` speaks
 //! the protocol, `core` takes a run and lets something happen to it, and `run` holds the rules of a single workflow
 //! execution as pure state. Everything else moves what was decided: to disk (`persist`), to workers (`queues`), to the
-//! moment it is due (`alarms`) and to other runs (`post`).
+//! moment it is due (`wakeups`) and to other runs (`post`).
 
-mod alarms;
 mod call;
 mod clock;
 mod core;
+mod delivery;
 mod engine;
 pub mod grpc;
 mod limits;
 mod lock;
 mod namespaces;
-mod news;
+mod notifications;
 mod open_queries;
 mod persist;
-mod post;
 mod queues;
-mod refusal;
 mod registry;
 mod run;
 mod service;
+mod service_error;
 mod time;
 mod token;
 mod visibility;
+mod wakeups;
 
 pub use self::{
     call::{Answer, Call},
@@ -34,5 +34,5 @@ pub use self::{
     limits::Limits,
     lock::DirectoryLock,
     persist::{SCHEMA, examine},
-    refusal::Refusal,
+    service_error::ServiceError,
 };

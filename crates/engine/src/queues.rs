@@ -62,7 +62,7 @@ impl Queue {
         Err(task)
     }
 
-    fn take_in(&mut self, task: Task, limit: usize) -> Result<(), Task> {
+    fn enqueue(&mut self, task: Task, limit: usize) -> Result<(), Task> {
         let Err(task) = self.give(task) else { return Ok(()) };
         if self.tasks.len() >= limit && !matches!(task, Task::Query(_)) {
             return Err(task);
@@ -92,19 +92,19 @@ impl Queues {
     /// Gives the task to a worker that waits, or keeps it until one comes. A task for which there is no room is handed
     /// back: it can be left to the disk once it is there.
     pub(crate) fn offer(&self, key: &QueueKey, task: Task) -> Result<(), Task> {
-        self.lock().entry(key.clone()).or_default().take_in(task, self.limit)
+        self.lock().entry(key.clone()).or_default().enqueue(task, self.limit)
     }
 
     /// As [`offer`](Self::offer), for a task that is on disk: if there is no room for it here, it is found there.
-    pub(crate) fn offer_kept(&self, key: &QueueKey, task: Task) {
+    pub(crate) fn offer_stored(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
-        queue.spilled |= queue.take_in(task, self.limit).is_err();
+        queue.spilled |= queue.enqueue(task, self.limit).is_err();
     }
 
     /// As [`offer`](Self::offer), for a task that is nowhere but here: there is always room for it. There are no more of
     /// them than callers who wait.
-    pub(crate) fn offer_unkept(&self, key: &QueueKey, task: Task) {
+    pub(crate) fn offer_unstored(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
         if let Err(task) = queue.give(task) {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_leaves_tasks_to_the_disk_only_once_they_are_there() {
+    fn a_full_queue_spills_only_tasks_that_are_stored() {
         let queues = Queues::new(2);
         queues.offer(&key(), task(1)).unwrap();
         queues.offer(&key(), task(2)).unwrap();
@@ -233,25 +233,25 @@ mod tests {
         assert!(!queues.take_spilled(&key()), "nobody would find the task yet");
 
         // It is on disk now, and there is room again.
-        queues.offer_kept(&key(), back);
-        queues.offer_kept(&key(), task(4));
-        queues.offer_kept(&key(), task(5));
+        queues.offer_stored(&key(), back);
+        queues.offer_stored(&key(), task(4));
+        queues.offer_stored(&key(), task(5));
         assert!(!queues.take_spilled(&key()), "there is enough to do without the disk");
         assert_eq!(drain(&queues), [3, 4]);
         assert_eq!([(); 2].map(|()| queues.take_spilled(&key())), [true, false]);
     }
 
     #[test]
-    fn what_is_not_on_disk_is_kept_however_full_the_queue_is() {
+    fn tasks_that_are_not_stored_are_queued_even_when_the_queue_is_full() {
         let queues = Queues::new(1);
         queues.offer(&key(), task(1)).unwrap();
-        queues.offer_unkept(&key(), task(2));
+        queues.offer_unstored(&key(), task(2));
         assert_eq!(drain(&queues), [1, 2]);
         assert!(!queues.take_spilled(&key()));
     }
 
     #[test]
-    fn a_task_that_nobody_waited_for_comes_first_again_however_full_the_queue_is() {
+    fn a_task_of_a_poller_that_left_returns_to_the_front_of_a_full_queue() {
         let queues = Queues::new(1);
         let Err(waiting) = queues.poll(&key(), "w", 0) else { panic!("there is nothing to take") };
         queues.offer(&key(), task(1)).unwrap();

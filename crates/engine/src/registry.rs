@@ -83,7 +83,7 @@ impl Registry {
             let slot = {
                 let mut slots = self.lock();
                 if slots.len() > self.limit {
-                    self.let_idle_ones_go(&mut slots);
+                    self.evict_idle(&mut slots);
                 }
                 let new = || Arc::new(Slot { epoch: self.epoch(), workflow: Mutex::default() });
                 Arc::clone(slots.entry(key.clone()).or_insert_with(new))
@@ -99,7 +99,7 @@ impl Registry {
     }
 
     /// Lets the quarter go that was used least recently, as far as nothing is under way there.
-    fn let_idle_ones_go(&self, slots: &mut Slots) {
+    fn evict_idle(&self, slots: &mut Slots) {
         let now = self.tick.load(Ordering::Relaxed);
         let mut ages: Vec<u64> =
             slots.values().filter_map(|slot| slot.workflow.try_lock().ok().map(|workflow| workflow.used)).collect();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_while_memory_is_forgotten_shares_the_new_one() {
+    fn a_caller_that_waited_during_a_reset_of_memory_uses_the_new_slot() {
         let registry = Registry::new(10);
         let current = |number: i64| Some(Some((number, number.to_string())));
         std::thread::scope(|scope| {

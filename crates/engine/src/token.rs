@@ -3,7 +3,7 @@
 use prost::Message as _;
 use temporalio_protos::temporal::api::history::v1::HistoryEvent;
 
-use crate::{core::Target, refusal::Refusal, time::Nanos};
+use crate::{core::Target, service_error::ServiceError, time::Nanos};
 
 /// Names a task that was handed to a worker.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -29,11 +29,11 @@ pub(crate) struct TaskToken {
 }
 
 impl TaskToken {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, ServiceError> {
         if bytes.is_empty() {
-            return Err(Refusal::invalid("Task token not set on request."));
+            return Err(ServiceError::invalid("Task token not set on request."));
         }
-        let garbled = || Refusal::invalid("Error deserializing task token.");
+        let garbled = || ServiceError::invalid("Error deserializing task token.");
         let token = Self::decode(bytes).map_err(|_| garbled())?;
         if token.workflow_id.is_empty() { Err(garbled()) } else { Ok(token) }
     }
@@ -60,11 +60,11 @@ pub(crate) struct HistoryToken {
 }
 
 impl HistoryToken {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Refusal> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, ServiceError> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let token = Self::decode(bytes).map_err(|_| Refusal::invalid("Invalid NextPageToken."))?;
+        let token = Self::decode(bytes).map_err(|_| ServiceError::invalid("Invalid NextPageToken."))?;
         Ok(Some(token))
     }
 }

@@ -5,7 +5,7 @@
 //! for the longest. No address can have all places. What is spoken on a connection, and how long a peer may be silent, is
 //! up to the protocol that is served.
 
-mod places;
+mod slots;
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-pub use self::places::{Call, Place};
-use self::places::{Peer, Places};
+pub use self::slots::{Call, Slot};
+use self::slots::{Peer, Slots};
 
 /// Without it, a listener that cannot accept (out of file descriptors) would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -28,18 +28,18 @@ pub async fn serve<C: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     limit: usize,
     shutdown: &CancellationToken,
-    connection: impl Fn(TcpStream, Arc<Place>) -> C,
+    connection: impl Fn(TcpStream, Arc<Slot>) -> C,
 ) {
     let connections = TaskTracker::new();
-    let places = Places::new(limit);
-    while let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &places)).await {
+    let slots = Slots::new(limit);
+    while let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &slots)).await {
         match accepted {
-            Ok((stream, Some(place))) => {
-                let served = connection(stream, Arc::clone(&place));
+            Ok((stream, Some(slot))) => {
+                let served = connection(stream, Arc::clone(&slot));
                 connections.spawn(async move {
                     tokio::select! {
                         () = served => {}
-                        () = place.taken_away() => debug!("a connection without a call made room for another"),
+                        () = slot.evicted() => debug!("a connection without a call made room for another"),
                     }
                 });
             }
@@ -56,9 +56,9 @@ pub async fn serve<C: Future<Output = ()> + Send + 'static>(
 }
 
 /// The next connection, with its place; without one if its address has too many that are all in use.
-async fn accept(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(TcpStream, Option<Arc<Place>>)> {
+async fn accept(listener: &TcpListener, slots: &Arc<Slots>) -> io::Result<(TcpStream, Option<Arc<Slot>>)> {
     let (stream, address) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    let place = places.take(Peer::at(address.ip())).await;
-    Ok((stream, place.map(Arc::new)))
+    let slot = slots.acquire(Peer::at(address.ip())).await;
+    Ok((stream, slot.map(Arc::new)))
 }

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir_in(directory)?;
     println!("submitters  ack       call    writes/s  commits/s  syncs/s   p50 µs   p99 µs");
     for submitters in [1, 200] {
-        for ack in [Ack::Durable, Ack::Written] {
+        for ack in [Ack::Durable, Ack::Relaxed] {
             for call in [Call::Submit, Call::Apply] {
                 measure(directory.path(), submitters, ack, call).await?;
             }

@@ -20,7 +20,7 @@ use crate::{
     DatabaseError, Progress,
     check::{self, beside, sync_directory},
     connection,
-    examine::verdicts,
+    examine::integrity_problems,
     migrate,
 };
 
@@ -78,7 +78,7 @@ pub fn backup(database: &Path, target: &Path, force: bool, progress: &Arc<Progre
     if !force && target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(target.to_owned()));
     }
-    check::refuse_others(database)?;
+    check::reject_non_database(database)?;
     let staged = beside(target, &format!("-partial-{}", std::process::id()));
     let written = write(database, &staged, progress).and_then(|bytes| {
         publish(&staged, target, force)?;
@@ -94,7 +94,7 @@ fn write(database: &Path, staged: &Path, progress: &Arc<Progress>) -> Result<u64
     // Bodies and hashes of keys are in it: for its owner alone, from the first byte on.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(staged).map_err(failed)?;
     let mut sql = connection::open_reader(database)?;
-    check::fold_on_close(&sql, false)?;
+    check::checkpoint_on_close(&sql, false)?;
     let (watched, size) = (Arc::clone(progress), staged.to_owned());
     let looked = move || {
         watched.set(fs::metadata(&size).map_or(0, |file| file.len()));
@@ -138,7 +138,7 @@ fn publish(staged: &Path, target: &Path, force: bool) -> Result<(), BackupError>
 /// What is wrong with a file that is not in use.
 fn verify(path: &Path) -> crate::Result<Vec<String>> {
     let sql = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    verdicts(&sql)
+    integrity_problems(&sql)
 }
 
 /// Puts a backup in the place of a database, and keeps what was there. `known` are the components of this build and their
@@ -150,12 +150,12 @@ pub fn restore(
     progress: &Progress,
 ) -> Result<Restored, BackupError> {
     let unusable = |problem: String| BackupError::Unusable { backup: backup.to_owned(), problem };
-    let _nobody_else = lock(database)?;
-    check::refuse_others(backup).map_err(|error| unusable(error.to_string()))?;
+    let _exclusive = lock(database)?;
+    check::reject_non_database(backup).map_err(|error| unusable(error.to_string()))?;
     let staged = beside(database, RESTORING);
     let failed = |reason| BackupError::NotRestored { path: staged.clone(), reason };
     let copied = copy(backup, &staged, progress).map_err(failed);
-    let checked = copied.and_then(|bytes| match suits(&staged, known) {
+    let checked = copied.and_then(|bytes| match check_backup(&staged, known) {
         Ok(()) => Ok(bytes),
         Err(problem) => Err(unusable(problem)),
     });
@@ -166,7 +166,7 @@ pub fn restore(
             return Err(error);
         }
     };
-    let replaced = set_aside(database).map_err(failed)?;
+    let replaced = move_aside(database).map_err(failed)?;
     fs::rename(&staged, database).and_then(|()| sync_directory(database)).map_err(failed)?;
     Ok(Restored { bytes, replaced })
 }
@@ -197,7 +197,7 @@ fn copy(from: &Path, to: &Path, progress: &Progress) -> io::Result<u64> {
 }
 
 /// Whether a file is a whole database of this build or an older one.
-fn suits(path: &Path, known: &[(&str, usize)]) -> Result<(), String> {
+fn check_backup(path: &Path, known: &[(&str, usize)]) -> Result<(), String> {
     if let Some(problem) = verify(path).map_err(|error| error.to_string())?.into_iter().next() {
         return Err(format!("it is damaged: {problem}"));
     }
@@ -217,7 +217,7 @@ fn suits(path: &Path, known: &[(&str, usize)]) -> Result<(), String> {
 
 /// Gives the database and its log other names. The file goes first: a log alone is refused, a file alone would be taken for
 /// all there was.
-fn set_aside(database: &Path) -> io::Result<Option<PathBuf>> {
+fn move_aside(database: &Path) -> io::Result<Option<PathBuf>> {
     if database.symlink_metadata().is_err() && !beside(database, "-wal").exists() {
         return Ok(None);
     }

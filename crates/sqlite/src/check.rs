@@ -3,7 +3,7 @@
 //! SQLite opens nearly everything: it takes an empty file for a new database, throws away a log whose file is gone or whose
 //! header it does not know, and notices a damaged page only when it reads it. A server on such a file looks well
 //! until a write meets the damage. So a file is looked at first: its kind, its header, its log, and its pages for as long
-//! as `LOOK` allows. The reasons and the figures are in `docs/adr/0028-damaged-databases.md`.
+//! as `QUICK_CHECK_TIME` allows. The reasons and the figures are in `docs/adr/0028-damaged-databases.md`.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, config::DbConfig};
 use crate::{DatabaseError, Result, connection, log, private};
 
 /// How long the pages are looked at when a file is opened. A small database is looked through in a few milliseconds.
-const LOOK: Duration = Duration::from_millis(300);
+const QUICK_CHECK_TIME: Duration = Duration::from_millis(300);
 
 /// Steps of SQLite between two looks at the clock.
 const STEPS: i32 = 1000;
@@ -31,13 +31,13 @@ const LOG_HEADER: usize = 32;
 pub(crate) fn prepare(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
-        _ => refuse_others(path),
+        _ => reject_non_database(path),
     }
 }
 
 /// Refuses what is no database. The file itself is not opened here: closing it would release the locks that SQLite holds on
 /// it for other connections of this process. SQLite tells whether its header is a database's.
-pub(crate) fn refuse_others(path: &Path) -> Result<()> {
+pub(crate) fn reject_non_database(path: &Path) -> Result<()> {
     let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if found.is_dir() {
         let problem = format!("{} is a directory; give the path of a file, or move the directory away", path.display());
@@ -138,9 +138,9 @@ fn is_log_header(header: &[u8]) -> bool {
 
 /// Looks at the pages of an open database, the log's included. A log that does not belong to the file shows here, so
 /// nothing may be folded in before, not even when the connection is closed.
-pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
-    writable(sql, path)?;
-    let until = Instant::now() + LOOK;
+pub(crate) fn quick_check(sql: &mut Connection, path: &Path) -> Result<()> {
+    check_writable(sql, path)?;
+    let until = Instant::now() + QUICK_CHECK_TIME;
     sql.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
     let found = sql.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     sql.progress_handler(0, None::<fn() -> bool>)?;
@@ -158,13 +158,13 @@ pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
 }
 
 /// A header that says so makes a file readable only, whatever its permissions are.
-fn writable(sql: &Connection, path: &Path) -> Result<()> {
-    sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(|error| connection::of_opening(path, error))
+fn check_writable(sql: &Connection, path: &Path) -> Result<()> {
+    sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(|error| connection::open_error(path, error))
 }
 
 /// Whether SQLite folds the log in when the last connection is closed.
-pub(crate) fn fold_on_close(sql: &Connection, fold: bool) -> Result<()> {
-    Ok(sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold).map(drop)?)
+pub(crate) fn checkpoint_on_close(sql: &Connection, enabled: bool) -> Result<()> {
+    Ok(sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !enabled).map(drop)?)
 }
 
 /// A file whose name begins with the database's.

@@ -17,17 +17,17 @@ use crate::{DatabaseError, Result, connection, writer::Order};
 
 /// Pages in the log from which on it is folded in while everybody works: 64 MiB. The longer it gets, the more often the
 /// same page is in it, and only the last one counts.
-const LARGE: i64 = 16 * 1024;
+const CHECKPOINT_PAGES: i64 = 16 * 1024;
 
 /// Pages that make another attempt worth while when a reader kept the log from starting again.
-const WORTHWHILE: i64 = LARGE / 8;
+const RETRY_PAGES: i64 = CHECKPOINT_PAGES / 8;
 
 /// Pages that the writer may be left with, and how often the thread tries to leave it fewer.
-const FEW: i64 = 256;
+const REMAINING_PAGES: i64 = 256;
 const ROUNDS: usize = 4;
 
 /// Pages for which a writer that has nothing else to do folds the log in: 1 MiB.
-const SOME: i64 = 256;
+const IDLE_CHECKPOINT_PAGES: i64 = 256;
 
 pub(crate) struct Checkpointer {
     wake: Option<Sender<()>>,
@@ -41,18 +41,18 @@ impl Checkpointer {
     pub(crate) fn start(sql: Connection, orders: Sender<Order>) -> Result<Self> {
         let (wake, woken) = channel();
         let thread = thread::Builder::new()
-            .name("windlass-db-fold".to_owned())
-            .spawn(move || work_off(&sql, &woken, &orders))
+            .name("windlass-db-ckpt".to_owned())
+            .spawn(move || checkpoint_thread(&sql, &woken, &orders))
             .map_err(|error| DatabaseError::unavailable("start its checkpointer", error))?;
         Ok(Self { wake: Some(wake), thread: Some(thread), busy: false, left: 0 })
     }
 
     /// Starts a checkpoint if the log has become large.
     pub(crate) fn look(&mut self, sql: &Connection, log_pages: i64) {
-        if self.busy || log_pages < LARGE {
+        if self.busy || log_pages < CHECKPOINT_PAGES {
             return;
         }
-        if measure(sql).is_some_and(|log| log.unfolded() >= self.left + WORTHWHILE) {
+        if measure(sql).is_some_and(|log| log.pending() >= self.left + RETRY_PAGES) {
             self.busy = self.wake.as_ref().is_some_and(|wake| wake.send(()).is_ok());
         }
     }
@@ -60,7 +60,7 @@ impl Checkpointer {
     /// The writer has folded in the rest.
     pub(crate) fn finished(&mut self, sql: &Connection) {
         self.busy = false;
-        self.left = measure(sql).map_or(0, |log| log.unfolded());
+        self.left = measure(sql).map_or(0, |log| log.pending());
     }
 
     pub(crate) fn stop(&mut self) {
@@ -71,11 +71,11 @@ impl Checkpointer {
     }
 }
 
-fn work_off(sql: &Connection, woken: &Receiver<()>, orders: &Sender<Order>) {
+fn checkpoint_thread(sql: &Connection, woken: &Receiver<()>, orders: &Sender<Order>) {
     while woken.recv().is_ok() {
         for _ in 0..ROUNDS {
-            fold(sql);
-            if measure(sql).is_none_or(|log| log.unfolded() <= FEW) {
+            passive(sql);
+            if measure(sql).is_none_or(|log| log.pending() <= REMAINING_PAGES) {
                 break;
             }
         }
@@ -86,20 +86,20 @@ fn work_off(sql: &Connection, woken: &Receiver<()>, orders: &Sender<Order>) {
 }
 
 /// Folds in what no reader needs any more, without making anybody wait.
-pub(crate) fn fold(sql: &Connection) {
+pub(crate) fn passive(sql: &Connection) {
     run(sql, "PRAGMA wal_checkpoint(PASSIVE)");
 }
 
 /// Folds everything in and cuts the file off, if that is worth it and nobody else is at work. Returns whether it did.
-pub(crate) fn settle(sql: &Connection) -> bool {
-    if measure(sql).is_none_or(|log| log.pages < SOME) || sql.busy_timeout(Duration::ZERO).is_err() {
+pub(crate) fn checkpoint_if_idle(sql: &Connection) -> bool {
+    if measure(sql).is_none_or(|log| log.pages < IDLE_CHECKPOINT_PAGES) || sql.busy_timeout(Duration::ZERO).is_err() {
         return false;
     }
-    let settled = run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let idle_checkpoint_done = run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
     if let Err(error) = sql.busy_timeout(connection::BUSY_TIMEOUT) {
         tracing::warn!(%error, "a connection no longer waits for other processes");
     }
-    settled
+    idle_checkpoint_done
 }
 
 /// Returns whether the log was folded in completely.
@@ -118,16 +118,16 @@ fn run(sql: &Connection, pragma: &str) -> bool {
 /// How far the log reaches. Its file does not tell, because it is reused.
 pub(crate) struct Extent {
     pub(crate) pages: i64,
-    folded: i64,
+    checkpointed: i64,
 }
 
 impl Extent {
-    fn unfolded(&self) -> i64 {
-        self.pages - self.folded
+    fn pending(&self) -> i64 {
+        self.pages - self.checkpointed
     }
 }
 
 pub(crate) fn measure(sql: &Connection) -> Option<Extent> {
     let mut pragma = sql.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
-    pragma.query_row([], |row| Ok(Extent { pages: row.get(1)?, folded: row.get(2)? })).ok()
+    pragma.query_row([], |row| Ok(Extent { pages: row.get(1)?, checkpointed: row.get(2)? })).ok()
 }

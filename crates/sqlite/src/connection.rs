@@ -49,12 +49,12 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
                 "its file system allows only journal mode {mode:?}; use a local disk, which allows \"wal\""
             ),
         }),
-        Err(error) => Err(of_opening(path, error)),
+        Err(error) => Err(open_error(path, error)),
     }
 }
 
 /// What it means that a file cannot be opened, or not be written.
-pub(crate) fn of_opening(path: &Path, error: Error) -> DatabaseError {
+pub(crate) fn open_error(path: &Path, error: Error) -> DatabaseError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => DatabaseError::NotADatabase {
             path: path.to_owned(),

@@ -29,7 +29,7 @@ impl Failure for DatabaseError {
 pub(crate) struct Damage(OnceLock<String>);
 
 impl Damage {
-    pub(crate) fn look_at<T, E: Failure>(&self, outcome: &Result<T, E>) {
+    pub(crate) fn note_outcome<T, E: Failure>(&self, outcome: &Result<T, E>) {
         if let Err(error) = outcome
             && let Some(detail) = error.damage()
         {
@@ -37,7 +37,7 @@ impl Damage {
         }
     }
 
-    pub(crate) fn look_at_error(&self, error: &Error) {
+    pub(crate) fn note_error(&self, error: &Error) {
         if is_damage(error) {
             self.note(&error.to_string());
         }
@@ -52,7 +52,7 @@ impl Damage {
         }
     }
 
-    pub(crate) fn met(&self) -> Result<(), DatabaseError> {
+    pub(crate) fn check(&self) -> Result<(), DatabaseError> {
         self.0.get().map_or(Ok(()), |detail| Err(DatabaseError::Damaged { detail: detail.clone() }))
     }
 }

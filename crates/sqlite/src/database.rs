@@ -20,7 +20,7 @@ use crate::{
     checkpoint::Checkpointer,
     connection,
     damage::Damage,
-    job::{Decided, Deciding, Job, Progress as JobProgress},
+    job::{FallibleJob, InfallibleJob, Job, Progress as JobProgress},
     log::{self, Log},
     migrate, private,
     readers::Readers,
@@ -33,7 +33,7 @@ use crate::{
 pub(crate) const QUEUE: usize = 64 * 1024;
 
 /// For how long what a probe found is told again.
-const PROBE_HOLDS: Duration = Duration::from_secs(1);
+const PROBE_CACHED: Duration = Duration::from_secs(1);
 
 /// A database file that this process has open. Clones are the same database; the last one to go closes it.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ struct Parts {
     /// Whether a write was answered that readers do not see yet.
     ahead: Arc<AtomicBool>,
     /// Whether such a write was lost with its transaction and has to be carried out again.
-    owed: Arc<AtomicBool>,
+    replay_pending: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     synced: watch::Receiver<Synced>,
     damage: Arc<Damage>,
@@ -76,11 +76,11 @@ impl Database {
         check::prepare(&path)?;
         private::tighten_database(&path);
         let mut sql = connection::open_writer(&path)?;
-        check::fold_on_close(&sql, false)?;
+        check::checkpoint_on_close(&sql, false)?;
         // Reading anything makes SQLite open, and if need be create, the log.
         migrate::check_layout(&sql, &path)?;
-        check::look_through(&mut sql, &path)?;
-        check::fold_on_close(&sql, true)?;
+        check::quick_check(&mut sql, &path)?;
+        check::checkpoint_on_close(&sql, true)?;
         let log_path = log::path_of(&path)?;
         let log = Log::open(&log_path)?;
         let log_pages = Arc::new(AtomicI64::new(0));
@@ -95,8 +95,8 @@ impl Database {
         let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
         let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
         let (written, damage) = (Arc::default(), Arc::<Damage>::default());
-        let (ahead, owed) = (Arc::default(), Arc::default());
-        let (synced, sync_news) = watch::channel(Synced::UpTo(0));
+        let (ahead, replay_pending) = (Arc::default(), Arc::default());
+        let (synced, synced_receiver) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
             log_pages,
             frame: log::frame(&sql)?,
@@ -109,14 +109,14 @@ impl Database {
             hooks: Arc::clone(&hooks),
             progress: Progress { written: Arc::clone(&written), synced, unsynced_since: None, after_sync: Vec::new() },
             checkpointer,
-            settled: true,
+            idle_checkpoint_done: true,
             transaction: Transaction::default(),
             ahead: Arc::clone(&ahead),
-            owed: Arc::clone(&owed),
+            replay_pending: Arc::clone(&replay_pending),
         };
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())
-            .spawn(move || writer.work_off(&queue))
+            .spawn(move || writer.run(&queue))
             .map_err(|error| DatabaseError::unavailable("start its writer", error))?;
         let parts = Parts {
             readers: Arc::new(Readers::new(path.clone(), Arc::clone(&damage))),
@@ -128,9 +128,9 @@ impl Database {
             counters,
             hooks,
             ahead,
-            owed,
+            replay_pending,
             written,
-            synced: sync_news,
+            synced: synced_receiver,
             damage,
             probing: Arc::default(),
             probed: tokio::sync::Mutex::default(),
@@ -155,7 +155,7 @@ impl Database {
         }
         let (reply, answer) = channel();
         let path = path.clone();
-        self.enqueue(Box::new(Deciding {
+        self.enqueue(Box::new(FallibleJob {
             ack: Ack::Durable,
             work: move |tx: &Tx<'_>| migrate::migrate(tx, &path, component, migrations),
             progress: JobProgress::Waiting,
@@ -176,11 +176,11 @@ impl Database {
         let (reply, ticket) = Ticket::new();
         let damage = Arc::clone(&self.parts.damage);
         let reply = move |outcome| {
-            damage.look_at(&outcome);
+            damage.note_outcome(&outcome);
             // A caller that went away does not need the answer.
             let _ = reply.send(outcome);
         };
-        self.enqueue(Box::new(Deciding { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
+        self.enqueue(Box::new(FallibleJob { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
         ticket
     }
 
@@ -193,7 +193,7 @@ impl Database {
     {
         let (reply, ticket) = Ticket::new();
         let damage = Arc::clone(&self.parts.damage);
-        self.enqueue(Box::new(Decided { ack, work, value: None, damage, reply: Some(reply) }));
+        self.enqueue(Box::new(InfallibleJob { ack, work, value: None, damage, reply: Some(reply) }));
         ticket
     }
 
@@ -235,11 +235,11 @@ impl Database {
 
     /// The same for a caller who looks for what has been safe for a while: it may miss the latest writes that wait for
     /// no disk, and makes nobody commit them. After a lost commit it sees all that was answered before.
-    pub fn read_safe_blocking<T, E: Failure>(
+    pub fn read_committed_blocking<T, E: Failure>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        if self.parts.owed.load(Ordering::Acquire) {
+        if self.parts.replay_pending.load(Ordering::Acquire) {
             self.commit_blocking()?;
         }
         self.parts.readers.read_blocking(work)
@@ -288,25 +288,25 @@ impl Database {
     pub async fn probe(&self) -> Result<()> {
         let mut last = self.parts.probed.lock().await;
         if let Some((at, outcome)) = &*last
-            && at.elapsed() < PROBE_HOLDS
+            && at.elapsed() < PROBE_CACHED
         {
             return outcome.clone();
         }
         let outcome = self.probe_now().await;
-        self.parts.damage.look_at(&outcome);
+        self.parts.damage.note_outcome(&outcome);
         *last = Some((Instant::now(), outcome.clone()));
         outcome
     }
 
     async fn probe_now(&self) -> Result<()> {
-        self.parts.damage.met()?;
+        self.parts.damage.check()?;
         // The last probe may have given up. One write at a time waits for a disk that hangs.
         if self.parts.probing.swap(true, Ordering::AcqRel) {
             return Err(DatabaseError::unavailable("write", "a write of some time ago has not been answered"));
         }
         let probing = Arc::clone(&self.parts.probing);
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Box::new(Deciding {
+        self.enqueue(Box::new(FallibleJob {
             ack: Ack::Durable,
             work: |tx: &Tx<'_>| migrate::count_probe(tx),
             progress: JobProgress::Waiting,
@@ -322,7 +322,7 @@ impl Database {
             let detail = format!("probe {written} was written, and {read} was read back");
             return Err(DatabaseError::Damaged { detail });
         }
-        self.parts.damage.met()
+        self.parts.damage.check()
     }
 
     /// Calls `hook` in the writer thread whenever a batch was lost, before any of its callers is told and before the
@@ -347,7 +347,7 @@ impl Database {
     /// same, but blocks its thread meanwhile.
     pub async fn close(&self) -> Result<()> {
         let parts = Arc::clone(&self.parts);
-        tokio::task::spawn_blocking(move || parts.shut())
+        tokio::task::spawn_blocking(move || parts.shut_down())
             .await
             .map_err(|error| DatabaseError::unavailable("close", error))
     }
@@ -366,7 +366,7 @@ impl fmt::Debug for Database {
 
 impl Parts {
     /// The readers go first: SQLite folds the log in and removes it when the last connection is one that may write.
-    fn shut(&self) {
+    fn shut_down(&self) {
         self.closed.store(true, Ordering::Release);
         self.readers.close();
         let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
@@ -381,7 +381,7 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        self.shut();
+        self.shut_down();
     }
 }
 

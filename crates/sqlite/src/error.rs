@@ -72,12 +72,12 @@ impl DatabaseError {
     }
 
     /// What the others of a batch are told when SQLite gave up its transaction over one of them.
-    pub(crate) fn given_up() -> Self {
+    pub(crate) fn transaction_aborted() -> Self {
         Self::unavailable("commit", "another write of the same transaction failed")
     }
 
     /// What a whole batch is told when its transaction fails. Whatever the reason, a job of it may be tried again.
-    pub(crate) fn of_batch(error: &Error) -> Self {
+    pub(crate) fn batch_failed(error: &Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::DiskFull { detail: error.to_string() },
             _ => Self::unavailable("commit", error),
@@ -89,7 +89,7 @@ impl From<Error> for DatabaseError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match &error {
-            error if is_about_a_row(error) => Self::Corrupt { detail },
+            error if is_row_error(error) => Self::Corrupt { detail },
             _ => match error.sqlite_error_code() {
                 _ if is_damage(&error) => Self::Damaged { detail },
                 Some(ErrorCode::DiskFull) => Self::DiskFull { detail },
@@ -113,7 +113,7 @@ impl From<Error> for DatabaseError {
 }
 
 /// Whether an error says that a row holds something that was never written. Other rows may be read.
-pub fn is_about_a_row(error: &Error) -> bool {
+pub fn is_row_error(error: &Error) -> bool {
     matches!(
         error,
         Error::FromSqlConversionFailure(..)

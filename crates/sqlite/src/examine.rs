@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, types::ValueRef};
 use crate::{DatabaseError, Result, check, connection};
 
 /// Problems that are told of one part; the others are counted.
-const TOLD: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// How far a long operation has got. Its caller reads this, and may stop it.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Examined {
     }
 
     pub fn problem(&mut self, problem: impl Into<String>) {
-        if self.problems.len() < TOLD {
+        if self.problems.len() < MAX_REPORTED {
             self.problems.push(problem.into());
         } else {
             self.more += 1;
@@ -80,13 +80,13 @@ pub fn row_name(value: ValueRef<'_>) -> String {
 }
 
 /// Looks at the rows of tables, one after the other.
-pub struct Look<'l> {
+pub struct TableCheck<'l> {
     pub sql: &'l Connection,
     /// Counts rows.
     pub progress: &'l Progress,
 }
 
-impl Look<'_> {
+impl TableCheck<'_> {
     /// A row that is not well is told and does not end the look; a page that cannot be read does. The statement's last
     /// column names the row.
     pub fn table(
@@ -131,9 +131,9 @@ pub fn examine<E: From<DatabaseError> + fmt::Display>(
     path: &Path,
     owners: impl FnOnce(&Connection) -> std::result::Result<Vec<Examined>, E>,
 ) -> std::result::Result<Vec<Examined>, E> {
-    check::refuse_others(path)?;
+    check::reject_non_database(path)?;
     let sql = connection::open_reader(path)?;
-    check::fold_on_close(&sql, false)?;
+    check::checkpoint_on_close(&sql, false)?;
     sql.execute_batch("BEGIN").map_err(DatabaseError::from)?;
     let mut found = vec![pages(&sql)?];
     if found[0].problems.is_empty() {
@@ -152,14 +152,14 @@ pub fn examine<E: From<DatabaseError> + fmt::Display>(
 fn pages(sql: &Connection) -> Result<Examined> {
     let mut found = Examined::new("file");
     found.count = sql.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))?.unsigned_abs();
-    for problem in verdicts(sql)? {
+    for problem in integrity_problems(sql)? {
         found.problem(problem);
     }
     Ok(found)
 }
 
 /// What SQLite says of a file's integrity; nothing if all is well.
-pub(crate) fn verdicts(sql: &Connection) -> Result<Vec<String>> {
+pub(crate) fn integrity_problems(sql: &Connection) -> Result<Vec<String>> {
     let mut check = sql.prepare("PRAGMA integrity_check(100)")?;
     let mut rows = check.query([])?;
     let mut problems = Vec::new();

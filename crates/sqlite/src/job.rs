@@ -102,7 +102,7 @@ pub(crate) trait Job: Send {
 }
 
 /// A job that decides for itself: its error undoes what it did.
-pub(crate) struct Deciding<T, E, F, R> {
+pub(crate) struct FallibleJob<T, E, F, R> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) progress: Progress<T, E>,
@@ -115,11 +115,11 @@ pub(crate) enum Progress<T, E> {
     Waiting,
     Done(Result<T, E>),
     /// SQLite gave up the whole transaction over this job, as it does when a disk is full.
-    Broke(E),
+    AbortedTransaction(E),
     Panicked,
 }
 
-impl<T, E, F, R> Job for Deciding<T, E, F, R>
+impl<T, E, F, R> Job for FallibleJob<T, E, F, R>
 where
     T: Send,
     E: From<DatabaseError> + Send,
@@ -138,7 +138,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx))).ok();
         let (progress, verdict) = match outcome {
             Some(Err(error)) if tx.is_autocommit() => {
-                (Progress::Broke(error), Verdict::Fail(DatabaseError::given_up()))
+                (Progress::AbortedTransaction(error), Verdict::Fail(DatabaseError::transaction_aborted()))
             }
             Some(Err(error)) => (Progress::Done(Err(error)), Verdict::Undo),
             Some(Ok(value)) => (Progress::Done(Ok(value)), Verdict::Keep),
@@ -151,7 +151,7 @@ where
     fn answer(&mut self, batch: Result<(), DatabaseError>) {
         let Some(reply) = self.reply.take() else { return };
         let outcome = match (std::mem::replace(&mut self.progress, Progress::Waiting), batch) {
-            (Progress::Broke(error), _) => Err(error),
+            (Progress::AbortedTransaction(error), _) => Err(error),
             // A failed batch speaks for all of its jobs, since each may have seen what another did.
             (_, Err(error)) => Err(error.into()),
             (Progress::Done(outcome), Ok(())) => outcome,
@@ -164,7 +164,7 @@ where
 }
 
 /// A job that writes what was decided elsewhere: only the database can refuse it, and then the batch is lost.
-pub(crate) struct Decided<T, F> {
+pub(crate) struct InfallibleJob<T, F> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) value: Option<T>,
@@ -173,7 +173,7 @@ pub(crate) struct Decided<T, F> {
     pub(crate) reply: Option<oneshot::Sender<Result<T, DatabaseError>>>,
 }
 
-impl<T, F> Job for Decided<T, F>
+impl<T, F> Job for InfallibleJob<T, F>
 where
     T: Send,
     F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send,
@@ -193,8 +193,8 @@ where
                 Verdict::Keep
             }
             Some(Err(error)) => {
-                self.damage.look_at_error(&error);
-                Verdict::Fail(DatabaseError::of_batch(&error))
+                self.damage.note_error(&error);
+                Verdict::Fail(DatabaseError::batch_failed(&error))
             }
             None => Verdict::Fail(DatabaseError::unavailable("write", "a write panicked")),
         }

@@ -36,8 +36,8 @@ pub use self::{
     backup::{BackupError, Restored, backup, restore},
     damage::Failure,
     database::Database,
-    error::{DatabaseError, ErrorKind, is_about_a_row},
-    examine::{Examined, Look, Progress, examine, row_name},
+    error::{DatabaseError, ErrorKind, is_row_error},
+    examine::{Examined, Progress, TableCheck, examine, row_name},
     faults::Faults,
     job::{Ticket, Tx},
     stats::Stats,
@@ -63,7 +63,7 @@ pub enum Ack {
     /// Once it is carried out, in the order of the writes. Everybody in this process sees it from then on, and no later
     /// write survives anything without it. It is committed and synced with the next durable write of anybody, and
     /// without one after about 10 ms; what ends the process before that takes it along.
-    Written,
+    Relaxed,
 }
 
 #[derive(Clone)]

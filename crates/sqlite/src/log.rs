@@ -22,17 +22,17 @@ use crate::{DatabaseError, Result};
 pub(crate) struct Log {
     file: File,
     /// The length of the file when it was last looked at.
-    room: u64,
+    size: u64,
 }
 
 /// What a new log is given.
-const FIRST_ROOM: u64 = 256 * 1024;
+const INITIAL_SIZE: u64 = 256 * 1024;
 
 /// What it is given at once, so that nobody waits long meanwhile.
-const MORE_ROOM: u64 = 1024 * 1024;
+const MAX_EXTENSION: u64 = 1024 * 1024;
 
 /// Longer logs come from so many writes that each pays little for a sync; and they are written over soon.
-const MOST_ROOM: u64 = 4 * 1024 * 1024;
+const MAX_PREALLOCATED: u64 = 4 * 1024 * 1024;
 
 impl Log {
     /// Opens the log of a database that somebody has open, which is what keeps the file there. SQLite holds no locks on
@@ -43,7 +43,7 @@ impl Log {
         let file = file.map_err(|error| {
             DatabaseError::unavailable("open its write-ahead log", format!("{}: {error}", path.display()))
         })?;
-        Ok(Self { file, room: 0 })
+        Ok(Self { file, size: 0 })
     }
 
     /// Returns once every commit so far is on disk.
@@ -52,24 +52,24 @@ impl Log {
     }
 
     /// Whether there is little room after the first `used` bytes.
-    pub(crate) fn is_cramped(&self, used: u64) -> bool {
-        used + FIRST_ROOM / 2 > self.room && self.room < MOST_ROOM
+    pub(crate) fn is_nearly_full(&self, used: u64) -> bool {
+        used + INITIAL_SIZE / 2 > self.size && self.size < MAX_PREALLOCATED
     }
 
     /// Makes room if that is needed. Nobody else may write to the log meanwhile.
     pub(crate) fn extend(&mut self, used: u64) -> io::Result<()> {
-        self.room = self.file.seek(SeekFrom::End(0))?;
-        while self.is_cramped(used) {
-            let more = self.room.clamp(FIRST_ROOM, MORE_ROOM);
+        self.size = self.file.seek(SeekFrom::End(0))?;
+        while self.is_nearly_full(used) {
+            let more = self.size.clamp(INITIAL_SIZE, MAX_EXTENSION);
             self.file.write_all(&vec![0; more as usize])?;
-            self.room += more;
+            self.size += more;
         }
         Ok(())
     }
 
     /// The file was cut off.
-    pub(crate) fn was_cut(&mut self) {
-        self.room = 0;
+    pub(crate) fn was_truncated(&mut self) {
+        self.size = 0;
     }
 }
 

@@ -46,37 +46,37 @@ pub(crate) fn missing<'m>(
 
 /// Refuses a file that lacks a table, an index or a column that its version has.
 pub(crate) fn check_tables(sql: &Connection, path: &Path, component: &str, migrations: &[&str]) -> Result<()> {
-    let Some(absent) = absent(sql, migrations)? else { return Ok(()) };
-    let detail = format!("{}: {absent} of the {component} is missing", path.display());
+    let Some(missing_object) = missing_object(sql, migrations)? else { return Ok(()) };
+    let detail = format!("{}: {missing_object} of the {component} is missing", path.display());
     Err(DatabaseError::Damaged { detail })
 }
 
 /// What the migrations make and the file does not have.
-fn absent(sql: &Connection, migrations: &[&str]) -> Result<Option<String>> {
+fn missing_object(sql: &Connection, migrations: &[&str]) -> Result<Option<String>> {
     let made = Connection::open_in_memory()?;
     for migration in migrations {
         made.execute_batch(migration)?;
     }
-    let present = things(sql)?;
-    Ok(things(&made)?.into_iter().find(|thing| !present.contains(thing)))
+    let present = schema_objects(sql)?;
+    Ok(schema_objects(&made)?.into_iter().find(|thing| !present.contains(thing)))
 }
 
 /// Tables and indices with their columns, in words.
-fn things(sql: &Connection) -> Result<BTreeSet<String>> {
-    let mut things = sql.prepare(
+fn schema_objects(sql: &Connection) -> Result<BTreeSet<String>> {
+    let mut schema_objects = sql.prepare(
         "SELECT type || ' ' || name FROM sqlite_schema
          UNION ALL
          SELECT 'column ' || it.name || '.' || columns.name
          FROM sqlite_schema AS it JOIN pragma_table_xinfo(it.name) AS columns WHERE it.type = 'table'",
     )?;
-    let things = things.query_map([], |row| row.get(0))?;
-    Ok(things.collect::<rusqlite::Result<_>>()?)
+    let schema_objects = schema_objects.query_map([], |row| row.get(0))?;
+    Ok(schema_objects.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Runs inside a write, so that of several processes that open a new file one creates it and the others find it done.
 pub(crate) fn migrate(sql: &Connection, path: &Path, component: &str, migrations: &[&str]) -> Result<()> {
     let missing = missing(sql, path, component, migrations)?;
-    if missing.len() == migrations.len() && !migrations.is_empty() && absent(sql, migrations)?.is_none() {
+    if missing.len() == migrations.len() && !migrations.is_empty() && missing_object(sql, migrations)?.is_none() {
         let detail = format!("{}: the tables of the {component} are there, but not their version", path.display());
         return Err(DatabaseError::Damaged { detail });
     }

@@ -81,7 +81,7 @@ impl Transaction {
             let verdict = entry.job.run(&tx);
             let wanted = tx.into_after_sync();
             if sql.is_autocommit() && !matches!(verdict, Verdict::Fail(_)) {
-                return Err(DatabaseError::given_up());
+                return Err(DatabaseError::transaction_aborted());
             }
             match verdict {
                 Verdict::Keep => {
@@ -96,7 +96,7 @@ impl Transaction {
                 }
                 Verdict::Undo => {
                     execute(sql, "ROLLBACK")?;
-                    self.begin_again();
+                    self.reset();
                     // Nobody needs protection from a job that is alone.
                     return Ok(alone);
                 }
@@ -135,18 +135,18 @@ impl Transaction {
     }
 
     /// It was rolled back. What was answered stays, to be carried out again; the others are returned.
-    pub(crate) fn lose(&mut self) -> Vec<Box<dyn Job>> {
-        self.begin_again();
+    pub(crate) fn roll_back(&mut self) -> Vec<Box<dyn Job>> {
+        self.reset();
         self.entries.extract_if(.., |entry| !entry.answered).map(|entry| entry.job).collect()
     }
 
     /// Nothing more will be carried out.
-    pub(crate) fn give_up(&mut self) {
-        self.begin_again();
+    pub(crate) fn discard(&mut self) {
+        self.reset();
         self.entries.clear();
     }
 
-    fn begin_again(&mut self) {
+    fn reset(&mut self) {
         (self.begun, self.carried_out) = (false, 0);
         self.after_sync.clear();
     }
@@ -154,5 +154,5 @@ impl Transaction {
 
 pub(crate) fn execute(sql: &Connection, statement: &str) -> Result<()> {
     let done = sql.prepare_cached(statement).and_then(|mut statement| statement.execute([]));
-    done.map(drop).map_err(|error| DatabaseError::of_batch(&error))
+    done.map(drop).map_err(|error| DatabaseError::batch_failed(&error))
 }

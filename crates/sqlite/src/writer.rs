@@ -30,7 +30,7 @@ use crate::{
 pub(crate) const BATCH: usize = 512;
 
 /// How long a write that nobody waits for stays uncommitted and unsynced. Meanwhile other processes cannot write.
-const LINGER: Duration = Duration::from_millis(10);
+const MAX_SYNC_DELAY: Duration = Duration::from_millis(10);
 
 /// How soon a commit that failed is tried again for those who were told that their writes were carried out.
 const RETRY: Duration = Duration::from_millis(250);
@@ -71,13 +71,13 @@ pub(crate) struct Writer {
     pub(crate) progress: Progress,
     pub(crate) checkpointer: Checkpointer,
     /// Whether nothing was written since the log was last folded in for want of other work.
-    pub(crate) settled: bool,
+    pub(crate) idle_checkpoint_done: bool,
     pub(crate) transaction: Transaction,
     /// Whether somebody was told of a write that readers do not see yet.
     pub(crate) ahead: Arc<AtomicBool>,
     /// Whether a transaction was lost of which somebody had been told. Until one succeeds, nobody is told before the
     /// commit.
-    pub(crate) owed: Arc<AtomicBool>,
+    pub(crate) replay_pending: Arc<AtomicBool>,
 }
 
 /// How far the commits have got.
@@ -100,13 +100,13 @@ pub(crate) enum Synced {
 }
 
 impl Writer {
-    pub(crate) fn work_off(mut self, orders: &Receiver<Order>) {
+    pub(crate) fn run(mut self, orders: &Receiver<Order>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let mut next = match self.wait(orders) {
                 Ok(order) => Some(order),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.rest();
+                    self.idle();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -135,22 +135,22 @@ impl Writer {
         }
         // However it ended, nothing that was answered is left uncommitted.
         if self.progress.unsynced_since.is_some() {
-            self.rest();
+            self.idle();
         }
         self.checkpointer.stop();
     }
 
     fn wait(&self, orders: &Receiver<Order>) -> std::result::Result<Order, RecvTimeoutError> {
         match self.progress.unsynced_since {
-            Some(_) if self.owes() => orders.recv_timeout(RETRY),
-            Some(since) => orders.recv_timeout(LINGER.saturating_sub(since.elapsed())),
-            None if !self.settled => orders.recv_timeout(IDLE),
+            Some(_) if self.must_replay() => orders.recv_timeout(RETRY),
+            Some(since) => orders.recv_timeout(MAX_SYNC_DELAY.saturating_sub(since.elapsed())),
+            None if !self.idle_checkpoint_done => orders.recv_timeout(IDLE),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
         }
     }
 
     /// Nobody wants anything: time for what nobody waits for.
-    fn rest(&mut self) {
+    fn idle(&mut self) {
         if self.progress.unsynced_since.is_some() {
             // Whoever has to know of a failure was told.
             if self.carry_out(End::Now).is_ok() && self.progress.unsynced_since.is_some() {
@@ -158,9 +158,9 @@ impl Writer {
             }
             return;
         }
-        self.settled = true;
-        if self.trusts_disk() && checkpoint::settle(&self.sql) {
-            self.log.was_cut();
+        self.idle_checkpoint_done = true;
+        if self.may_checkpoint() && checkpoint::checkpoint_if_idle(&self.sql) {
+            self.log.was_truncated();
         }
     }
 
@@ -170,7 +170,7 @@ impl Writer {
         }
         let outcome = self.attempt(end);
         if let Err(error) = &outcome {
-            self.lose(error);
+            self.roll_back(error);
         }
         outcome
     }
@@ -180,13 +180,13 @@ impl Writer {
             return Err(error.clone());
         }
         if let Some(faults) = &self.faults {
-            faults.before_batch(&self.sql).map_err(|error| DatabaseError::of_batch(&error))?;
+            faults.before_batch(&self.sql).map_err(|error| DatabaseError::batch_failed(&error))?;
         }
         if !self.transaction.has_begun() {
             self.progress.written.fetch_add(1, Ordering::Release);
         }
         self.transaction.carry_out(&self.sql)?;
-        let awaited = end == End::Now || self.owes() || self.transaction.is_awaited();
+        let awaited = end == End::Now || self.must_replay() || self.transaction.is_awaited();
         // Without a transaction there is nothing that somebody could share.
         if awaited || self.is_due() || self.transaction.len() >= BATCH || !self.transaction.has_begun() {
             return self.commit();
@@ -202,59 +202,59 @@ impl Writer {
         let begun = self.transaction.has_begun();
         if begun {
             if let Some(faults) = &self.faults {
-                faults.before_commit().map_err(|error| DatabaseError::of_batch(&error))?;
+                faults.before_commit().map_err(|error| DatabaseError::batch_failed(&error))?;
             }
             execute(&self.sql, "COMMIT")?;
             Counters::add(&self.counters.commits, 1);
             Counters::add(&self.counters.writes, writes);
-            self.settled = false;
+            self.idle_checkpoint_done = false;
         }
-        self.owed.store(false, Ordering::Release);
+        self.replay_pending.store(false, Ordering::Release);
         self.ahead.store(false, Ordering::Release);
         let (mut unanswered, after_sync) = self.transaction.end();
         if begun {
             self.committed(after_sync);
         } else {
-            self.nothing_was_kept();
+            self.mark_synced_if_clean();
         }
         self.answer(&mut unanswered);
-        self.tend_log();
+        self.maintain_log();
         Ok(())
     }
 
     /// Undoes the transaction and tells those who wait for it.
-    fn lose(&mut self, error: &DatabaseError) {
+    fn roll_back(&mut self, error: &DatabaseError) {
         tracing::warn!(%error, writes = self.transaction.len(), "a batch of writes was refused");
         if !self.sql.is_autocommit()
             && let Err(error) = execute(&self.sql, "ROLLBACK")
         {
             tracing::error!(%error, "a transaction could not be undone");
         }
-        let lost = self.transaction.lose();
-        if !self.trusts_disk() {
-            self.transaction.give_up();
+        let lost = self.transaction.roll_back();
+        if !self.may_checkpoint() {
+            self.transaction.discard();
         }
-        self.owed.store(!self.transaction.is_empty(), Ordering::Release);
-        if !self.owes() {
+        self.replay_pending.store(!self.transaction.is_empty(), Ordering::Release);
+        if !self.must_replay() {
             self.ahead.store(false, Ordering::Release);
-            self.nothing_was_kept();
+            self.mark_synced_if_clean();
         }
         self.fail(lost, error);
     }
 
     /// Nobody waits for what was never committed.
-    fn nothing_was_kept(&mut self) {
-        if self.progress.unsynced_since.is_none() && self.trusts_disk() {
-            self.progress.all_is_safe();
+    fn mark_synced_if_clean(&mut self) {
+        if self.progress.unsynced_since.is_none() && self.may_checkpoint() {
+            self.progress.mark_synced();
         }
     }
 
-    fn owes(&self) -> bool {
-        self.owed.load(Ordering::Relaxed)
+    fn must_replay(&self) -> bool {
+        self.replay_pending.load(Ordering::Relaxed)
     }
 
     fn is_due(&self) -> bool {
-        self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= LINGER)
+        self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= MAX_SYNC_DELAY)
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {
@@ -262,14 +262,14 @@ impl Writer {
         progress.after_sync.extend(after_sync);
         match self.durability {
             Durability::Full => _ = progress.unsynced_since.get_or_insert_with(Instant::now),
-            Durability::Relaxed => progress.all_is_safe(),
+            Durability::Relaxed => progress.mark_synced(),
         }
     }
 
     /// Answers whoever does not wait for the disk, then syncs if anybody does or it is time to.
     fn answer(&mut self, committed: &mut Vec<Box<dyn Job>>) {
         let safe = self.progress.unsynced_since.is_none();
-        committed.extract_if(.., |job| safe || job.ack() == Ack::Written).for_each(|mut job| job.answer(Ok(())));
+        committed.extract_if(.., |job| safe || job.ack() == Ack::Relaxed).for_each(|mut job| job.answer(Ok(())));
         if safe || (committed.is_empty() && !self.is_due()) {
             return;
         }
@@ -290,14 +290,14 @@ impl Writer {
         if let Err(error) = synced {
             tracing::error!(%error, "the write-ahead log was not synced; no more writes are taken");
             let error = DatabaseError::SyncFailed { detail: error.to_string() };
-            self.distrust_disk();
+            self.disable_checkpoints();
             self.progress.unsynced_since = None;
             self.progress.after_sync.clear();
             self.progress.synced.send_replace(Synced::Broken(error.clone()));
             return Err(error);
         }
         Counters::add(&self.counters.syncs, 1);
-        self.progress.all_is_safe();
+        self.progress.mark_synced();
         Ok(())
     }
 
@@ -308,11 +308,11 @@ impl Writer {
     }
 
     /// What the log needs now and then. Nobody waits for an answer meanwhile.
-    fn tend_log(&mut self) {
+    fn maintain_log(&mut self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         self.checkpointer.look(&self.sql, pages);
         let used = pages.unsigned_abs() * self.frame;
-        if self.durability == Durability::Full && self.log.is_cramped(used) {
+        if self.durability == Durability::Full && self.log.is_nearly_full(used) {
             // Other processes may write to the log too, but not while this one holds the lock.
             let extended = execute(&self.sql, "BEGIN IMMEDIATE").and_then(|()| {
                 let extended = self.log.extend(used);
@@ -327,29 +327,29 @@ impl Writer {
     }
 
     fn finish_checkpoint(&mut self) {
-        if self.trusts_disk() {
-            checkpoint::fold(&self.sql);
+        if self.may_checkpoint() {
+            checkpoint::passive(&self.sql);
         }
         self.checkpointer.finished(&self.sql);
     }
 
     /// What the log's file holds is found out when it is opened anew and its checksums are compared. Until then it must
     /// not be folded in, not even by SQLite itself when the connection is closed.
-    fn distrust_disk(&self) {
+    fn disable_checkpoints(&self) {
         if let Err(error) = self.sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
             tracing::warn!(%error, "the write-ahead log may be folded in unread");
         }
     }
 
     /// Whether the log may be folded in: a log that a failed sync has damaged would spoil the file too.
-    fn trusts_disk(&self) -> bool {
+    fn may_checkpoint(&self) -> bool {
         matches!(*self.progress.synced.borrow(), Synced::UpTo(_))
     }
 }
 
 impl Progress {
     /// Everything that was committed is as safe as it is to become.
-    fn all_is_safe(&mut self) {
+    fn mark_synced(&mut self) {
         self.unsynced_since = None;
         self.synced.send_replace(Synced::UpTo(self.written.load(Ordering::Acquire)));
         self.after_sync.drain(..).for_each(|then| then());

@@ -568,7 +568,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_makes_the_same_script_again() {
+    fn the_same_seed_makes_the_same_script() {
         for seed in 0..50 {
             assert_eq!(script(seed), script(seed));
             assert!(script(seed).len() >= ACTIONS);

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_numbered_instants_hidden_durations_kept() {
+    fn ids_are_numbered_times_are_hidden_durations_are_kept() {
         let mut normal = Normal::new("p1-");
         let event = HistoryEvent {
             event_id: 5,

@@ -97,7 +97,7 @@ mod tests {
     };
 
     #[test]
-    fn what_does_not_matter_is_left_out() {
+    fn shrinking_removes_irrelevant_steps() {
         let mut script = generate::script(3);
         script.insert(9, Action::ResetSticky(Who::Nobody));
         let needed = |script: Vec<Action>| async move {

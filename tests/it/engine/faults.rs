@@ -18,7 +18,7 @@ const DRIVERS: u64 = 30;
 const POLLERS: u64 = 4;
 
 #[test]
-fn nothing_acknowledged_is_lost_or_doubled_by_a_failing_disk() {
+fn a_failing_disk_loses_or_duplicates_nothing_acknowledged() {
     let faults = scale("WINDLASS_FAULTS", 40);
     block_on(async {
         let directory = TempDir::new().unwrap();

@@ -82,7 +82,7 @@ async fn beat(host: &Host, activity: &PollActivityTaskQueueResponse) -> Result<(
 }
 
 #[test]
-fn an_activity_that_shows_signs_of_life_is_not_given_up() {
+fn an_activity_that_heartbeats_does_not_time_out() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(Hands::default());

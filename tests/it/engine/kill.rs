@@ -62,7 +62,7 @@ impl Engines {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_or_doubled_by_kills_of_the_engine() {
+fn kills_of_the_engine_lose_or_duplicate_nothing_acknowledged() {
     let kills = scale("WINDLASS_KILLS", 12);
     let seed = scale("WINDLASS_KILL_SEED", 1) as u64;
     block_on(async {

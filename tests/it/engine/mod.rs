@@ -7,6 +7,7 @@
 //! - `host`: an engine in the test's own process; `script`: single requests to it.
 
 mod bounds;
+mod children;
 mod client;
 mod driver;
 mod equal;
@@ -18,10 +19,9 @@ mod kill;
 mod load;
 mod orphans;
 mod plan;
-mod relatives;
 mod runs;
 mod script;
-mod torn;
+mod truncated_log;
 mod verify;
 mod waiting;
 mod worker;

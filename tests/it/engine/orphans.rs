@@ -25,7 +25,7 @@ async fn soon<T>(task: impl Future<Output = Result<T, tonic::Status>>) -> T {
 }
 
 #[test]
-fn a_workflow_task_of_a_worker_that_ended_with_its_engine_is_handed_out_at_once() {
+fn a_workflow_task_of_a_local_worker_is_dispatched_again_after_a_restart() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -52,7 +52,7 @@ fn a_workflow_task_of_a_worker_that_ended_with_its_engine_is_handed_out_at_once(
 }
 
 #[test]
-fn activities_of_a_worker_that_ended_with_its_engine_are_tried_again_if_they_may() {
+fn activities_of_a_local_worker_are_retried_after_a_restart_if_the_policy_allows() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -87,7 +87,7 @@ fn activities_of_a_worker_that_ended_with_its_engine_are_tried_again_if_they_may
 }
 
 #[test]
-fn workers_elsewhere_keep_what_they_have_when_the_engine_starts_again() {
+fn remote_workers_keep_their_tasks_when_the_engine_restarts() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;

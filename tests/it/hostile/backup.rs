@@ -40,7 +40,7 @@ fn ids(dev: &Dev) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_backup_under_load_is_whole_and_its_runs_go_on_where_it_is_restored() {
+fn a_backup_under_load_is_consistent_and_its_runs_continue_after_a_restore() {
     let home = TempDir::new().unwrap();
     let [data, restored] = ["data", "restored"].map(|name| home.path().join(name));
     let file = home.path().join("backup.db");

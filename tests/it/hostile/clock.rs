@@ -30,7 +30,7 @@ use crate::{
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_end_as_they_should_while_the_clock_jumps() {
+async fn runs_complete_while_the_clock_jumps() {
     let runs = scale("WINDLASS_HOSTILE_STARTS", 20);
     let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
     let dir = TempDir::new().unwrap();

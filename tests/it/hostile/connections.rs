@@ -20,7 +20,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
-fn silent_connections_do_not_lock_others_out() {
+fn idle_connections_do_not_block_other_clients() {
     let count = scale("WINDLASS_HOSTILE_CONNECTIONS", 1100);
     raise_file_limit();
     block_on(async {

@@ -112,7 +112,7 @@ fn attack(files: usize, seed: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_damaged_database_is_refused_or_runs_begin_and_end_on_it() {
+fn a_damaged_database_is_rejected_or_still_runs_agents() {
     let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
     let files = scale("WINDLASS_HOSTILE_FILES", 8);
     let mut tally = Tally::new("damaged databases");
@@ -122,7 +122,7 @@ fn a_damaged_database_is_refused_or_runs_begin_and_end_on_it() {
 }
 
 #[test]
-fn a_server_whose_store_takes_no_write_says_that_it_is_not_ready() {
+fn readiness_fails_while_the_store_rejects_writes() {
     let home = TempDir::new().unwrap();
     let data = home.path().join("data");
     let dev = Dev::start(&data).unwrap();

@@ -17,7 +17,7 @@ use crate::{
 const STRANGER: &str = "stranger";
 
 #[test]
-fn another_workspace_looks_like_nothing_on_every_route() {
+fn runs_and_sessions_of_another_workspace_look_unknown_on_every_route() {
     block_on(async {
         let dev = Dev::start("600s");
         let victim = Caller::of_dev(&dev.listen);

@@ -60,7 +60,7 @@ async fn rig() -> Rig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_over_the_limit_is_answered_however_much_it_sends() {
+async fn a_client_over_the_rate_limit_gets_a_response_however_much_it_sends() {
     let rig = rig().await;
     let many = scale("WINDLASS_HOSTILE_CALLERS", 20);
     let mut tally = Tally::new("callers over the rate limit");
@@ -83,7 +83,7 @@ async fn whoever_is_over_the_limit_is_answered_however_much_it_sends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_too_large_is_answered_too() {
+async fn a_body_that_is_too_large_gets_a_response() {
     let rig = rig().await;
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     let run = format!(
@@ -104,7 +104,7 @@ async fn a_body_that_is_too_large_is_answered_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_was_refused_once_can_be_used_again() {
+async fn a_connection_stays_usable_after_a_rejected_request() {
     let rig = rig().await;
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     for _ in 0..3 {

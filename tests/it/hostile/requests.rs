@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[test]
-fn bytes_that_are_no_request_do_not_harm_the_server() {
+fn malformed_requests_do_not_harm_the_server() {
     block_on(async {
         let dev = Dev::start("60s");
         let caller = Caller::of_dev(&dev.listen);
@@ -49,7 +49,7 @@ fn bytes_that_are_no_request_do_not_harm_the_server() {
 }
 
 #[test]
-fn mutated_bodies_are_refused_or_become_runs() {
+fn mutated_bodies_are_rejected_or_start_runs() {
     let cases = scale("WINDLASS_HOSTILE_BODIES", 60);
     let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
     block_on(async {

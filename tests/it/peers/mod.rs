@@ -78,7 +78,7 @@ impl Desk {
 }
 
 #[test]
-fn the_stock_cli_steers_a_python_worker_on_the_engine() {
+fn the_stock_cli_controls_a_python_worker_on_the_engine() {
     let desk = Desk::open(server::embedded());
     let id = format!("greeting-{}", desk.queue);
 
@@ -138,7 +138,7 @@ fn the_stock_cli_steers_a_python_worker_on_the_engine() {
 
 /// What the web UI asks for on its pages; none of it may be refused.
 #[test]
-fn the_pages_of_the_web_ui_have_answers() {
+fn the_requests_of_the_web_ui_are_answered() {
     let desk = Desk::open(server::embedded());
     let id = format!("ui-{}", desk.queue);
     desk.start(&id);

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_from_codes() {
+    fn error_codes_are_recognized() {
         let code = code(12);
         for (word, expected) in [
             (code.as_str(), true),

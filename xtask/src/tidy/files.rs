@@ -83,7 +83,7 @@ mod tests {
     use crate::cargo::root;
 
     #[test]
-    fn both_ways_to_list_find_this_file() {
+    fn git_and_the_directory_walk_list_this_file() {
         let mut walked = Vec::new();
         walk(root(), "", &mut walked).unwrap();
         for paths in [paths(root()).unwrap(), walked] {

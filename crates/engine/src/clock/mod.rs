@@ -39,10 +39,10 @@ impl Clock for SystemClock {
     fn reach(&self, at: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             // The system's time may be set while we wait; looking again now and then keeps a jump from being missed.
-            const LONGEST_NAP: u64 = 60 * 1_000_000_000;
+            const MAX_SLEEP: u64 = 60 * 1_000_000_000;
             loop {
                 match u64::try_from(at - self.now()) {
-                    Ok(left) if left > 0 => tokio::time::sleep(Duration::from_nanos(left.min(LONGEST_NAP))).await,
+                    Ok(left) if left > 0 => tokio::time::sleep(Duration::from_nanos(left.min(MAX_SLEEP))).await,
                     _ => return,
                 }
             }

@@ -53,7 +53,7 @@ impl SkippingClock {
     /// Completes at this moment, in Unix nanoseconds.
     pub async fn sleep_until(&self, at: i64) {
         let sleeper = self.change(|timeline, _| timeline.sleep(at));
-        let _asleep = Asleep { clock: self, sleeper, until: at, locks_again: false };
+        let _asleep = SleepGuard { clock: self, sleeper, until: at, locks_again: false };
         self.reach(at).await;
     }
 
@@ -64,7 +64,7 @@ impl SkippingClock {
             let until = after(now, span);
             Ok((until, timeline.sleep(until)))
         })?;
-        let _asleep = Asleep { clock: self, sleeper, until, locks_again: true };
+        let _asleep = SleepGuard { clock: self, sleeper, until, locks_again: true };
         self.reach(until).await;
         Ok(())
     }
@@ -76,8 +76,8 @@ impl SkippingClock {
     }
 
     /// Takes note of what a run waits for after an operation.
-    pub(crate) fn stand(&self, key: &RunKey, run: &Run) {
-        self.change(|timeline, _| timeline.stand(key, run.alarm(), run.is_at_work()));
+    pub(crate) fn set_run(&self, key: &RunKey, run: &Run) {
+        self.change(|timeline, _| timeline.set_run(key, run.next_wakeup(), run.is_at_work()));
     }
 
     /// The runs are taken up from disk again.
@@ -146,14 +146,14 @@ impl Drop for Hold<'_> {
 }
 
 /// Somebody who sleeps. Time goes on, and is locked again, when they wake or give up.
-struct Asleep<'a> {
+struct SleepGuard<'a> {
     clock: &'a SkippingClock,
     sleeper: u64,
     until: Nanos,
     locks_again: bool,
 }
 
-impl Drop for Asleep<'_> {
+impl Drop for SleepGuard<'_> {
     fn drop(&mut self) {
         self.clock.change(|timeline, _| {
             timeline.wake(self.until, self.sleeper);
@@ -188,7 +188,7 @@ mod tests {
     const THREE_WEEKS: Duration = Duration::from_secs(21 * 24 * 3600);
 
     #[tokio::test]
-    async fn an_unlocked_clock_lets_nobody_wait() {
+    async fn an_unlocked_clock_skips_sleeps() {
         let clock = SkippingClock::starting_at(0);
         clock.unlock().unwrap();
         assert_eq!(clock.unlock(), Err(NotLocked));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lock_keeps_sleepers_asleep() {
+    async fn a_locked_clock_does_not_skip_sleeps() {
         let clock = SkippingClock::starting_at(0);
         let mut sleeping = pin!(clock.sleep(THREE_WEEKS));
         assert!(poll!(&mut sleeping).is_pending());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unlocking_for_a_sleep_locks_again_even_if_the_sleeper_gives_up() {
+    async fn unlock_with_sleep_locks_again_even_when_it_is_cancelled() {
         let clock = SkippingClock::starting_at(0);
         clock.unlock_with_sleep(THREE_WEEKS).await.unwrap();
         assert!(clock.sleep(THREE_WEEKS).now_or_never().is_none());

@@ -19,7 +19,7 @@ pub(super) struct Timeline {
     locks: u32,
     /// Operations under way.
     holds: u32,
-    runs: HashMap<RunKey, Standing>,
+    runs: HashMap<RunKey, RunTiming>,
     runs_at_work: usize,
     waiting: BTreeSet<(Nanos, Waiter)>,
     next_sleeper: u64,
@@ -27,8 +27,8 @@ pub(super) struct Timeline {
 
 /// What a run means to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing {
-    alarm: Option<Nanos>,
+struct RunTiming {
+    wakeup: Option<Nanos>,
     at_work: bool,
 }
 
@@ -88,20 +88,20 @@ impl Timeline {
     }
 
     /// When something happens to the run by itself, and whether somebody is at work for it.
-    pub(super) fn stand(&mut self, run: &RunKey, alarm: Option<Nanos>, at_work: bool) {
+    pub(super) fn set_run(&mut self, run: &RunKey, wakeup: Option<Nanos>, at_work: bool) {
         self.forget(run);
-        if alarm.is_none() && !at_work {
+        if wakeup.is_none() && !at_work {
             return;
         }
-        self.runs.insert(run.clone(), Standing { alarm, at_work });
+        self.runs.insert(run.clone(), RunTiming { wakeup, at_work });
         self.runs_at_work += usize::from(at_work);
-        self.waiting.extend(alarm.map(|at| (at, Waiter::Run(run.clone()))));
+        self.waiting.extend(wakeup.map(|at| (at, Waiter::Run(run.clone()))));
     }
 
     fn forget(&mut self, run: &RunKey) {
         let Some(before) = self.runs.remove(run) else { return };
         self.runs_at_work -= usize::from(before.at_work);
-        if let Some(at) = before.alarm {
+        if let Some(at) = before.wakeup {
             self.waiting.remove(&(at, Waiter::Run(run.clone())));
         }
     }
@@ -144,7 +144,7 @@ mod tests {
         /// Alarms are relative to now, and may be past.
         Stand {
             run: u8,
-            alarm: Option<Nanos>,
+            wakeup: Option<Nanos>,
             at_work: bool,
         },
         Sleep(Nanos),
@@ -161,7 +161,7 @@ mod tests {
             1 => Just(Step::Hold),
             3 => Just(Step::Release),
             6 => (0..4u8, proptest::option::of(-5..1000i64), proptest::bool::weighted(0.3))
-                .prop_map(|(run, alarm, at_work)| Step::Stand { run, alarm, at_work }),
+                .prop_map(|(run, wakeup, at_work)| Step::Stand { run, wakeup, at_work }),
             2 => (0..1000i64).prop_map(Step::Sleep),
             2 => Just(Step::Wake),
             1 => Just(Step::ForgetRuns),
@@ -183,8 +183,8 @@ mod tests {
         }
 
         fn next(&self) -> Option<Nanos> {
-            let alarms = self.runs.values().filter_map(|(alarm, _)| *alarm);
-            alarms.chain(self.sleepers.iter().map(|(until, _)| *until)).min()
+            let wakeups = self.runs.values().filter_map(|(wakeup, _)| *wakeup);
+            wakeups.chain(self.sleepers.iter().map(|(until, _)| *until)).min()
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_jumps_to_the_next_alarm_and_only_when_everything_is_still(steps in vec(step(), 1..80)) {
+        fn time_jumps_to_the_next_wakeup_and_only_while_nothing_works(steps in vec(step(), 1..80)) {
             let mut timeline = Timeline::new(START);
             let mut account = Account { locks: 1, ..Account::default() };
             let mut real = 0;
@@ -222,10 +222,10 @@ mod tests {
                         timeline.release();
                         account.holds -= 1;
                     }
-                    Step::Stand { run, alarm, at_work } => {
-                        let alarm = alarm.map(|after| before + after);
-                        timeline.stand(&key(run), alarm, at_work);
-                        account.runs.insert(run, (alarm, at_work));
+                    Step::Stand { run, wakeup, at_work } => {
+                        let wakeup = wakeup.map(|after| before + after);
+                        timeline.set_run(&key(run), wakeup, at_work);
+                        account.runs.insert(run, (wakeup, at_work));
                     }
                     Step::Sleep(span) => {
                         let sleeper = timeline.sleep(before + span);
@@ -254,10 +254,10 @@ mod tests {
     }
 
     #[test]
-    fn never_is_not_a_moment_to_jump_to() {
+    fn time_never_jumps_to_the_maximum_time() {
         let mut timeline = Timeline::new(START);
         timeline.unlock().unwrap();
-        timeline.stand(&key(1), Some(Nanos::MAX), false);
+        timeline.set_run(&key(1), Some(Nanos::MAX), false);
         assert!(!timeline.jump(0));
         assert_eq!(timeline.now(0), START);
     }

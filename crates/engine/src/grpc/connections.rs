@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use windlass_listener::Place;
+use windlass_listener::Slot;
 
 use super::{
     Handler,
@@ -65,8 +65,8 @@ pub(super) async fn serve_within<H: Handler>(
     handler: H,
     shutdown: CancellationToken,
 ) {
-    windlass_listener::serve(listener, limits.connections, &shutdown, |stream, place| {
-        serve_connection(limits, stream, handler.clone(), shutdown.clone(), place)
+    windlass_listener::serve(listener, limits.connections, &shutdown, |stream, slot| {
+        serve_connection(limits, stream, handler.clone(), shutdown.clone(), slot)
     })
     .await;
 }
@@ -87,7 +87,7 @@ async fn serve_connection<H: Handler>(
     stream: TcpStream,
     handler: H,
     shutdown: CancellationToken,
-    place: Arc<Place>,
+    slot: Arc<Slot>,
 ) {
     let greeting = time::timeout(limits.first_bytes, greeted(stream));
     let stream = match shutdown.run_until_cancelled(greeting).await {
@@ -98,8 +98,7 @@ async fn serve_connection<H: Handler>(
     };
     let calls = shutdown.clone();
     let service = service_fn(move |request| {
-        let (call, exchanged) =
-            (place.call(), exchange(request, handler.clone(), calls.clone(), limits.message_within));
+        let (call, exchanged) = (slot.call(), exchange(request, handler.clone(), calls.clone(), limits.message_within));
         async move {
             let response = exchanged.await;
             drop(call);

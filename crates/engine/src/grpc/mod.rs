@@ -3,9 +3,9 @@
 //! Nothing here knows a single RPC: every path of the form `/service/rpc` goes to the handler as bytes.
 
 mod codec;
-mod connections;
 #[cfg(test)]
-mod crowd;
+mod connection_tests;
+mod connections;
 mod exchange;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Row};
 use temporalio_protos::temporal::api::history::v1::History;
-use windlass_sqlite::{Examined, Look, Progress, Result};
+use windlass_sqlite::{Examined, Progress, Result, TableCheck};
 
 use super::namespaces::NamespaceRecord;
 use crate::{run::RunState, visibility::sql::VisibilityRow};
@@ -16,7 +16,7 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         // Temporal keeps the histories of this store's runs.
         return Ok(Vec::new());
     }
-    let look = Look { sql, progress };
+    let look = TableCheck { sql, progress };
     Ok(vec![
         look.table("engine namespaces", "SELECT record, name FROM engine_namespaces", |row| {
             decoded::<NamespaceRecord>(row, 0)
@@ -39,7 +39,7 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
     ])
 }
 
-fn histories(look: &Look<'_>) -> Result<Examined> {
+fn histories(look: &TableCheck<'_>) -> Result<Examined> {
     let mut at = (0, 0);
     look.table(
         "engine histories",

@@ -8,14 +8,14 @@ mod namespaces;
 mod runs;
 
 use rusqlite::{Row, Rows};
-use windlass_sqlite::{Database, is_about_a_row, row_name};
+use windlass_sqlite::{Database, is_row_error, row_name};
 
 pub use self::examine::examine;
 
 pub(crate) use self::{
     history::{Batch, batches, event, events_after, events_before},
     namespaces::{NamespaceRecord, attributes, namespaces, remove_attribute, save_attribute, save_namespace},
-    runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, ready_runs},
+    runs::{Found, RunWrite, current_run, delete_run, expired, find_run, highest_number, ready_runs, wakeups},
 };
 
 /// The name and the version under which this build's tables are known to a database.
@@ -42,7 +42,7 @@ pub(crate) fn readable<T>(
     while let Some(row) = rows.next()? {
         match read(row) {
             Ok(value) => readable.push(value),
-            Err(error) if is_about_a_row(&error) => {
+            Err(error) if is_row_error(&error) => {
                 let id = row_name(row.get_ref(id)?);
                 tracing::warn!(%error, table, id, "a row cannot be read and is left out");
             }

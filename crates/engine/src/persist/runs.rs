@@ -142,12 +142,12 @@ pub(crate) fn ready_runs(
 }
 
 /// When something happens by itself, and to which run.
-pub(crate) fn alarms(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
-    let mut alarms = sql.prepare(
+pub(crate) fn wakeups(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
+    let mut wakeups = sql.prepare(
         "SELECT next_due, namespace, workflow_id, run_id, number FROM engine_runs
          WHERE at_rest = 0 AND next_due IS NOT NULL",
     )?;
-    readable(alarms.query([])?, ("engine_runs", "number"), |row| {
+    readable(wakeups.query([])?, ("engine_runs", "number"), |row| {
         Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]))
     })
 }
@@ -218,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn only_runs_that_have_ended_with_nothing_left_to_do_are_at_rest() {
+    fn only_closed_runs_with_an_empty_outbox_are_at_rest() {
         let sql = Connection::open_in_memory().unwrap();
         MIGRATIONS[..2].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
         sql.execute_batch(RUNS).unwrap();
         MIGRATIONS[2..].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
         assert_eq!(awake(&sql), [1, 2, 4, 5]);
-        let due: Vec<Nanos> = alarms(&sql).unwrap().into_iter().map(|(at, _)| at).collect();
+        let due: Vec<Nanos> = wakeups(&sql).unwrap().into_iter().map(|(at, _)| at).collect();
         assert_eq!(due, [100, 200]);
         let ready: Vec<i64> = ready_runs(&sql, 0, 10).unwrap().into_iter().map(|(number, _)| number).collect();
         assert_eq!(ready, [4]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_whose_ids_cannot_be_read_keeps_no_other_from_going_on() {
+    fn a_run_with_unreadable_ids_does_not_block_other_runs() {
         let sql = Connection::open_in_memory().unwrap();
         MIGRATIONS[..2].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
         sql.execute_batch(RUNS).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let damage = "UPDATE engine_runs SET ready = 1;
                       UPDATE engine_runs SET workflow_id = CAST(x'ff' AS TEXT) WHERE number IN (1, 5)";
         sql.execute_batch(damage).unwrap();
-        assert_eq!(alarms(&sql).unwrap(), []);
+        assert_eq!(wakeups(&sql).unwrap(), []);
         let ready: Vec<_> = ready_runs(&sql, 0, 10).unwrap().into_iter().map(|(n, ids)| (n, ids.is_some())).collect();
         assert_eq!(ready, [(1, false), (2, true), (3, true), (4, true), (5, false)]);
     }

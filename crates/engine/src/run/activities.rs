@@ -21,7 +21,7 @@ use super::{
     retry::{backoff, timeout_name},
     state::Activity,
 };
-use crate::{refusal::Refusal, time::Nanos};
+use crate::{service_error::ServiceError, time::Nanos};
 
 /// An activity as its worker gets it.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ impl Run {
     }
 
     /// The activity a worker speaks of, if it is still that worker's to speak of.
-    fn held_activity(&self, scheduled_id: i64, attempt: i32) -> Result<&Activity, Refusal> {
+    fn held_activity(&self, scheduled_id: i64, attempt: i32) -> Result<&Activity, ServiceError> {
         self.must_run()?;
         let activity = self.state.activities.get(&scheduled_id);
         activity
@@ -101,7 +101,7 @@ impl Run {
         attempt: i32,
         result: Option<Payloads>,
         worker: Worker<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         let identity = worker.identity;
         if attempt == 0 {
             self.start_unasked(env, scheduled_id, identity);
@@ -115,8 +115,8 @@ impl Run {
             identity: identity.to_owned(),
             ..ActivityTaskCompletedEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskCompletedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ActivityTaskCompletedEventAttributes(attributes));
+        self.ensure_task(env);
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Run {
         scheduled_id: i64,
         attempt: i32,
         failed: ActivityFailure,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         self.held_activity(scheduled_id, attempt)?;
         if let Some(activity) = self.state.activities.get_mut(&scheduled_id) {
             activity.last_attempt_complete_time = env.now;
@@ -155,8 +155,8 @@ impl Run {
             retry_state: retry_state as i32,
             ..ActivityTaskFailedEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskFailedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ActivityTaskFailedEventAttributes(attributes));
+        self.ensure_task(env);
         Ok(())
     }
 
@@ -167,17 +167,17 @@ impl Run {
         attempt: i32,
         details: Option<Payloads>,
         identity: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         let activity = self.held_activity(scheduled_id, attempt)?;
         if !activity.cancel_requested {
-            return Err(Refusal::invalid(
+            return Err(ServiceError::invalid(
                 "unable to mark activity as canceled without activity being request canceled first",
             ));
         }
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
         self.write_start(scheduled_id, &activity, None);
         self.activity_cancelled(env, scheduled_id, activity.cancel_requested_id, details, identity);
-        self.look_at_news(env);
+        self.ensure_task(env);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Run {
             identity: identity.to_owned(),
             ..ActivityTaskCanceledEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
+        self.buffer_event(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
     }
 
     /// A sign of life. Says whether the activity should stop. It is not worth a write to disk.
@@ -206,7 +206,7 @@ impl Run {
         scheduled_id: i64,
         attempt: i32,
         details: Option<Payloads>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, ServiceError> {
         self.held_activity(scheduled_id, attempt)?;
         let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(activity_not_found()) };
         activity.last_heartbeat = env.now;
@@ -239,8 +239,8 @@ impl Run {
             retry_state: retry_state as i32,
             ..ActivityTaskTimedOutEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskTimedOutEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ActivityTaskTimedOutEventAttributes(attributes));
+        self.ensure_task(env);
     }
 
     /// Plans the next attempt, or says why there is none.
@@ -315,7 +315,7 @@ impl Run {
             worker_version: build.cloned(),
             ..ActivityTaskStartedEventAttributes::default()
         };
-        self.happen_at(activity.started_time, Attributes::ActivityTaskStartedEventAttributes(attributes));
+        self.buffer_event_at(activity.started_time, Attributes::ActivityTaskStartedEventAttributes(attributes));
     }
 }
 
@@ -343,6 +343,6 @@ pub(super) fn timeout_failure(message: String, kind: TimeoutType) -> Failure {
     }
 }
 
-pub(crate) fn activity_not_found() -> Refusal {
-    Refusal::not_found("invalid activityID or activity already timed out or invoking workflow is completed")
+pub(crate) fn activity_not_found() -> ServiceError {
+    ServiceError::not_found("invalid activityID or activity already timed out or invoking workflow is completed")
 }

@@ -31,7 +31,7 @@ enum Due {
 
 impl Run {
     /// The next moment at which something happens by itself.
-    pub(crate) fn alarm(&self) -> Option<Nanos> {
+    pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.next_due().map(|(at, _)| at)
     }
 
@@ -75,7 +75,7 @@ impl Run {
     }
 
     /// Does what is due. `beginning` is the run's first event, needed when a run that took too long is tried again.
-    pub(crate) fn ring(
+    pub(crate) fn fire_due(
         &mut self,
         env: &Env<'_>,
         beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
@@ -110,8 +110,8 @@ impl Run {
     fn fire_timer(&mut self, env: &Env<'_>, id: &str) {
         let Some(timer) = self.state.timers.remove(id) else { return };
         let attributes = TimerFiredEventAttributes { timer_id: id.to_owned(), started_event_id: timer.started_id };
-        self.happen(env, Attributes::TimerFiredEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::TimerFiredEventAttributes(attributes));
+        self.ensure_task(env);
     }
 
     fn run_timed_out(

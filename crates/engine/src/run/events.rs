@@ -42,11 +42,11 @@ impl Run {
     }
 
     /// Writes an event of the outside world, after those a worker is about to decide.
-    pub(super) fn happen(&mut self, env: &Env<'_>, attributes: Attributes) {
-        self.happen_at(env.now, attributes);
+    pub(super) fn buffer_event(&mut self, env: &Env<'_>, attributes: Attributes) {
+        self.buffer_event_at(env.now, attributes);
     }
 
-    pub(super) fn happen_at(&mut self, at: Nanos, attributes: Attributes) {
+    pub(super) fn buffer_event_at(&mut self, at: Nanos, attributes: Attributes) {
         self.state.buffered.push(new_event(at, attributes));
         self.touch();
     }

@@ -12,12 +12,12 @@ mod complete;
 mod control;
 mod deadlines;
 mod events;
+mod external;
 mod orphans;
 pub(crate) mod outbox;
 mod problems;
 pub(crate) mod queries;
 mod rebuild;
-mod relatives;
 mod reset;
 pub(crate) mod retry;
 mod start;
@@ -42,7 +42,7 @@ use temporalio_protos::temporal::api::{
 
 pub(crate) use self::{
     activities::{ActivityFailure, StartedActivity, activity_not_found},
-    commands::{memo_without_nothings, text, without_nothings},
+    commands::{memo_without_empty_values, text, without_empty_values},
     complete::task_not_found,
     control::Signal,
     rebuild::Identity,
@@ -53,9 +53,9 @@ pub(crate) use self::{
 };
 use self::{
     queries::PendingQuery,
-    updates::{Registry, UpdateNews},
+    updates::{Registry, UpdateChange},
 };
-use crate::{limits::Limits, refusal::Refusal, time::Nanos};
+use crate::{limits::Limits, service_error::ServiceError, time::Nanos};
 
 /// What an operation may ask of its surroundings.
 pub(crate) struct Env<'a> {
@@ -68,7 +68,7 @@ pub(crate) struct Env<'a> {
     /// The id of a namespace, if it exists.
     pub(crate) namespace_id: &'a dyn Fn(&str) -> Option<String>,
     /// Refuses search attributes that the namespace does not know, and notes the type beside each value.
-    pub(crate) check_attributes: &'a dyn Fn(&mut SearchAttributes) -> Result<(), Refusal>,
+    pub(crate) check_attributes: &'a dyn Fn(&mut SearchAttributes) -> Result<(), ServiceError>,
 }
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ pub(crate) struct Memory {
     /// Questions that go to the worker with the pending workflow task.
     pub(crate) queries: Vec<Arc<PendingQuery>>,
     /// When the run's alarm rings next; zero if none is set.
-    pub(crate) alarm_set: Nanos,
+    pub(crate) wakeup_set: Nanos,
     /// Writes of this run that are not on disk yet.
     pub(crate) unsynced: Arc<AtomicUsize>,
     /// There are signs of life of activities that no write has taken along yet.
@@ -140,7 +140,7 @@ pub(crate) struct Changes {
     pub(crate) listing: bool,
     /// The next run of the chain; it becomes current in the same step.
     pub(crate) successor: Option<Box<Run>>,
-    pub(crate) updates: Vec<UpdateNews>,
+    pub(crate) updates: Vec<UpdateChange>,
     /// A speculative task has begun after all that is to be kept.
     pub(crate) speculates: bool,
     /// The run differs from what is on disk.
@@ -163,9 +163,9 @@ impl Run {
     /// The real server reads a run anew after it has refused something. It does not know any more which updates ended with
     /// the run, which of those that a reset brought along a worker has seen, that a worker wanted to end the run, or that
     /// a worker has it in its cache or has dropped it since. Queries that wait for a task are asked anew.
-    pub(crate) fn forget_passing_facts(&mut self) {
+    pub(crate) fn drop_transient_state(&mut self) {
         self.forget_queries();
-        self.memory.updates.forget_ended_and_seen();
+        self.memory.updates.clear_aborted_and_seen();
         self.memory.close_attempted = false;
         self.memory.sticky.clone_from(&self.memory.kept_sticky);
     }

@@ -11,7 +11,7 @@ use temporalio_protos::temporal::api::history::v1::{
 use super::{Run, state::Parent};
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Letter {
+pub(crate) struct OutboxMessage {
     #[prost(int64, tag = "1")]
     pub(crate) id: i64,
     #[prost(oneof = "Content", tags = "2, 3, 4, 5, 6")]
@@ -92,20 +92,20 @@ pub(crate) struct ParentEnded {
 }
 
 impl Run {
-    pub(super) fn post(&mut self, content: Content) {
-        self.state.letters += 1;
-        self.state.outbox.push(Letter { id: self.state.letters, content: Some(content) });
+    pub(super) fn send(&mut self, content: Content) {
+        self.state.last_message_id += 1;
+        self.state.outbox.push(OutboxMessage { id: self.state.last_message_id, content: Some(content) });
         self.touch();
     }
 
-    pub(crate) fn next_letter(&self) -> Option<&Letter> {
+    pub(crate) fn next_message(&self) -> Option<&OutboxMessage> {
         self.state.outbox.first()
     }
 
     /// The letter has arrived, or never will.
-    pub(crate) fn letter_done(&mut self, id: i64) {
+    pub(crate) fn remove_message(&mut self, id: i64) {
         let before = self.state.outbox.len();
-        self.state.outbox.retain(|letter| letter.id != id);
+        self.state.outbox.retain(|message| message.id != id);
         if self.state.outbox.len() != before {
             self.touch();
         }

@@ -23,7 +23,7 @@ use super::{
     state::{RunState, UpdateRecord, WorkflowTask},
     task::started_attributes,
 };
-use crate::{refusal::Refusal, time::span};
+use crate::{service_error::ServiceError, time::span};
 
 /// Who ends a run that is reset while it is open.
 pub(super) const RESETTER: &str = "history-resetter";
@@ -54,13 +54,13 @@ pub(crate) struct Excluded {
 pub(crate) fn part(
     batches: Vec<Vec<HistoryEvent>>,
     after: i64,
-) -> Result<(Vec<Vec<HistoryEvent>>, Vec<HistoryEvent>), Refusal> {
+) -> Result<(Vec<Vec<HistoryEvent>>, Vec<HistoryEvent>), ServiceError> {
     let (mut shared, mut later) = (Vec::new(), Vec::new());
     for mut batch in batches {
         let rest = batch.split_off(batch.partition_point(|event| event.event_id <= after));
         let splits = batch.last().is_some_and(|last| last.event_type() != EventType::WorkflowTaskStarted);
         if splits && !rest.is_empty() {
-            return Err(Refusal::InvalidArgument(format!(
+            return Err(ServiceError::InvalidArgument(format!(
                 "StateRebuilder unable to Rebuild mutable state to event ID: {after}, version: 0, this event must be \
                  at the boundary"
             )));
@@ -75,20 +75,20 @@ pub(crate) fn part(
 
 impl Run {
     /// The new run, up to where its workflow task has failed.
-    pub(crate) fn fork(env: &Env<'_>, fork: Fork) -> Result<Self, Refusal> {
-        let unreadable = |unreadable: Unreadable| Refusal::Internal(unreadable.to_string());
+    pub(crate) fn fork(env: &Env<'_>, fork: Fork) -> Result<Self, ServiceError> {
+        let unreadable = |unreadable: Unreadable| ServiceError::Internal(unreadable.to_string());
         let state = rebuild(&fork.identity, fork.shared.iter().flatten(), env.limits).map_err(unreadable)?;
         let Some(task) = state.task.clone() else {
-            return Err(Refusal::InvalidArgument(format!(
+            return Err(ServiceError::InvalidArgument(format!(
                 "Can only reset workflow to event ID in range [WorkflowTaskScheduled +1, WorkflowTaskStarted + 1]: {}",
                 state.next_event_id
             )));
         };
-        let state = begun_anew(env, state);
+        let state = restart_times(env, state);
         let changes = Changes { listing: true, dirty: true, inherited: fork.shared, ..Changes::default() };
         let mut run = Self { number: fork.number, state, memory: Memory::default(), changes };
         run.fail_task_of_old(env, task, fork.base_run_id, fork.reason);
-        run.take_up_activities(env);
+        run.reschedule_activities(env);
         Ok(run)
     }
 
@@ -127,7 +127,7 @@ impl Run {
     }
 
     /// Activities that had not ended are handed out again, from their first attempt on.
-    fn take_up_activities(&mut self, env: &Env<'_>) {
+    fn reschedule_activities(&mut self, env: &Env<'_>) {
         for event in self.changes.inherited.iter().flatten() {
             if let Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) = &event.attributes
                 && let Some(activity) = self.state.activities.get_mut(&event.event_id)
@@ -147,22 +147,27 @@ impl Run {
         for event in events {
             match event.attributes.clone() {
                 Some(A::WorkflowExecutionSignaledEventAttributes(signal)) if !excluded.signals => {
-                    self.signal_again(env, signal, event);
+                    self.reapply_signal(env, signal, event);
                 }
                 Some(A::WorkflowExecutionUpdateAdmittedEventAttributes(update)) if !excluded.updates => {
-                    self.admit_again(env, update.request.clone(), update.origin());
+                    self.reapply_update(env, update.request.clone(), update.origin());
                 }
                 // Without its request, an update was brought along by an earlier reset and has its own event.
                 Some(A::WorkflowExecutionUpdateAcceptedEventAttributes(update)) if !excluded.updates => {
-                    self.admit_again(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
+                    self.reapply_update(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
                 }
-                Some(attributes) => self.hear_of_child_again(env, attributes),
+                Some(attributes) => self.reapply_child_event(env, attributes),
                 None => {}
             }
         }
     }
 
-    fn signal_again(&mut self, env: &Env<'_>, signal: WorkflowExecutionSignaledEventAttributes, event: &HistoryEvent) {
+    fn reapply_signal(
+        &mut self,
+        env: &Env<'_>,
+        signal: WorkflowExecutionSignaledEventAttributes,
+        event: &HistoryEvent,
+    ) {
         self.state.signal_request_ids.push(String::new());
         let signal = WorkflowExecutionSignaledEventAttributes { external_workflow_execution: None, ..signal };
         let mut again = new_event(env.now, Attributes::WorkflowExecutionSignaledEventAttributes(signal));
@@ -170,7 +175,7 @@ impl Run {
         self.append(again);
     }
 
-    fn admit_again(&mut self, env: &Env<'_>, request: Option<Request>, origin: UpdateAdmittedEventOrigin) {
+    fn reapply_update(&mut self, env: &Env<'_>, request: Option<Request>, origin: UpdateAdmittedEventOrigin) {
         let Some(request) = request else { return };
         let update_id = request.meta.clone().unwrap_or_default().update_id;
         if self.state.updates.contains_key(&update_id) {
@@ -183,7 +188,7 @@ impl Run {
     }
 
     /// Only what became of children that this run has, too.
-    fn hear_of_child_again(&mut self, env: &Env<'_>, mut attributes: Attributes) {
+    fn reapply_child_event(&mut self, env: &Env<'_>, mut attributes: Attributes) {
         use Attributes as A;
         if let A::ChildWorkflowExecutionStartedEventAttributes(it) = &attributes {
             let child = self.state.children.get_mut(&it.initiated_event_id).filter(|child| child.run_id.is_empty());
@@ -209,7 +214,7 @@ impl Run {
     }
 
     /// The new run goes on: what it had asked of others is asked again, and a worker is to look at it.
-    pub(crate) fn go_on(&mut self, env: &Env<'_>) {
+    pub(crate) fn resume_after_reset(&mut self, env: &Env<'_>) {
         let shared = std::mem::take(&mut self.changes.inherited);
         let by_id: BTreeMap<i64, &HistoryEvent> =
             shared.iter().flatten().map(|event| (event.event_id, event)).collect();
@@ -219,16 +224,16 @@ impl Run {
         let mut asked: Vec<i64> = asked.collect();
         asked.sort_unstable();
         for event in asked.into_iter().filter_map(|id| by_id.get(&id).copied()) {
-            self.ask_again(env, event);
+            self.resend_request(env, event);
         }
         self.changes.inherited = shared;
         self.ensure_task(env);
     }
 
-    fn ask_again(&mut self, env: &Env<'_>, event: &HistoryEvent) {
+    fn resend_request(&mut self, env: &Env<'_>, event: &HistoryEvent) {
         use Attributes as A;
         let (initiated_id, mut request_id) = (event.event_id, (env.new_id)());
-        let letter = match event.attributes.clone() {
+        let message = match event.attributes.clone() {
             Some(A::StartChildWorkflowExecutionInitiatedEventAttributes(child)) => {
                 request_id = self.child_request_id(initiated_id);
                 if let Some(child) = self.state.children.get_mut(&initiated_id) {
@@ -236,9 +241,9 @@ impl Run {
                 }
                 let user_metadata = event.user_metadata.clone();
                 // The old run may have started it already.
-                let letter =
+                let message =
                     StartChild { initiated_id, request_id, child: Some(child), user_metadata, may_be_running: true };
-                Content::StartChild(letter)
+                Content::StartChild(message)
             }
             Some(A::SignalExternalWorkflowExecutionInitiatedEventAttributes(signal)) => {
                 if let Some(request) = self.state.signals_out.get_mut(&initiated_id) {
@@ -254,7 +259,7 @@ impl Run {
             }
             _ => return,
         };
-        self.post(letter);
+        self.send(message);
     }
 
     /// A reset has made another run of this one.
@@ -264,7 +269,7 @@ impl Run {
     }
 
     /// Ends an open run in favour of the one that a reset makes.
-    pub(crate) fn end_for_reset(&mut self, env: &Env<'_>, reason: &str) -> Result<Vec<HistoryEvent>, Refusal> {
+    pub(crate) fn end_for_reset(&mut self, env: &Env<'_>, reason: &str) -> Result<Vec<HistoryEvent>, ServiceError> {
         self.terminate(env, reason, None, RESETTER)?;
         self.release_queries();
         Ok(self.written_events())
@@ -272,7 +277,7 @@ impl Run {
 }
 
 /// Times count from the reset on.
-fn begun_anew(env: &Env<'_>, old: RunState) -> RunState {
+fn restart_times(env: &Env<'_>, old: RunState) -> RunState {
     let execution_timeout = span(old.execution_timeout.as_ref());
     let execution_expires = match execution_timeout {
         0 => old.execution_expires,

@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use crate::{
-    refusal::Refusal,
+    service_error::ServiceError,
     time::{Nanos, SECOND, check_span, duration, span},
 };
 
@@ -26,11 +26,11 @@ pub(crate) fn complete(policy: &mut RetryPolicy) {
     }
 }
 
-pub(crate) fn check(policy: &mut RetryPolicy) -> Result<(), Refusal> {
+pub(crate) fn check(policy: &mut RetryPolicy) -> Result<(), ServiceError> {
     if policy.maximum_attempts == 1 {
         return Ok(());
     }
-    let bad = |message: String| Err(Refusal::InvalidArgument(message));
+    let bad = |message: String| Err(ServiceError::InvalidArgument(message));
     if let Err(problem) = check_span(&mut policy.initial_interval) {
         return bad(format!("invalid InitialInterval set on retry policy: {problem}"));
     }

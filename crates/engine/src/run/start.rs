@@ -84,7 +84,7 @@ impl Run {
 
     /// Schedules the first workflow task of a child that was held back. Whatever has happened to it since, such as a
     /// signal, has done so already.
-    pub(crate) fn begin_if_held(&mut self, env: &Env<'_>) {
+    pub(crate) fn schedule_first_task_if_held(&mut self, env: &Env<'_>) {
         const ONLY_ITS_START: i64 = 2;
         if self.state.next_event_id == ONLY_ITS_START {
             self.begin(env);

@@ -16,7 +16,7 @@ use temporalio_protos::temporal::api::{
     workflow::v1::ResetPointInfo,
 };
 
-use super::outbox::Letter;
+use super::outbox::OutboxMessage;
 use crate::time::Nanos;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -149,10 +149,10 @@ pub(crate) struct RunState {
     pub(crate) buffered: Vec<HistoryEvent>,
     /// What other runs must be told, in order. Repeating one is harmless.
     #[prost(message, repeated, tag = "68")]
-    pub(crate) outbox: Vec<Letter>,
+    pub(crate) outbox: Vec<OutboxMessage>,
     /// Letters written so far.
     #[prost(int64, tag = "69")]
-    pub(crate) letters: i64,
+    pub(crate) last_message_id: i64,
     /// The last event that carries the request by which the run was created, if it is not the first.
     #[prost(int64, tag = "71")]
     pub(crate) create_request_event: i64,

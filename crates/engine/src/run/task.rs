@@ -62,7 +62,7 @@ fn extra_time(attempt: i32, chance: &dyn Fn(Nanos) -> Nanos) -> Nanos {
 }
 
 /// How long a speculative task waits for any worker. It is in no store, so one that went astray is made up for.
-const SPECULATIVE_PATIENCE: Nanos = 5 * SECOND;
+const SPECULATIVE_TIMEOUT: Nanos = 5 * SECOND;
 
 /// Whether the new task goes to a queue or straight to the worker that asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Run {
             task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
         }
         self.touch();
-        self.hand_out(&task, delivery);
+        self.dispatch(&task, delivery);
         self.state.task = Some(task);
     }
 
@@ -127,7 +127,7 @@ impl Run {
             attempt: self.state.task_attempt,
             ..WorkflowTask::default()
         };
-        self.hand_out(&task, delivery);
+        self.dispatch(&task, delivery);
         self.state.task = Some(task);
         self.changes.speculates = true;
     }
@@ -137,12 +137,12 @@ impl Run {
         span(self.state.task_timeout.as_ref()).saturating_add(extra_time(self.state.task_attempt, env.chance))
     }
 
-    fn hand_out(&mut self, task: &WorkflowTask, delivery: Delivery) {
+    fn dispatch(&mut self, task: &WorkflowTask, delivery: Delivery) {
         self.memory.task_waits_until = match &self.memory.sticky {
             Some(sticky) if sticky.schedule_to_start > 0 => {
                 task.scheduled_time.saturating_add(sticky.schedule_to_start)
             }
-            None if task.speculative => task.scheduled_time.saturating_add(SPECULATIVE_PATIENCE),
+            None if task.speculative => task.scheduled_time.saturating_add(SPECULATIVE_TIMEOUT),
             _ => 0,
         };
         if delivery == Delivery::Queue {
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_has_more_time_the_more_have_failed_and_ten_minutes_more_at_most() {
+    fn task_timeouts_grow_with_failed_attempts_by_at_most_ten_minutes() {
         let spans = |chance: &dyn Fn(Nanos) -> Nanos| {
             [1, 3, 4, 5, 6, 11, 12, 1000, i32::MAX].map(|attempt| extra_time(attempt, chance))
         };

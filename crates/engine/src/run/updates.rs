@@ -1,7 +1,7 @@
 //! Updates: requests that a worker accepts or rejects and later answers.
 //!
 //! An update that was only admitted is kept in memory; whoever sent it asks again after a restart, under the same id.
-//! Accepted and completed ones are in history. Who waits for an update is told through [`UpdateNews`], once what they
+//! Accepted and completed ones are in history. Who waits for an update is told through [`UpdateChange`], once what they
 //! are told is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,29 +19,29 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{Env, Run, state::UpdateRecord, task::Delivery};
-use crate::refusal::Refusal;
+use crate::service_error::ServiceError;
 
 const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
 
 /// A worker that has failed this often will not get to an update either.
-const HOPELESS_ATTEMPT: i32 = 3;
+const FAILING_ATTEMPT: i32 = 3;
 
 /// Where an update stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Progress {
     Admitted,
     /// Still admitted, after the real server lost it from memory and took it again from its caller.
-    TakenAgain,
+    Readmitted,
     Accepted,
     /// Accepted, and whoever waits for its end is to ask anew.
-    Unattended,
+    WaiterDropped,
     Completed(Box<Outcome>),
     /// It will not be answered here; the sender may try again if the refusal says so.
-    Aborted(Refusal),
+    Aborted(ServiceError),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct UpdateNews {
+pub(crate) struct UpdateChange {
     pub(crate) update_id: String,
     pub(crate) progress: Progress,
 }
@@ -52,9 +52,9 @@ pub(crate) struct Registry {
     open: BTreeMap<String, Open>,
     admitted: u64,
     /// Updates that a reset brought along, and that the worker of the pending task has seen.
-    brought_seen: BTreeSet<String>,
+    reapplied_seen: BTreeSet<String>,
     /// What ended unanswered with the run; whoever sends it again is told the same.
-    aborted: BTreeMap<String, Refusal>,
+    aborted: BTreeMap<String, ServiceError>,
 }
 
 #[derive(Debug, Clone)]
@@ -80,9 +80,9 @@ impl Registry {
     }
 
     /// Forgets which updates ended with the run, and which of those that a reset brought along a worker has seen.
-    pub(crate) fn forget_ended_and_seen(&mut self) {
+    pub(crate) fn clear_aborted_and_seen(&mut self) {
         self.aborted.clear();
-        self.brought_seen.clear();
+        self.reapplied_seen.clear();
     }
 
     fn has_unsent(&self) -> bool {
@@ -99,42 +99,42 @@ impl Registry {
 impl Run {
     /// When the real server refuses something, it forgets the updates that are only in its memory, and their callers ask
     /// anew: what a worker has seen counts as unseen, and what ended as never heard of.
-    pub(super) fn take_updates_again(&mut self) {
+    pub(super) fn readmit_updates(&mut self) {
         let registry = &mut self.memory.updates;
         registry.open.values_mut().for_each(|open| open.sent = false);
-        registry.forget_ended_and_seen();
+        registry.clear_aborted_and_seen();
         let open: Vec<String> = registry.open.keys().cloned().collect();
-        open.iter().for_each(|id| self.tell(id, Progress::TakenAgain));
+        open.iter().for_each(|id| self.tell(id, Progress::Readmitted));
     }
 
     /// Takes a new update in, or says where the one with this id stands.
-    pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, Refusal> {
+    pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, ServiceError> {
         let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
         let known = self.update_progress(&id);
         if !self.state.is_running() {
-            return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
+            return known.ok_or_else(|| ServiceError::not_found("workflow execution already completed"));
         }
         // The real server loses the updates that wait when it refuses one, and takes them anew from their senders.
-        if self.state.task_attempt >= HOPELESS_ATTEMPT {
-            self.forget_passing_facts();
-            self.leave_accepted_updates();
-            self.abort_hopeless_updates();
-            return Ok(Progress::Aborted(hopeless()));
+        if self.state.task_attempt >= FAILING_ATTEMPT {
+            self.drop_transient_state();
+            self.drop_update_waiters();
+            self.abort_updates_of_failing_task();
+            return Ok(Progress::Aborted(task_keeps_failing()));
         }
-        self.must_not_be_closing().inspect_err(|_| self.take_updates_again())?;
+        self.must_not_be_closing().inspect_err(|_| self.readmit_updates())?;
         if let Some(progress) = known {
             return Ok(progress);
         }
         let limit = env.limits.updates_in_flight;
         if self.memory.updates.open.len() >= limit {
-            return Err(Refusal::Exhausted {
+            return Err(ServiceError::Exhausted {
                 message: format!("limit on number of concurrent in-flight updates has been reached ({limit})"),
                 cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::ConcurrentLimit,
             });
         }
         let total = env.limits.updates_in_all;
         if self.memory.updates.open.len() + self.state.updates.len() >= total {
-            return Err(Refusal::FailedPrecondition(format!(
+            return Err(ServiceError::FailedPrecondition(format!(
                 "The limit on the total number of distinct updates in this workflow has been reached ({total}). Make \
                  sure any duplicate updates share an Update ID so the server can deduplicate them, and consider \
                  rejecting updates that you aren't going to process. You can also Continue-as-New to avoid this; we \
@@ -155,8 +155,8 @@ impl Run {
         if self.memory.updates.open.contains_key(id) {
             return Some(Progress::Admitted);
         }
-        if let Some(refusal) = self.memory.updates.aborted.get(id) {
-            return Some(Progress::Aborted(refusal.clone()));
+        if let Some(error) = self.memory.updates.aborted.get(id) {
+            return Some(Progress::Aborted(error.clone()));
         }
         let record = self.state.updates.get(id)?;
         Some(match record {
@@ -169,13 +169,13 @@ impl Run {
     /// Whether updates wait to be brought to a worker.
     pub(crate) fn has_unsent_updates(&self) -> bool {
         let registry = &self.memory.updates;
-        registry.has_unsent() || self.brought_along().any(|id| !registry.brought_seen.contains(id))
+        registry.has_unsent() || self.reapplied_updates().any(|id| !registry.reapplied_seen.contains(id))
     }
 
     /// Messages for the worker that has just started a task. Those of an earlier attempt come again.
     pub(crate) fn update_messages(&mut self, started_id: i64, again: bool) -> Vec<Message> {
         // The worker finds these in history.
-        self.memory.updates.brought_seen = self.brought_along().cloned().collect();
+        self.memory.updates.reapplied_seen = self.reapplied_updates().cloned().collect();
         let mut messages = Vec::new();
         for (id, open) in self.memory.updates.in_order() {
             if open.sent && !again {
@@ -217,8 +217,8 @@ impl Run {
         let request = match self.memory.updates.open.remove(id) {
             Some(open) => Some(open.request),
             // The event by which it was brought along has the request.
-            None if self.was_brought_along(id) => None,
-            None => Some(self.resurrected(id, acceptance.accepted_request, "Acceptance")?),
+            None if self.is_reapplied(id) => None,
+            None => Some(self.request_of_forgotten(id, acceptance.accepted_request, "Acceptance")?),
         };
         if !self.state.is_running() {
             self.abort_update(id, aborted_by_closing());
@@ -237,10 +237,10 @@ impl Run {
     }
 
     fn rejected(&mut self, _env: &Env<'_>, id: &str, rejection: Rejection) -> Result<(), BadMessage> {
-        if self.was_brought_along(id) {
+        if self.is_reapplied(id) {
             self.state.updates.remove(id);
         } else if self.memory.updates.open.remove(id).is_none() {
-            self.resurrected(id, rejection.rejected_request, "Rejection")?;
+            self.request_of_forgotten(id, rejection.rejected_request, "Rejection")?;
         }
         self.tell(id, failed(rejection.failure.unwrap_or_default()));
         Ok(())
@@ -257,7 +257,7 @@ impl Run {
             return Err(wrong_state(id, "Response", "Completed"));
         }
         if record.accepted_id == 0 {
-            let seen = self.memory.updates.brought_seen.contains(id);
+            let seen = self.memory.updates.reapplied_seen.contains(id);
             return Err(wrong_state(id, "Response", if seen { "Sent" } else { "Admitted" }));
         }
         if !self.state.is_running() {
@@ -276,21 +276,21 @@ impl Run {
     }
 
     /// Updates that a reset brought along, and that no worker has answered yet.
-    fn brought_along(&self) -> impl Iterator<Item = &String> {
+    fn reapplied_updates(&self) -> impl Iterator<Item = &String> {
         self.state.updates.iter().filter(|(_, record)| record.accepted_id == 0).map(|(id, _)| id)
     }
 
-    fn brought_and_seen(&self) -> Vec<String> {
-        self.brought_along().filter(|id| self.memory.updates.brought_seen.contains(*id)).cloned().collect()
+    fn reapplied_and_seen(&self) -> Vec<String> {
+        self.reapplied_updates().filter(|id| self.memory.updates.reapplied_seen.contains(*id)).cloned().collect()
     }
 
     /// A reset brought the update along, and no worker has answered it yet.
-    fn was_brought_along(&self, id: &str) -> bool {
+    fn is_reapplied(&self, id: &str) -> bool {
         self.state.updates.get(id).is_some_and(|record| record.accepted_id == 0)
     }
 
     /// The worker knows an update that a restart has forgotten, and brings its request along.
-    fn resurrected(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
+    fn request_of_forgotten(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
         match self.state.updates.get(id) {
             Some(record) if record.completed_id != 0 => Err(wrong_state(id, message, "Completed")),
             Some(_) => Err(wrong_state(id, message, "Accepted")),
@@ -302,7 +302,7 @@ impl Run {
     pub(super) fn reject_unprocessed_updates(&mut self) {
         let silent: Vec<String> =
             self.memory.updates.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| id.clone()).collect();
-        for id in silent.into_iter().chain(self.brought_and_seen()) {
+        for id in silent.into_iter().chain(self.reapplied_and_seen()) {
             self.memory.updates.open.remove(&id);
             self.state.updates.remove(&id);
             self.tell(&id, failed(unprocessed()));
@@ -312,7 +312,7 @@ impl Run {
     /// Ends what will not be answered any more.
     pub(super) fn abort_updates(&mut self, reason: AbortReason) {
         if reason == AbortReason::TaskFailed {
-            return self.abort_seen_updates();
+            return self.abort_sent_updates();
         }
         let running = self.state.updates.iter().filter(|(_, record)| record.completed_id == 0);
         let running: Vec<_> = running.map(|(id, record)| (id.clone(), record.accepted_id != 0)).collect();
@@ -322,16 +322,16 @@ impl Run {
         }
         for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
             let goes_on = reason == AbortReason::Continuing;
-            let refusal = if goes_on { Refusal::closing() } else { aborted_by_closing() };
-            self.memory.updates.aborted.insert(id.clone(), refusal.clone());
-            self.abort_update(&id, refusal);
+            let error = if goes_on { ServiceError::closing() } else { aborted_by_closing() };
+            self.memory.updates.aborted.insert(id.clone(), error.clone());
+            self.abort_update(&id, error);
         }
     }
 
     /// Those that the failed worker has seen are not tried again, though what a reset brought along stays in history. The
     /// others wait for a better worker.
-    fn abort_seen_updates(&mut self) {
-        let brought = self.brought_and_seen();
+    fn abort_sent_updates(&mut self) {
+        let brought = self.reapplied_and_seen();
         let sent = self.memory.updates.open.extract_if(.., |_, open| open.sent);
         for id in sent.map(|(id, _)| id).chain(brought).collect::<Vec<_>>() {
             self.abort_update(&id, task_failed("unexpected workflow task failure."));
@@ -339,29 +339,29 @@ impl Run {
     }
 
     /// The real server forgets who waits for the end of an accepted update when it refuses what a worker has decided.
-    pub(super) fn leave_accepted_updates(&mut self) {
+    pub(super) fn drop_update_waiters(&mut self) {
         let open = |record: &UpdateRecord| record.accepted_id != 0 && record.completed_id == 0;
         let open = self.state.updates.iter().filter(|(_, record)| open(record)).map(|(id, _)| id.clone());
-        open.collect::<Vec<_>>().iter().for_each(|id| self.tell(id, Progress::Unattended));
+        open.collect::<Vec<_>>().iter().for_each(|id| self.tell(id, Progress::WaiterDropped));
     }
 
     /// Gives up what waits for a worker that will not come to it.
-    pub(super) fn abort_hopeless_updates(&mut self) {
-        if self.state.task_attempt >= HOPELESS_ATTEMPT {
+    pub(super) fn abort_updates_of_failing_task(&mut self) {
+        if self.state.task_attempt >= FAILING_ATTEMPT {
             for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
-                self.abort_update(&id, hopeless());
+                self.abort_update(&id, task_keeps_failing());
             }
         }
     }
 
-    fn abort_update(&mut self, id: &str, refusal: Refusal) {
-        self.tell(id, Progress::Aborted(refusal));
+    fn abort_update(&mut self, id: &str, error: ServiceError) {
+        self.tell(id, Progress::Aborted(error));
     }
 
     /// Whoever waits hears only how far an update came in one step, not of the stages on the way.
     fn tell(&mut self, id: &str, progress: Progress) {
-        self.changes.updates.retain(|news| news.update_id != id);
-        self.changes.updates.push(UpdateNews { update_id: id.to_owned(), progress });
+        self.changes.updates.retain(|change| change.update_id != id);
+        self.changes.updates.push(UpdateChange { update_id: id.to_owned(), progress });
     }
 }
 
@@ -382,17 +382,17 @@ fn unknown(id: &str) -> BadMessage {
     ))
 }
 
-fn task_failed(why: &str) -> Refusal {
-    Refusal::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
+fn task_failed(why: &str) -> ServiceError {
+    ServiceError::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
 }
 
 /// No worker gets anywhere with the run's task.
-pub(crate) fn hopeless() -> Refusal {
+pub(crate) fn task_keeps_failing() -> ServiceError {
     task_failed("Workflow Task in failed state.")
 }
 
-pub(crate) fn aborted_by_closing() -> Refusal {
-    Refusal::not_found("workflow update was aborted by closing workflow")
+pub(crate) fn aborted_by_closing() -> ServiceError {
+    ServiceError::not_found("workflow update was aborted by closing workflow")
 }
 
 fn unprocessed() -> Failure {

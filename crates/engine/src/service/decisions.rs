@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_else_can_see_may_be_decided_again() {
+    fn only_commands_without_external_effects_may_be_repeated() {
         let child = StartChildWorkflowExecutionCommandAttributes::default();
         let signal = SignalExternalWorkflowExecutionCommandAttributes::default();
         let end = CompleteWorkflowExecutionCommandAttributes::default();

@@ -18,8 +18,8 @@ use temporalio_protos::temporal::api::{
 use super::checks;
 use crate::{
     core::Core,
-    refusal::Refusal,
     run::{Run, RunState, state::Activity},
+    service_error::ServiceError,
     time::{duration, optional_timestamp, timestamp},
     visibility::{index, sql::VisibilityRow},
 };
@@ -28,7 +28,7 @@ impl Core {
     pub(super) async fn describe_workflow(
         self: &Arc<Self>,
         request: DescribeWorkflowExecutionRequest,
-    ) -> Result<DescribeWorkflowExecutionResponse, Refusal> {
+    ) -> Result<DescribeWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         let parent_namespace_id = self.read_namespaces().id(&request.namespace).unwrap_or_default();
         let done = self.with_run(&target, |run, _| Ok(described(run, &parent_namespace_id)))?;

@@ -7,20 +7,23 @@ use temporalio_protos::grpc::health::v1::{
 };
 use windlass_sqlite::DatabaseError;
 
-use crate::{core::Core, refusal::Refusal};
+use crate::{core::Core, service_error::ServiceError};
 
 /// The services that are up together; the empty name stands for the whole server.
 const SERVED: [&str; 2] = ["", "temporal.api.workflowservice.v1.WorkflowService"];
 
 /// A database that takes longer is not ready.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Core {
-    pub(super) async fn health(self: &Arc<Self>, request: HealthCheckRequest) -> Result<HealthCheckResponse, Refusal> {
+    pub(super) async fn health(
+        self: &Arc<Self>,
+        request: HealthCheckRequest,
+    ) -> Result<HealthCheckResponse, ServiceError> {
         if !SERVED.contains(&request.service.as_str()) {
-            return Err(Refusal::not_found("unknown service"));
+            return Err(ServiceError::not_found("unknown service"));
         }
-        let status = match tokio::time::timeout(PATIENCE, self.database.probe()).await {
+        let status = match tokio::time::timeout(TIMEOUT, self.database.probe()).await {
             Ok(Ok(())) => ServingStatus::Serving,
             Ok(Err(error)) => not_serving(&error),
             Err(_) => not_serving(&DatabaseError::Closed),
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_engine_whose_disk_takes_no_writes_does_not_serve() {
+    async fn health_is_not_serving_when_writes_fail() {
         let (directory, disk) = (tempfile::tempdir().unwrap(), Arc::new(Disk::default()));
         let path = directory.path().join("engine.db");
         let options = windlass_sqlite::Options { faults: Some(disk.clone()), ..windlass_sqlite::Options::new(path) };

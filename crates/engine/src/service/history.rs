@@ -16,16 +16,16 @@ use tokio::time::Instant;
 use super::checks;
 use crate::{
     core::{Core, Target, forgotten, unavailable},
-    news::Position,
+    notifications::Position,
     persist,
-    refusal::Refusal,
+    service_error::ServiceError,
     token::HistoryToken,
 };
 
 /// Events of a page, if nobody asks for fewer.
 pub(super) const PAGE_EVENTS: usize = 256;
 /// How long somebody waits for new events before being sent away with a token.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -36,7 +36,7 @@ impl Core {
         request: GetWorkflowExecutionHistoryRequest,
         timeout: Option<Duration>,
         with_unwritten: bool,
-    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryResponse, ServiceError> {
         let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
         let close_only = request.history_event_filter_type() == HistoryEventFilterType::CloseEvent;
         let token = HistoryToken::read(&request.next_page_token)?;
@@ -79,7 +79,7 @@ impl Core {
         run_id: String,
         position: Position,
         waits: bool,
-    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryResponse, ServiceError> {
         let mut response = GetWorkflowExecutionHistoryResponse {
             history: Some(History::default()),
             ..GetWorkflowExecutionHistoryResponse::default()
@@ -102,23 +102,23 @@ impl Core {
         waits: bool,
         close_only: bool,
         timeout: Option<Duration>,
-    ) -> Result<(i64, String, Position), Refusal> {
+    ) -> Result<(i64, String, Position), ServiceError> {
         let look = || {
             self.with_run(target, |run, _| {
-                let news = self.news.history(&run.state.run_id);
+                let changes = self.notifications.history(&run.state.run_id);
                 let position = Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() };
-                Ok((run.number, run.state.run_id.clone(), position, news))
+                Ok((run.number, run.state.run_id.clone(), position, changes))
             })
         };
         let epoch = self.registry.epoch();
-        let (number, run_id, mut position, mut news) = look()?.value();
+        let (number, run_id, mut position, mut changes) = look()?.value();
         let enough = |position: &Position| position.closed || (!close_only && position.next_event_id > after + 1);
         if waits && !enough(&position) {
-            let patience = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
+            let patience = timeout.map_or(TIMEOUT, |timeout| timeout.saturating_sub(TAIL_ROOM).min(TIMEOUT));
             let deadline = Instant::now() + patience;
             while !enough(&position) {
-                match tokio::time::timeout_at(deadline, news.changed()).await {
-                    Ok(Ok(())) => position = *news.borrow_and_update(),
+                match tokio::time::timeout_at(deadline, changes.changed()).await {
+                    Ok(Ok(())) => position = *changes.borrow_and_update(),
                     Ok(Err(_)) => position = look()?.value().2,
                     Err(_) => break,
                 }
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// Returns once everything that memory knows can be read.
-    async fn written(&self) -> Result<(), Refusal> {
+    async fn written(&self) -> Result<(), ServiceError> {
         self.database.committed().await.map_err(|error| unavailable(&error))
     }
 
@@ -144,7 +144,7 @@ impl Core {
         target: &Target,
         token: &HistoryToken,
         page_size: i32,
-    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryResponse, ServiceError> {
         let number = self.with_run(target, |run, _| Ok(run.number))?.value();
         let limit = page_limit(page_size);
         let mut events = self.read(|sql| persist::events_after(sql, number, token.position, limit))?;
@@ -166,7 +166,7 @@ impl Core {
     pub(super) async fn workflow_history_reverse(
         self: &Arc<Self>,
         request: GetWorkflowExecutionHistoryReverseRequest,
-    ) -> Result<GetWorkflowExecutionHistoryReverseResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryReverseResponse, ServiceError> {
         let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         let token = HistoryToken::read(&request.next_page_token)?;
         if let Some(token) = &token {

@@ -7,13 +7,13 @@ use temporalio_protos::temporal::api::workflowservice::v1::{
     RecordWorkerHeartbeatResponse, get_system_info_response::Capabilities,
 };
 
-use crate::{core::Core, refusal::Refusal};
+use crate::{core::Core, service_error::ServiceError};
 
 /// The server whose protocol the engine speaks.
 const SPOKEN_VERSION: &str = "1.32.0";
 
 impl Core {
-    pub(super) fn about_the_service(&self, rpc: &str) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn about_the_service(&self, rpc: &str) -> Result<Vec<u8>, ServiceError> {
         Ok(match rpc {
             "GetSystemInfo" => system_info().encode_to_vec(),
             "GetClusterInfo" => cluster_info().encode_to_vec(),
@@ -24,7 +24,7 @@ impl Core {
             "ListWorkers" => ListWorkersResponse::default().encode_to_vec(),
             "ListWorkflowRules" => ListWorkflowRulesResponse::default().encode_to_vec(),
             "RecordWorkerHeartbeat" => RecordWorkerHeartbeatResponse::default().encode_to_vec(),
-            rpc => return Err(Refusal::Unimplemented(rpc.to_owned())),
+            rpc => return Err(ServiceError::Unimplemented(rpc.to_owned())),
         })
     }
 }

@@ -16,26 +16,26 @@ use super::checks;
 use crate::{
     core::{Core, Target, unavailable},
     queues::{Kind, QueueKey, Task},
-    refusal::Refusal,
     run::{
         Run,
         queries::{PendingQuery, QueryAnswer},
     },
+    service_error::ServiceError,
     time::{Nanos, SECOND},
     token::TaskToken,
 };
 
 /// How long somebody waits for an answer if they do not say.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the worker that has the run cached may take before others are asked.
-const STICKY_PATIENCE: Duration = Duration::from_secs(10);
+const STICKY_TIMEOUT: Duration = Duration::from_secs(10);
 const STICKY_SEEN: Nanos = 10 * SECOND;
 /// Whoever waited in vain is told if nobody has polled for this long.
 const WORKER_SEEN: Nanos = 20 * SECOND;
 /// Left for that answer to get back.
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 /// A workflow task that failed this often will not bring any question to the worker.
-const HOPELESS_ATTEMPT: i32 = 3;
+const FAILING_ATTEMPT: i32 = 3;
 
 /// How a question gets to the worker.
 enum Way {
@@ -49,13 +49,15 @@ impl Core {
         self: &Arc<Self>,
         request: QueryWorkflowRequest,
         timeout: Option<Duration>,
-    ) -> Result<QueryWorkflowResponse, Refusal> {
-        let deadline = Instant::now() + timeout.unwrap_or(PATIENCE);
+    ) -> Result<QueryWorkflowResponse, ServiceError> {
+        let deadline = Instant::now() + timeout.unwrap_or(TIMEOUT);
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
         let condition = request.query_reject_condition();
-        let Some(query) = request.query else { return Err(Refusal::invalid("WorkflowQuery is not set on request.")) };
+        let Some(query) = request.query else {
+            return Err(ServiceError::invalid("WorkflowQuery is not set on request."));
+        };
         if query.query_type.is_empty() {
-            return Err(Refusal::invalid("QueryType is not set on request."));
+            return Err(ServiceError::invalid("QueryType is not set on request."));
         }
         let answer = self.ask_run(target, condition, query, deadline).await?;
         // A worker in this process goes on before what it decided is safe, and answers from what it knows.
@@ -69,7 +71,7 @@ impl Core {
         mut condition: QueryRejectCondition,
         query: WorkflowQuery,
         deadline: Instant,
-    ) -> Result<QueryWorkflowResponse, Refusal> {
+    ) -> Result<QueryWorkflowResponse, ServiceError> {
         loop {
             let (run_id, answer) = match self.choose_way(&target, condition, &query)? {
                 Way::Rejected(status) => {
@@ -101,22 +103,22 @@ impl Core {
         target: &Target,
         condition: QueryRejectCondition,
         query: &WorkflowQuery,
-    ) -> Result<Way, Refusal> {
+    ) -> Result<Way, ServiceError> {
         // A question that is refused makes the run forget nothing.
         self.with_run(target, |run, _| Ok(self.way(run, condition, query)))?.value()
     }
 
-    fn way(&self, run: &mut Run, condition: QueryRejectCondition, query: &WorkflowQuery) -> Result<Way, Refusal> {
+    fn way(&self, run: &mut Run, condition: QueryRejectCondition, query: &WorkflowQuery) -> Result<Way, ServiceError> {
         let status = WorkflowExecutionStatus::try_from(run.state.status).unwrap_or_default();
         if rejects(condition, status) {
             return Ok(Way::Rejected(status));
         }
-        let not_ready = |why: &str| Err(Refusal::WorkflowNotReady(why.to_owned()));
+        let not_ready = |why: &str| Err(ServiceError::WorkflowNotReady(why.to_owned()));
         let decided_once = run.state.previous_started_id > 0;
         if !run.state.is_running() && !decided_once {
             return not_ready("Workflow execution closed before WorkflowTaskStarted event");
         }
-        if run.state.task_attempt >= HOPELESS_ATTEMPT {
+        if run.state.task_attempt >= FAILING_ATTEMPT {
             return not_ready("Unable to query workflow due to Workflow Task in failed state.");
         }
         if run.can_ask_directly() && decided_once {
@@ -130,9 +132,9 @@ impl Core {
     }
 
     /// Puts the question beside the pending workflow task.
-    fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, Refusal> {
+    fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, ServiceError> {
         if run.memory.queries.len() >= self.limits.queries_waiting {
-            return Err(Refusal::Exhausted {
+            return Err(ServiceError::Exhausted {
                 message: "consistent query buffer is full, this may be caused by too many queries and workflow not \
                           able to process query fast enough"
                     .to_owned(),
@@ -155,12 +157,12 @@ impl Core {
         queue: String,
         query: WorkflowQuery,
         deadline: Instant,
-    ) -> Result<QueryWorkflowResponse, Refusal> {
+    ) -> Result<QueryWorkflowResponse, ServiceError> {
         let target = Target { run_id: run_id.to_owned(), ..target.clone() };
         if let Some(sticky) = sticky {
             let key = QueueKey { namespace: target.namespace.as_str().into(), name: sticky, kind: Kind::Workflow };
             if self.queues.is_polled(&key, self.now() - STICKY_SEEN) {
-                let patience = deadline.min(Instant::now() + STICKY_PATIENCE);
+                let patience = deadline.min(Instant::now() + STICKY_TIMEOUT);
                 if let Some(answer) = self.ask(&target, &key, query.clone(), patience).await {
                     return respond(answer);
                 }
@@ -173,7 +175,7 @@ impl Core {
             Ok(answer) => answer,
             Err(_) if !self.queues.is_polled(&key, self.now() - WORKER_SEEN) => {
                 let message = "no poller seen for task queue recently, worker may be down";
-                return Err(Refusal::FailedPrecondition(message.to_owned()));
+                return Err(ServiceError::FailedPrecondition(message.to_owned()));
             }
             Err(_) => asked.await,
         };
@@ -190,17 +192,17 @@ impl Core {
         let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), target.key(), query);
         let pending = Arc::new(pending);
         let _open = self.open_queries.enter(Arc::clone(&pending));
-        self.queues.offer_kept(queue, Task::Query(pending));
+        self.queues.offer_stored(queue, Task::Query(pending));
         tokio::time::timeout_at(deadline, answer).await.ok()?.ok()
     }
 
     pub(super) async fn complete_query(
         self: &Arc<Self>,
         request: RespondQueryTaskCompletedRequest,
-    ) -> Result<RespondQueryTaskCompletedResponse, Refusal> {
+    ) -> Result<RespondQueryTaskCompletedResponse, ServiceError> {
         let token = TaskToken::read(&request.task_token)?;
         let Some(query) = self.open_queries.get(&token.query_id) else {
-            return Err(Refusal::not_found("query task not found, or already expired"));
+            return Err(ServiceError::not_found("query task not found, or already expired"));
         };
         query.answer(match request.completed_type() {
             QueryResultType::Answered => QueryAnswer::Answered(request.query_result),
@@ -220,16 +222,16 @@ fn rejects(condition: QueryRejectCondition, status: WorkflowExecutionStatus) -> 
     }
 }
 
-fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, Refusal> {
+fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, ServiceError> {
     match answer {
         QueryAnswer::Answered(query_result) => {
             Ok(QueryWorkflowResponse { query_result, ..QueryWorkflowResponse::default() })
         }
-        QueryAnswer::Failed { message, failure } => Err(Refusal::QueryFailed { message, failure }),
+        QueryAnswer::Failed { message, failure } => Err(ServiceError::QueryFailed { message, failure }),
         QueryAnswer::AskDirectly | QueryAnswer::AskAgain => Err(late()),
     }
 }
 
-fn late() -> Refusal {
-    Refusal::DeadlineExceeded("Deadline Exceeded".to_owned())
+fn late() -> ServiceError {
+    ServiceError::DeadlineExceeded("Deadline Exceeded".to_owned())
 }

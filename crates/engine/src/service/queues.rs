@@ -19,7 +19,7 @@ use super::checks;
 use crate::{
     core::{Core, Target},
     queues::{Kind, QueueKey, Task},
-    refusal::Refusal,
+    service_error::ServiceError,
     time::{Nanos, SECOND, timestamp},
 };
 
@@ -31,7 +31,7 @@ impl Core {
     pub(super) async fn describe_queue(
         self: &Arc<Self>,
         request: DescribeTaskQueueRequest,
-    ) -> Result<DescribeTaskQueueResponse, Refusal> {
+    ) -> Result<DescribeTaskQueueResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let name = checks::queue(request.task_queue.as_ref(), &self.limits)?;
         let key = |kind| QueueKey { namespace: request.namespace.as_str().into(), name: name.clone(), kind };
@@ -73,7 +73,7 @@ impl Core {
     pub(super) async fn queue_partitions(
         self: &Arc<Self>,
         request: ListTaskQueuePartitionsRequest,
-    ) -> Result<ListTaskQueuePartitionsResponse, Refusal> {
+    ) -> Result<ListTaskQueuePartitionsResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let key = checks::queue(request.task_queue.as_ref(), &self.limits)?;
         let partition = TaskQueuePartitionMetadata { key, ..TaskQueuePartitionMetadata::default() };
@@ -87,7 +87,7 @@ impl Core {
     pub(super) async fn reset_sticky_queue(
         self: &Arc<Self>,
         request: ResetStickyTaskQueueRequest,
-    ) -> Result<ResetStickyTaskQueueResponse, Refusal> {
+    ) -> Result<ResetStickyTaskQueueResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         self.with_run(&target, |run, _| {
             run.must_run()?;
@@ -102,7 +102,7 @@ impl Core {
     pub(super) async fn shutdown_worker(
         self: &Arc<Self>,
         request: ShutdownWorkerRequest,
-    ) -> Result<ShutdownWorkerResponse, Refusal> {
+    ) -> Result<ShutdownWorkerResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let key = QueueKey {
             namespace: request.namespace.as_str().into(),
@@ -113,8 +113,8 @@ impl Core {
             match task {
                 Task::Workflow { run, .. } => {
                     let moved = self.with_run(&Target::of(&run), |run, _| Ok(run.unstick()));
-                    if let Ok(Some(dispatch)) = moved.map(crate::core::Done::value) {
-                        self.hand_out(&run, dispatch);
+                    if let Ok(Some(dispatch)) = moved.map(crate::core::Applied::value) {
+                        self.dispatch(&run, dispatch);
                     }
                 }
                 Task::Query(query) => query.answer(crate::run::queries::QueryAnswer::AskDirectly),

@@ -8,7 +8,7 @@ use super::test_service;
 use crate::{
     call::{Answer, Call},
     core::Core,
-    refusal::Refusal,
+    service_error::ServiceError,
 };
 
 const WORKFLOW: &str = "temporal.api.workflowservice.v1.WorkflowService";
@@ -20,7 +20,7 @@ const TEST: &str = "temporal.api.testservice.v1.TestService";
 macro_rules! answer {
     ($call:ident, $handler:expr) => {{
         let request = Message::decode($call.message)
-            .map_err(|error| Refusal::invalid(format!("the request cannot be read: {error}")))?;
+            .map_err(|error| ServiceError::invalid(format!("the request cannot be read: {error}")))?;
         let response = $handler(request).await?;
         Ok(response.encode_to_vec())
     }};
@@ -29,24 +29,24 @@ macro_rules! answer {
 impl Core {
     pub(crate) async fn call(self: Arc<Self>, call: Call) -> Answer {
         let core = &self;
-        let answered: Result<Vec<u8>, Refusal> = match call.service.as_str() {
+        let answered: Result<Vec<u8>, ServiceError> = match call.service.as_str() {
             WORKFLOW => core.workflow_service(call).await,
             OPERATOR => core.operator_service(call).await,
             TEST => core.test_service(call).await,
             HEALTH => core.health_service(call).await,
-            service => Err(Refusal::Unimplemented(format!("{service}/{}", call.rpc))),
+            service => Err(ServiceError::Unimplemented(format!("{service}/{}", call.rpc))),
         };
         answered.map_err(Into::into)
     }
 
-    async fn health_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn health_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         match call.rpc.as_str() {
             "Check" => answer!(call, |request| self.health(request)),
-            rpc => Err(Refusal::Unimplemented(format!("{HEALTH}/{rpc}"))),
+            rpc => Err(ServiceError::Unimplemented(format!("{HEALTH}/{rpc}"))),
         }
     }
 
-    async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         let core = self;
         let (timeout, local) = (call.timeout, call.local);
         match call.rpc.as_str() {
@@ -102,19 +102,19 @@ impl Core {
         }
     }
 
-    async fn operator_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn operator_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         let core = self;
         match call.rpc.as_str() {
             "ListSearchAttributes" => answer!(call, |request| core.list_search_attributes(request)),
             "AddSearchAttributes" => answer!(call, |request| core.add_search_attributes(request)),
             "RemoveSearchAttributes" => answer!(call, |request| core.remove_search_attributes(request)),
-            rpc => Err(Refusal::Unimplemented(format!("{OPERATOR}/{rpc}"))),
+            rpc => Err(ServiceError::Unimplemented(format!("{OPERATOR}/{rpc}"))),
         }
     }
 
-    async fn test_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn test_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         let Some(clock) = self.clock.skipping() else {
-            return Err(Refusal::Unimplemented(format!("{TEST}/{}: its clock cannot skip time", call.rpc)));
+            return Err(ServiceError::Unimplemented(format!("{TEST}/{}: its clock cannot skip time", call.rpc)));
         };
         match call.rpc.as_str() {
             "LockTimeSkipping" => answer!(call, |request| test_service::lock(clock, request)),
@@ -123,7 +123,7 @@ impl Core {
             "SleepUntil" => answer!(call, |request| test_service::sleep_until(clock, request)),
             "UnlockTimeSkippingWithSleep" => answer!(call, |request| test_service::unlock_with_sleep(clock, request)),
             "GetCurrentTime" => answer!(call, |()| test_service::current_time(clock)),
-            rpc => Err(Refusal::Unimplemented(format!("{TEST}/{rpc}"))),
+            rpc => Err(ServiceError::Unimplemented(format!("{TEST}/{rpc}"))),
         }
     }
 }

@@ -21,9 +21,9 @@ use crate::{
     core::{Core, Target},
     persist,
     queues::{Kind, QueueKey, Task},
-    refusal::Refusal,
     registry::RunKey,
     run::{Run, StartedTask, Undelivered, Worker, queries::PendingQuery, task_not_found},
+    service_error::ServiceError,
     time::timestamp,
     token::{HistoryToken, TaskToken},
 };
@@ -45,10 +45,10 @@ struct Taken {
 }
 
 /// Until when a poll waits.
-pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, Refusal> {
+pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, ServiceError> {
     let wait = match timeout {
         Some(timeout) if timeout < SHORTEST_POLL => {
-            return Err(Refusal::FailedPrecondition("Context timeout is too short.".to_owned()));
+            return Err(ServiceError::FailedPrecondition("Context timeout is too short.".to_owned()));
         }
         Some(timeout) => (timeout - TAIL_ROOM).min(LONGEST_POLL),
         None => LONGEST_POLL,
@@ -63,7 +63,7 @@ impl Core {
         request: PollWorkflowTaskQueueRequest,
         timeout: Option<Duration>,
         local: bool,
-    ) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+    ) -> Result<PollWorkflowTaskQueueResponse, ServiceError> {
         let deadline = poll_deadline(timeout)?;
         let key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
@@ -81,10 +81,10 @@ impl Core {
             match response {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
-                Err(refusal) => {
+                Err(error) => {
                     // Another worker may have more luck with it.
-                    self.queues.offer_kept(&key, task);
-                    return Err(refusal);
+                    self.queues.offer_stored(&key, task);
+                    return Err(error);
                 }
             }
         }
@@ -97,9 +97,9 @@ impl Core {
         queue: Option<&TaskQueue>,
         identity: &str,
         kind: Kind,
-    ) -> Result<QueueKey, Refusal> {
+    ) -> Result<QueueKey, ServiceError> {
         if identity.len() > self.limits.id_length {
-            return Err(Refusal::invalid("Identity length exceeds limit."));
+            return Err(ServiceError::invalid("Identity length exceeds limit."));
         }
         self.read_namespaces().named(namespace)?;
         let name = checks::queue(queue, &self.limits)?;
@@ -113,7 +113,7 @@ impl Core {
             Err(waiting) => waiting,
         };
         if self.queues.take_spilled(key)
-            && let Err(error) = self.hand_out_ready_runs()
+            && let Err(error) = self.dispatch_ready_runs()
         {
             tracing::warn!(%error, "tasks that did not fit in memory cannot be read now");
         }
@@ -128,23 +128,23 @@ impl Core {
         sticky: bool,
         worker: Worker<'_>,
         local: bool,
-    ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+    ) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
         let target = Target::of(run);
-        let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
+        let taken = self.with_run_acked(&target, Ack::Relaxed, |run, env| {
             if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
                 // Its worker was said to have dropped the run: the task is lost until then.
                 return Ok(None);
             }
             let Some(task) = run.start_task(env, scheduled_id, worker, &(env.new_id)()) else { return Ok(None) };
-            run.lend_task(self.lent_to(local));
+            run.set_task_incarnation(self.incarnation_for(local));
             let start = Undelivered { scheduled_id, request_id: task.task.request_id.clone() };
             let messages = run.update_messages(task.task.started_id, true);
             Ok(Some((taken(run, task, messages, sticky && run.memory.sticky.is_some()), start)))
         });
         let done = match taken {
             Ok(done) => done,
-            Err(Refusal::NotFound(_)) => return Ok(None),
-            Err(refusal) => return Err(refusal),
+            Err(ServiceError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
         };
         // A worker that has the run in its cache gets what it needs from memory. For another one, history is read, and
         // it must have been written first.
@@ -152,7 +152,7 @@ impl Core {
             Some((taken, _)) if taken.read_until.is_some() => {}
             _ => return Ok(done.value().map(|(taken, _)| taken.response)),
         }
-        let Some((taken, start)) = done.kept().await? else { return Ok(None) };
+        let Some((taken, start)) = done.acknowledged().await? else { return Ok(None) };
         let told = self.with_history(taken).map(Some);
         if told.is_err() {
             self.hold_for_another(&target, start);
@@ -166,13 +166,13 @@ impl Core {
             run.memory.undelivered = Some(undelivered);
             Ok(())
         });
-        if let Err(refusal) = held {
-            tracing::debug!(?refusal, "a task that nobody got is handed out again when it has timed out");
+        if let Err(error) = held {
+            tracing::debug!(?error, "a task that nobody got is handed out again when it has timed out");
         }
     }
 
     /// Reads the first page of history into a task.
-    fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+    fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, ServiceError> {
         let Taken { mut response, number, read_until, unwritten } = taken;
         let Some(until) = read_until else { return Ok(response) };
         let mut events = self.read(|sql| persist::events_after(sql, number, 0, PAGE_EVENTS))?;
@@ -194,7 +194,7 @@ impl Core {
         self: &Arc<Self>,
         query: &Arc<PendingQuery>,
         sticky: bool,
-    ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+    ) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
         if !query.is_wanted() {
             return Ok(None);
         }
@@ -220,8 +220,8 @@ impl Core {
         });
         match taken {
             Ok(done) => self.with_history(done.value()).map(Some),
-            Err(Refusal::NotFound(_)) => Ok(None),
-            Err(refusal) => Err(refusal),
+            Err(ServiceError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -229,10 +229,10 @@ impl Core {
         self: &Arc<Self>,
         mut request: RespondWorkflowTaskCompletedRequest,
         local: bool,
-    ) -> Result<RespondWorkflowTaskCompletedResponse, Refusal> {
+    ) -> Result<RespondWorkflowTaskCompletedResponse, ServiceError> {
         let token = TaskToken::read(&request.task_token)?;
         if request.intermediate_page || request.page_number > 0 {
-            return Err(Refusal::FailedPrecondition(format!(
+            return Err(ServiceError::FailedPrecondition(format!(
                 "workflow task completion pagination is disabled for this namespace {}",
                 token.namespace
             )));
@@ -240,15 +240,15 @@ impl Core {
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
         let beats = request.force_create_new_workflow_task;
-        let ack = if local && decisions::may_be_made_again(&request) { Ack::Written } else { Ack::Durable };
+        let ack = if local && decisions::may_be_made_again(&request) { Ack::Relaxed } else { Ack::Durable };
         let done = self.with_run_acked(&target, ack, |run, env| {
             let held = (token.scheduled_id, token.started_id, token.attempt);
-            if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
+            if let Err(error) = must_be_this_start(run, &token).and_then(|()| run.check_started_task(held)) {
                 run.refuse_stale_answer(env, token.scheduled_id);
-                return Ok((Some(refusal), None, Vec::new(), 0));
+                return Ok((Some(error), None, Vec::new(), 0));
             }
             // The worker takes what it gets with the answer to where it had the task.
-            let lent_to = run.state.task.as_ref().map_or(0, |task| task.incarnation);
+            let incarnation_for = run.state.task.as_ref().map_or(0, |task| task.incarnation);
             let number = run.number;
             let mut beginning = || self.beginning(number);
             let completion = run.complete_task(env, held, request, &mut beginning)?;
@@ -256,9 +256,12 @@ impl Core {
                 run.answer_queries(results);
             }
             if completion.next.is_some() {
-                run.lend_task(lent_to);
+                run.set_task_incarnation(incarnation_for);
             }
-            completion.eager.iter().for_each(|activity| run.lend_activity(activity.scheduled_id, lent_to));
+            completion
+                .eager
+                .iter()
+                .for_each(|activity| run.set_activity_incarnation(activity.scheduled_id, incarnation_for));
             // The worker that decided has the run at hand.
             let next = completion.next.map(|task| {
                 // Whoever asks for another task is still busy with the updates it has.
@@ -269,9 +272,9 @@ impl Core {
                 completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
             Ok((completion.refused, next, activities, completion.reset_history_event_id))
         })?;
-        let (refused, next, activity_tasks, reset_history_event_id) = done.kept().await?;
-        if let Some(refusal) = refused {
-            return Err(refusal);
+        let (refused, next, activity_tasks, reset_history_event_id) = done.acknowledged().await?;
+        if let Some(error) = refused {
+            return Err(error);
         }
         let workflow_task = next.map(|taken| self.with_history(taken)).transpose()?;
         Ok(RespondWorkflowTaskCompletedResponse { workflow_task, activity_tasks, reset_history_event_id })
@@ -280,25 +283,25 @@ impl Core {
     pub(super) async fn fail_workflow_task(
         self: &Arc<Self>,
         request: RespondWorkflowTaskFailedRequest,
-    ) -> Result<RespondWorkflowTaskFailedResponse, Refusal> {
+    ) -> Result<RespondWorkflowTaskFailedResponse, ServiceError> {
         let token = TaskToken::read(&request.task_token)?;
         let done = self.with_run(&token.target(), |run, env| {
             run.must_run()?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
-            if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
+            if let Err(error) = must_be_this_start(run, &token).and_then(|()| run.check_started_task(held)) {
                 // A task that is gone is refused without anything being forgotten.
-                return Ok(Err(refusal));
+                return Ok(Err(error));
             }
             run.task_failed(env, held, request).map(Ok)
         })?;
-        done.kept().await??;
+        done.acknowledged().await??;
         Ok(RespondWorkflowTaskFailedResponse {})
     }
 }
 
 /// A start that was lost with the process may have been followed by another one of the same number, of a task that
 /// tells of other events. Only who took the task last may answer it.
-fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), Refusal> {
+fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), ServiceError> {
     match &run.state.task {
         Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
         _ => Ok(()),

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_with_and_without_the_prefix() {
+    fn custom_attributes_resolve_with_and_without_the_prefix() {
         let attributes = Attributes::from_iter([("TemporalLike".to_owned(), Int), ("ScheduleId".to_owned(), Text)]);
         let found = |alias: &str| attributes.resolve(alias).map(|field| (field.name, field.kind));
         let known = |name: &str, kind| Some((name.to_owned(), kind));

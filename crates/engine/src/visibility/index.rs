@@ -16,7 +16,7 @@ use super::{
     query::go_float,
     time,
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 const MOST_KEYS: usize = 100;
 const LARGEST_VALUE: usize = 2 << 10;
@@ -32,26 +32,30 @@ pub(crate) struct Indexed {
 }
 
 /// Checks attributes that a caller sets. Those with a null value are removed by it and appear nowhere.
-pub(crate) fn index(namespace: &str, given: &SearchAttributes, attributes: &Attributes) -> Result<Indexed, Refusal> {
+pub(crate) fn index(
+    namespace: &str,
+    given: &SearchAttributes,
+    attributes: &Attributes,
+) -> Result<Indexed, ServiceError> {
     let fields: BTreeMap<_, _> = given.indexed_fields.iter().collect();
     if let Some(name) = fields.keys().find(|name| attributes.settable(name) == Settable::Unknown) {
-        return Err(Refusal::invalid(format!(
+        return Err(ServiceError::invalid(format!(
             "Namespace {namespace} has no mapping defined for search attribute {name}"
         )));
     }
     if fields.len() > MOST_KEYS {
         let count = fields.len();
-        return Err(Refusal::invalid(format!("number of search attributes {count} exceeds limit {MOST_KEYS}")));
+        return Err(ServiceError::invalid(format!("number of search attributes {count} exceeds limit {MOST_KEYS}")));
     }
     let mut indexed = Map::new();
     let mut shown = HashMap::new();
     for (name, payload) in &fields {
         let Settable::Yes(kind) = attributes.settable(name) else {
-            return Err(Refusal::invalid(format!("{name} attribute can't be set in SearchAttributes")));
+            return Err(ServiceError::invalid(format!("{name} attribute can't be set in SearchAttributes")));
         };
         let Some(value) = decode(payload, kind).map_err(|what| {
             let kind = kind_name(kind);
-            Refusal::invalid(format!("invalid value for search attribute {name} of type {kind}: {what}"))
+            ServiceError::invalid(format!("invalid value for search attribute {name} of type {kind}: {what}"))
         })?
         else {
             continue;
@@ -79,18 +83,18 @@ pub(crate) fn index_kept(kept: &SearchAttributes, attributes: &Attributes) -> In
     Indexed { json: Value::Object(indexed).to_string(), shown: SearchAttributes { indexed_fields: shown } }
 }
 
-fn check_size(given: &SearchAttributes, fields: &BTreeMap<&String, &Payload>) -> Result<(), Refusal> {
+fn check_size(given: &SearchAttributes, fields: &BTreeMap<&String, &Payload>) -> Result<(), ServiceError> {
     if let Some((name, payload)) = fields.iter().find(|(_, payload)| payload.data.len() > LARGEST_VALUE) {
         let size = payload.data.len();
-        return Err(Refusal::invalid(format!(
+        return Err(ServiceError::invalid(format!(
             "search attribute {name} value size {size} exceeds size limit {LARGEST_VALUE}"
         )));
     }
     match given.encoded_len() {
         ..=LARGEST_TOTAL => Ok(()),
-        size => {
-            Err(Refusal::invalid(format!("total size of search attributes {size} exceeds size limit {LARGEST_TOTAL}")))
-        }
+        size => Err(ServiceError::invalid(format!(
+            "total size of search attributes {size} exceeds size limit {LARGEST_TOTAL}"
+        ))),
     }
 }
 
@@ -202,11 +206,11 @@ mod tests {
 
     fn set(fields: impl IntoIterator<Item = (String, Payload)>) -> Result<Indexed, String> {
         let given = SearchAttributes { indexed_fields: fields.into_iter().collect() };
-        index("default", &given, &attributes()).map_err(|refusal| refusal.to_string())
+        index("default", &given, &attributes()).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn values_are_kept_for_filters_and_for_lists() {
+    fn values_are_indexed_for_filters_and_returned_by_lists() {
         for (name, data, kept, shown) in [
             ("MyInt", "1", json!(1), "1"),
             ("MyInt", "[1]", json!(1), "1"),
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_sets_is_listed_and_what_nobody_knows_is_left_out() {
+    fn attributes_of_the_engine_are_listed_and_unknown_ones_are_left_out() {
         let kept = [
             ("MyInt".to_owned(), payload("json/plain", "1")),
             ("TemporalWorkerDeployment".to_owned(), payload("json/plain", "\"d\"")),
@@ -259,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_in_the_servers_words() {
-        for (name, data, refusal) in [
+    fn values_of_the_wrong_type_are_rejected_with_the_servers_texts() {
+        for (name, data, error) in [
             ("MyInt", "\"x\"", "invalid value for search attribute MyInt of type Int: x"),
             ("MyInt", "1.5", "invalid value for search attribute MyInt of type Int: 1.5"),
             ("MyInt", "1.0", "invalid value for search attribute MyInt of type Int: 1"),
@@ -293,7 +297,7 @@ mod tests {
                 "TemporalWorkerDeployment attribute can't be set in SearchAttributes",
             ),
         ] {
-            assert_eq!(one(name, data), Err(refusal.to_owned()), "{name} {data}");
+            assert_eq!(one(name, data), Err(error.to_owned()), "{name} {data}");
         }
         assert_eq!(
             set([("MyInt".to_owned(), payload("binary/plain", "1"))]),
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_limits() {
+    fn keys_and_values_have_size_limits() {
         let long = format!("\"{}\"", "x".repeat(3000));
         assert_eq!(
             one("MyKeyword", &long),
@@ -314,7 +318,7 @@ mod tests {
             let value = payload("json/plain", &format!("\"{}\"", "x".repeat(size)));
             let given =
                 SearchAttributes { indexed_fields: (0..count).map(|n| (format!("A{n:03}"), value.clone())).collect() };
-            index("default", &given, &attributes).map(drop).map_err(|refusal| refusal.to_string())
+            index("default", &given, &attributes).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(many(100, 10), Ok(()));
         assert_eq!(many(101, 10), Err("number of search attributes 101 exceeds limit 100".into()));

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_strictly() {
+    fn times_must_be_rfc_3339() {
         assert_eq!(rfc3339("1970-01-01T00:00:01Z"), Some(SECOND));
         assert_eq!(rfc3339("1970-01-01T02:00:00+02:00"), Some(0));
         assert_eq!(rfc3339("1970-01-01T00:00:00.1234567891234Z"), Some(123_456_789));

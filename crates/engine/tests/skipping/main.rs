@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
 
-mod holding;
+mod pending_work;
 mod rig;
 mod service;
-mod waiting;
+mod timers;

@@ -26,7 +26,7 @@ fn put_back(from: &Path, to: &Path) -> Result<Restored, BackupError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_under_load_is_one_moment_of_the_database() {
+async fn a_backup_under_load_is_a_consistent_snapshot() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let database = open(Options::new(file(&directory)));
     submit(&database, Ack::Durable, "first").await.unwrap();
@@ -63,7 +63,7 @@ async fn a_backup_under_load_is_one_moment_of_the_database() {
 }
 
 #[tokio::test]
-async fn a_backup_replaces_nothing_unless_it_is_told_to() {
+async fn a_backup_overwrites_a_file_only_with_force() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let database = open(Options::new(file(&directory)));
     submit(&database, Ack::Durable, "word").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_backup_replaces_nothing_unless_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_restore_keeps_what_it_replaces_and_refuses_a_database_in_use() {
+async fn a_restore_keeps_the_replaced_database_and_rejects_one_in_use() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let path = file(&directory);
     let database = open(Options::new(&path));
@@ -87,12 +87,12 @@ async fn a_restore_keeps_what_it_replaces_and_refuses_a_database_in_use() {
     assert!(matches!(restore_elsewhere(&target, &path), Some(75)), "another process has it open");
     // A process that was killed leaves a log.
     std::mem::forget(database);
-    let wreck = TempDir::new().unwrap();
+    let crashed = TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {
-        fs::copy(directory.path().join(name), wreck.path().join(name)).unwrap();
+        fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();
     }
-    let replaced = put_back(&target, &file(&wreck)).unwrap().replaced.unwrap();
-    assert_eq!(words_in(&file(&wreck)), ["old"]);
+    let replaced = put_back(&target, &file(&crashed)).unwrap().replaced.unwrap();
+    assert_eq!(words_in(&file(&crashed)), ["old"]);
     assert_eq!(words_in(&replaced), ["old", "new"], "with its log");
 }
 
@@ -118,7 +118,7 @@ fn restores_for_another_test() {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_backup_of_this_build_replaces_nothing() {
+async fn damaged_foreign_and_newer_backups_are_not_restored() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let path = file(&directory);
     let database = open(Options::new(&path));

@@ -19,7 +19,7 @@ async fn healthy(directory: &TempDir) -> PathBuf {
     let database = open(Options::new(&path));
     for number in 0..200 {
         let word = format!("{number:0>500}");
-        database.apply(Ack::Written, move |tx| insert(tx, &word)).await.unwrap();
+        database.apply(Ack::Relaxed, move |tx| insert(tx, &word)).await.unwrap();
     }
     database.close().await.unwrap();
     path
@@ -44,7 +44,7 @@ fn root_of(path: &Path, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused_and_left_as_it_is() {
+async fn a_file_that_is_not_a_database_is_rejected_and_not_changed() {
     let directory = TempDir::new().unwrap();
     let path = file(&directory);
     for (contents, said) in [("", "the file is empty"), ("notes, not a database", "this is no SQLite database")] {
@@ -61,7 +61,7 @@ async fn what_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn damaged_pages_are_found_before_anything_is_served() {
+async fn damaged_pages_are_found_on_open() {
     let whole = fs::read(healthy(&TempDir::new().unwrap()).await).unwrap();
     type Edit = fn(&mut Vec<u8>, usize);
     let damages: [(&str, Edit); 6] = [
@@ -86,7 +86,7 @@ async fn damaged_pages_are_found_before_anything_is_served() {
 }
 
 #[tokio::test]
-async fn a_file_that_lacks_a_table_or_its_version_is_refused() {
+async fn a_file_without_a_table_or_its_version_is_rejected() {
     for (damage, said) in [
         ("DROP TABLE words", "words.id of the words is missing"),
         ("ALTER TABLE words RENAME COLUMN word TO vord", "column words.word of the words is missing"),
@@ -103,7 +103,7 @@ async fn a_file_that_lacks_a_table_or_its_version_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_is_refused_if_it_is_damaged_or_alone_and_never_folded_in_unread() {
+async fn a_damaged_or_lone_log_is_rejected_and_never_checkpointed() {
     let (directory, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (path, log) = (healthy(&directory).await, directory.path().join("test.db-wal"));
     let kept = fs::read(&path).unwrap();
@@ -148,7 +148,7 @@ async fn a_probe_writes_syncs_and_reads_back_and_leaves_one_row() {
 async fn one_probe_at_a_time_waits_for_a_disk_that_hangs() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let hangs = tokio::time::timeout(std::time::Duration::from_millis(20), database.probe()).await;
     assert!(hangs.is_err());
     assert_eq!(database.queued(), 1);
@@ -158,20 +158,20 @@ async fn one_probe_at_a_time_waits_for_a_disk_that_hangs() {
 }
 
 #[tokio::test]
-async fn whoever_has_met_damage_does_not_look_healthy_any_more() {
+async fn probes_fail_after_a_read_met_damage() {
     let directory = TempDir::new().unwrap();
     let path = healthy(&directory).await;
     let database = open(Options::new(&path));
     // Damage that comes while the process runs.
     let root = (root_of(&path, "words") - 1) * PAGE;
     change(&path, |bytes| bytes[root..root + PAGE].fill(0x5a));
-    let met = database.read(all_words).await.unwrap_err();
-    assert!(matches!(met, DatabaseError::Damaged { .. }), "{met}");
-    assert_eq!(database.probe().await, Err(met));
+    let error = database.read(all_words).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Damaged { .. }), "{error}");
+    assert_eq!(database.probe().await, Err(error));
 }
 
 #[tokio::test]
-async fn a_thorough_look_finds_what_a_quick_one_does_not() {
+async fn a_deep_check_finds_what_the_quick_check_misses() {
     let directory = TempDir::new().unwrap();
     let path = healthy(&directory).await;
     let looked = |path: &Path| examine::<DatabaseError>(path, |_| Ok(Vec::new())).unwrap();
@@ -185,7 +185,7 @@ async fn a_thorough_look_finds_what_a_quick_one_does_not() {
 }
 
 #[tokio::test]
-async fn a_new_file_is_never_seen_empty() {
+async fn a_new_database_file_is_never_visible_empty() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     submit(&database, Ack::Durable, "first").await.unwrap();

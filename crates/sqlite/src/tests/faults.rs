@@ -55,7 +55,7 @@ fn unreliable(directory: &TempDir) -> (Arc<Disk>, Database) {
 }
 
 #[tokio::test]
-async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
+async fn a_failed_commit_fails_every_write_of_its_batch() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "before").await.unwrap();
@@ -64,11 +64,11 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
         let losses = Arc::clone(&losses);
         move || _ = losses.fetch_add(1, Ordering::SeqCst)
     });
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let writes = [
         submit(&database, Ack::Durable, "a"),
         apply(&database, Ack::Durable, "b"),
-        submit(&database, Ack::Written, "c"),
+        submit(&database, Ack::Relaxed, "c"),
         database.submit(Ack::Durable, |_| Err(DatabaseError::Refused { detail: "a mistake".to_owned() })),
     ];
     disk.failing_commits.store(1, Ordering::SeqCst);
@@ -87,14 +87,14 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
 }
 
 #[tokio::test]
-async fn what_was_answered_outlives_the_transaction_it_was_carried_out_in() {
+async fn acknowledged_relaxed_writes_are_replayed_after_a_failed_commit() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
-    submit(&database, Ack::Written, "told").await.unwrap();
+    submit(&database, Ack::Relaxed, "told").await.unwrap();
     disk.failing_commits.store(3, Ordering::SeqCst);
     submit(&database, Ack::Durable, "lost").await.unwrap_err();
     // While a commit is owed, nobody is told before it, and nobody reads what may be missing something.
-    submit(&database, Ack::Written, "too early").await.unwrap_err();
+    submit(&database, Ack::Relaxed, "too early").await.unwrap_err();
     database.read(all_words).await.unwrap_err();
     // The next attempt succeeds, whoever makes it.
     assert_eq!(database.read(all_words).await.unwrap(), ["told"]);
@@ -104,18 +104,18 @@ async fn what_was_answered_outlives_the_transaction_it_was_carried_out_in() {
 }
 
 #[tokio::test]
-async fn a_commit_that_is_owed_is_tried_again_without_being_asked_for() {
+async fn acknowledged_writes_are_committed_again_without_a_new_write() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
-    submit(&database, Ack::Written, "told").await.unwrap();
+    submit(&database, Ack::Relaxed, "told").await.unwrap();
     disk.failing_commits.store(1, Ordering::SeqCst);
     submit(&database, Ack::Durable, "lost").await.unwrap_err();
     database.synced().await.unwrap();
-    assert_eq!(database.read_safe_blocking(all_words).unwrap(), ["told"]);
+    assert_eq!(database.read_committed_blocking(all_words).unwrap(), ["told"]);
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_to_be_full_and_costs_nothing_that_was_acknowledged() {
+async fn a_full_disk_is_reported_and_loses_no_acknowledged_write() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "before").await.unwrap();
@@ -128,7 +128,7 @@ async fn a_full_disk_is_said_to_be_full_and_costs_nothing_that_was_acknowledged(
 
     // Alone, among others, and as a decided write.
     let alone = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?)).await;
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let neighbour = submit(&database, Ack::Durable, "neighbour");
     let among_others = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?));
     let successor = submit(&database, Ack::Durable, "successor");
@@ -149,10 +149,10 @@ async fn a_full_disk_is_said_to_be_full_and_costs_nothing_that_was_acknowledged(
 }
 
 #[tokio::test]
-async fn a_write_that_hides_a_full_disk_does_not_split_its_batch() {
+async fn a_write_that_ignores_a_full_disk_fails_its_whole_batch() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let hiding = database.submit(Ack::Durable, |tx| {
         _ = insert(tx, &"x".repeat(1 << 20));
         Ok::<_, DatabaseError>(())
@@ -160,12 +160,12 @@ async fn a_write_that_hides_a_full_disk_does_not_split_its_batch() {
     let successor = apply(&database, Ack::Durable, "successor");
     disk.pages.store(1, Ordering::SeqCst);
     gate.open().await;
-    assert_eq!([hiding.await, successor.await], [(); 2].map(|()| Err(DatabaseError::given_up())));
+    assert_eq!([hiding.await, successor.await], [(); 2].map(|()| Err(DatabaseError::transaction_aborted())));
     assert_eq!(words(&database), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn after_a_sync_that_failed_nothing_more_is_taken() {
+async fn after_a_failed_sync_all_writes_are_rejected() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "safe").await.unwrap();
@@ -180,7 +180,7 @@ async fn after_a_sync_that_failed_nothing_more_is_taken() {
     assert_eq!(losses.load(Ordering::SeqCst), 1);
     // A later sync would succeed and say nothing about what the failed one lost.
     assert_eq!(submit(&database, Ack::Durable, "later").await, Err(failed.clone()));
-    assert_eq!(submit(&database, Ack::Written, "later").await, Err(failed.clone()));
+    assert_eq!(submit(&database, Ack::Relaxed, "later").await, Err(failed.clone()));
     assert_eq!(database.synced().await, Err(failed));
     // Reads go on.
     assert_eq!(database.read(all_words).await.unwrap().first().map(String::as_str), Some("safe"));

@@ -6,7 +6,7 @@ mod damage;
 mod faults;
 mod files;
 mod syncs;
-mod torn;
+mod truncated_log;
 
 use std::{
     path::{Path, PathBuf},
@@ -71,10 +71,10 @@ struct Gate {
 }
 
 impl Gate {
-    async fn shut(database: &Database) -> Self {
+    async fn close(database: &Database) -> Self {
         let (release, released) = mpsc::channel();
         let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
-        let job = database.submit(Ack::Written, move |_: &Tx<'_>| {
+        let job = database.submit(Ack::Relaxed, move |_: &Tx<'_>| {
             // If it is carried out again, nobody waits for it any more.
             if entered.send(()).is_ok() {
                 released.recv().unwrap();

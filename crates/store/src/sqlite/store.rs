@@ -75,7 +75,7 @@ impl Store for SqliteStore {
     async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
         plain::run(&run)?;
         let plan = run.start.as_ref().map(|start| Text::of(&start.plan)).transpose()?;
-        self.parts.ride(move |tx| reservations::reserve(tx, &run, plan.as_ref())).await
+        self.parts.write_relaxed(move |tx| reservations::reserve(tx, &run, plan.as_ref())).await
     }
 
     async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
@@ -99,7 +99,7 @@ impl Store for SqliteStore {
 
     async fn start_done(&self, run: &RunId) -> Result<()> {
         let run = run.clone();
-        self.parts.ride(move |tx| reservations::forget_start(tx.sql, &run)).await
+        self.parts.write_relaxed(move |tx| reservations::forget_start(tx.sql, &run)).await
     }
 
     async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
@@ -108,7 +108,7 @@ impl Store for SqliteStore {
 
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
         let opening = Opening::of(run)?;
-        self.parts.ride(move |tx| runs::open(tx, &opening)).await
+        self.parts.write_relaxed(move |tx| runs::open(tx, &opening)).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
@@ -143,12 +143,12 @@ impl Store for SqliteStore {
             turn: begin.turn,
             head: begin.head,
         };
-        self.parts.ride(move |tx| plans::begin(tx, &beginning)).await
+        self.parts.write_relaxed(move |tx| plans::begin(tx, &beginning)).await
     }
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
         let run = run.clone();
-        self.parts.ride(move |tx| plans::settle(tx, &run, turn)).await
+        self.parts.write_relaxed(move |tx| plans::settle(tx, &run, turn)).await
     }
 
     async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
@@ -169,7 +169,7 @@ impl Store for SqliteStore {
         let idempotent = claim.idempotent;
         let work = move |tx: &mut Tx<'_>| calls::claim(tx, &claim, &event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        self.parts.ride_if(idempotent, work).await
+        self.parts.write_relaxed_if(idempotent, work).await
     }
 
     async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
@@ -183,12 +183,12 @@ impl Store for SqliteStore {
             result_ref: call.output.result_ref,
         };
         // What happened only once is known only from here.
-        self.parts.ride_if(call.idempotent, move |tx| calls::finish(tx, &outcome)).await
+        self.parts.write_relaxed_if(call.idempotent, move |tx| calls::finish(tx, &outcome)).await
     }
 
     async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
         let (run, call) = (run.clone(), call.clone());
-        self.parts.ride(move |tx| calls::settle(tx, &run, &call, dispatch)).await
+        self.parts.write_relaxed(move |tx| calls::settle(tx, &run, &call, dispatch)).await
     }
 
     async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
@@ -201,12 +201,12 @@ impl Store for SqliteStore {
             phase: batch.phase,
             closes_session_turn: batch.closes_session_turn,
         };
-        self.parts.ride(move |tx| record::record(tx, &batch)).await
+        self.parts.write_relaxed(move |tx| record::record(tx, &batch)).await
     }
 
     async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
         let (run, entries) = (run.clone(), Entry::all_of(&events)?);
-        self.parts.ride(move |tx| Ok(events::append(tx, &run, &entries)?.last_seq)).await
+        self.parts.write_relaxed(move |tx| Ok(events::append(tx, &run, &entries)?.last_seq)).await
     }
 
     async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
@@ -224,7 +224,7 @@ impl Store for SqliteStore {
     async fn put_blob(&self, body: Value) -> Result<BlobRef> {
         let body = Body::apart(body).await?;
         let reference = body.reference();
-        self.parts.ride(move |tx| blobs::put_alone(tx, &body)).await?;
+        self.parts.write_relaxed(move |tx| blobs::put_alone(tx, &body)).await?;
         Ok(reference)
     }
 

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn case_names_are_unique() {
         let all = all();
         for case in &all {
             assert_eq!(all.iter().filter(|other| other.name == case.name).count(), 1, "{}", case.name);

@@ -18,7 +18,7 @@ use crate::{
 
 /// SDKs name their build in `worker_version` only where this is said; otherwise in the older `binary_checksum`.
 #[test]
-fn both_servers_say_that_workers_are_known_by_their_build_id() {
+fn both_servers_report_build_id_based_versioning() {
     block_on(async {
         for peer in peers().await {
             let info = peer.stub.clone().get_system_info(GetSystemInfoRequest {}).await.unwrap().into_inner();

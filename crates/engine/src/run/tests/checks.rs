@@ -79,7 +79,10 @@ impl World {
         let state = &self.run.state;
         let deciding = self.run.has_started_task();
         ensure!(deciding || state.buffered.is_empty(), "events are held back for nobody");
-        ensure!(state.is_running() || self.run.alarm().is_none(), "a run that has ended still waits for something");
+        ensure!(
+            state.is_running() || self.run.next_wakeup().is_none(),
+            "a run that has ended still waits for something"
+        );
         Ok(())
     }
 
@@ -135,7 +138,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
     state.create_request_event = 0;
     state.buffered.clear();
     state.outbox.clear();
-    state.letters = 0;
+    state.last_message_id = 0;
     state.task.take_if(|task| task.speculative);
     if let Some(task) = &mut state.task {
         task.original_scheduled_time = 0;

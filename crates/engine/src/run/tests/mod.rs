@@ -2,9 +2,9 @@
 //!
 //! `script` says what may happen, `world` and `deeds` make it happen to a run as the engine would, `checks` judges what came of it.
 
+mod actions;
 mod checks;
 mod commands;
-mod deeds;
 mod ends;
 mod resets;
 mod script;
@@ -21,7 +21,7 @@ use temporalio_protos::temporal::api::enums::v1::EventType;
 use self::{script::beginning, world::World};
 
 #[test]
-fn a_runs_state_is_what_its_history_says() {
+fn state_rebuilt_from_history_equals_the_live_state() {
     let config = Config { cases: cases(250), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let lives = (beginning(), vec(script::happening(), 1..120));

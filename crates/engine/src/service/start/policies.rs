@@ -8,8 +8,8 @@ use temporalio_protos::temporal::api::enums::v1::{
 
 use super::{Started, Then};
 use crate::{
-    refusal::Refusal,
     run::{Run, StartSpec},
+    service_error::ServiceError,
 };
 
 /// What a start does about a run that is there already.
@@ -27,7 +27,12 @@ pub(super) enum Verdict {
 }
 
 /// What a start means, given the current run.
-pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &Then<'_>) -> Result<Verdict, Refusal> {
+pub(super) fn judge(
+    current: &Run,
+    spec: &StartSpec,
+    policies: Policies,
+    then: &Then<'_>,
+) -> Result<Verdict, ServiceError> {
     let state = &current.state;
     let existing = |started, attaches| {
         Verdict::Existing(Box::new(Started {
@@ -48,7 +53,7 @@ pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &
             return Ok(existing(false, false));
         }
     }
-    let refused = |message: String| Refusal::AlreadyStarted {
+    let refused = |message: String| ServiceError::AlreadyStarted {
         message,
         start_request_id: state.create_request_id.clone(),
         run_id: state.run_id.clone(),
@@ -81,18 +86,18 @@ pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &
 
 impl Policies {
     /// Refuses combinations that contradict each other and maps the old spelling to the new.
-    pub(super) fn checked(self, with_default: bool) -> Result<Self, Refusal> {
+    pub(super) fn checked(self, with_default: bool) -> Result<Self, ServiceError> {
         use WorkflowIdConflictPolicy as Conflict;
         use WorkflowIdReusePolicy as Reuse;
         match (self.reuse, self.conflict) {
             (Reuse::TerminateIfRunning, Conflict::Unspecified) => {
                 Ok(Self { reuse: Reuse::AllowDuplicate, conflict: Conflict::TerminateExisting })
             }
-            (Reuse::TerminateIfRunning, _) => Err(Refusal::invalid(
+            (Reuse::TerminateIfRunning, _) => Err(ServiceError::invalid(
                 "Invalid WorkflowIDReusePolicy: WORKFLOW_ID_REUSE_POLICY_TERMINATE_IF_RUNNING cannot be used together \
                  with a WorkflowIDConflictPolicy",
             )),
-            (Reuse::RejectDuplicate, Conflict::TerminateExisting) => Err(Refusal::invalid(
+            (Reuse::RejectDuplicate, Conflict::TerminateExisting) => Err(ServiceError::invalid(
                 "Invalid WorkflowIDReusePolicy: WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE cannot be used together with \
                  WorkflowIdConflictPolicy WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING",
             )),

@@ -16,7 +16,7 @@ use rusqlite::types::Value;
 use self::filter::Filter;
 pub(super) use self::value::{go_float, status_name};
 use super::attributes::Attributes;
-use crate::Refusal;
+use crate::ServiceError;
 
 /// The longest filter that is read; what it turns into stays within the database's own limits.
 const LONGEST: usize = 32 << 10;
@@ -37,7 +37,7 @@ pub(crate) enum GroupBy {
 }
 
 /// Reads a filter. An empty one means every run.
-pub(crate) fn parse(query: &str, attributes: &Attributes) -> Result<Query, Refusal> {
+pub(crate) fn parse(query: &str, attributes: &Attributes) -> Result<Query, ServiceError> {
     if query.len() > LONGEST {
         let length = query.len();
         return Err(refuse(format!("{length} bytes are more than the {LONGEST} that a filter may have; shorten it")));
@@ -62,14 +62,14 @@ impl Query {
     }
 }
 
-fn refuse(reason: impl std::fmt::Display) -> Refusal {
-    Refusal::invalid(format!("invalid query: {reason}"))
+fn refuse(reason: impl std::fmt::Display) -> ServiceError {
+    ServiceError::invalid(format!("invalid query: {reason}"))
 }
 
-fn unsupported(what: impl std::fmt::Display) -> Refusal {
+fn unsupported(what: impl std::fmt::Display) -> ServiceError {
     refuse(format_args!("operation is not supported: {what}"))
 }
 
-fn invalid(what: impl std::fmt::Display) -> Refusal {
+fn invalid(what: impl std::fmt::Display) -> ServiceError {
     refuse(format_args!("invalid expression: {what}"))
 }

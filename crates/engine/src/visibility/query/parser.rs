@@ -6,7 +6,7 @@ use super::{
     refuse,
     syntax::{Expression, Is, Statement},
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 /// What the server puts before a query, and before one that starts with a condition.
 const STATEMENT: &str = "select * from table1 ";
@@ -19,7 +19,7 @@ const DEEPEST: usize = 50;
 const COMPARISONS: [&str; 8] = ["=", "<", ">", "<=", ">=", "!=", "<>", "<=>"];
 const ARITHMETIC: [&str; 10] = ["|", "&", "<<", ">>", "+", "-", "*", "/", "%", "^"];
 
-type Parsed<T = Expression> = Result<T, Refusal>;
+type Parsed<T = Expression> = Result<T, ServiceError>;
 
 pub(super) fn parse(query: &str) -> Parsed<Statement> {
     let query = query.trim();
@@ -280,11 +280,11 @@ impl Parser<'_> {
         self.token = self.lexer.next();
     }
 
-    fn unexpected(&self) -> Refusal {
+    fn unexpected(&self) -> ServiceError {
         self.error("syntax error")
     }
 
-    fn error(&self, what: &str) -> Refusal {
+    fn error(&self, what: &str) -> ServiceError {
         // The server's reader has already looked at the character after the token.
         let position = self.offset + self.token.end + 1;
         match self.token.near() {

@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::enums::v1::{IndexedValueType, WorkflowExec
 
 use super::{invalid, syntax::Expression, unsupported};
 use crate::{
-    Refusal,
+    ServiceError,
     visibility::{
         attributes::{Field, kind_name},
         time,
@@ -30,7 +30,7 @@ pub(super) enum Values {
     Many(Vec<Value>),
 }
 
-pub(super) fn values(expression: &Expression, field: &Field) -> Result<Values, Refusal> {
+pub(super) fn values(expression: &Expression, field: &Field) -> Result<Values, ServiceError> {
     match expression {
         Expression::Tuple(items) => {
             Ok(Values::Many(items.iter().map(|item| value(item, field)).collect::<Result<_, _>>()?))
@@ -39,7 +39,7 @@ pub(super) fn values(expression: &Expression, field: &Field) -> Result<Values, R
     }
 }
 
-pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, Refusal> {
+pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, ServiceError> {
     let written = match expression {
         Expression::Text(text) => Value::Text(text.clone()),
         Expression::Number(digits) => number(digits)?,
@@ -65,7 +65,7 @@ pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, Ref
     }
 }
 
-fn number(digits: &str) -> Result<Value, Refusal> {
+fn number(digits: &str) -> Result<Value, ServiceError> {
     if let Ok(integer) = digits.parse() {
         return Ok(Value::Integer(integer));
     }
@@ -75,7 +75,7 @@ fn number(digits: &str) -> Result<Value, Refusal> {
     }
 }
 
-fn status(written: Value) -> Result<Value, Refusal> {
+fn status(written: Value) -> Result<Value, ServiceError> {
     let found = match &written {
         Value::Integer(number) => i32::try_from(*number).ok().and_then(|n| WorkflowExecutionStatus::try_from(n).ok()),
         Value::Text(name) => (0..)
@@ -98,7 +98,7 @@ pub(in crate::visibility) fn status_name(status: WorkflowExecutionStatus) -> Str
     words.map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase())).collect()
 }
 
-fn duration(written: Value) -> Result<Value, Refusal> {
+fn duration(written: Value) -> Result<Value, ServiceError> {
     match written {
         Value::Integer(_) => Ok(written),
         Value::Text(text) => time::duration(&text).map(Value::Integer).ok_or_else(|| {
@@ -111,7 +111,7 @@ fn duration(written: Value) -> Result<Value, Refusal> {
     }
 }
 
-fn typed(written: Value, field: &Field) -> Result<Value, Refusal> {
+fn typed(written: Value, field: &Field) -> Result<Value, ServiceError> {
     use IndexedValueType::{Bool, Datetime, Double, Int, Keyword, KeywordList, Text};
     match (field.kind, written) {
         (Int | Double, value @ (Value::Integer(_) | Value::Real(_)))

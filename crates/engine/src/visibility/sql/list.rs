@@ -6,7 +6,7 @@ use prost::Message;
 use rusqlite::{Connection, params_from_iter, types::Value};
 
 use super::{Error, row::VisibilityRow};
-use crate::{Refusal, persist::readable, visibility::Query};
+use crate::{ServiceError, persist::readable, visibility::Query};
 
 /// Open runs close after every closed one.
 const CLOSING: &str = "COALESCE(close_time, 9223372036854775807)";
@@ -44,7 +44,7 @@ pub(crate) fn list(
     let mut after = "TRUE".to_owned();
     if !token.is_empty() {
         let Token { closing, start_time, run_id } =
-            Token::decode(token).map_err(|_| Refusal::invalid("invalid NextPageToken"))?;
+            Token::decode(token).map_err(|_| ServiceError::invalid("invalid NextPageToken"))?;
         after = format!("{CLOSING} <= ? AND ({CLOSING} < ? OR start_time < ? OR (start_time = ? AND run_id > ?))");
         parameters.extend([closing, closing, start_time, start_time].map(Value::Integer));
         parameters.push(Value::Text(run_id));

@@ -11,12 +11,12 @@ pub(crate) use self::{
     list::{Page, list},
     row::{VisibilityRow, delete, put},
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ServiceError),
     #[error("the list of runs could not be read: {0}")]
     Database(#[from] rusqlite::Error),
 }

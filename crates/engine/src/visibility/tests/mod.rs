@@ -20,7 +20,7 @@ use super::{
     parse,
     sql::{VisibilityRow, list, put},
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 const NAMESPACE: &str = "default";
 const SECOND: i64 = 1_000_000_000;
@@ -127,7 +127,7 @@ fn example_database() -> Connection {
     connection
 }
 
-fn read(query: &str) -> Result<Query, Refusal> {
+fn read(query: &str) -> Result<Query, ServiceError> {
     parse(query, &attributes())
 }
 

@@ -245,13 +245,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_database_finds_what_plain_code_finds(runs in vec(run(), 1..12), condition in condition()) {
+    fn sql_filters_match_the_reference_implementation(runs in vec(run(), 1..12), condition in condition()) {
         let connection = database();
         for (number, run) in runs.iter().enumerate() {
             put(&connection, &run.row(number as i64)).unwrap();
         }
         let text = condition.write();
-        let query = read(&text).map_err(|refusal| TestCaseError::fail(format!("{text}: {refusal}")))?;
+        let query = read(&text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
 
         let mut by_database = found(&connection, &query);
         by_database.sort();
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in ".{0,60}", words in vec(select(vec![
+    fn no_input_makes_the_parser_panic(text in ".{0,60}", words in vec(select(vec![
         "WorkflowId", "Kw", "=", "<", "(", ")", "'a'", "NOT", "AND", "OR", "IN", "BETWEEN", "IS", "NULL", "1", "-", ",",
         "STARTS_WITH", "GROUP BY", "ORDER BY", "LIMIT", "`In`", ".", "f", "true", "\\", "é", "'", "/*", "--", ";",
     ]), 0..14)) {

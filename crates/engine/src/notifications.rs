@@ -20,23 +20,23 @@ pub(crate) struct Position {
 }
 
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct Notifications {
     /// By run id.
-    histories: Board<String, Position>,
+    histories: Channels<String, Position>,
     /// By run id and update id.
-    updates: Board<(String, String), UpdateStanding>,
+    updates: Channels<(String, String), UpdateStatus>,
 }
 
 /// What a caller who waits for an update is told.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UpdateStanding {
+pub(crate) struct UpdateStatus {
     /// `None` until something happens to it.
     pub(crate) progress: Option<Progress>,
     /// The real server lost the update from memory on the way, and took it again from its caller.
-    pub(crate) taken_again: bool,
+    pub(crate) readmitted: bool,
 }
 
-impl News {
+impl Notifications {
     pub(crate) fn history(&self, run_id: &str) -> watch::Receiver<Position> {
         self.histories.listen(run_id.to_owned())
     }
@@ -45,13 +45,13 @@ impl News {
         self.histories.change(&run_id.to_owned(), |told| *told = position);
     }
 
-    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<UpdateStanding> {
+    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<UpdateStatus> {
         self.updates.listen((run_id.to_owned(), update_id.to_owned()))
     }
 
     pub(crate) fn update_reached(&self, run_id: &str, update_id: &str, progress: Progress) {
         self.updates.change(&(run_id.to_owned(), update_id.to_owned()), |standing| {
-            standing.taken_again |= progress == Progress::TakenAgain;
+            standing.readmitted |= progress == Progress::Readmitted;
             standing.progress = Some(progress);
         });
     }
@@ -62,17 +62,17 @@ impl News {
     }
 }
 
-struct Board<K, V> {
+struct Channels<K, V> {
     channels: Mutex<HashMap<K, watch::Sender<V>>>,
 }
 
-impl<K, V> Default for Board<K, V> {
+impl<K, V> Default for Channels<K, V> {
     fn default() -> Self {
         Self { channels: Mutex::default() }
     }
 }
 
-impl<K: Eq + Hash, V: Default> Board<K, V> {
+impl<K: Eq + Hash, V: Default> Channels<K, V> {
     fn listen(&self, key: K) -> watch::Receiver<V> {
         let mut channels = self.lock();
         // Channels nobody listens to any more are swept out as the board grows.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use windlass_sqlite::{Ack, DatabaseError, ErrorKind, Ticket};
 
 use super::Core;
-use crate::refusal::Refusal;
+use crate::service_error::ServiceError;
 
 /// What came of an operation, and what it takes to keep it.
 #[must_use]
-pub(crate) struct Done<T> {
+pub(crate) struct Applied<T> {
     pub(crate) value: T,
-    kept: Kept,
+    kept: Acknowledgement,
 }
 
 /// When what an operation says can be relied upon.
-pub(crate) enum Kept {
+pub(crate) enum Acknowledgement {
     Already,
     /// With this write.
     By(Ticket<bool, DatabaseError>),
@@ -27,21 +27,21 @@ pub(crate) enum Kept {
     },
 }
 
-impl<T> Done<T> {
-    pub(crate) fn new(value: T, kept: Kept) -> Self {
+impl<T> Applied<T> {
+    pub(crate) fn new(value: T, kept: Acknowledgement) -> Self {
         Self { value, kept }
     }
 
-    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Done<U> {
-        Done { value: map(self.value), kept: self.kept }
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Applied<U> {
+        Applied { value: map(self.value), kept: self.kept }
     }
 
     /// Waits until what came of it is kept.
-    pub(crate) async fn kept(self) -> Result<T, Refusal> {
+    pub(crate) async fn acknowledged(self) -> Result<T, ServiceError> {
         let ticket = match self.kept {
-            Kept::Already => return Ok(self.value),
-            Kept::By(ticket) => ticket,
-            Kept::WithOthers { core, epoch } => {
+            Acknowledgement::Already => return Ok(self.value),
+            Acknowledgement::By(ticket) => ticket,
+            Acknowledgement::WithOthers { core, epoch } => {
                 let database = core.database.clone();
                 database.apply(Ack::Durable, move |_| Ok(core.registry.epoch() == epoch))
             }
@@ -59,21 +59,21 @@ impl<T> Done<T> {
     }
 }
 
-impl<T> Done<Result<T, Refusal>> {
+impl<T> Applied<Result<T, ServiceError>> {
     /// For an operation that refused without anything in memory being forgotten.
-    pub(crate) fn transpose(self) -> Result<Done<T>, Refusal> {
-        self.value.map(|value| Done { value, kept: self.kept })
+    pub(crate) fn transpose(self) -> Result<Applied<T>, ServiceError> {
+        self.value.map(|value| Applied { value, kept: self.kept })
     }
 }
 
-pub(crate) fn unavailable(error: &DatabaseError) -> Refusal {
+pub(crate) fn unavailable(error: &DatabaseError) -> ServiceError {
     let message = format!("the engine's database refused: {error}");
     match error.kind() {
-        ErrorKind::Corrupt => Refusal::DataLoss(message),
-        ErrorKind::Unavailable | ErrorKind::Invalid => Refusal::Unavailable(message),
+        ErrorKind::Corrupt => ServiceError::DataLoss(message),
+        ErrorKind::Unavailable | ErrorKind::Invalid => ServiceError::Unavailable(message),
     }
 }
 
-pub(crate) fn forgotten() -> Refusal {
-    Refusal::Unavailable("an earlier write of this run was lost; try again".to_owned())
+pub(crate) fn forgotten() -> ServiceError {
+    ServiceError::Unavailable("an earlier write of this run was lost; try again".to_owned())
 }

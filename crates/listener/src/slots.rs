@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The part of all places that is kept from the address that has all others.
-const KEPT_FOR_OTHERS: usize = 8;
+const RESERVED_SHARE: usize = 8;
 
 /// Who connects: an IPv4 address, or an IPv6 network, of which one host may use any address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,37 +26,37 @@ impl Peer {
     }
 }
 
-pub(crate) struct Places {
+pub(crate) struct Slots {
     table: Mutex<Table>,
     /// A place became free, or could be taken away.
-    eased: Notify,
+    slot_available: Notify,
 }
 
 /// A connection's place. It is free again when this is dropped.
-pub struct Place {
-    places: Arc<Places>,
+pub struct Slot {
+    slots: Arc<Slots>,
     id: u64,
-    taken_away: CancellationToken,
+    evicted: CancellationToken,
 }
 
 /// A call under way, for which its connection is needed.
 #[must_use]
-pub struct Call(Arc<Place>);
+pub struct Call(Arc<Slot>);
 
-impl Places {
+impl Slots {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table::new(limit)), eased: Notify::new() })
+        Arc::new(Self { table: Mutex::new(Table::new(limit)), slot_available: Notify::new() })
     }
 
     /// Waits until there is a place. `None` if the peer has as many as it may have, all with a call.
-    pub(crate) async fn take(self: &Arc<Self>, peer: Peer) -> Option<Place> {
+    pub(crate) async fn acquire(self: &Arc<Self>, peer: Peer) -> Option<Slot> {
         loop {
-            let eased = self.eased.notified();
-            let entered = self.lock().enter(peer);
-            match entered {
-                Entered::At(id, taken_away) => return Some(Place { places: Arc::clone(self), id, taken_away }),
-                Entered::TooManyOfOne => return None,
-                Entered::AllInUse => eased.await,
+            let slot_available = self.slot_available.notified();
+            let admission = self.lock().admit(peer);
+            match admission {
+                Admission::Admitted(id, evicted) => return Some(Slot { slots: Arc::clone(self), id, evicted }),
+                Admission::PeerLimit => return None,
+                Admission::Full => slot_available.await,
             }
         }
     }
@@ -66,30 +66,30 @@ impl Places {
     }
 }
 
-impl Place {
+impl Slot {
     /// Keeps the place until the call is dropped.
     pub fn call(self: &Arc<Self>) -> Call {
-        self.places.lock().begin_call(self.id);
+        self.slots.lock().begin_call(self.id);
         Call(Arc::clone(self))
     }
 
     /// Completes when another connection has got the place.
-    pub(crate) async fn taken_away(&self) {
-        self.taken_away.cancelled().await;
+    pub(crate) async fn evicted(&self) {
+        self.evicted.cancelled().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.places.lock().leave(self.id);
-        self.places.eased.notify_one();
+        self.slots.lock().remove(self.id);
+        self.slots.slot_available.notify_one();
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if self.0.places.lock().end_call(self.0.id) {
-            self.0.places.eased.notify_one();
+        if self.0.slots.lock().end_call(self.0.id) {
+            self.0.slots.slot_available.notify_one();
         }
     }
 }
@@ -98,10 +98,10 @@ impl Drop for Call {
 struct Table {
     limit: usize,
     connections: HashMap<u64, Connection>,
-    peers: HashMap<Peer, Holdings>,
+    peers: HashMap<Peer, PeerSlots>,
     next_id: u64,
     /// Counts what happens, so that it is known what has been without a call for the longest.
-    moment: u64,
+    tick: u64,
 }
 
 struct Connection {
@@ -109,68 +109,70 @@ struct Connection {
     calls: usize,
     /// Since when it has no call; means nothing while it has one.
     idle_since: u64,
-    taken_away: CancellationToken,
+    evicted: CancellationToken,
 }
 
 #[derive(Default)]
-struct Holdings {
-    places: usize,
+struct PeerSlots {
+    slots: usize,
     /// Connections without a call, by the moment from which on they had none.
     idle: BTreeMap<u64, u64>,
 }
 
-enum Entered {
-    At(u64, CancellationToken),
-    TooManyOfOne,
-    AllInUse,
+enum Admission {
+    Admitted(u64, CancellationToken),
+    PeerLimit,
+    Full,
 }
 
 impl Table {
     fn new(limit: usize) -> Self {
-        Self { limit, connections: HashMap::new(), peers: HashMap::new(), next_id: 0, moment: 0 }
+        Self { limit, connections: HashMap::new(), peers: HashMap::new(), next_id: 0, tick: 0 }
     }
 
-    fn enter(&mut self, peer: Peer) -> Entered {
-        let most_of_one = self.limit - self.limit / KEPT_FOR_OTHERS;
-        let held = self.peers.get(&peer).map_or(0, |holdings| holdings.places);
-        if held >= most_of_one && !self.take_away_from(peer) {
-            return Entered::TooManyOfOne;
+    fn admit(&mut self, peer: Peer) -> Admission {
+        let peer_limit = self.limit - self.limit / RESERVED_SHARE;
+        let held = self.peers.get(&peer).map_or(0, |held| held.slots);
+        if held >= peer_limit && !self.evict_idle_of(peer) {
+            return Admission::PeerLimit;
         }
-        if self.connections.len() >= self.limit && !self.idlest_peer().is_some_and(|peer| self.take_away_from(peer)) {
-            return Entered::AllInUse;
+        if self.connections.len() >= self.limit
+            && !self.peer_with_most_idle().is_some_and(|peer| self.evict_idle_of(peer))
+        {
+            return Admission::Full;
         }
         self.next_id += 1;
-        self.moment += 1;
-        let (id, idle_since, taken_away) = (self.next_id, self.moment, CancellationToken::new());
-        let connection = Connection { peer, calls: 0, idle_since, taken_away: taken_away.clone() };
+        self.tick += 1;
+        let (id, idle_since, evicted) = (self.next_id, self.tick, CancellationToken::new());
+        let connection = Connection { peer, calls: 0, idle_since, evicted: evicted.clone() };
         self.connections.insert(id, connection);
-        let holdings = self.peers.entry(peer).or_default();
-        holdings.places += 1;
-        holdings.idle.insert(idle_since, id);
-        Entered::At(id, taken_away)
+        let held = self.peers.entry(peer).or_default();
+        held.slots += 1;
+        held.idle.insert(idle_since, id);
+        Admission::Admitted(id, evicted)
     }
 
-    fn idlest_peer(&self) -> Option<Peer> {
-        self.peers.iter().max_by_key(|(_, holdings)| holdings.idle.len()).map(|(peer, _)| *peer)
+    fn peer_with_most_idle(&self) -> Option<Peer> {
+        self.peers.iter().max_by_key(|(_, held)| held.idle.len()).map(|(peer, _)| *peer)
     }
 
     /// Closes the peer's connection that has been without a call for the longest. Says whether there is one.
-    fn take_away_from(&mut self, peer: Peer) -> bool {
-        let oldest = self.peers.get(&peer).and_then(|holdings| holdings.idle.first_key_value()).map(|(_, id)| *id);
-        let Some(connection) = oldest.and_then(|id| self.leave(id)) else { return false };
-        connection.taken_away.cancel();
+    fn evict_idle_of(&mut self, peer: Peer) -> bool {
+        let oldest = self.peers.get(&peer).and_then(|held| held.idle.first_key_value()).map(|(_, id)| *id);
+        let Some(connection) = oldest.and_then(|id| self.remove(id)) else { return false };
+        connection.evicted.cancel();
         true
     }
 
     /// Does nothing for a connection whose place was taken away.
-    fn leave(&mut self, id: u64) -> Option<Connection> {
+    fn remove(&mut self, id: u64) -> Option<Connection> {
         let connection = self.connections.remove(&id)?;
-        if let Some(holdings) = self.peers.get_mut(&connection.peer) {
-            holdings.places -= 1;
+        if let Some(held) = self.peers.get_mut(&connection.peer) {
+            held.slots -= 1;
             if connection.calls == 0 {
-                holdings.idle.remove(&connection.idle_since);
+                held.idle.remove(&connection.idle_since);
             }
-            if holdings.places == 0 {
+            if held.slots == 0 {
                 self.peers.remove(&connection.peer);
             }
         }
@@ -181,9 +183,9 @@ impl Table {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.calls += 1;
         if connection.calls == 1
-            && let Some(holdings) = self.peers.get_mut(&connection.peer)
+            && let Some(held) = self.peers.get_mut(&connection.peer)
         {
-            holdings.idle.remove(&connection.idle_since);
+            held.idle.remove(&connection.idle_since);
         }
     }
 
@@ -194,10 +196,10 @@ impl Table {
         if connection.calls > 0 {
             return false;
         }
-        self.moment += 1;
-        connection.idle_since = self.moment;
-        if let Some(holdings) = self.peers.get_mut(&connection.peer) {
-            holdings.idle.insert(connection.idle_since, id);
+        self.tick += 1;
+        connection.idle_since = self.tick;
+        if let Some(held) = self.peers.get_mut(&connection.peer) {
+            held.idle.insert(connection.idle_since, id);
         }
         true
     }
@@ -211,16 +213,16 @@ mod tests {
 
     const LIMIT: usize = 8;
     /// All but the eighth that is kept for others.
-    const MOST_OF_ONE: usize = 7;
+    const PEER_LIMIT: usize = 7;
 
     fn peer(last: u8) -> Peer {
         Peer::at(Ipv4Addr::new(10, 0, 0, last).into())
     }
 
-    fn enter(table: &mut Table, from: Peer) -> Option<(u64, CancellationToken)> {
-        match table.enter(from) {
-            Entered::At(id, taken_away) => Some((id, taken_away)),
-            Entered::TooManyOfOne | Entered::AllInUse => None,
+    fn admit(table: &mut Table, from: Peer) -> Option<(u64, CancellationToken)> {
+        match table.admit(from) {
+            Admission::Admitted(id, evicted) => Some((id, evicted)),
+            Admission::PeerLimit | Admission::Full => None,
         }
     }
 
@@ -231,58 +233,58 @@ mod tests {
         ids
     }
 
-    fn full_of(table: &mut Table, from: Peer, count: usize) -> Vec<(u64, CancellationToken)> {
-        (0..count).map(|_| enter(table, from).unwrap()).collect()
+    fn admit_many(table: &mut Table, from: Peer, count: usize) -> Vec<(u64, CancellationToken)> {
+        (0..count).map(|_| admit(table, from).unwrap()).collect()
     }
 
     #[test]
-    fn a_newcomer_gets_the_place_that_was_longest_without_a_call() {
+    fn a_new_connection_evicts_the_longest_idle_one() {
         let mut table = Table::new(LIMIT);
-        let connections = full_of(&mut table, peer(1), MOST_OF_ONE);
+        let connections = admit_many(&mut table, peer(1), PEER_LIMIT);
         table.begin_call(1);
         table.begin_call(2);
         table.end_call(2);
-        enter(&mut table, peer(1)).unwrap();
-        enter(&mut table, peer(1)).unwrap();
+        admit(&mut table, peer(1)).unwrap();
+        admit(&mut table, peer(1)).unwrap();
         let closed: Vec<u64> =
-            connections.iter().filter(|(_, taken_away)| taken_away.is_cancelled()).map(|(id, _)| *id).collect();
+            connections.iter().filter(|(_, evicted)| evicted.is_cancelled()).map(|(id, _)| *id).collect();
         assert_eq!((closed, ids(&table)), (vec![3, 4], vec![1, 2, 5, 6, 7, 8, 9]));
     }
 
     #[test]
-    fn an_address_that_has_most_gives_way_to_others_and_never_has_all() {
+    fn one_address_never_holds_all_slots_and_its_idle_connections_are_evicted() {
         let mut table = Table::new(LIMIT);
-        full_of(&mut table, peer(1), 3 * LIMIT);
-        assert_eq!(table.connections.len(), MOST_OF_ONE);
+        admit_many(&mut table, peer(1), 3 * LIMIT);
+        assert_eq!(table.connections.len(), PEER_LIMIT);
         for last in 2..=4 {
-            enter(&mut table, peer(last)).unwrap();
+            admit(&mut table, peer(last)).unwrap();
         }
-        let held = |last: u8| table.peers.get(&peer(last)).map_or(0, |holdings| holdings.places);
+        let held = |last: u8| table.peers.get(&peer(last)).map_or(0, |held| held.slots);
         assert_eq!([held(1), held(2), held(3), held(4)], [5, 1, 1, 1]);
     }
 
     #[test]
-    fn a_connection_with_a_call_stays() {
+    fn a_connection_with_a_call_is_not_evicted() {
         let mut table = Table::new(LIMIT);
-        for (id, _) in full_of(&mut table, peer(1), MOST_OF_ONE) {
+        for (id, _) in admit_many(&mut table, peer(1), PEER_LIMIT) {
             table.begin_call(id);
         }
-        assert!(matches!(table.enter(peer(1)), Entered::TooManyOfOne));
-        let (other, _) = enter(&mut table, peer(2)).unwrap();
+        assert!(matches!(table.admit(peer(1)), Admission::PeerLimit));
+        let (other, _) = admit(&mut table, peer(2)).unwrap();
         table.begin_call(other);
-        assert!(matches!(table.enter(peer(3)), Entered::AllInUse));
+        assert!(matches!(table.admit(peer(3)), Admission::Full));
         assert_eq!(ids(&table), (1..=8).collect::<Vec<_>>());
         assert!(table.end_call(other));
-        enter(&mut table, peer(3)).unwrap();
+        admit(&mut table, peer(3)).unwrap();
         assert_eq!(ids(&table), [1, 2, 3, 4, 5, 6, 7, 9]);
     }
 
     #[test]
-    fn the_table_is_empty_when_all_have_left() {
+    fn the_table_is_empty_when_all_connections_are_closed() {
         let mut table = Table::new(LIMIT);
-        for (id, _) in full_of(&mut table, peer(1), 4) {
+        for (id, _) in admit_many(&mut table, peer(1), 4) {
             table.begin_call(id);
-            table.leave(id);
+            table.remove(id);
             table.end_call(id);
         }
         assert_eq!((table.connections.len(), table.peers.len()), (0, 0));
@@ -297,17 +299,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_waits_for_a_place_while_all_are_in_use() {
-        let places = Places::new(1);
-        let first = Arc::new(places.take(peer(1)).await.unwrap());
+    async fn a_client_waits_for_a_slot_while_all_are_in_use() {
+        let slots = Slots::new(1);
+        let first = Arc::new(slots.acquire(peer(1)).await.unwrap());
         let call = first.call();
-        let waits = places.take(peer(2));
+        let waits = slots.acquire(peer(2));
         tokio::pin!(waits);
         assert!(
             std::future::poll_fn(|context| std::task::Poll::Ready(waits.as_mut().poll(context).is_pending())).await
         );
         drop(call);
         waits.await.unwrap();
-        first.taken_away().await;
+        first.evicted().await;
     }
 }

@@ -11,38 +11,51 @@ use std::{
 use prost::Message as _;
 use windlass_sqlite::{Ack, DatabaseError, Ticket};
 
-use super::{Core, Done, Kept};
+use super::{Acknowledgement, Applied, Core};
 use crate::{
-    news::Position,
+    notifications::Position,
     persist::{Batch, RunWrite},
     queues::{Kind, QueueKey, Task},
     registry::{RunKey, Workflow},
-    run::{Changes, Dispatch, Run, updates::UpdateNews},
+    run::{Changes, Dispatch, Run, updates::UpdateChange},
     time::{Nanos, SECOND},
 };
 
 /// A worker that has not polled for this long is taken to be gone.
-const STICKY_PATIENCE: Nanos = 10 * SECOND;
+const STICKY_TIMEOUT: Nanos = 10 * SECOND;
 
 impl Core {
     /// Adds a new run, which becomes the current one.
-    pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Done<()> {
+    pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Applied<()> {
         let run_id = run.state.run_id.clone();
         workflow.runs.insert(run_id.clone(), run);
-        Done::new((), self.keep_new(workflow, &run_id, epoch))
+        Applied::new((), self.commit_new(workflow, &run_id, epoch))
     }
 
     /// Ends an operation: what the run decided is queued for writing and handed out.
-    pub(crate) fn keep(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack) -> Kept {
-        self.keep_step(workflow, run_id, epoch, ack, false)
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+        ack: Ack,
+    ) -> Acknowledgement {
+        self.commit_step(workflow, run_id, epoch, ack, false)
     }
 
-    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Kept {
-        self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
+    fn commit_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Acknowledgement {
+        self.commit_step(workflow, run_id, epoch, Ack::Durable, true)
     }
 
-    fn keep_step(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack, new: bool) -> Kept {
-        let Some(run) = workflow.runs.get_mut(run_id) else { return Kept::Already };
+    fn commit_step(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+        ack: Ack,
+        new: bool,
+    ) -> Acknowledgement {
+        let Some(run) = workflow.runs.get_mut(run_id) else { return Acknowledgement::Already };
         let namespace = run.state.namespace.clone();
         let mut changes = self.in_env(&namespace, |env| run.settle(env));
         let successor = changes.successor.take();
@@ -56,20 +69,20 @@ impl Core {
         }
         let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
         match self.write(steps, epoch, ack) {
-            Some(ticket) => Kept::By(ticket),
-            None if under_way => Kept::WithOthers { core: Arc::clone(self), epoch },
-            None => Kept::Already,
+            Some(ticket) => Acknowledgement::By(ticket),
+            None if under_way => Acknowledgement::WithOthers { core: Arc::clone(self), epoch },
+            None => Acknowledgement::Already,
         }
     }
 
     /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
-    pub(crate) fn keep_with_new(
+    pub(crate) fn commit_with_new(
         self: &Arc<Self>,
         workflow: &mut Workflow,
         changed: &[String],
         new: Run,
         epoch: u64,
-    ) -> Done<()> {
+    ) -> Applied<()> {
         let mut steps = Vec::new();
         for run_id in changed {
             let Some(run) = workflow.runs.get_mut(run_id) else { continue };
@@ -77,8 +90,8 @@ impl Core {
             steps.push(self.step(run, changes, false));
         }
         steps.push(self.first_step(workflow, new));
-        let kept = self.write(steps, epoch, Ack::Durable).map_or(Kept::Already, Kept::By);
-        Done::new((), kept)
+        let kept = self.write(steps, epoch, Ack::Durable).map_or(Acknowledgement::Already, Acknowledgement::By);
+        Applied::new((), kept)
     }
 
     /// A new run becomes the current one.
@@ -93,22 +106,22 @@ impl Core {
     /// Turns what a run has decided into a write, and hands out its tasks.
     fn step(self: &Arc<Self>, run: &mut Run, mut changes: Changes, new: bool) -> Step {
         let key = RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
-        let alarm = run.alarm();
-        if let Some(at) = alarm.filter(|at| run.memory.alarm_set == 0 || *at < run.memory.alarm_set) {
-            run.memory.alarm_set = at;
-            self.alarms.set(at, key.clone());
+        let wakeup = run.next_wakeup();
+        if let Some(at) = wakeup.filter(|at| run.memory.wakeup_set == 0 || *at < run.memory.wakeup_set) {
+            run.memory.wakeup_set = at;
+            self.wakeups.set(at, key.clone());
         }
-        let mut left_to_disk = Vec::new();
+        let mut overflow = Vec::new();
         for dispatch in std::mem::take(&mut changes.dispatches) {
             let Some((queue, task)) = self.addressed(run, &key, dispatch) else { continue };
             if run.speculates() && matches!(task, Task::Workflow { .. }) {
-                self.queues.offer_unkept(&queue, task);
+                self.queues.offer_unstored(&queue, task);
             } else if let Err(task) = self.queues.offer(&queue, task) {
-                left_to_disk.push((queue, task));
+                overflow.push((queue, task));
             }
         }
         if let Some(clock) = self.clock.skipping() {
-            clock.stand(&key, run);
+            clock.set_run(&key, run);
         }
         let listing = changes.listing.then(|| self.listing(run));
         let mut batches = Vec::new();
@@ -126,8 +139,8 @@ impl Core {
             new,
             state: run.encode(),
             // Whoever finds this on disk when the process has ended looks at once.
-            next_due: if run.has_lent() { Some(0) } else { alarm },
-            ready: run.has_something_ready(),
+            next_due: if run.has_local_tasks() { Some(0) } else { wakeup },
+            ready: run.is_ready(),
             closed: !run.state.is_running(),
             batches,
             listing,
@@ -140,8 +153,8 @@ impl Core {
             unsynced: Arc::clone(&run.memory.unsynced),
             position: Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() },
             updates: changes.updates,
-            left_to_disk,
-            letters: !run.state.outbox.is_empty(),
+            overflow,
+            has_messages: !run.state.outbox.is_empty(),
             key,
         }
     }
@@ -175,7 +188,7 @@ impl Core {
     fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
         if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
             let sticky = self.queue(key, queue.clone(), Kind::Workflow);
-            if !self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
+            if !self.queues.is_polled(&sticky, self.now() - STICKY_TIMEOUT) {
                 // Its worker is gone; any other may have the task.
                 return run.unstick().map(|dispatch| self.task(key, dispatch));
             }
@@ -184,9 +197,9 @@ impl Core {
     }
 
     /// Hands out a task that is on disk.
-    pub(crate) fn hand_out(&self, key: &RunKey, dispatch: Dispatch) {
+    pub(crate) fn dispatch(&self, key: &RunKey, dispatch: Dispatch) {
         let (queue, task) = self.task(key, dispatch);
-        self.queues.offer_kept(&queue, task);
+        self.queues.offer_stored(&queue, task);
     }
 
     fn task(&self, key: &RunKey, dispatch: Dispatch) -> (QueueKey, Task) {
@@ -212,10 +225,10 @@ struct Step {
     write: Option<RunWrite>,
     unsynced: Arc<AtomicUsize>,
     position: Position,
-    updates: Vec<UpdateNews>,
+    updates: Vec<UpdateChange>,
     /// Tasks for which their queues had no room.
-    left_to_disk: Vec<(QueueKey, Task)>,
-    letters: bool,
+    overflow: Vec<(QueueKey, Task)>,
+    has_messages: bool,
 }
 
 impl Step {
@@ -223,17 +236,17 @@ impl Step {
     fn tell(&self, core: &Core) {
         if self.write.is_some() {
             self.unsynced.fetch_sub(1, Ordering::AcqRel);
-            core.news.history_reached(&self.key.run_id, self.position);
+            core.notifications.history_reached(&self.key.run_id, self.position);
         }
-        for news in &self.updates {
-            core.news.update_reached(&self.key.run_id, &news.update_id, news.progress.clone());
+        for change in &self.updates {
+            core.notifications.update_reached(&self.key.run_id, &change.update_id, change.progress.clone());
         }
-        for (queue, task) in &self.left_to_disk {
-            core.queues.offer_kept(queue, task.clone());
+        for (queue, task) in &self.overflow {
+            core.queues.offer_stored(queue, task.clone());
         }
-        if self.letters {
+        if self.has_messages {
             // Without anybody to send them, they are sent after the next start.
-            core.post.send(self.key.clone()).ok();
+            core.deliveries.send(self.key.clone()).ok();
         }
     }
 }
@@ -246,7 +259,7 @@ impl Run {
         self.waiting_task().into_iter().chain(self.waiting_activities()).collect()
     }
 
-    fn has_something_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         !self.state.outbox.is_empty() || !self.waiting().is_empty()
     }
 

@@ -33,7 +33,7 @@ fn signal_name(event: &HistoryEvent) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn signals_come_again_also_those_to_later_runs_of_the_chain() {
+async fn a_reset_reapplies_signals_also_of_later_runs_of_the_chain() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let first = client.start("workflow").await;
@@ -91,7 +91,7 @@ async fn signals_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn an_update_comes_again_and_is_accepted_by_the_new_run() {
+async fn a_reset_reapplies_an_update_and_the_new_run_accepts_it() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let run_id = client.start("workflow").await;

@@ -52,8 +52,8 @@ impl Run {
         }
         let mut policy = command.retry_policy.take().unwrap_or_default();
         retry::complete(&mut policy);
-        if let Err(refusal) = retry::check(&mut policy) {
-            return bad(refusal.to_string());
+        if let Err(error) = retry::check(&mut policy) {
+            return bad(error.to_string());
         }
         for (name, value) in [("activityId", &command.activity_id), ("activityType", &kind)] {
             let (length, limit) = (value.len(), env.limits.id_length);
@@ -121,7 +121,7 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn ask_activity_to_stop(
+    pub(super) fn request_cancel_activity(
         &mut self,
         env: &Env<'_>,
         batch: &mut Batch<'_>,
@@ -228,7 +228,7 @@ impl Run {
             identity: batch.identity.to_owned(),
         };
         self.write(env, Attributes::TimerCanceledEventAttributes(attributes));
-        batch.news = batch.news && !self.state.buffered.is_empty();
+        batch.has_new_events = batch.has_new_events && !self.state.buffered.is_empty();
         Ok(())
     }
 

@@ -10,14 +10,14 @@ use crate::{Ack, Options, checkpoint};
 const COMMITS: [&str; 3] = ["one", "two", "three"];
 
 /// The files of a process that died, and how long its log was after each commit.
-struct Wreck {
+struct CrashedDatabase {
     _directory: TempDir,
     database: PathBuf,
     log: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Wreck {
+impl CrashedDatabase {
     async fn leave() -> Self {
         let directory = TempDir::new().unwrap();
         let database = open(Options::new(file(&directory)));
@@ -32,10 +32,10 @@ impl Wreck {
         let mut log = fs::read(log).unwrap();
         assert!(log[ends[2]..].iter().all(|byte| *byte == 0));
         log.truncate(ends[2]);
-        let wreck = TempDir::new().unwrap();
-        let copy = file(&wreck);
+        let crashed = TempDir::new().unwrap();
+        let copy = file(&crashed);
         fs::copy(file(&directory), &copy).unwrap();
-        Self { _directory: wreck, database: copy, log, ends }
+        Self { _directory: crashed, database: copy, log, ends }
     }
 
     /// What is found when the log is like this.
@@ -54,27 +54,27 @@ impl Wreck {
 }
 
 #[tokio::test]
-async fn a_log_that_is_cut_short_loses_only_what_was_cut() {
-    let wreck = Wreck::leave().await;
-    let first = wreck.ends[0];
+async fn a_truncated_log_loses_only_the_truncated_commits() {
+    let crashed = CrashedDatabase::leave().await;
+    let first = crashed.ends[0];
     // At every end of a commit, and around it, and in the middle of a page.
-    let lengths = wreck.ends.iter().flat_map(|end| [end - 2000, end - 1, *end, end + 10]);
-    for length in lengths.filter(|length| *length >= first && *length <= wreck.log.len()) {
-        assert_eq!(wreck.words_with(&wreck.log[..length]), wreck.whole(length), "{length}");
+    let lengths = crashed.ends.iter().flat_map(|end| [end - 2000, end - 1, *end, end + 10]);
+    for length in lengths.filter(|length| *length >= first && *length <= crashed.log.len()) {
+        assert_eq!(crashed.words_with(&crashed.log[..length]), crashed.whole(length), "{length}");
     }
 }
 
 #[tokio::test]
-async fn a_damaged_end_of_the_log_is_not_taken_for_a_commit() {
-    let wreck = Wreck::leave().await;
-    let start = wreck.ends[1];
-    for at in [start, start + 10, start + 30, wreck.log.len() - 1] {
-        let mut log = wreck.log.clone();
+async fn a_damaged_end_of_the_log_is_ignored() {
+    let crashed = CrashedDatabase::leave().await;
+    let start = crashed.ends[1];
+    for at in [start, start + 10, start + 30, crashed.log.len() - 1] {
+        let mut log = crashed.log.clone();
         log[at] ^= 0xff;
-        assert_eq!(wreck.words_with(&log), COMMITS[..2], "{at}");
+        assert_eq!(crashed.words_with(&log), COMMITS[..2], "{at}");
         // A page that was never written reads as zeros.
-        let mut log = wreck.log.clone();
+        let mut log = crashed.log.clone();
         log[at..].fill(0);
-        assert_eq!(wreck.words_with(&log), COMMITS[..2], "{at}");
+        assert_eq!(crashed.words_with(&log), COMMITS[..2], "{at}");
     }
 }

@@ -20,7 +20,7 @@ use temporalio_protos::{
 use tonic::{Code, Status};
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum ServiceError {
     #[error("{0}")]
     InvalidArgument(String),
     #[error("{0}")]
@@ -45,7 +45,7 @@ pub enum Refusal {
     Exhausted { message: String, cause: ResourceExhaustedCause },
     /// Each operation's own outcome; `None` is one that would have been fine.
     #[error("Update-with-Start could not be executed.")]
-    MultiOperation { code: i32, outcomes: Vec<Option<Refusal>> },
+    MultiOperation { code: i32, outcomes: Vec<Option<ServiceError>> },
     /// An operation that was not tried because another one failed.
     #[error("Operation was aborted.")]
     Aborted,
@@ -67,7 +67,7 @@ pub enum Refusal {
     Unimplemented(String),
 }
 
-impl Refusal {
+impl ServiceError {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::InvalidArgument(message.into())
     }
@@ -141,13 +141,13 @@ impl Refusal {
     }
 }
 
-fn operation_status(outcome: &Option<Refusal>) -> OperationStatus {
+fn operation_status(outcome: &Option<ServiceError>) -> OperationStatus {
     match outcome {
         None => OperationStatus::default(),
-        Some(refusal) => OperationStatus {
-            code: refusal.code() as i32,
-            message: refusal.to_string(),
-            details: refusal.details().into_iter().collect(),
+        Some(error) => OperationStatus {
+            code: error.code() as i32,
+            message: error.to_string(),
+            details: error.details().into_iter().collect(),
         },
     }
 }
@@ -160,10 +160,10 @@ fn any(name: &str, message: &impl Message) -> Any {
     Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec() }
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
-        let (code, message) = (refusal.code(), refusal.to_string());
-        let Some(details) = refusal.details() else { return Self::new(code, message) };
+impl From<ServiceError> for Status {
+    fn from(error: ServiceError) -> Self {
+        let (code, message) = (error.code(), error.to_string());
+        let Some(details) = error.details() else { return Self::new(code, message) };
         let whole = rpc::Status { code: code as i32, message: message.clone(), details: vec![details] };
         Self::with_details(code, message, whole.encode_to_vec().into())
     }

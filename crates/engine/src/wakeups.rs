@@ -11,38 +11,38 @@ use tokio::sync::Notify;
 use crate::{registry::RunKey, time::Nanos};
 
 #[derive(Default)]
-pub(crate) struct Alarms {
-    alarms: Mutex<BTreeSet<Alarm>>,
+pub(crate) struct Wakeups {
+    wakeups: Mutex<BTreeSet<Wakeup>>,
     earlier: Notify,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Alarm {
+struct Wakeup {
     at: Nanos,
     run: RunKey,
 }
 
-impl Alarms {
+impl Wakeups {
     pub(crate) fn set(&self, at: Nanos, run: RunKey) {
-        let mut alarms = self.lock();
-        let first = alarms.first().is_none_or(|earliest| at < earliest.at);
-        alarms.insert(Alarm { at, run });
-        drop(alarms);
+        let mut wakeups = self.lock();
+        let first = wakeups.first().is_none_or(|earliest| at < earliest.at);
+        wakeups.insert(Wakeup { at, run });
+        drop(wakeups);
         if first {
             self.earlier.notify_one();
         }
     }
 
     pub(crate) fn next(&self) -> Option<Nanos> {
-        self.lock().first().map(|alarm| alarm.at)
+        self.lock().first().map(|wakeup| wakeup.at)
     }
 
     /// Takes the alarms that are due.
     pub(crate) fn due(&self, now: Nanos) -> Vec<RunKey> {
-        let mut alarms = self.lock();
+        let mut wakeups = self.lock();
         let mut due = Vec::new();
-        while alarms.first().is_some_and(|alarm| alarm.at <= now) {
-            due.extend(alarms.pop_first().map(|alarm| alarm.run));
+        while wakeups.first().is_some_and(|wakeup| wakeup.at <= now) {
+            due.extend(wakeups.pop_first().map(|wakeup| wakeup.run));
         }
         due.dedup();
         due
@@ -53,8 +53,8 @@ impl Alarms {
         self.earlier.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<Alarm>> {
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Wakeup>> {
+        self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,17 +63,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alarms_of_runs_that_come_and_go_do_not_pile_up() {
-        let alarms = Alarms::default();
+    fn setting_the_same_wakeup_again_adds_no_entry() {
+        let wakeups = Wakeups::default();
         let run = |name: &str| RunKey::new("n", name, "r");
         for _ in 0..100 {
-            alarms.set(7, run("a"));
-            alarms.set(5, run("b"));
+            wakeups.set(7, run("a"));
+            wakeups.set(5, run("b"));
         }
-        assert_eq!(alarms.lock().len(), 2);
-        assert_eq!(alarms.next(), Some(5));
-        assert_eq!(alarms.due(6), [run("b")]);
-        assert_eq!(alarms.due(7), [run("a")]);
-        assert_eq!(alarms.next(), None);
+        assert_eq!(wakeups.lock().len(), 2);
+        assert_eq!(wakeups.next(), Some(5));
+        assert_eq!(wakeups.due(6), [run("b")]);
+        assert_eq!(wakeups.due(7), [run("a")]);
+        assert_eq!(wakeups.next(), None);
     }
 }

@@ -16,7 +16,7 @@ fn plain() -> RespondWorkflowTaskCompletedRequest {
 }
 
 #[tokio::test]
-async fn a_child_stays_and_tells_the_new_run_of_its_end() {
+async fn a_child_survives_a_reset_and_reports_to_the_new_run() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = client.start("parent").await;
@@ -81,7 +81,7 @@ async fn a_child_that_had_been_started_later_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_parent_hears_of_the_end_of_the_run_that_took_over() {
+async fn a_parent_gets_the_result_of_the_run_that_a_reset_made() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     client.start("parent").await;

@@ -17,8 +17,8 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Batch, Beginning, Rejected,
-    facts::{memo_without_nothings, without_nothings},
-    work::user_queue,
+    activities::user_queue,
+    properties::{memo_without_empty_values, without_empty_values},
 };
 use crate::{
     run::{
@@ -30,7 +30,7 @@ use crate::{
 
 /// Before anything else about a closing command is looked at.
 pub(super) fn may_end(batch: &Batch<'_>) -> Result<(), Rejected> {
-    if batch.news {
+    if batch.has_new_events {
         return Err(Rejected::Task { cause: Cause::UnhandledCommand, detail: None, terminate: false });
     }
     Ok(())
@@ -215,22 +215,21 @@ impl Run {
         command.workflow_task_timeout = Some(task_timeout(task, run));
         if let Some(policy) = &mut command.retry_policy {
             retry::complete(policy);
-            retry::check(policy).map_err(|refusal| {
-                let detail = format!(
-                    "invalid WorkflowRetryPolicy on ContinueAsNewWorkflowExecutionCommand: {refusal}. {context}"
-                );
+            retry::check(policy).map_err(|error| {
+                let detail =
+                    format!("invalid WorkflowRetryPolicy on ContinueAsNewWorkflowExecutionCommand: {error}. {context}");
                 Rejected::task(CAUSE, detail)
             })?;
         }
         if let Some(attributes) = &mut command.search_attributes {
             (env.check_attributes)(attributes)
-                .map_err(|refusal| Rejected::task(Cause::BadSearchAttributes, refusal.to_string()))?;
+                .map_err(|error| Rejected::task(Cause::BadSearchAttributes, error.to_string()))?;
         }
         if !command.cron_schedule.is_empty() {
             return Err(Rejected::task(CAUSE, format!("the embedded engine has no cron schedules. {context}")));
         }
-        command.memo = memo_without_nothings(command.memo.take());
-        command.search_attributes = without_nothings(command.search_attributes.take());
+        command.memo = memo_without_empty_values(command.memo.take());
+        command.search_attributes = without_empty_values(command.search_attributes.take());
         Ok(())
     }
 }

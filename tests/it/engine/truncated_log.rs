@@ -91,7 +91,7 @@ async fn signals_found(wreck: &Wreck, log: &[u8]) -> usize {
 }
 
 #[test]
-fn a_torn_log_loses_only_its_end() {
+fn a_truncated_log_loses_only_its_end() {
     block_on(async {
         let wreck = loop {
             if let Some(wreck) = wreck().await {

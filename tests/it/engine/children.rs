@@ -51,7 +51,7 @@ fn has(task: &PollWorkflowTaskQueueResponse, kind: EventType) -> bool {
 }
 
 #[test]
-fn a_child_begins_is_signalled_and_is_heard_of_once_whichever_commit_is_lost() {
+fn a_child_is_started_signalled_and_reported_once_whichever_commit_fails() {
     block_on(async {
         for lost in 0..COMMITS {
             let directory = TempDir::new().unwrap();
