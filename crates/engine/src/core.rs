@@ -1,8 +1,8 @@
-//! The engine's heart: takes a run, lets something happen to it, and sees to it that the world follows.
+//! Loads a run, applies an operation to it, and commits the result.
 //!
-//! An operation holds the workflow id's lock, changes the run in memory and queues one write. What the operation decided
-//! goes out at once where that is harmless (a workflow task can be handed out again); whoever must not hear of it before
-//! it is kept waits for the write (`done`). `keep` turns what was decided into that write.
+//! An operation holds the lock of the workflow id, changes the run in memory and queues one write. Workflow tasks are
+//! dispatched before the write is durable, because they can be dispatched again. Replies to clients wait for the write
+//! (`applied`). `commit` turns the changes of an operation into that write.
 
 mod applied;
 mod commit;
@@ -43,24 +43,24 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) namespaces: RwLock<Namespaces>,
-    /// One change of a namespace at a time: each begins with what the last one left.
+    /// Serializes changes of namespaces: each one starts from the result of the last.
     pub(crate) namespace_changes: tokio::sync::Mutex<()>,
     pub(crate) registry: Registry,
     pub(crate) queues: Queues,
     pub(crate) wakeups: Wakeups,
     pub(crate) notifications: Notifications,
     pub(crate) open_queries: OpenQueries,
-    /// Memory was forgotten, and what is on disk must be taken up.
+    /// Memory was dropped after a failed commit; the runs must be read from disk.
     pub(crate) forgotten: Notify,
-    /// Runs that have letters to send.
+    /// Runs with outbox messages to deliver.
     pub(crate) deliveries: mpsc::UnboundedSender<RunKey>,
     next_number: AtomicI64,
-    /// Tells this engine from those that had the database before.
+    /// Identifies this engine process among all that have opened the database.
     incarnation: u64,
     awake_since: Nanos,
 }
 
-/// Which run somebody means. Without a run id, the current one.
+/// The run that a request names. Without a run id, the current one.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) namespace: String,
@@ -107,12 +107,12 @@ impl Core {
         self.clock.now()
     }
 
-    /// What tasks remember of who has them: only of workers in this process, which cannot outlive the engine.
+    /// The incarnation to store with a task: that of this process for local workers, zero for remote ones.
     pub(crate) fn incarnation_for(&self, local: bool) -> u64 {
         if local { self.incarnation } else { 0 }
     }
 
-    /// Does what is due for a run, and takes back what it had lent to workers of earlier processes.
+    /// Processes what is due for a run, and times out tasks of local workers of earlier processes.
     pub(crate) fn wake(&self, run: &mut Run, env: &Env<'_>) {
         run.memory.wakeup_set = 0;
         let number = run.number;
@@ -127,7 +127,7 @@ impl Core {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A write was lost, and with it what memory held beyond the disk.
+    /// A commit failed: drops everything in memory, because it may be ahead of the disk.
     fn forget(&self) {
         self.registry.forget();
         self.queues.clear();
@@ -135,7 +135,7 @@ impl Core {
         self.forgotten.notify_one();
     }
 
-    /// Fills queues, alarms and the outbox from disk: after a start, and after memory was forgotten.
+    /// Fills queues, wake-ups and deliveries from disk, after a start and after a failed commit.
     pub(crate) fn recover(self: &Arc<Self>) -> Result<(), DatabaseError> {
         let wakeups = self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::wakeups(sql)?))?;
         let clock = self.clock.skipping();
@@ -145,14 +145,14 @@ impl Core {
             let target = Target { namespace, workflow_id, run_id };
             self.wakeups.set(at, target.key());
             if clock.is_some() {
-                // Whatever happens to a run, such a clock is told how the run stands; nothing at all will do.
+                // Applying an operation that does nothing reports the run to the clock.
                 self.with_run(&target, |_, _| Ok(())).map(Applied::value).ok();
             }
         }
         self.dispatch_ready_runs()
     }
 
-    /// Looks through the runs on disk that have something to hand out or to send.
+    /// Dispatches the tasks and outbox messages of all runs on disk that have some.
     pub(crate) fn dispatch_ready_runs(self: &Arc<Self>) -> Result<(), DatabaseError> {
         const PAGE: usize = 1000;
         let mut after = 0;
@@ -163,7 +163,7 @@ impl Core {
             after = *last;
             for (number, ids) in page {
                 let Some([namespace, workflow_id, run_id]) = ids else {
-                    tracing::warn!(number, "the ids of a run cannot be read; it does not go on");
+                    tracing::warn!(number, "the ids of a run cannot be read; the run is not processed");
                     continue;
                 };
                 let target = Target { namespace, workflow_id, run_id };
@@ -176,16 +176,16 @@ impl Core {
                             self.deliveries.send(key).ok();
                         }
                     }
-                    // It is found again when a request asks for it.
+                    // The run is loaded again when a request needs it.
                     Err(error) => {
-                        tracing::warn!(%error, workflow_id = target.workflow_id, "a run cannot be taken up now");
+                        tracing::warn!(%error, workflow_id = target.workflow_id, "a run could not be loaded; it is loaded when a request needs it");
                     }
                 }
             }
         }
     }
 
-    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was.
+    /// Applies an operation to a run. An operation that returns an error must leave the run unchanged.
     pub(crate) fn with_run<T>(
         self: &Arc<Self>,
         target: &Target,
@@ -194,7 +194,7 @@ impl Core {
         self.with_run_acked(target, Ack::Durable, act)
     }
 
-    /// As [`with_run`](Self::with_run), for what need not be on disk before anything else happens.
+    /// As [`with_run`](Self::with_run), with a chosen acknowledgement.
     pub(crate) fn with_run_acked<T>(
         self: &Arc<Self>,
         target: &Target,
@@ -218,13 +218,13 @@ impl Core {
         act: impl FnOnce(&mut Workflow, u64) -> Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
         if self.database.queued() >= self.limits.waiting_writes {
-            return Err(ServiceError::Unavailable("too many writes wait already; try again".to_owned()));
+            return Err(ServiceError::Unavailable("too many writes are queued; try again".to_owned()));
         }
         let _hold = self.clock.skipping().map(SkippingClock::hold);
         self.registry.with(namespace, workflow_id, act)
     }
 
-    /// Builds what an operation may ask of its surroundings.
+    /// Builds the environment of an operation.
     pub(crate) fn in_env<T>(&self, namespace: &str, act: impl FnOnce(&Env<'_>) -> T) -> T {
         let check = |attributes: &mut SearchAttributes| self.read_namespaces().check(namespace, attributes);
         let env = Env {
@@ -242,7 +242,7 @@ impl Core {
         self.namespaces.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The run that is meant, from memory or from disk.
+    /// The named run, from memory or from disk.
     pub(crate) fn run_in<'w>(&self, workflow: &'w mut Workflow, target: &Target) -> Result<&'w mut Run, ServiceError> {
         let run_id = match target.run_id.as_str() {
             "" => match self.current_in(workflow, &target.namespace, &target.workflow_id)? {
@@ -266,7 +266,10 @@ impl Core {
             run.memory.remembers_from = self.awake_since;
             workflow.runs.insert(run_id.clone(), run);
         }
-        workflow.runs.get_mut(&run_id).ok_or_else(|| ServiceError::Internal("a run vanished".to_owned()))
+        workflow
+            .runs
+            .get_mut(&run_id)
+            .ok_or_else(|| ServiceError::Internal("the loaded run is not in memory".to_owned()))
     }
 
     /// Number and id of the current run.
@@ -291,7 +294,8 @@ impl Core {
         self.database.read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
     }
 
-    /// For what is not in memory: only what is safe is ever let go, or what a failure takes along.
+    /// Reads a run that is not in memory. A run is evicted only after its writes are committed, so no commit is needed
+    /// first.
     fn read_committed<T>(
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
@@ -301,7 +305,7 @@ impl Core {
             .map_err(|error| unavailable(&error))
     }
 
-    /// A run's first event, for a run that is to be tried again.
+    /// A run's first event, for retries of the run.
     pub(crate) fn beginning(&self, run: i64) -> Option<WorkflowExecutionStartedEventAttributes> {
         match self.event(run, 1).ok()??.attributes {
             Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Some(started),
@@ -309,7 +313,7 @@ impl Core {
         }
     }
 
-    /// What an activity was scheduled with. Without it, nobody could be given the activity.
+    /// The scheduled event of an activity. Without it, the activity cannot be dispatched.
     pub(crate) fn scheduled(
         &self,
         run: i64,
@@ -326,7 +330,7 @@ impl Core {
     }
 }
 
-/// From the random bits of an id; nothing depends on how evenly they are spread.
+/// Taken from the random bits of a UUID. An even distribution is not required.
 fn chance(below: i64) -> i64 {
     let random = uuid::Uuid::new_v4().as_u128() & 0xffff_ffff_ffff;
     i64::try_from(random).unwrap_or_default() % below.max(1)

@@ -1,7 +1,7 @@
-//! Delivers what runs have to tell each other.
+//! Delivers outbox messages from one run to another.
 //!
-//! Each run's letters are sent in order, one at a time. A letter is sent only once the step that wrote it is kept, and
-//! stays with its run until the answer is.
+//! The messages of a run are delivered in order, one at a time. A message is sent after the step that wrote it is
+//! durable, and stays in the outbox until its result is durable, too.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -29,13 +29,13 @@ use crate::{
     service_error::ServiceError,
 };
 
-/// Pause before a delivery that failed for want of a database is tried again.
+/// Pause before a failed delivery is retried.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// How many resets of a parent its child follows to find whom to tell.
+/// How many resets of the parent a child follows to find the run to notify.
 const RESETS: usize = 100;
 
-/// Sends letters until the token fires.
+/// Delivers messages until `shutdown` is cancelled.
 pub(crate) async fn deliver(
     core: Arc<Core>,
     mut deliveries: mpsc::UnboundedReceiver<RunKey>,
@@ -68,10 +68,10 @@ pub(crate) async fn deliver(
         rounds.spawn(async move {
             while let Err(error) = Box::pin(core.send_messages(&run)).await {
                 if matches!(error, ServiceError::DataLoss(_)) {
-                    tracing::error!(%error, run = &*run.run_id, "letters of a run cannot be sent: a run cannot be read");
+                    tracing::error!(%error, run = &*run.run_id, "outbox messages cannot be delivered: a run cannot be read");
                     break;
                 }
-                tracing::warn!(%error, run = &*run.run_id, "letters of a run cannot be sent now");
+                tracing::warn!(%error, run = &*run.run_id, "outbox messages could not be delivered; retrying");
                 tokio::time::sleep(PAUSE).await;
             }
             run
@@ -80,14 +80,14 @@ pub(crate) async fn deliver(
 }
 
 impl Core {
-    /// Sends all letters of a run.
+    /// Delivers all messages of a run.
     async fn send_messages(self: &Arc<Self>, run: &RunKey) -> Result<(), ServiceError> {
         let target = Target::of(run);
         loop {
             let next = self.with_run(&target, |run, _| Ok(run.next_message().cloned()));
             let message = match next {
                 Ok(done) => done.value(),
-                // It was deleted meanwhile.
+                // The run was deleted meanwhile.
                 Err(ServiceError::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             };
@@ -105,7 +105,7 @@ impl Core {
 
     async fn start_child(self: &Arc<Self>, parent: &Target, id: i64, message: StartChild) -> Result<(), ServiceError> {
         let Some(child) = message.child.clone() else { return Ok(()) };
-        // In a box: it is large, and kept while the child is started.
+        // Boxed, because it is large and lives while the child is started.
         let parent_state = self.with_run(parent, |run, _| Ok(Box::new(run.state.clone())))?.value();
         let abandoned = child.parent_close_policy() == ParentClosePolicy::Abandon;
         let known = parent_state.children.get(&message.initiated_id);
@@ -113,12 +113,12 @@ impl Core {
             return self.remove_message(parent, id).await;
         }
         if let Some(known) = known.filter(|known| !known.run_id.is_empty()) {
-            // The letter had got this far when the process ended; the child may have gone on since.
+            // The child was started before a restart, and may have made progress since.
             let child = Target::new(&child.namespace, &child.workflow_id, &known.run_id);
             return self.begin_child(parent, id, &child).await;
         }
         if !parent_state.is_running() {
-            // A run that has ended starts nothing any more, but lets go what it has started.
+            // A closed run starts no child, but must schedule the first task of a child it has started.
             return match self.started_by(&child.namespace, &child.workflow_id, &message.request_id)? {
                 Some(child) => self.begin_child(parent, id, &child).await,
                 None => self.remove_message(parent, id).await,
@@ -166,7 +166,8 @@ impl Core {
             self.set_child_started(parent, &message, &first_run_id).await?;
             return self.remove_message(parent, id).await;
         }
-        // The child's first task waits until its parent knows of it, so that its end cannot come first.
+        // The child's first task is scheduled only after its parent has recorded the start, so that the end cannot come
+        // first.
         let started = self.start_held(spec, policies).await;
         let run_id = match started {
             Ok(Started { run_id, .. }) => run_id,
@@ -183,7 +184,7 @@ impl Core {
         self.begin_child(parent, id, &Target::new(&child.namespace, &child.workflow_id, &run_id)).await
     }
 
-    /// The run that a request has started.
+    /// The run that was started with this request id, if it is the current one.
     fn started_by(
         self: &Arc<Self>,
         namespace: &str,
@@ -196,7 +197,8 @@ impl Core {
         Ok(found.filter(|(request, _)| request == request_id).map(|(_, run_id)| Target { run_id, ..current }))
     }
 
-    /// Lets a child go that its parent knows of. The letter stays until then: nobody else would.
+    /// Schedules the first task of a child whose start is recorded. The message stays in the outbox until then, because
+    /// nothing else would schedule it.
     async fn begin_child(self: &Arc<Self>, parent: &Target, id: i64, child: &Target) -> Result<(), ServiceError> {
         let begun = self.with_run_acked(child, Ack::Relaxed, |run, env| {
             run.schedule_first_task_if_held(env);
@@ -210,7 +212,7 @@ impl Core {
         self.remove_message(parent, id).await
     }
 
-    /// A letter need not be sent again. Doing so would change nothing, so nobody waits for the disk.
+    /// Removes a delivered message. Delivering it again would change nothing, so the write is relaxed.
     async fn remove_message(self: &Arc<Self>, sender: &Target, id: i64) -> Result<(), ServiceError> {
         let done = self.with_run_acked(sender, Ack::Relaxed, |run, _| {
             run.remove_message(id);
@@ -233,7 +235,7 @@ impl Core {
         .await
     }
 
-    /// The first run of the child, if it belongs to a run that was reset to become this one.
+    /// The first run of the child, if it was started by the run from which a reset made this one.
     fn child_started_before_reset(
         self: &Arc<Self>,
         namespace: &str,
@@ -325,7 +327,7 @@ impl Core {
         } else {
             let delivered = self.with_run(&receiver, |run, env| {
                 if run.state.cancel_request_id == message.request_id || !run.state.is_running() {
-                    // It has heard, or does what is asked of it already.
+                    // The request is a duplicate, or the run is already closed.
                     return Ok(());
                 }
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
@@ -361,9 +363,10 @@ impl Core {
                 let told = self.with_run(&target, |run, env| {
                     let known = run.state.children.get(&parent.initiated_id);
                     if run.state.is_running() && known.is_some_and(|known| known.run_id.is_empty()) {
-                        // It ended before it was let go. Its end is heard after its start.
+                        // The child closed before its start was recorded. The start must come first in the parent's
+                        // history.
                         return Err(ServiceError::Unavailable(
-                            "the parent has not heard of its child's start".to_owned(),
+                            "the parent has not recorded its child's start".to_owned(),
                         ));
                     }
                     run.child_ended(env, parent.initiated_id, execution_of(child), &first_run_id, &end);
@@ -391,7 +394,7 @@ impl Core {
         let child = Target::new(&message.namespace, &message.workflow_id, "");
         let request_id = format!("{}-{id}", parent.run_id);
         let told = self.with_run(&child, |run, env| {
-            // The id may belong to somebody else by now. A parent that was reset is not the one that started the child.
+            // Another run may use the workflow id by now, and a parent that was reset did not start the child.
             let is_first = message.first_run_id.is_empty() || run.state.first_run_id == message.first_run_id;
             if !is_first || !is_child_of(run.state.parent.as_ref(), parent) {
                 return Ok(());
@@ -411,7 +414,7 @@ impl Core {
     }
 }
 
-/// What was asked of a run, if it is still there.
+/// The result of reading a run, or `None` if the run does not exist.
 fn found<T>(asked: Result<Applied<T>, ServiceError>) -> Result<Option<T>, ServiceError> {
     match asked {
         Ok(done) => Ok(Some(done.value())),

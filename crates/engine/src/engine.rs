@@ -1,4 +1,4 @@
-//! The engine as a component: what it is given, how it runs, how it is reached.
+//! The engine as a component: its options, its background tasks, and the handle to call it.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use crate::{
     time::{Nanos, SECOND},
 };
 
-/// How often closed runs that were kept long enough are removed.
+/// Interval between removals of closed runs whose retention has passed.
 const SWEEP: Duration = Duration::from_secs(600);
 const SWEPT_AT_ONCE: usize = 500;
-/// A disk that keeps failing is not tried more often than this.
+/// Minimum pause between two recoveries.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(200);
-/// Closed runs of a namespace nobody registered are kept this long.
+/// Retention of the namespaces in [`Options`].
 const RETENTION: Nanos = 30 * 24 * 3600 * SECOND;
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub struct Options {
     pub database: Database,
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,
-    /// Namespaces that exist from the start, each with the search attributes it knows.
+    /// Namespaces to create on start, with their search attributes.
     pub namespaces: Vec<NamespaceOptions>,
 }
 
@@ -44,7 +44,7 @@ pub struct NamespaceOptions {
 }
 
 impl Options {
-    /// The system's clock, the real server's limits and the namespace `default`.
+    /// The system clock, the limits of the real server and the namespace `default`.
     pub fn new(database: Database) -> Self {
         let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };
         Self { database, clock: Arc::new(SystemClock), limits: Limits::default(), namespaces: vec![default] }
@@ -62,28 +62,28 @@ pub enum EngineError {
     Lock { path: PathBuf, source: std::io::Error },
 }
 
-/// The message has the reason in it; as a source it would be told twice.
+/// The message contains the reason. As a source it would be printed twice.
 impl From<DatabaseError> for EngineError {
     fn from(error: DatabaseError) -> Self {
         Self::Database(error)
     }
 }
 
-/// The engine, ready to run. Requests can be made through its handle from now on; what happens by itself happens while
-/// it runs.
+/// An opened engine. Requests can be made through its handle at once; timers and deliveries work while [`Engine::run`]
+/// runs.
 pub struct Engine {
     core: Arc<Core>,
     deliveries: mpsc::UnboundedReceiver<RunKey>,
 }
 
-/// The way to an engine.
+/// A handle to call an engine.
 #[derive(Clone)]
 pub struct Handle {
     core: Arc<Core>,
 }
 
 impl Engine {
-    /// Takes up what is on disk. Blocks while it reads.
+    /// Loads the state from disk. Blocks.
     pub fn open(options: Options) -> Result<(Self, Handle), EngineError> {
         let (sender, deliveries) = mpsc::unbounded_channel();
         let core = Core::new(options.database, options.clock, options.limits, sender)?;
@@ -95,7 +95,7 @@ impl Engine {
         Ok((Self { core, deliveries }, handle))
     }
 
-    /// Rings alarms, delivers letters and removes old runs until the token fires.
+    /// Fires timers, delivers outbox messages and removes expired runs until `shutdown` is cancelled.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), EngineError> {
         let Self { core, deliveries } = self;
         let delivery = delivery::deliver(Arc::clone(&core), deliveries, shutdown.clone());
@@ -113,14 +113,14 @@ impl Handle {
         &self.core.database
     }
 
-    /// Workflow ids with runs in memory.
+    /// Number of workflow ids with runs in memory.
     pub fn cached(&self) -> usize {
         self.core.registry.cached()
     }
 }
 
 impl Core {
-    /// Makes sure that a namespace exists and knows its search attributes, before anybody asks for it. Blocks.
+    /// Creates a namespace and its search attributes if they are missing. Blocks.
     fn ensure_namespace(&self, namespace: NamespaceOptions) -> Result<(), DatabaseError> {
         let NamespaceOptions { name, search_attributes } = namespace;
         let known = self.read_namespaces().custom_attributes(&name);
@@ -154,7 +154,7 @@ impl Core {
         Ok(())
     }
 
-    /// Does what is due for a run.
+    /// Processes what is due for a run.
     fn wake_run(self: &Arc<Self>, run: &RunKey) {
         let woken = self.with_run_acked(&Target::of(run), Ack::Relaxed, |run, env| {
             self.wake(run, env);
@@ -164,10 +164,10 @@ impl Core {
             Ok(done) => done.value(),
             Err(ServiceError::NotFound(_)) => {}
             Err(error @ ServiceError::DataLoss(_)) => {
-                tracing::error!(%error, run = &*run.run_id, "a run cannot be read; nothing more happens to it by itself");
+                tracing::error!(%error, run = &*run.run_id, "a run cannot be read; its timers and timeouts are not processed");
             }
             Err(error) => {
-                tracing::warn!(%error, run = &*run.run_id, "what is due for a run cannot be done now");
+                tracing::warn!(%error, run = &*run.run_id, "due timers of a run could not be processed; retrying");
                 self.wakeups.set(self.now() + SECOND, run.clone());
             }
         }
@@ -194,20 +194,20 @@ async fn fire_wakeups(core: &Arc<Core>, shutdown: &CancellationToken) {
     }
 }
 
-/// Takes up what is on disk whenever memory was forgotten.
+/// Reloads the state from disk after a failed commit.
 async fn recover(core: &Arc<Core>, shutdown: &CancellationToken) {
     while shutdown.run_until_cancelled(core.forgotten.notified()).await.is_some() {
         let taken_up = Arc::clone(core);
         let taken_up = tokio::task::spawn_blocking(move || taken_up.recover()).await;
         if !matches!(taken_up, Ok(Ok(()))) {
-            tracing::warn!(?taken_up, "what is on disk cannot be taken up now");
+            tracing::warn!(?taken_up, "the state could not be loaded from disk; retrying");
             core.forgotten.notify_one();
         }
         shutdown.run_until_cancelled(tokio::time::sleep(RECOVERY_PAUSE)).await;
     }
 }
 
-/// Removes closed runs whose retention is over.
+/// Removes closed runs whose retention has passed.
 async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
     loop {
         let namespaces: Vec<NamespaceRecord> = core.read_namespaces().records.values().cloned().collect();
@@ -217,7 +217,7 @@ async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
             for [workflow_id, run_id] in expired.unwrap_or_default() {
                 let target = Target::new(&namespace.name, &workflow_id, &run_id);
                 if let Err(error) = core.delete(&target).await {
-                    tracing::warn!(%error, workflow_id, "an old run cannot be removed now");
+                    tracing::warn!(%error, workflow_id, "an expired run could not be deleted; it is tried again at the next sweep");
                 }
             }
         }

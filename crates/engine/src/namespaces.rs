@@ -1,4 +1,4 @@
-//! The namespaces, in memory. There are few of them, and every request names one.
+//! The namespaces, kept in memory because every request names one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -62,7 +62,7 @@ impl Namespaces {
         }
     }
 
-    /// Refuses search attributes that the namespace does not know, and notes the type beside each value.
+    /// Rejects search attributes that the namespace does not have, and adds the type to each value.
     pub(crate) fn check(&self, namespace: &str, given: &mut SearchAttributes) -> Result<(), ServiceError> {
         visibility::index::index(namespace, given, &self.attributes(namespace))?;
         for (name, value) in &mut given.indexed_fields {

@@ -1,6 +1,6 @@
-//! Why the engine says no, in the words and codes that Temporal clients understand.
+//! Errors of requests, with the texts, codes and details that Temporal clients expect.
 //!
-//! Clients decode the details that travel beside code and message; a refusal without them is only text to them.
+//! Clients decode the details. Without them, an error is only text to a client.
 
 use prost::Message;
 use prost_wkt_types::Any;
@@ -43,13 +43,13 @@ pub enum ServiceError {
     QueryFailed { message: String, failure: Option<Box<Failure>> },
     #[error("{message}")]
     Exhausted { message: String, cause: ResourceExhaustedCause },
-    /// Each operation's own outcome; `None` is one that would have been fine.
+    /// The result of each operation; `None` for one that did not fail.
     #[error("Update-with-Start could not be executed.")]
     MultiOperation { code: i32, outcomes: Vec<Option<ServiceError>> },
-    /// An operation that was not tried because another one failed.
+    /// An operation that was not executed because another one failed.
     #[error("Operation was aborted.")]
     Aborted,
-    /// It was overtaken by something else, and may be tried again.
+    /// The operation lost against a concurrent one and may be retried.
     #[error("{0}")]
     Overtaken(String),
     #[error("{0}")]
@@ -58,7 +58,7 @@ pub enum ServiceError {
     DeadlineExceeded(String),
     #[error("{0}")]
     Unavailable(String),
-    /// What is stored is not what was written. Trying again does not help.
+    /// Stored data is damaged. A retry does not help.
     #[error("{0}")]
     DataLoss(String),
     #[error("{0}")]
@@ -76,7 +76,7 @@ impl ServiceError {
         Self::NotFound(message.into())
     }
 
-    /// The run is about to end; the sender may try again.
+    /// The run is about to close; the client may retry.
     pub(crate) fn closing() -> Self {
         Self::Exhausted {
             message: "workflow operation can not be applied because workflow is closing".to_owned(),

@@ -1,5 +1,5 @@
-//! One alarm for each run that waits for a moment. An alarm that rings too early, or twice, does no harm: the run says
-//! what is due. A run that is let go and loaded again sets its alarm again, which changes nothing.
+//! The wake-up times of all runs, at most one entry for each run and time. A wake-up that comes too early, or twice, is
+//! harmless: the run itself decides what is due.
 
 use std::{
     collections::BTreeSet,
@@ -37,7 +37,7 @@ impl Wakeups {
         self.lock().first().map(|wakeup| wakeup.at)
     }
 
-    /// Takes the alarms that are due.
+    /// Removes and returns the runs that are due.
     pub(crate) fn due(&self, now: Nanos) -> Vec<RunKey> {
         let mut wakeups = self.lock();
         let mut due = Vec::new();
@@ -48,7 +48,7 @@ impl Wakeups {
         due
     }
 
-    /// Completes when the next alarm may be another one than before.
+    /// Completes when an earlier wake-up was set.
     pub(crate) async fn changed(&self) {
         self.earlier.notified().await;
     }

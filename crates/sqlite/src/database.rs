@@ -203,7 +203,7 @@ impl Database {
         }
         if self.parts.queued.fetch_add(1, Ordering::Relaxed) >= QUEUE {
             self.parts.queued.fetch_sub(1, Ordering::Relaxed);
-            return job.answer(Err(DatabaseError::unavailable("write", "too many writes wait already")));
+            return job.answer(Err(DatabaseError::unavailable("write", "too many writes are queued")));
         }
         // Only a writer that has ended refuses, and then the dropped job says so.
         let _ = self.parts.orders.send(Order::Write(job));

@@ -50,7 +50,7 @@ impl Deref for Tx<'_> {
 
 /// The answer to a write. The write is carried out whether anybody waits for it or not.
 #[derive(Debug)]
-#[must_use = "without the answer nobody knows whether the write was kept"]
+#[must_use = "without the result, a failed write goes unnoticed"]
 pub struct Ticket<T, E> {
     answer: oneshot::Receiver<Result<T, E>>,
 }

@@ -1,23 +1,23 @@
-//! The rule of time that can be skipped, without a clock: what real time it is, the caller says.
+//! The rule of time skipping as pure state; the caller passes the real time in.
 //!
-//! Time runs at real speed. While nobody has locked it and no run has work under way, it jumps to the next moment that
-//! somebody waits for, and stays there until that somebody has seen it: an alarm that is due is never jumped past.
+//! Time runs at real speed. While it is not locked and no run has pending work, it jumps to the next wake-up time and
+//! stays there until that wake-up was handled. So time never jumps past a due wake-up.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{registry::RunKey, time::Nanos};
 
-/// More unlocks than locks.
+/// `unlock` was called more often than `lock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("time skipping is not locked, so it cannot be unlocked; lock it once for each unlock")]
 pub struct NotLocked;
 
 #[derive(Debug)]
 pub(super) struct Timeline {
-    /// What is added to the real time.
+    /// The offset that is added to the real time.
     ahead: Nanos,
     locks: u32,
-    /// Operations under way.
+    /// Operations in progress.
     holds: u32,
     runs: HashMap<RunKey, RunTiming>,
     runs_at_work: usize,
@@ -25,7 +25,7 @@ pub(super) struct Timeline {
     next_sleeper: u64,
 }
 
-/// What a run means to the clock.
+/// What the clock knows of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RunTiming {
     wakeup: Option<Nanos>,
@@ -39,7 +39,7 @@ enum Waiter {
 }
 
 impl Timeline {
-    /// Locked once, as the protocol's clients expect it.
+    /// Locked once, as clients of the test service expect.
     pub(super) fn new(ahead: Nanos) -> Self {
         Self {
             ahead,
@@ -56,12 +56,12 @@ impl Timeline {
         real.saturating_add(self.ahead)
     }
 
-    /// Jumps if it is time to. Called after every change, it says whether it did.
+    /// Jumps if possible and returns whether it did. Called after every change.
     pub(super) fn jump(&mut self, real: Nanos) -> bool {
         let now = self.now(real);
         let running = self.locks > 0 || self.holds > 0 || self.runs_at_work > 0;
         match self.waiting.first() {
-            // The end of time stands for "never".
+            // The maximum time means "never".
             Some((at, _)) if !running && *at > now && *at < Nanos::MAX => {
                 self.ahead += at - now;
                 true
@@ -87,7 +87,7 @@ impl Timeline {
         self.holds -= 1;
     }
 
-    /// When something happens to the run by itself, and whether somebody is at work for it.
+    /// Sets the run's next wake-up time and whether it has pending work.
     pub(super) fn set_run(&mut self, run: &RunKey, wakeup: Option<Nanos>, at_work: bool) {
         self.forget(run);
         if wakeup.is_none() && !at_work {
@@ -112,7 +112,7 @@ impl Timeline {
         self.waiting.retain(|(_, waiter)| matches!(waiter, Waiter::Sleeper(_)));
     }
 
-    /// Somebody waits for this moment. Time does not pass it before they [wake](Self::wake), unless it is locked.
+    /// Registers a sleep until this time. Time does not jump past it before [`wake`](Self::wake).
     pub(super) fn sleep(&mut self, until: Nanos) -> u64 {
         self.next_sleeper += 1;
         self.waiting.insert((until, Waiter::Sleeper(self.next_sleeper)));
@@ -141,14 +141,14 @@ mod tests {
         Unlock,
         Hold,
         Release,
-        /// Alarms are relative to now, and may be past.
+        /// Wake-up times are relative to now and may be in the past.
         Stand {
             run: u8,
             wakeup: Option<Nanos>,
             at_work: bool,
         },
         Sleep(Nanos),
-        /// The first sleeper whose moment has come goes on.
+        /// Wakes the first sleeper that is due.
         Wake,
         ForgetRuns,
     }
@@ -168,7 +168,7 @@ mod tests {
         ]
     }
 
-    /// The plainest account of who waits and who works.
+    /// The reference model: who waits and who has pending work.
     #[derive(Debug, Default)]
     struct Account {
         locks: u32,
@@ -248,7 +248,7 @@ mod tests {
                 let expected = account.next().filter(|next| account.is_still() && *next > before + passed);
                 prop_assert_eq!(jumped, expected.is_some());
                 prop_assert_eq!(timeline.now(real), expected.unwrap_or(before + passed));
-                prop_assert!(!timeline.jump(real), "one jump is all there is, until somebody has seen it");
+                prop_assert!(!timeline.jump(real), "there is one jump until the waiter has woken");
             }
         }
     }

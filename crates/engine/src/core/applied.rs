@@ -1,4 +1,4 @@
-//! When what an operation says can be relied upon.
+//! The result of an operation, and when it may be acknowledged.
 
 use std::sync::Arc;
 
@@ -7,20 +7,21 @@ use windlass_sqlite::{Ack, DatabaseError, ErrorKind, Ticket};
 use super::Core;
 use crate::service_error::ServiceError;
 
-/// What came of an operation, and what it takes to keep it.
+/// The result of an operation that was applied in memory. It must not be sent to a client before
+/// [`Applied::acknowledged`].
 #[must_use]
 pub(crate) struct Applied<T> {
     pub(crate) value: T,
     kept: Acknowledgement,
 }
 
-/// When what an operation says can be relied upon.
+/// What must be written before the result may be sent.
 pub(crate) enum Acknowledgement {
     Already,
-    /// With this write.
+    /// This write.
     By(Ticket<bool, DatabaseError>),
-    /// Nothing changed, but what was found is still being written: whoever repeats a request must not be told that it
-    /// is done before it is.
+    /// The operation changed nothing, but it may have read changes that are still being written. A repeated request
+    /// must not be acknowledged before the first one is durable.
     WithOthers {
         core: Arc<Core>,
         epoch: u64,
@@ -36,7 +37,7 @@ impl<T> Applied<T> {
         Applied { value: map(self.value), kept: self.kept }
     }
 
-    /// Waits until what came of it is kept.
+    /// Waits until the write is acknowledged by the database.
     pub(crate) async fn acknowledged(self) -> Result<T, ServiceError> {
         let ticket = match self.kept {
             Acknowledgement::Already => return Ok(self.value),
@@ -53,21 +54,21 @@ impl<T> Applied<T> {
         }
     }
 
-    /// Does not wait. The write is carried out all the same.
+    /// Returns the result without waiting. The write is executed all the same.
     pub(crate) fn value(self) -> T {
         self.value
     }
 }
 
 impl<T> Applied<Result<T, ServiceError>> {
-    /// For an operation that refused without anything in memory being forgotten.
+    /// For an operation that failed and left the run in memory unchanged.
     pub(crate) fn transpose(self) -> Result<Applied<T>, ServiceError> {
         self.value.map(|value| Applied { value, kept: self.kept })
     }
 }
 
 pub(crate) fn unavailable(error: &DatabaseError) -> ServiceError {
-    let message = format!("the engine's database refused: {error}");
+    let message = format!("the engine's database failed: {error}");
     match error.kind() {
         ErrorKind::Corrupt => ServiceError::DataLoss(message),
         ErrorKind::Unavailable | ErrorKind::Invalid => ServiceError::Unavailable(message),
@@ -75,5 +76,5 @@ pub(crate) fn unavailable(error: &DatabaseError) -> ServiceError {
 }
 
 pub(crate) fn forgotten() -> ServiceError {
-    ServiceError::Unavailable("an earlier write of this run was lost; try again".to_owned())
+    ServiceError::Unavailable("an earlier write of this run failed; try again".to_owned())
 }

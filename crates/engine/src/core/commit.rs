@@ -1,4 +1,4 @@
-//! The end of an operation: what runs decided becomes one write, tasks for workers, and news for those who wait.
+//! The end of an operation: its changes become one write, tasks for workers, and notifications for long polls.
 
 use std::{
     cell::Cell,
@@ -21,7 +21,7 @@ use crate::{
     time::{Nanos, SECOND},
 };
 
-/// A worker that has not polled for this long is taken to be gone.
+/// A sticky queue without a poll for this long is treated as abandoned.
 const STICKY_TIMEOUT: Nanos = 10 * SECOND;
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
         Applied::new((), self.commit_new(workflow, &run_id, epoch))
     }
 
-    /// Ends an operation: what the run decided is queued for writing and handed out.
+    /// Ends an operation: queues the run's changes for writing and dispatches its tasks.
     pub(crate) fn commit(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
+    /// Ends an operation that changed several runs and created one. All changes are in one write.
     pub(crate) fn commit_with_new(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -94,7 +94,7 @@ impl Core {
         Applied::new((), kept)
     }
 
-    /// A new run becomes the current one.
+    /// The first step of a new run, which becomes the current one.
     fn first_step(self: &Arc<Self>, workflow: &mut Workflow, mut run: Run) -> Step {
         let changes = self.in_env(&run.state.namespace.clone(), |env| run.settle(env));
         let step = self.step(&mut run, changes, true);
@@ -103,7 +103,7 @@ impl Core {
         step
     }
 
-    /// Turns what a run has decided into a write, and hands out its tasks.
+    /// Turns a run's changes into a write and dispatches its tasks.
     fn step(self: &Arc<Self>, run: &mut Run, mut changes: Changes, new: bool) -> Step {
         let key = RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
         let wakeup = run.next_wakeup();
@@ -138,7 +138,7 @@ impl Core {
             run_id: run.state.run_id.clone(),
             new,
             state: run.encode(),
-            // Whoever finds this on disk when the process has ended looks at once.
+            // Workers of this process end with it, so after a restart such a run must be processed at once.
             next_due: if run.has_local_tasks() { Some(0) } else { wakeup },
             ready: run.is_ready(),
             closed: !run.state.is_running(),
@@ -161,14 +161,14 @@ impl Core {
 
     fn write(self: &Arc<Self>, steps: Vec<Step>, epoch: u64, ack: Ack) -> Option<Ticket<bool, DatabaseError>> {
         if steps.iter().all(|step| step.write.is_none()) {
-            // Nothing to keep: what there is to say can be said now.
+            // Nothing to write: the notifications can be sent now.
             steps.iter().for_each(|step| step.tell(self));
             return None;
         }
         let (core, steps) = (Arc::clone(self), Arc::new(steps));
         let carried_out = Cell::new(false);
         Some(self.database.apply(ack, move |tx| {
-            // What has to be carried out again was answered, whatever became of memory since.
+            // A write that is replayed was acknowledged before, so it is executed whatever the epoch is.
             if core.registry.epoch() != epoch && !carried_out.get() {
                 return Ok(false);
             }
@@ -184,19 +184,19 @@ impl Core {
         }))
     }
 
-    /// The task that a run wants handed out, and where.
+    /// The task to dispatch, and its queue.
     fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
         if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
             let sticky = self.queue(key, queue.clone(), Kind::Workflow);
             if !self.queues.is_polled(&sticky, self.now() - STICKY_TIMEOUT) {
-                // Its worker is gone; any other may have the task.
+                // The sticky worker is gone, so the task goes to the normal queue.
                 return run.unstick().map(|dispatch| self.task(key, dispatch));
             }
         }
         Some(self.task(key, dispatch))
     }
 
-    /// Hands out a task that is on disk.
+    /// Dispatches a task that is on disk.
     pub(crate) fn dispatch(&self, key: &RunKey, dispatch: Dispatch) {
         let (queue, task) = self.task(key, dispatch);
         self.queues.offer_stored(&queue, task);
@@ -226,13 +226,13 @@ struct Step {
     unsynced: Arc<AtomicUsize>,
     position: Position,
     updates: Vec<UpdateChange>,
-    /// Tasks for which their queues had no room.
+    /// Tasks that did not fit into their queues.
     overflow: Vec<(QueueKey, Task)>,
     has_messages: bool,
 }
 
 impl Step {
-    /// Tells those who wait, now that it is kept.
+    /// Sends the notifications, after the write is durable.
     fn tell(&self, core: &Core) {
         if self.write.is_some() {
             self.unsynced.fetch_sub(1, Ordering::AcqRel);
@@ -245,7 +245,7 @@ impl Step {
             core.queues.offer_stored(queue, task.clone());
         }
         if self.has_messages {
-            // Without anybody to send them, they are sent after the next start.
+            // Without a receiver, the messages are sent after the next start.
             core.deliveries.send(self.key.clone()).ok();
         }
     }
@@ -263,7 +263,7 @@ impl Run {
         !self.state.outbox.is_empty() || !self.waiting().is_empty()
     }
 
-    /// The state as it is kept: a speculative task is not.
+    /// The encoded state. A speculative task is not stored.
     fn encode(&mut self) -> Vec<u8> {
         let speculative = self.state.task.take_if(|task| task.speculative);
         let encoded = self.state.encode_to_vec();
@@ -277,7 +277,7 @@ impl Run {
         let from = self.state.previous_started_id;
         if self.memory.tail.first().is_some_and(|event| event.event_id <= from) {
             self.memory.tail.retain(|event| event.event_id > from);
-            // A run may rest like this for weeks.
+            // A run may stay in this state for weeks.
             self.memory.tail.shrink_to_fit();
         }
     }

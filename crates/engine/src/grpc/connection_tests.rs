@@ -1,4 +1,4 @@
-//! A port with more connections than places, most of them idle.
+//! A port with more connections than slots, most of them idle.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -33,14 +33,14 @@ use crate::Call;
 
 const CONNECTIONS: usize = 8;
 
-/// Longer than anything takes that happens at all.
+/// Longer than any step of these tests takes.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(50);
 
-/// A preface, and settings that nothing is added to.
+/// The HTTP/2 preface and empty settings.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A port on which checks of health are answered at once and polls wait for `go`.
+/// A port that answers health checks at once, and polls when `go` is notified.
 struct Port {
     address: SocketAddr,
     polled: Arc<Notify>,
@@ -79,7 +79,7 @@ impl Port {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect_lazy()
     }
 
-    /// Whether a new client is answered.
+    /// Whether a new client gets a reply.
     async fn answers(&self) -> bool {
         let mut client = HealthClient::new(self.channel());
         let check = client.check(HealthCheckRequest::default());
@@ -92,7 +92,7 @@ impl Port {
     }
 }
 
-/// Limits of time that no test reaches unless it sets them.
+/// Timeouts that no test reaches unless it sets them.
 fn limits() -> Limits {
     let never = Duration::from_secs(3600);
     Limits {
@@ -117,7 +117,7 @@ async fn a_worker_can_connect_while_idle_connections_hold_every_slot() {
         let mut silent = Vec::new();
         for _ in 0..4 * CONNECTIONS {
             let mut stream = port.connect().await;
-            // One whose place was taken away at once is gone by now.
+            // The connection may have been evicted already.
             stream.write_all(greeting).await.ok();
             silent.push(stream);
         }

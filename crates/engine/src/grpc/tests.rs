@@ -1,4 +1,4 @@
-//! Clients of two kinds over a real socket: Temporal's own stubs, and bare HTTP/2 where the stubs are too polite.
+//! Tests over a real socket, with Temporal's own stubs and with plain HTTP/2 for requests that the stubs cannot send.
 
 use std::{convert::Infallible, future, net::SocketAddr, time::Duration};
 
@@ -295,7 +295,7 @@ async fn messages_have_a_limit_before_and_after_decompression() {
     port.close().await;
 }
 
-/// Says when a call begins, and ends only by being dropped, which it says too.
+/// A call that never completes. It reports when it begins and when it is dropped.
 fn never(begun: mpsc::UnboundedSender<()>, dropped: CancellationToken) -> impl Handler {
     move |_| {
         let guard = dropped.clone().drop_guard();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use tonic::Status;
 
-/// How long a caller says that it waits.
+/// The timeout that the client sent.
 pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     let Some(header) = headers.get("grpc-timeout") else { return Ok(None) };
     let text = header.to_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A thorough look at the engine's rows: the state of each run can be decoded, and so can its history, which begins with
+//! A deep check of the engine's rows: the state and the history of each run can be decoded, and the history starts with
 //! event 1 and has no gaps.
 
 use rusqlite::{Connection, Row};
@@ -8,12 +8,12 @@ use windlass_sqlite::{Examined, Progress, Result, TableCheck};
 use super::namespaces::NamespaceRecord;
 use crate::{run::RunState, visibility::sql::VisibilityRow};
 
-/// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
-/// at its table. `progress` counts rows.
+/// Checks every row. A bad row is reported and the check continues; an unreadable page ends the check of its table.
+/// `progress` counts rows.
 pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
     let tables = sql.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'engine_runs'")?.exists([])?;
     if !tables {
-        // Temporal keeps the histories of this store's runs.
+        // The store's runs are kept by a Temporal cluster, so there are no engine tables.
         return Ok(Vec::new());
     }
     let look = TableCheck { sql, progress };

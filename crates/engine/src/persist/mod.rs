@@ -1,6 +1,6 @@
-//! The engine's tables: what is written when a run takes a step, and what is read when one is needed again.
+//! The engine's tables.
 //!
-//! Nothing is decided here. Lists and their filters are in `visibility`.
+//! This module makes no decisions. Lists and their filters are in `visibility`.
 
 mod examine;
 mod history;
@@ -18,7 +18,7 @@ pub(crate) use self::{
     runs::{Found, RunWrite, current_run, delete_run, expired, find_run, highest_number, ready_runs, wakeups},
 };
 
-/// The name and the version under which this build's tables are known to a database.
+/// The component name and the schema version of this build.
 pub const SCHEMA: (&str, usize) = ("engine", MIGRATIONS.len());
 
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -31,8 +31,8 @@ pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {
     database.migrate(SCHEMA.0, MIGRATIONS)
 }
 
-/// What can be read of some rows. The others are left out and logged with the column `id`: one bad row must not hide the
-/// others.
+/// The readable rows of a query. Unreadable rows are left out and logged with the column `id`, so that one bad row does
+/// not hide the others.
 pub(crate) fn readable<T>(
     mut rows: Rows<'_>,
     (table, id): (&str, &str),

@@ -1,7 +1,7 @@
-//! Activities: handed out, answered, timed out, tried again.
+//! Activities: dispatch, results, timeouts, retries.
 //!
-//! That a worker has begun is written only together with how it ended, so that attempts that are repeated leave no
-//! events. A started event therefore carries a time before those of events around it.
+//! The started event is written together with the final result, so that retried attempts leave no events. It therefore
+//! has an earlier time than the events around it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,16 +23,16 @@ use super::{
 };
 use crate::{service_error::ServiceError, time::Nanos};
 
-/// An activity as its worker gets it.
+/// An activity task as a worker gets it.
 #[derive(Debug, Clone)]
 pub(crate) struct StartedActivity {
     pub(crate) scheduled_id: i64,
     pub(crate) activity: Activity,
-    /// `None` when it must be read from history first.
+    /// `None` if it must be read from history first.
     pub(crate) scheduled: Option<Arc<ActivityTaskScheduledEventAttributes>>,
 }
 
-/// What a worker says about an attempt that did not succeed.
+/// A worker's report of a failed attempt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActivityFailure {
     pub(crate) failure: Option<Failure>,
@@ -42,7 +42,7 @@ pub(crate) struct ActivityFailure {
 }
 
 impl Run {
-    /// A worker takes the activity. `None` if there is nothing to take.
+    /// Starts the activity for a worker. `None` if the attempt is no longer pending.
     pub(crate) fn start_activity(
         &mut self,
         env: &Env<'_>,
@@ -68,7 +68,7 @@ impl Run {
         Some(StartedActivity { scheduled_id, activity, scheduled })
     }
 
-    /// Activities that wait for a worker; for queues that are filled again after a restart.
+    /// Activities that wait for a worker, to fill the queues after a restart.
     pub(crate) fn waiting_activities(&self) -> Vec<Dispatch> {
         let waiting =
             self.state.activities.iter().filter(|(_, activity)| !activity.is_started() && !activity.backing_off);
@@ -81,7 +81,7 @@ impl Run {
         }
     }
 
-    /// The activity a worker speaks of, if it is still that worker's to speak of.
+    /// The activity that a worker reports on, if the attempt is still the current one.
     fn held_activity(&self, scheduled_id: i64, attempt: i32) -> Result<&Activity, ServiceError> {
         self.must_run()?;
         let activity = self.state.activities.get(&scheduled_id);
@@ -120,7 +120,8 @@ impl Run {
         Ok(())
     }
 
-    /// Whoever knows the activity's id may complete it though no worker has taken it. History then shows a start.
+    /// A client that knows the activity's id may complete it before a worker has started it. History then has a started
+    /// event.
     fn start_unasked(&mut self, env: &Env<'_>, scheduled_id: i64, identity: &str) {
         let running = self.state.is_running();
         let unstarted = self.state.activities.get_mut(&scheduled_id).filter(|it| running && !it.is_started());
@@ -199,7 +200,7 @@ impl Run {
         self.buffer_event(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
     }
 
-    /// A sign of life. Says whether the activity should stop. It is not worth a write to disk.
+    /// Records a heartbeat, without a write, and returns whether the activity should be cancelled.
     pub(crate) fn heartbeat(
         &mut self,
         env: &Env<'_>,
@@ -216,7 +217,7 @@ impl Run {
         Ok(should_stop)
     }
 
-    /// An attempt, or the whole activity, took too long.
+    /// Times out an attempt or the whole activity.
     pub(super) fn time_out_activity(&mut self, env: &Env<'_>, scheduled_id: i64, kind: TimeoutType) {
         let mut failure = timeout_failure(format!("activity {} timeout", timeout_name(kind)), kind);
         let Err(retry_state) = self.retry_activity(env, scheduled_id, Some(&failure)) else { return };
@@ -243,7 +244,7 @@ impl Run {
         self.ensure_task(env);
     }
 
-    /// Plans the next attempt, or says why there is none.
+    /// Schedules the next attempt, or returns why there is none.
     fn retry_activity(
         &mut self,
         env: &Env<'_>,
@@ -277,7 +278,7 @@ impl Run {
         Ok(())
     }
 
-    /// The wait before the next attempt is over.
+    /// The backoff of the next attempt has passed.
     pub(super) fn activity_due(&mut self, scheduled_id: i64) {
         if let Some(activity) = self.state.activities.get_mut(&scheduled_id) {
             activity.backing_off = false;
@@ -293,15 +294,15 @@ impl Run {
             self.touch();
         }
         if self.state.activities.is_empty() {
-            // An emptied map keeps room for activities that may not come for weeks.
+            // A new map, because a cleared one keeps its memory, and the run may be idle for weeks.
             self.state.activities = BTreeMap::new();
             self.memory.scheduled = BTreeMap::new();
         }
         taken
     }
 
-    /// Writes, late, that the last attempt had begun. Its build is named by the worker that ends it.
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    /// Writes the started event of the last attempt. Its build id comes from the worker that reports the result.
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) fn write_start(&mut self, scheduled_id: i64, activity: &Activity, build: Option<&WorkerVersionStamp>) {
         if !activity.is_started() {
             return;
@@ -319,7 +320,7 @@ impl Run {
     }
 }
 
-/// No attempt begins after this; zero for "never".
+/// No attempt starts after this time; zero for no limit.
 pub(super) fn retries_until(activity: &Activity) -> Nanos {
     match activity.schedule_to_close {
         0 => 0,

@@ -1,4 +1,4 @@
-//! A worker has decided: the end of a workflow task.
+//! Completion and failure of workflow tasks by a worker.
 
 use std::collections::BTreeMap;
 
@@ -23,23 +23,23 @@ use super::{
 };
 use crate::{service_error::ServiceError, time::span};
 
-/// Name of the request by which a worker gets its next task with the answer to its last.
+/// The request id of a task that is returned with the reply to a completion.
 const INLINE_REQUEST: &str = "request-from-RespondWorkflowTaskCompleted";
 
-/// How the end of a task is answered.
+/// The reply to a completion.
 #[derive(Debug, Default)]
 pub(crate) struct Completion {
-    /// Activities the worker takes along.
+    /// Activities that were started eagerly for this worker.
     pub(crate) eager: Vec<StartedActivity>,
     /// The next task, if the worker asked for it and there is one.
     pub(crate) next: Option<StartedTask>,
-    /// Where the worker's view of history ends after a task that left no trace.
+    /// The event up to which the worker must reset its history after a speculative task that was dropped.
     pub(crate) reset_history_event_id: i64,
-    /// The task was ended otherwise than the worker wanted; this is kept, and the worker is told.
+    /// The error for the worker when its commands were rejected. The failed task is stored.
     pub(crate) refused: Option<ServiceError>,
 }
 
-/// What the run was like before the worker's decisions were applied.
+/// The state before the commands were applied.
 struct Before {
     state: RunState,
     scheduled: BTreeMap<
@@ -50,7 +50,7 @@ struct Before {
 }
 
 impl Run {
-    /// The started task that a token speaks of.
+    /// The started task that a token names.
     fn held_task(&self, scheduled_id: i64, started_id: i64, attempt: i32) -> Result<WorkflowTask, ServiceError> {
         let task = self.state.task.as_ref().filter(|task| {
             self.state.is_running()
@@ -62,7 +62,7 @@ impl Run {
         task.cloned().ok_or_else(task_not_found)
     }
 
-    /// Refuses the answer to a task that is not there any more, or not with a worker.
+    /// Rejects a completion of a task that is not started or does not exist any more.
     pub(crate) fn check_started_task(&self, token: (i64, i64, i32)) -> Result<(), ServiceError> {
         self.held_task(token.0, token.1, token.2).map(|_| ())
     }
@@ -112,8 +112,8 @@ impl Run {
         Ok(completion)
     }
 
-    /// Writes that the task is complete, unless it was for an update alone and came to nothing.
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
+    /// Writes the completed event, unless the task was speculative and had no effect.
+    #[allow(deprecated, reason = "older workers still send their binary checksum")]
     fn write_completion(
         &mut self,
         env: &Env<'_>,
@@ -178,8 +178,8 @@ impl Run {
             && only_rejections
     }
 
-    /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
+    /// A command was invalid. The task fails, and all changes of the completion are undone.
+    #[allow(deprecated, reason = "older workers still send their binary checksum")]
     fn refuse_decisions(
         &mut self,
         env: &Env<'_>,
@@ -203,7 +203,7 @@ impl Run {
         let refused = ServiceError::InvalidArgument(message.clone());
         self.abort_updates(AbortReason::TaskFailed);
         if task.attempt > 1 && cause != WorkflowTaskFailedCause::UnhandledCommand {
-            // It keeps failing: let it time out, so that it is not repeated in a tight loop.
+            // The task keeps failing: it is left to time out, which avoids a tight retry loop.
             self.abort_updates_of_failing_task();
             return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
@@ -220,8 +220,8 @@ impl Run {
         Ok(Completion { refused: Some(refused), ..Completion::default() })
     }
 
-    /// An answer that cannot be read changes nothing but this: its updates count as unseen, and a task that was for them
-    /// alone is to be taken again, by any worker.
+    /// A completion that cannot be decoded marks its updates as not sent, and a task that was only for them is
+    /// dispatched again to the normal queue.
     fn forget_updates_were_sent(&mut self, env: &Env<'_>, task: &WorkflowTask, error: ServiceError) -> Completion {
         self.readmit_updates();
         if task.speculative {
@@ -230,9 +230,9 @@ impl Run {
         Completion { refused: Some(error), ..Completion::default() }
     }
 
-    /// A worker is refused an answer to a task that is not there any more. The real server then forgets nothing, unless
-    /// it must think that it has read the run too early to know of the task, or a task of the same number is for the
-    /// worker's cache and in no history that this worker could read now.
+    /// Rejects a completion of a task that does not exist any more. The real server keeps its transient state then,
+    /// with two exceptions: it may have read the run too early to know the task, or a sticky task of the same number is
+    /// not in any history that this worker could read now.
     pub(crate) fn refuse_stale_answer(&mut self, env: &Env<'_>, scheduled_id: i64) {
         match self.state.task.as_ref().filter(|task| task.scheduled_id == scheduled_id) {
             None if scheduled_id >= self.state.next_event_id => self.drop_transient_state(),
@@ -253,7 +253,7 @@ impl Run {
         }
     }
 
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     fn schedule_next(
         &mut self,
         env: &Env<'_>,
@@ -272,7 +272,7 @@ impl Run {
             self.schedule_task(env, delivery, original);
         } else if self.has_unsent_updates() {
             match delivery {
-                // What history must keep is kept before the speculative task begins.
+                // The events are stored before the speculative task starts.
                 Delivery::Inline => {
                     self.flush();
                     self.schedule_speculative_task(env, delivery);
@@ -290,8 +290,8 @@ impl Run {
         }
     }
 
-    /// A worker could not decide.
-    #[allow(deprecated, reason = "unversioned and older workers still name their build here")]
+    /// A worker reports that it could not complete the task.
+    #[allow(deprecated, reason = "unversioned and older workers still send their build here")]
     pub(crate) fn task_failed(
         &mut self,
         env: &Env<'_>,

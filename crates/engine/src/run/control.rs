@@ -1,4 +1,4 @@
-//! What people and other runs do to a run: signal it, ask it to stop, end it.
+//! Signals, cancellation requests, termination and timeouts of a run.
 
 use temporalio_protos::temporal::api::{
     common::v1::{Header, Payloads, WorkflowExecution},
@@ -20,7 +20,7 @@ pub(crate) struct Signal {
     pub(crate) header: Option<Header>,
     pub(crate) identity: String,
     pub(crate) request_id: String,
-    /// The run that sent it, if it was one.
+    /// The workflow execution that sent the signal, if any.
     pub(crate) sender: Option<WorkflowExecution>,
 }
 
@@ -51,7 +51,7 @@ impl Run {
         Ok(())
     }
 
-    /// A signal that comes with the start stands in history before the first workflow task.
+    /// A signal of signal-with-start comes before the first workflow task in history.
     pub(crate) fn signal_before_first_task(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), ServiceError> {
         let due = std::mem::replace(&mut self.state.first_task_due, Nanos::MAX);
         let signalled = self.signal(env, signal);
@@ -59,7 +59,7 @@ impl Run {
         signalled
     }
 
-    /// Asks the run to stop. Asking again changes nothing.
+    /// Requests cancellation. A repeated request changes nothing.
     pub(crate) fn request_cancel(
         &mut self,
         env: &Env<'_>,
@@ -87,7 +87,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends the run, whatever it is doing.
+    /// Terminates the run.
     pub(crate) fn terminate(
         &mut self,
         env: &Env<'_>,
@@ -118,7 +118,7 @@ impl Run {
         self.close(env, WorkflowExecutionStatus::TimedOut, close);
     }
 
-    /// A worker that is deciding is told that it is too late, and what was held back is written.
+    /// Fails a started workflow task and writes the buffered events.
     fn fail_started_task(&mut self, env: &Env<'_>) {
         if let Some(task) = self.state.task.clone().filter(|task| task.started_id != 0) {
             let worker = Worker::unknown("history-service");
@@ -127,12 +127,12 @@ impl Run {
         }
     }
 
-    /// The last event. What other runs must hear of it is put into the outbox.
+    /// Writes the closing event. Messages to other runs go to the outbox.
     pub(super) fn close(&mut self, env: &Env<'_>, status: WorkflowExecutionStatus, close: Attributes) {
         self.write(env, close);
         self.state.status = status as i32;
         self.state.close_time = env.now;
-        // Whoever asks a closed run may be answered by any worker.
+        // Queries of a closed run may go to any worker.
         self.memory.sticky = None;
         self.changes.listing = true;
         self.notify_parent_and_children();
@@ -146,13 +146,13 @@ impl Run {
         }
     }
 
-    /// A worker that wanted to end the run, but had not seen all, is about to look at the rest. More would only keep it
-    /// from ending.
+    /// A worker tried to close the run without having seen all events, and is processing the rest. More events would
+    /// prevent the run from closing.
     pub(super) fn must_not_be_closing(&self) -> Result<(), ServiceError> {
         if self.memory.close_attempted && self.has_started_task() { Err(ServiceError::closing()) } else { Ok(()) }
     }
 
-    /// A start that found this run and wants to be remembered by it.
+    /// Records the request id of a start that found this run.
     pub(crate) fn attach_request(&mut self, env: &Env<'_>, request_id: &str) {
         if !request_id.is_empty() {
             self.state.attached_requests.insert(request_id.to_owned(), 0);

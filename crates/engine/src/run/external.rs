@@ -1,4 +1,4 @@
-//! Children, parents and other runs: what a run hears back about them, and what it tells them when it ends.
+//! Results of children and of external signals and cancellations, and what is sent to parent and children at the end.
 
 use temporalio_protos::temporal::api::{
     common::v1::{WorkflowExecution, WorkflowType},
@@ -25,7 +25,7 @@ use super::{
 };
 
 impl Run {
-    /// Tells the parent and the children that this run has ended.
+    /// Sends the run's end to its parent and its children.
     pub(super) fn notify_parent_and_children(&mut self) {
         let end = self.last_written().cloned();
         let by_reset = end.as_ref().is_some_and(is_by_reset);
@@ -34,7 +34,7 @@ impl Run {
             self.send(Content::ChildEnded(ChildEnded { parent: Some(parent), end }));
         }
         if by_reset && !self.state.reset_run_id.is_empty() {
-            // The run that takes over has the same children.
+            // The run that the reset made has the same children.
             return;
         }
         for child in self.state.children.values().cloned().collect::<Vec<_>>() {
@@ -43,7 +43,7 @@ impl Run {
                 Ok(ParentClosePolicy::RequestCancel) => false,
                 _ => continue,
             };
-            // One that was not started yet may still share its id with an earlier child of this run.
+            // A child that was not started yet may have the workflow id of an earlier child of this run.
             self.send(Content::ParentEnded(ParentEnded {
                 namespace: child.namespace,
                 workflow_id: child.workflow_id,
@@ -100,7 +100,7 @@ impl Run {
         self.ensure_task(env);
     }
 
-    /// A child has ended. News about one that is not ours, or has been heard already, is refused.
+    /// Records the end of a child. Ignored if the child is unknown or its end was already recorded.
     pub(crate) fn child_ended(
         &mut self,
         env: &Env<'_>,
@@ -185,7 +185,7 @@ impl Run {
         self.ensure_task(env);
     }
 
-    /// After a reset, a child may end before this run has found it.
+    /// After a reset, a child may end before its start was recorded in this run.
     fn adopt_running_child(&mut self, env: &Env<'_>, initiated_id: i64, first_run_id: &str) {
         let message = self.state.outbox.iter().find_map(|message| match &message.content {
             Some(Content::StartChild(message)) if message.initiated_id == initiated_id && message.may_be_running => {
@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// Another run has, or has not, taken this run's signal.
+    /// Records the result of an external signal.
     pub(crate) fn signal_answered(
         &mut self,
         env: &Env<'_>,
@@ -232,7 +232,7 @@ impl Run {
         self.ensure_task(env);
     }
 
-    /// Another run has, or has not, taken this run's request to stop.
+    /// Records the result of an external cancellation request.
     pub(crate) fn cancel_answered(
         &mut self,
         env: &Env<'_>,

@@ -1,7 +1,7 @@
-//! A reset: a new run that shares the beginning of another one and takes its own way from there.
+//! Reset: a new run that shares the history of another one up to an event.
 //!
-//! The workflow task at which the ways part fails in the new run. What happened to the old one later and was not its
-//! own doing (signals, updates, what became of its children) happens to the new one as well.
+//! The workflow task at that event fails in the new run. Later signals, updates and child events of the old run are
+//! applied to the new one again.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,13 +25,13 @@ use super::{
 };
 use crate::{service_error::ServiceError, time::span};
 
-/// Who ends a run that is reset while it is open.
+/// The identity that terminates an open run that is reset.
 pub(super) const RESETTER: &str = "history-resetter";
 const SERVICE: &str = "history-service";
-/// Names the request for a task that no worker has asked for.
+/// The request id of a task that no worker has polled.
 const NO_REQUEST: &str = "emptyUuid";
 
-/// What a new run is made of.
+/// What a new run is made from.
 #[derive(Debug)]
 pub(crate) struct Fork {
     pub(crate) number: i64,
@@ -42,15 +42,14 @@ pub(crate) struct Fork {
     pub(crate) shared: Vec<Vec<HistoryEvent>>,
 }
 
-/// What does not happen again.
+/// What is not reapplied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Excluded {
     pub(crate) signals: bool,
     pub(crate) updates: bool,
 }
 
-/// Parts history in two after an event. Events that were written together are not parted, unless a workflow task starts
-/// among them.
+/// Splits history after an event. Events of one batch are split only after a workflow task started event.
 pub(crate) fn part(
     batches: Vec<Vec<HistoryEvent>>,
     after: i64,
@@ -74,7 +73,7 @@ pub(crate) fn part(
 }
 
 impl Run {
-    /// The new run, up to where its workflow task has failed.
+    /// The new run, up to its failed workflow task.
     pub(crate) fn fork(env: &Env<'_>, fork: Fork) -> Result<Self, ServiceError> {
         let unreadable = |unreadable: Unreadable| ServiceError::Internal(unreadable.to_string());
         let state = rebuild(&fork.identity, fork.shared.iter().flatten(), env.limits).map_err(unreadable)?;
@@ -92,12 +91,12 @@ impl Run {
         Ok(run)
     }
 
-    /// History must show the start of a task before its failure.
+    /// Fails the pending task. History must have its started event first.
     fn fail_task_of_old(&mut self, env: &Env<'_>, mut task: WorkflowTask, base_run_id: String, reason: String) {
         if task.started_id == 0 {
             task.request_id = NO_REQUEST.to_owned();
             if task.attempt > 1 {
-                // It was to repeat one that failed, and is not in history yet.
+                // A retry of a failed task is not in history yet.
                 task = self
                     .write_task(WorkflowTask { attempt: 1, scheduled_time: env.now, ..task }, Worker::unknown(SERVICE));
             }
@@ -126,7 +125,7 @@ impl Run {
         self.state.task_attempt = 1;
     }
 
-    /// Activities that had not ended are handed out again, from their first attempt on.
+    /// Dispatches the pending activities again, from their first attempt.
     fn reschedule_activities(&mut self, env: &Env<'_>) {
         for event in self.changes.inherited.iter().flatten() {
             if let Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) = &event.attributes
@@ -141,7 +140,7 @@ impl Run {
         pending.into_iter().for_each(|scheduled_id| self.dispatch_activity(scheduled_id));
     }
 
-    /// Lets happen again what happened to the old run, or to those that continued it.
+    /// Reapplies events of the old run and of the runs that continued it.
     pub(crate) fn reapply(&mut self, env: &Env<'_>, events: &[HistoryEvent], excluded: Excluded) {
         use Attributes as A;
         for event in events {
@@ -152,7 +151,7 @@ impl Run {
                 Some(A::WorkflowExecutionUpdateAdmittedEventAttributes(update)) if !excluded.updates => {
                     self.reapply_update(env, update.request.clone(), update.origin());
                 }
-                // Without its request, an update was brought along by an earlier reset and has its own event.
+                // An accepted update without its request was reapplied by an earlier reset and has an admitted event.
                 Some(A::WorkflowExecutionUpdateAcceptedEventAttributes(update)) if !excluded.updates => {
                     self.reapply_update(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
                 }
@@ -187,7 +186,7 @@ impl Run {
         self.state.updates.insert(update_id, UpdateRecord { admitted_id, ..UpdateRecord::default() });
     }
 
-    /// Only what became of children that this run has, too.
+    /// Reapplies events of children that this run has, too.
     fn reapply_child_event(&mut self, env: &Env<'_>, mut attributes: Attributes) {
         use Attributes as A;
         if let A::ChildWorkflowExecutionStartedEventAttributes(it) = &attributes {
@@ -213,7 +212,7 @@ impl Run {
         }
     }
 
-    /// The new run goes on: what it had asked of others is asked again, and a worker is to look at it.
+    /// Sends unanswered requests to other runs again and schedules a workflow task.
     pub(crate) fn resume_after_reset(&mut self, env: &Env<'_>) {
         let shared = std::mem::take(&mut self.changes.inherited);
         let by_id: BTreeMap<i64, &HistoryEvent> =
@@ -262,13 +261,13 @@ impl Run {
         self.send(message);
     }
 
-    /// A reset has made another run of this one.
+    /// Records the run that a reset made from this one.
     pub(crate) fn reset_to(&mut self, run_id: &str) {
         run_id.clone_into(&mut self.state.reset_run_id);
         self.touch();
     }
 
-    /// Ends an open run in favour of the one that a reset makes.
+    /// Terminates an open run because of a reset.
     pub(crate) fn end_for_reset(&mut self, env: &Env<'_>, reason: &str) -> Result<Vec<HistoryEvent>, ServiceError> {
         self.terminate(env, reason, None, RESETTER)?;
         self.release_queries();
@@ -276,7 +275,7 @@ impl Run {
     }
 }
 
-/// Times count from the reset on.
+/// Times count from the reset.
 fn restart_times(env: &Env<'_>, old: RunState) -> RunState {
     let execution_timeout = span(old.execution_timeout.as_ref());
     let execution_expires = match execution_timeout {
@@ -291,7 +290,7 @@ fn restart_times(env: &Env<'_>, old: RunState) -> RunState {
         original_start_time: old.start_time,
         reset_time: env.now,
         state_transitions: 1,
-        // They count, but their requests are not known any more: the same one would be another signal.
+        // The count is kept, but not the request ids, so a repeated request is a new signal.
         signal_request_ids: vec![String::new(); old.signal_request_ids.len()],
         ..old
     }

@@ -1,4 +1,4 @@
-//! Whether something that failed is tried again, and when.
+//! Retry policies: whether there is another attempt, and when.
 
 use temporalio_protos::temporal::api::{
     common::v1::RetryPolicy,
@@ -13,7 +13,7 @@ use crate::{
 
 const TIMEOUT_PREFIX: &str = "TemporalTimeout:";
 
-/// Fills in what a policy leaves open.
+/// Fills in the defaults of a policy.
 pub(crate) fn complete(policy: &mut RetryPolicy) {
     if span(policy.initial_interval.as_ref()) == 0 {
         policy.initial_interval = Some(duration(SECOND));
@@ -63,7 +63,7 @@ fn timeout_named(name: &str) -> Option<TimeoutType> {
     all.into_iter().find(|kind| timeout_name(*kind) == name || kind.as_str_name() == name)
 }
 
-/// As the protocol writes it in messages.
+/// The name in error texts.
 pub(crate) fn timeout_name(kind: TimeoutType) -> &'static str {
     match kind {
         TimeoutType::StartToClose => "StartToClose",
@@ -74,7 +74,7 @@ pub(crate) fn timeout_name(kind: TimeoutType) -> &'static str {
     }
 }
 
-/// How long to wait before the next attempt, or why there is none.
+/// The backoff before the next attempt, or why there is none.
 pub(crate) fn backoff(
     policy: &RetryPolicy,
     attempt: i32,
@@ -109,7 +109,7 @@ pub(crate) fn backoff(
 }
 
 fn exponential(first: Nanos, coefficient: f64, attempt: i32) -> Nanos {
-    // The cast saturates, which is what is wanted.
+    // The cast saturates, as intended.
     (first as f64 * coefficient.powi(attempt - 1)).max(0.0) as Nanos
 }
 

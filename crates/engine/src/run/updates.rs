@@ -1,8 +1,7 @@
-//! Updates: requests that a worker accepts or rejects and later answers.
+//! Updates: requests that a worker accepts or rejects and later completes.
 //!
-//! An update that was only admitted is kept in memory; whoever sent it asks again after a restart, under the same id.
-//! Accepted and completed ones are in history. Who waits for an update is told through [`UpdateChange`], once what they
-//! are told is kept.
+//! An admitted update is kept in memory only; after a restart its caller sends it again under the same id. Accepted and
+//! completed updates are in history. Callers that wait are notified by [`UpdateChange`] after the change is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +22,20 @@ use crate::service_error::ServiceError;
 
 const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
 
-/// A worker that has failed this often will not get to an update either.
+/// From this attempt of the workflow task on, updates are rejected.
 const FAILING_ATTEMPT: i32 = 3;
 
-/// Where an update stands.
+/// The stage of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Progress {
     Admitted,
-    /// Still admitted, after the real server lost it from memory and took it again from its caller.
+    /// Still admitted, after the real server lost it from memory and got it again from its caller.
     Readmitted,
     Accepted,
-    /// Accepted, and whoever waits for its end is to ask anew.
+    /// Accepted; callers that wait for the result must ask again.
     WaiterDropped,
     Completed(Box<Outcome>),
-    /// It will not be answered here; the sender may try again if the refusal says so.
+    /// Not processed by this run. The caller may retry if the error is retryable.
     Aborted(ServiceError),
 }
 
@@ -46,14 +45,14 @@ pub(crate) struct UpdateChange {
     pub(crate) progress: Progress,
 }
 
-/// Updates that a worker has still to see or to answer.
+/// Updates that a worker has not accepted or rejected yet.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Registry {
     open: BTreeMap<String, Open>,
     admitted: u64,
-    /// Updates that a reset brought along, and that the worker of the pending task has seen.
+    /// Updates that a reset reapplied and that the worker of the pending task has seen.
     reapplied_seen: BTreeSet<String>,
-    /// What ended unanswered with the run; whoever sends it again is told the same.
+    /// Updates that were aborted when the run closed. A repeated request gets the same error.
     aborted: BTreeMap<String, ServiceError>,
 }
 
@@ -71,7 +70,7 @@ pub(crate) enum AbortReason {
     TaskFailed,
 }
 
-/// A message of the worker that makes no sense.
+/// An invalid message of a worker.
 pub(super) struct BadMessage(pub(super) String);
 
 impl Registry {
@@ -79,7 +78,7 @@ impl Registry {
         self.open.is_empty()
     }
 
-    /// Forgets which updates ended with the run, and which of those that a reset brought along a worker has seen.
+    /// Clears which updates were aborted when the run closed, and which reapplied updates a worker has seen.
     pub(crate) fn clear_aborted_and_seen(&mut self) {
         self.aborted.clear();
         self.reapplied_seen.clear();
@@ -97,8 +96,8 @@ impl Registry {
 }
 
 impl Run {
-    /// When the real server refuses something, it forgets the updates that are only in its memory, and their callers ask
-    /// anew: what a worker has seen counts as unseen, and what ended as never heard of.
+    /// When the real server rejects a request, it loses the updates that are only in memory, and their callers send
+    /// them again: sent updates count as not sent, and aborted ones as unknown.
     pub(super) fn readmit_updates(&mut self) {
         let registry = &mut self.memory.updates;
         registry.open.values_mut().for_each(|open| open.sent = false);
@@ -107,14 +106,14 @@ impl Run {
         open.iter().for_each(|id| self.tell(id, Progress::Readmitted));
     }
 
-    /// Takes a new update in, or says where the one with this id stands.
+    /// Admits a new update, or returns the stage of the one with this id.
     pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, ServiceError> {
         let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
         let known = self.update_progress(&id);
         if !self.state.is_running() {
             return known.ok_or_else(|| ServiceError::not_found("workflow execution already completed"));
         }
-        // The real server loses the updates that wait when it refuses one, and takes them anew from their senders.
+        // When the real server rejects an update, it loses the waiting ones and gets them again from their callers.
         if self.state.task_attempt >= FAILING_ATTEMPT {
             self.drop_transient_state();
             self.drop_update_waiters();
@@ -150,7 +149,7 @@ impl Run {
         Ok(Progress::Admitted)
     }
 
-    /// `None` for an update nobody has heard of. A completed one is only known to be: its outcome is in history.
+    /// `None` for an unknown update. The outcome of a completed one is in history.
     pub(crate) fn update_progress(&self, id: &str) -> Option<Progress> {
         if self.memory.updates.open.contains_key(id) {
             return Some(Progress::Admitted);
@@ -166,13 +165,13 @@ impl Run {
         })
     }
 
-    /// Whether updates wait to be brought to a worker.
+    /// Whether there are updates that no worker has been sent.
     pub(crate) fn has_unsent_updates(&self) -> bool {
         let registry = &self.memory.updates;
         registry.has_unsent() || self.reapplied_updates().any(|id| !registry.reapplied_seen.contains(id))
     }
 
-    /// Messages for the worker that has just started a task. Those of an earlier attempt come again.
+    /// Messages for the worker that starts a task. With `again`, those of an earlier attempt are repeated.
     pub(crate) fn update_messages(&mut self, started_id: i64, again: bool) -> Vec<Message> {
         // The worker finds these in history.
         self.memory.updates.reapplied_seen = self.reapplied_updates().cloned().collect();
@@ -192,7 +191,7 @@ impl Run {
         messages
     }
 
-    /// What a worker says about an update.
+    /// Applies a worker's message about an update.
     pub(super) fn update_message(&mut self, env: &Env<'_>, message: &Message) -> Result<(), BadMessage> {
         let id = &message.protocol_instance_id;
         let body =
@@ -216,7 +215,7 @@ impl Run {
     fn accepted(&mut self, env: &Env<'_>, id: &str, acceptance: Acceptance) -> Result<(), BadMessage> {
         let request = match self.memory.updates.open.remove(id) {
             Some(open) => Some(open.request),
-            // The event by which it was brought along has the request.
+            // The admitted event has the request.
             None if self.is_reapplied(id) => None,
             None => Some(self.request_of_forgotten(id, acceptance.accepted_request, "Acceptance")?),
         };
@@ -275,7 +274,7 @@ impl Run {
         Ok(())
     }
 
-    /// Updates that a reset brought along, and that no worker has answered yet.
+    /// Updates that a reset reapplied and that no worker has answered yet.
     fn reapplied_updates(&self) -> impl Iterator<Item = &String> {
         self.state.updates.iter().filter(|(_, record)| record.accepted_id == 0).map(|(id, _)| id)
     }
@@ -284,12 +283,12 @@ impl Run {
         self.reapplied_updates().filter(|id| self.memory.updates.reapplied_seen.contains(*id)).cloned().collect()
     }
 
-    /// A reset brought the update along, and no worker has answered it yet.
+    /// Whether a reset reapplied the update and no worker has answered it yet.
     fn is_reapplied(&self, id: &str) -> bool {
         self.state.updates.get(id).is_some_and(|record| record.accepted_id == 0)
     }
 
-    /// The worker knows an update that a restart has forgotten, and brings its request along.
+    /// The request of an update that a restart has dropped, from the worker's message.
     fn request_of_forgotten(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
         match self.state.updates.get(id) {
             Some(record) if record.completed_id != 0 => Err(wrong_state(id, message, "Completed")),
@@ -298,7 +297,7 @@ impl Run {
         }
     }
 
-    /// A worker that completes a task must have said something about every update it was sent.
+    /// A worker that completes a task must answer every update it was sent.
     pub(super) fn reject_unprocessed_updates(&mut self) {
         let silent: Vec<String> =
             self.memory.updates.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| id.clone()).collect();
@@ -309,7 +308,7 @@ impl Run {
         }
     }
 
-    /// Ends what will not be answered any more.
+    /// Aborts the updates that will not be completed.
     pub(super) fn abort_updates(&mut self, reason: AbortReason) {
         if reason == AbortReason::TaskFailed {
             return self.abort_sent_updates();
@@ -328,8 +327,8 @@ impl Run {
         }
     }
 
-    /// Those that the failed worker has seen are not tried again, though what a reset brought along stays in history. The
-    /// others wait for a better worker.
+    /// Aborts the updates that the failed worker was sent; the admitted events of reapplied ones stay in history. The
+    /// others wait for the next task.
     fn abort_sent_updates(&mut self) {
         let brought = self.reapplied_and_seen();
         let sent = self.memory.updates.open.extract_if(.., |_, open| open.sent);
@@ -338,14 +337,14 @@ impl Run {
         }
     }
 
-    /// The real server forgets who waits for the end of an accepted update when it refuses what a worker has decided.
+    /// When the real server rejects a worker's commands, it drops the callers that wait for accepted updates.
     pub(super) fn drop_update_waiters(&mut self) {
         let open = |record: &UpdateRecord| record.accepted_id != 0 && record.completed_id == 0;
         let open = self.state.updates.iter().filter(|(_, record)| open(record)).map(|(id, _)| id.clone());
         open.collect::<Vec<_>>().iter().for_each(|id| self.tell(id, Progress::WaiterDropped));
     }
 
-    /// Gives up what waits for a worker that will not come to it.
+    /// Aborts the waiting updates when the workflow task keeps failing.
     pub(super) fn abort_updates_of_failing_task(&mut self) {
         if self.state.task_attempt >= FAILING_ATTEMPT {
             for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
@@ -358,7 +357,7 @@ impl Run {
         self.tell(id, Progress::Aborted(error));
     }
 
-    /// Whoever waits hears only how far an update came in one step, not of the stages on the way.
+    /// Only the last stage that an update reached in an operation is reported.
     fn tell(&mut self, id: &str, progress: Progress) {
         self.changes.updates.retain(|change| change.update_id != id);
         self.changes.updates.push(UpdateChange { update_id: id.to_owned(), progress });
@@ -386,7 +385,7 @@ fn task_failed(why: &str) -> ServiceError {
     ServiceError::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
 }
 
-/// No worker gets anywhere with the run's task.
+/// The run's workflow task keeps failing.
 pub(crate) fn task_keeps_failing() -> ServiceError {
     task_failed("Workflow Task in failed state.")
 }

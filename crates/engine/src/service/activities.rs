@@ -1,4 +1,4 @@
-//! Activities: polled for, answered by token or by id, kept alive.
+//! Activity requests: polls, results by token or by id, heartbeats.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     token::TaskToken,
 };
 
-/// How somebody names an activity.
+/// How a request names an activity.
 enum Named {
     Token(TaskToken),
     Id { target: Target, activity_id: String },
@@ -60,7 +60,7 @@ impl Core {
         Ok(PollActivityTaskQueueResponse::default())
     }
 
-    /// Hands an activity out, once it is kept that it was: otherwise one attempt could become two.
+    /// Gives an activity to a worker after its start is durable. Otherwise one attempt could be executed twice.
     async fn take_activity(
         self: &Arc<Self>,
         run: &RunKey,
@@ -76,13 +76,13 @@ impl Core {
             }
             let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
             if started.is_none() {
-                // The queue had a task that the run refuses.
+                // The task in the queue was stale.
                 run.drop_transient_state();
             }
             Ok(started.map(|started| {
                 run.set_activity_incarnation(scheduled_id, self.incarnation_for(local));
                 let mut response = activity_response(run, &started);
-                // One that a queue hands out is as urgent as its run, unless it says otherwise.
+                // An activity has the priority of its run, unless it has its own.
                 response.priority = response.priority.or_else(|| run.state.priority.clone());
                 response
             }))
@@ -94,7 +94,7 @@ impl Core {
         }
     }
 
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) async fn complete_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskCompletedRequest,
@@ -122,7 +122,7 @@ impl Core {
         Ok(RespondActivityTaskCompletedByIdResponse {})
     }
 
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) async fn fail_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskFailedRequest,
@@ -221,8 +221,8 @@ impl Core {
         Ok(Named::Id { target, activity_id })
     }
 
-    /// Ends an attempt and waits until that is kept, without asking for a sync of its own: the workflow task that it leads
-    /// to brings one, and without it a sync comes soon anyway.
+    /// Ends an attempt with a relaxed write: the workflow task that follows needs a sync anyway, and without one a sync
+    /// follows soon.
     async fn end_activity(
         self: &Arc<Self>,
         named: &Named,
@@ -232,7 +232,7 @@ impl Core {
         self.database.synced().await.map_err(|error| unavailable(&error))
     }
 
-    /// Does something with an activity that somebody names. The attempt is zero where it is not named.
+    /// Applies an operation to a named activity. The attempt is zero if the request does not name it.
     fn on_activity<T>(
         self: &Arc<Self>,
         named: &Named,

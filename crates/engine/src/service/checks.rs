@@ -1,4 +1,4 @@
-//! Checks that several requests share, in the protocol's words.
+//! Checks that several requests share, with the real server's error texts.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -43,7 +43,7 @@ pub(super) fn blob(payloads: Option<&Payloads>, limits: &Limits) -> Result<(), S
     Ok(())
 }
 
-/// The run that a request is about.
+/// The run that a request names.
 pub(super) fn target(
     namespaces: &Namespaces,
     namespace: &str,

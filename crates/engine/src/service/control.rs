@@ -71,7 +71,7 @@ impl Core {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
         let done = self.with_run(&target, |run, env| {
             same_chain(run, &request.first_execution_run_id)?;
-            // Whoever wants a run to stop is content that it has.
+            // A run that is already closed needs no cancellation.
             if !run.state.is_running() {
                 return Ok(());
             }
@@ -96,7 +96,7 @@ impl Core {
         Ok(TerminateWorkflowExecutionResponse {})
     }
 
-    /// Deletes a run; one that is open is ended first.
+    /// Deletes a run. An open one is terminated first.
     pub(super) async fn delete_workflow(
         self: &Arc<Self>,
         request: DeleteWorkflowExecutionRequest,
@@ -114,17 +114,17 @@ impl Core {
         Ok(DeleteWorkflowExecutionResponse {})
     }
 
-    /// Removes a closed run from memory and disk, once it has sent the letters it still has to send.
+    /// Deletes a closed run from memory and disk, after its outbox is empty.
     pub(crate) async fn delete(self: &Arc<Self>, target: &Target) -> Result<(), ServiceError> {
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-        const TIMEOUT: u32 = 1000;
-        for _ in 0..TIMEOUT {
+        const ATTEMPTS: u32 = 1000;
+        for _ in 0..ATTEMPTS {
             if let Some(ticket) = self.remove_unless_busy(target)? {
                 return ticket.await.map(|_| ()).map_err(|error| unavailable(&error));
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Err(ServiceError::Unavailable("the run still has letters to send; try again".to_owned()))
+        Err(ServiceError::Unavailable("the run still has outbox messages to deliver; try again".to_owned()))
     }
 
     fn remove_unless_busy(
@@ -153,7 +153,7 @@ impl Core {
     }
 }
 
-/// A request may insist on the chain it means.
+/// Checks the first run id of the chain, if the request names one.
 fn same_chain(run: &Run, first_run_id: &str) -> Result<(), ServiceError> {
     if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
         return Err(ServiceError::not_found("workflow execution not found"));

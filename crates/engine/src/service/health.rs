@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: the engine serves as long as its database takes a write and gives it back.
+//! `grpc.health.v1.Health`: the status is serving while the database can be written and read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use windlass_sqlite::DatabaseError;
 
 use crate::{core::Core, service_error::ServiceError};
 
-/// The services that are up together; the empty name stands for the whole server.
+/// The services with this status; the empty name is the whole server.
 const SERVED: [&str; 2] = ["", "temporal.api.workflowservice.v1.WorkflowService"];
 
-/// A database that takes longer is not ready.
+/// A slower database counts as not serving.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Core {
@@ -33,7 +33,7 @@ impl Core {
 }
 
 fn not_serving(error: &DatabaseError) -> ServingStatus {
-    tracing::warn!(%error, "the engine's database does not work");
+    tracing::warn!(%error, "the probe of the engine's database failed");
     ServingStatus::NotServing
 }
 
@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(status(service).await, ServingStatus::NotServing, "{service:?}");
         }
         disk.fails.store(false, Ordering::SeqCst);
-        // What was found is told for a moment.
+        // The result of a probe is cached for a short time.
         while status("").await != ServingStatus::Serving {}
         assert_eq!(check(&handle, "Check", "no.such.Service").await.unwrap_err().code(), Code::NotFound);
         assert_eq!(check(&handle, "Watch", "").await.unwrap_err().code(), Code::Unimplemented);

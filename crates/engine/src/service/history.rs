@@ -1,4 +1,4 @@
-//! Reading history: in pages, as it grows, its end alone, or backwards.
+//! Reads of history: in pages, with long polls, the closing event only, or backwards.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,15 +22,15 @@ use crate::{
     token::HistoryToken,
 };
 
-/// Events of a page, if nobody asks for fewer.
+/// Events of a page, unless the request asks for fewer.
 pub(super) const PAGE_EVENTS: usize = 256;
-/// How long somebody waits for new events before being sent away with a token.
+/// How long a long poll waits before it returns an empty page with a token.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// `with_unwritten` also shows the pending task's events that are not in history before it succeeds, as workers see
-    /// them.
+    /// `with_unwritten` also returns the events of the pending task that are not in history before it completes, as
+    /// workers see them.
     pub(super) async fn workflow_history(
         self: &Arc<Self>,
         request: GetWorkflowExecutionHistoryRequest,
@@ -41,14 +41,14 @@ impl Core {
         let close_only = request.history_event_filter_type() == HistoryEventFilterType::CloseEvent;
         let token = HistoryToken::read(&request.next_page_token)?;
         if let Some(token) = &token {
-            // The pages are of one run, whatever has become current meanwhile.
+            // All pages are of the run of the first one, even if another run is current now.
             target.run_id.clone_from(&token.run_id);
         }
         if let Some(token) = token.as_ref().filter(|token| token.until != 0) {
             return self.rest_for_worker(&target, token, request.maximum_page_size);
         }
         let after = token.as_ref().map_or(0, |token| token.position);
-        // The first read for the last event waits for it even without `wait_new_event`, as on the real server.
+        // The first read for the closing event waits for it even without `wait_new_event`, as on the real server.
         let waits = if token.is_some() { request.wait_new_event } else { close_only };
         let (number, run_id, position) = self.await_events(&target, after, waits, close_only, timeout).await?;
         if close_only {
@@ -72,7 +72,7 @@ impl Core {
         })
     }
 
-    /// The last event of a run that has ended; nothing of one that has not.
+    /// The closing event of a closed run; nothing for an open one.
     fn closing_event(
         &self,
         number: i64,
@@ -94,7 +94,7 @@ impl Core {
         Ok(response)
     }
 
-    /// Waits, if somebody wants that, until there are events after `after`, or the run has ended.
+    /// Waits until there are events after `after` or the run is closed, if the request asks for it.
     async fn await_events(
         self: &Arc<Self>,
         target: &Target,
@@ -124,7 +124,7 @@ impl Core {
                 }
             }
         } else {
-            // What memory knows may be on its way to disk still.
+            // Events in memory may not be committed yet.
             self.written().await?;
             if self.registry.epoch() != epoch {
                 return Err(forgotten());
@@ -133,12 +133,12 @@ impl Core {
         Ok((number, run_id, position))
     }
 
-    /// Returns once everything that memory knows can be read.
+    /// Returns when all queued writes can be read.
     async fn written(&self) -> Result<(), ServiceError> {
         self.database.committed().await.map_err(|error| unavailable(&error))
     }
 
-    /// Pages of the history that a worker was handed with a task.
+    /// Further pages of the history of a workflow task.
     fn rest_for_worker(
         self: &Arc<Self>,
         target: &Target,

@@ -1,4 +1,4 @@
-//! What the engine says about itself, and the lists of things it does not have, which are empty.
+//! System and cluster information, and empty lists of features that the engine does not have.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::workflowservice::v1::{
@@ -9,7 +9,7 @@ use temporalio_protos::temporal::api::workflowservice::v1::{
 
 use crate::{core::Core, service_error::ServiceError};
 
-/// The server whose protocol the engine speaks.
+/// The server version that the engine reports.
 const SPOKEN_VERSION: &str = "1.32.0";
 
 impl Core {
@@ -29,7 +29,7 @@ impl Core {
     }
 }
 
-/// Workers do without what is not promised here.
+/// Workers do not use capabilities that are not listed here.
 fn system_info() -> GetSystemInfoResponse {
     GetSystemInfoResponse {
         server_version: SPOKEN_VERSION.to_owned(),
@@ -41,7 +41,7 @@ fn system_info() -> GetSystemInfoResponse {
             upsert_memo: true,
             eager_workflow_start: true,
             sdk_metadata: true,
-            // Otherwise workers name their build only in the older `binary_checksum`.
+            // Without it, workers send their build only in the older `binary_checksum`.
             build_id_based_versioning: true,
             count_group_by_execution_status: true,
             ..Capabilities::default()

@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Runs of a page, if nobody asks for fewer.
+/// Runs of a page, unless the request asks for fewer.
 const PAGE: usize = 1000;
 
 impl Core {
@@ -140,7 +140,7 @@ fn info(row: VisibilityRow) -> WorkflowExecutionInfo {
     }
 }
 
-/// The older requests filter by fields instead of by text.
+/// The older requests have filter fields instead of a query.
 fn all_of(conditions: [String; 3]) -> String {
     conditions.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" AND ")
 }

@@ -26,7 +26,7 @@ use crate::{
     time::{Nanos, SECOND, duration, span},
 };
 
-/// The shortest time for which closed runs are kept.
+/// The minimum retention.
 const SHORTEST_RETENTION: Nanos = 24 * 3600 * SECOND;
 
 impl Core {
@@ -108,7 +108,7 @@ impl Core {
         })
     }
 
-    /// Keeps a namespace; it is known once it is kept.
+    /// Stores a namespace. It can be used after the write is durable.
     pub(crate) async fn save_namespace(self: &Arc<Self>, record: NamespaceRecord) -> Result<(), ServiceError> {
         let kept = record.clone();
         let ticket = self.database.apply(Ack::Durable, move |tx| persist::save_namespace(tx, &kept));

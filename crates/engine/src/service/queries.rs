@@ -1,4 +1,4 @@
-//! Questions to runs. They go to the worker with the pending workflow task or, if there is none, on their own.
+//! Queries. They are sent to the worker with the pending workflow task or, without one, as a query task.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,19 +25,19 @@ use crate::{
     token::TaskToken,
 };
 
-/// How long somebody waits for an answer if they do not say.
+/// How long a query waits if the request has no deadline.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the worker that has the run cached may take before others are asked.
+/// How long the sticky worker may take before the normal queue is tried.
 const STICKY_TIMEOUT: Duration = Duration::from_secs(10);
 const STICKY_SEEN: Nanos = 10 * SECOND;
-/// Whoever waited in vain is told if nobody has polled for this long.
+/// A query that timed out reports a missing worker if none has polled for this long.
 const WORKER_SEEN: Nanos = 20 * SECOND;
-/// Left for that answer to get back.
+/// Time for the response to reach the client before its deadline.
 const TAIL_ROOM: Duration = Duration::from_secs(1);
-/// A workflow task that failed this often will not bring any question to the worker.
+/// A workflow task that failed this often will not carry a query.
 const FAILING_ATTEMPT: i32 = 3;
 
-/// How a question gets to the worker.
+/// How a query is sent to the worker.
 enum Way {
     Rejected(WorkflowExecutionStatus),
     WithTask { run_id: String, answer: oneshot::Receiver<QueryAnswer> },
@@ -60,7 +60,7 @@ impl Core {
             return Err(ServiceError::invalid("QueryType is not set on request."));
         }
         let answer = self.ask_run(target, condition, query, deadline).await?;
-        // A worker in this process goes on before what it decided is safe, and answers from what it knows.
+        // A local worker may answer from state that is not durable yet, so the response waits for it.
         self.database.synced().await.map_err(|error| unavailable(&error))?;
         Ok(answer)
     }
@@ -87,7 +87,7 @@ impl Core {
             };
             match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => return Err(late()),
-                // Whatever run has followed since: the question was for this one.
+                // The query was for this run, even if another one is current now.
                 Ok(Ok(QueryAnswer::AskDirectly)) | Ok(Err(_)) => {
                     target.run_id = run_id;
                     condition = QueryRejectCondition::None;
@@ -104,7 +104,7 @@ impl Core {
         condition: QueryRejectCondition,
         query: &WorkflowQuery,
     ) -> Result<Way, ServiceError> {
-        // A question that is refused makes the run forget nothing.
+        // A rejected query does not change the run.
         self.with_run(target, |run, _| Ok(self.way(run, condition, query)))?.value()
     }
 
@@ -131,7 +131,7 @@ impl Core {
         self.join_task(run, query)
     }
 
-    /// Puts the question beside the pending workflow task.
+    /// Adds the query to the pending workflow task.
     fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, ServiceError> {
         if run.memory.queries.len() >= self.limits.queries_waiting {
             return Err(ServiceError::Exhausted {
@@ -148,7 +148,7 @@ impl Core {
         Ok(Way::WithTask { run_id: run.state.run_id.clone(), answer })
     }
 
-    /// Brings the question to the worker that has the run cached or, failing that, to any other.
+    /// Dispatches the query to the sticky queue and, after a timeout, to the normal one.
     async fn ask_directly(
         self: &Arc<Self>,
         target: &Target,

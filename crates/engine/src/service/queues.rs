@@ -1,4 +1,4 @@
-//! Task queues as people and workers see them.
+//! Requests about task queues.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use crate::{
     time::{Nanos, SECOND, timestamp},
 };
 
-/// How long a worker is listed after its last poll.
+/// How long a poller is listed after its last poll.
 const LISTED: Nanos = 5 * 60 * SECOND;
 
 impl Core {
-    #[allow(deprecated, reason = "tools still read the older forms of the answer")]
+    #[allow(deprecated, reason = "tools still read the older response fields")]
     pub(super) async fn describe_queue(
         self: &Arc<Self>,
         request: DescribeTaskQueueRequest,
@@ -83,7 +83,7 @@ impl Core {
         })
     }
 
-    /// A worker has dropped a run from its cache.
+    /// A worker has evicted a run from its cache.
     pub(super) async fn reset_sticky_queue(
         self: &Arc<Self>,
         request: ResetStickyTaskQueueRequest,
@@ -98,7 +98,7 @@ impl Core {
         Ok(ResetStickyTaskQueueResponse {})
     }
 
-    /// A worker stops: what waits for it goes to the others.
+    /// A worker shuts down: tasks in its sticky queue move to the normal queue.
     pub(super) async fn shutdown_worker(
         self: &Arc<Self>,
         request: ShutdownWorkerRequest,

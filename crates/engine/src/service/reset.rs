@@ -1,4 +1,4 @@
-//! Resets: a new run from an earlier moment of an old one.
+//! ResetWorkflowExecution: a new run from an earlier event of another one.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::{
     service_error::ServiceError,
 };
 
-/// How often history is read again because the run has moved on meanwhile.
-const TIMEOUT: u32 = 100;
+/// How often history is read again because events were added meanwhile.
+const MAX_READS: u32 = 100;
 
-/// What happened to a run after the moment it is reset to, there and in the runs that continued it.
+/// Events after the reset event, of the run and of the runs that continued it.
 struct Later {
     events: Vec<HistoryEvent>,
     /// The last run whose events these are.
@@ -44,17 +44,17 @@ impl Core {
         let execution = request.workflow_execution.clone();
         let target = checks::target(&self.read_namespaces(), &request.namespace, execution)?;
         let reapply = Reapply::of(&request)?;
-        for _ in 0..TIMEOUT {
+        for _ in 0..MAX_READS {
             if let Some(done) = self.reset(&target, &request, reapply)? {
                 return Ok(ResetWorkflowExecutionResponse { run_id: done.acknowledged().await? });
             }
-            // What memory knows is on its way to disk still.
+            // Events in memory may not be committed yet.
             self.database.committed().await.map_err(|error| unavailable(&error))?;
         }
-        Err(ServiceError::Unavailable("the run does not stand still; try again".to_owned()))
+        Err(ServiceError::Unavailable("the run keeps changing; try again".to_owned()))
     }
 
-    /// `None` if history on disk is not complete yet.
+    /// `None` if the history on disk is not complete yet.
     fn reset(
         self: &Arc<Self>,
         target: &Target,
@@ -103,7 +103,7 @@ impl Core {
             identity: Identity {
                 namespace: namespace.clone(),
                 run_id: uuid::Uuid::new_v4().to_string(),
-                // Who starts the run again with the same request is content with this one.
+                // A repeated start with the same request id finds this run.
                 create_request_id: request_id,
             },
             base_run_id: base_id.clone(),
@@ -139,7 +139,7 @@ impl Core {
         Ok((last + 1 == run.state.next_event_id).then_some(batches))
     }
 
-    /// Follows the chain to where it ends, or is not kept any more.
+    /// Follows the chain to its last run, or to the first one that was deleted.
     fn later(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -166,16 +166,16 @@ impl Core {
     }
 }
 
-/// What of the old run's later life is taken along.
+/// Which later events are reapplied.
 #[derive(Debug, Clone, Copy)]
 struct Reapply {
     excluded: Excluded,
-    /// Everything that can be left out is.
+    /// Everything that can be excluded is excluded.
     nothing: bool,
 }
 
 impl Reapply {
-    #[allow(deprecated, reason = "clients may still name what they want in the old way")]
+    #[allow(deprecated, reason = "clients may still use the deprecated field")]
     fn of(request: &ResetWorkflowExecutionRequest) -> Result<Self, ServiceError> {
         use ResetReapplyExcludeType as Exclude;
         let Ok(wanted) = ResetReapplyType::try_from(request.reset_reapply_type) else {
@@ -199,8 +199,7 @@ fn continued_by(end: &HistoryEvent) -> Option<String> {
     }
 }
 
-/// Nothing can be done to the new run in the same request: the engine knows no versions of workers, and the real server
-/// knows nothing else.
+/// Post-reset operations are not supported: they only set worker versions, which the engine does not have.
 fn refuse(operation: &PostResetOperation) -> Result<(), ServiceError> {
     let name = match &operation.variant {
         Some(Variant::SignalWorkflow(_)) => "*workflow.PostResetOperation_SignalWorkflow_",

@@ -1,4 +1,4 @@
-//! From an RPC's name to what does it.
+//! Maps RPC names to handlers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const OPERATOR: &str = "temporal.api.operatorservice.v1.OperatorService";
 const HEALTH: &str = "grpc.health.v1.Health";
 const TEST: &str = "temporal.api.testservice.v1.TestService";
 
-/// Decodes the request, answers it, encodes the answer.
+/// Decodes the request, calls the handler, encodes the response.
 macro_rules! answer {
     ($call:ident, $handler:expr) => {{
         let request = Message::decode($call.message)
@@ -50,7 +50,7 @@ impl Core {
         let core = self;
         let (timeout, local) = (call.timeout, call.local);
         match call.rpc.as_str() {
-            // What a worker asks all the time.
+            // Requests of workers.
             "PollWorkflowTaskQueue" => answer!(call, |request| core.poll_workflow_task(request, timeout, local)),
             "RespondWorkflowTaskCompleted" => answer!(call, |request| core.complete_workflow_task(request, local)),
             "RespondWorkflowTaskFailed" => answer!(call, |request| core.fail_workflow_task(request)),
@@ -66,7 +66,7 @@ impl Core {
             "RecordActivityTaskHeartbeatById" => answer!(call, |request| core.heartbeat_by_id(request)),
             "ResetStickyTaskQueue" => answer!(call, |request| core.reset_sticky_queue(request)),
             "ShutdownWorker" => answer!(call, |request| core.shutdown_worker(request)),
-            // Starting and steering runs.
+            // Starting and controlling runs.
             "StartWorkflowExecution" => answer!(call, |request| core.start_workflow(request, local)),
             "SignalWithStartWorkflowExecution" => answer!(call, |request| core.signal_with_start(request)),
             "ExecuteMultiOperation" => answer!(call, |request| core.execute_multi_operation(request, timeout)),
@@ -78,7 +78,7 @@ impl Core {
             "TerminateWorkflowExecution" => answer!(call, |request| core.terminate_workflow(request)),
             "ResetWorkflowExecution" => answer!(call, |request| core.reset_workflow(request)),
             "DeleteWorkflowExecution" => answer!(call, |request| core.delete_workflow(request)),
-            // Looking at them.
+            // Reading runs.
             "DescribeWorkflowExecution" => answer!(call, |request| core.describe_workflow(request)),
             "GetWorkflowExecutionHistory" => {
                 let for_people = matches!(call.client.as_str(), "temporal-cli" | "temporal-ui");
@@ -92,7 +92,7 @@ impl Core {
             "CountWorkflowExecutions" => answer!(call, |request| core.count_workflows(request)),
             "DescribeTaskQueue" => answer!(call, |request| core.describe_queue(request)),
             "ListTaskQueuePartitions" => answer!(call, |request| core.queue_partitions(request)),
-            // The service itself.
+            // Namespaces, task queues and the server.
             "DescribeNamespace" => answer!(call, |request| core.describe_namespace(request)),
             "ListNamespaces" => answer!(call, |request| core.list_namespaces(request)),
             "RegisterNamespace" => answer!(call, |request| core.register_namespace(request)),

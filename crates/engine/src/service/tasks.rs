@@ -1,4 +1,4 @@
-//! Workflow tasks: polled for, completed, failed.
+//! Workflow task requests: polls, completions, failures.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,22 +29,22 @@ use crate::{
 };
 use prost::Message as _;
 
-/// How long a poll waits if the worker does not say.
+/// How long a poll waits if the request has no deadline.
 const LONGEST_POLL: Duration = Duration::from_secs(60);
-/// Left for the answer to get back.
+/// Time for the response to reach the client before its deadline.
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 const SHORTEST_POLL: Duration = Duration::from_secs(2);
 
-/// A task as it leaves the run's lock, before its history has been read.
+/// A task outside of the run's lock, before its history was read.
 struct Taken {
     response: PollWorkflowTaskQueueResponse,
     number: i64,
-    /// All of history has to be read, up to this event.
+    /// History has to be read from the start, up to this event.
     read_until: Option<i64>,
     unwritten: Vec<HistoryEvent>,
 }
 
-/// Until when a poll waits.
+/// The deadline of a poll.
 pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, ServiceError> {
     let wait = match timeout {
         Some(timeout) if timeout < SHORTEST_POLL => {
@@ -57,7 +57,7 @@ pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, Servic
 }
 
 impl Core {
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) async fn poll_workflow_task(
         self: &Arc<Self>,
         request: PollWorkflowTaskQueueRequest,
@@ -82,7 +82,7 @@ impl Core {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
                 Err(error) => {
-                    // Another worker may have more luck with it.
+                    // Another worker may get it.
                     self.queues.offer_stored(&key, task);
                     return Err(error);
                 }
@@ -106,7 +106,7 @@ impl Core {
         Ok(QueueKey { namespace: namespace.into(), name, kind })
     }
 
-    /// The next task of a queue, unless none comes in time.
+    /// The next task of a queue, or `None` at the deadline.
     pub(super) async fn next_task(self: &Arc<Self>, key: &QueueKey, identity: &str, deadline: Instant) -> Option<Task> {
         let mut waiting = match self.queues.poll(key, identity, self.now()) {
             Ok(task) => return Some(task),
@@ -115,12 +115,12 @@ impl Core {
         if self.queues.take_spilled(key)
             && let Err(error) = self.dispatch_ready_runs()
         {
-            tracing::warn!(%error, "tasks that did not fit in memory cannot be read now");
+            tracing::warn!(%error, "tasks could not be loaded from disk; retrying at a later poll");
         }
         tokio::time::timeout_at(deadline, waiting.task()).await.ok().flatten()
     }
 
-    /// Hands a task to a worker. `None` if it is none any more.
+    /// Starts a task for a worker. `None` if the task is stale.
     async fn take_task(
         self: &Arc<Self>,
         run: &RunKey,
@@ -132,7 +132,7 @@ impl Core {
         let target = Target::of(run);
         let taken = self.with_run_acked(&target, Ack::Relaxed, |run, env| {
             if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
-                // Its worker was said to have dropped the run: the task is lost until then.
+                // The worker has evicted the run, so the task is lost until its timeout.
                 return Ok(None);
             }
             let Some(task) = run.start_task(env, scheduled_id, worker, &(env.new_id)()) else { return Ok(None) };
@@ -146,8 +146,8 @@ impl Core {
             Err(ServiceError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        // A worker that has the run in its cache gets what it needs from memory. For another one, history is read, and
-        // it must have been written first.
+        // A worker with the run in its cache gets the events from memory. For another one, history is read after it is
+        // committed.
         match &done.value {
             Some((taken, _)) if taken.read_until.is_some() => {}
             _ => return Ok(done.value().map(|(taken, _)| taken.response)),
@@ -160,18 +160,18 @@ impl Core {
         told
     }
 
-    /// The task was started and nobody has it: without this it would be missing until it has timed out.
+    /// The task was started, but its worker did not get it. Without this, it would be lost until its timeout.
     fn hold_for_another(self: &Arc<Self>, target: &Target, undelivered: Undelivered) {
         let held = self.with_run(target, |run, _| {
             run.memory.undelivered = Some(undelivered);
             Ok(())
         });
         if let Err(error) = held {
-            tracing::debug!(?error, "a task that nobody got is handed out again when it has timed out");
+            tracing::debug!(?error, "a task that its worker did not get is dispatched again after its timeout");
         }
     }
 
-    /// Reads the first page of history into a task.
+    /// Adds the first page of history to a task.
     fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, ServiceError> {
         let Taken { mut response, number, read_until, unwritten } = taken;
         let Some(until) = read_until else { return Ok(response) };
@@ -189,7 +189,7 @@ impl Core {
         Ok(response)
     }
 
-    /// Hands a question to a worker, with the history it needs to answer it.
+    /// Gives a query task to a worker, with the history it needs.
     async fn take_query(
         self: &Arc<Self>,
         query: &Arc<PendingQuery>,
@@ -247,8 +247,8 @@ impl Core {
                 run.refuse_stale_answer(env, token.scheduled_id);
                 return Ok((Some(error), None, Vec::new(), 0));
             }
-            // The worker takes what it gets with the answer to where it had the task.
-            let incarnation_for = run.state.task.as_ref().map_or(0, |task| task.incarnation);
+            // Tasks in the response are held by the same worker, local or remote.
+            let incarnation = run.state.task.as_ref().map_or(0, |task| task.incarnation);
             let number = run.number;
             let mut beginning = || self.beginning(number);
             let completion = run.complete_task(env, held, request, &mut beginning)?;
@@ -256,15 +256,15 @@ impl Core {
                 run.answer_queries(results);
             }
             if completion.next.is_some() {
-                run.set_task_incarnation(incarnation_for);
+                run.set_task_incarnation(incarnation);
             }
             completion
                 .eager
                 .iter()
-                .for_each(|activity| run.set_activity_incarnation(activity.scheduled_id, incarnation_for));
-            // The worker that decided has the run at hand.
+                .for_each(|activity| run.set_activity_incarnation(activity.scheduled_id, incarnation));
+            // The worker has the run in its cache.
             let next = completion.next.map(|task| {
-                // Whoever asks for another task is still busy with the updates it has.
+                // A worker that asks for the next task is still processing the updates it has.
                 let messages = run.update_messages(task.task.started_id, !beats);
                 taken(run, task, messages, true)
             });
@@ -289,7 +289,7 @@ impl Core {
             run.must_run()?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
             if let Err(error) = must_be_this_start(run, &token).and_then(|()| run.check_started_task(held)) {
-                // A task that is gone is refused without anything being forgotten.
+                // A completion of a stale task is rejected and changes nothing.
                 return Ok(Err(error));
             }
             run.task_failed(env, held, request).map(Ok)
@@ -299,8 +299,8 @@ impl Core {
     }
 }
 
-/// A start that was lost with the process may have been followed by another one of the same number, of a task that
-/// tells of other events. Only who took the task last may answer it.
+/// After a crash, a task may have been started again under the same number with other events. Only the worker of the
+/// last start may complete it.
 fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), ServiceError> {
     match &run.state.task {
         Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
@@ -308,13 +308,13 @@ fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), ServiceError> 
     }
 }
 
-/// The build that a worker says it is.
+/// The build that a worker reports.
 fn build(capabilities: Option<&WorkerVersionCapabilities>) -> Option<WorkerVersionStamp> {
     let WorkerVersionCapabilities { build_id, use_versioning, .. } = capabilities?;
     (!build_id.is_empty()).then(|| WorkerVersionStamp { build_id: build_id.clone(), use_versioning: *use_versioning })
 }
 
-/// What a worker is told about a run.
+/// The response fields that describe the run.
 fn about(run: &Run) -> PollWorkflowTaskQueueResponse {
     PollWorkflowTaskQueueResponse {
         workflow_execution: Some(WorkflowExecution {
@@ -366,7 +366,7 @@ pub(super) fn task_response(
 fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) -> Taken {
     let number = run.number;
     if cached {
-        // What this very operation has written is not in the tail yet.
+        // Events of this operation are not in the tail yet.
         let mut events = run.memory.tail.clone();
         events.extend(run.written_events());
         events.retain(|event| event.event_id > run.state.previous_started_id);

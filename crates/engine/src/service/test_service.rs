@@ -1,4 +1,4 @@
-//! The protocol's test service: clients lock, unlock and sleep through time that can be skipped. Only an engine with a
+//! The protocol's test service: clients lock and unlock time skipping, and sleep. Only an engine with a
 //! [`SkippingClock`] has it.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A start that brings an update along: one step, so that the first task a worker gets has the update.
+//! Update-with-start: one operation, so that the first workflow task carries the update.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,16 +42,17 @@ impl Update {
     }
 }
 
-/// A run and the update it was given.
+/// A run and its update.
 struct Begun {
     started: Applied<StartWorkflowExecutionResponse>,
     followed: Applied<Followed>,
-    /// The run was there already.
+    /// The run existed.
     used: bool,
 }
 
 impl Core {
-    /// A start and an update in one. A run that ends before it takes the update is no obstacle: another may be started.
+    /// Executes a start and an update. If the run closes before it accepts the update, the update may start another
+    /// run.
     pub(super) async fn execute_multi_operation(
         self: &Arc<Self>,
         request: ExecuteMultiOperationRequest,
@@ -70,7 +71,7 @@ impl Core {
         })
     }
 
-    /// If the run is there already and may be used, the update goes to it.
+    /// Sends the update to the existing run if the policies allow it, and starts a run otherwise.
     async fn start_and_update(
         self: &Arc<Self>,
         spec: StartSpec,
@@ -80,7 +81,7 @@ impl Core {
     ) -> Result<ExecuteMultiOperationResponse, ServiceError> {
         let start_failed = |error| both(Some(error), Some(ServiceError::Aborted));
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
-        // In one step: no worker can take the first task, or end the run, before the update is there.
+        // One operation, so that no worker can start the first task before the update is admitted.
         let begun = self.with_workflow(&namespace, &workflow_id, |workflow, epoch| {
             Ok(match self.use_for_update(workflow, epoch, &spec, policies, update) {
                 Ok(None) => self.start_with_update(workflow, epoch, spec, policies, update).map_err(start_failed),
@@ -93,7 +94,7 @@ impl Core {
         let id = update.id();
         let changes = followed.value.changes.clone();
         let answer = self.follow(followed, &id, update.stage, deadline).await;
-        // Both operations came again with the update, and found the run they had started.
+        // The real server got both operations again, and the start found the run it had started.
         let readmitted =
             changes.borrow().readmitted || answer.as_ref().is_err_and(|error| *error == task_keeps_failing());
         let used = used || readmitted;
@@ -112,7 +113,7 @@ impl Core {
         })
     }
 
-    /// Gives the update to the run that is there: one that is to be used, or knows the update.
+    /// Sends the update to the existing run, if the policies allow it or the run knows the update.
     fn use_for_update(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -153,7 +154,7 @@ impl Core {
         Ok(Begun { started, followed: Applied::new(followed, Acknowledgement::Already), used: false })
     }
 
-    /// Both operations, each checked for itself.
+    /// Checks both operations.
     fn operations(
         &self,
         request: ExecuteMultiOperationRequest,
@@ -209,7 +210,7 @@ impl Core {
     }
 }
 
-/// The answer to the start, if the update can go to this run without one.
+/// The start's response, if the update can use this run.
 fn usable(run: &Run, spec: &StartSpec, policies: Policies, update_id: &str) -> Option<StartWorkflowExecutionResponse> {
     let state = &run.state;
     let answered = state.updates.get(update_id).is_some_and(|record| record.completed_id != 0);
@@ -225,7 +226,7 @@ fn usable(run: &Run, spec: &StartSpec, policies: Policies, update_id: &str) -> O
     })
 }
 
-/// What came of each operation; `None` if all is well with it.
+/// The error of each operation; `None` for one that did not fail.
 fn both(start: Option<ServiceError>, update: Option<ServiceError>) -> ServiceError {
     let outcomes = [start, update];
     let at_fault = outcomes.iter().flatten().find(|error| **error != ServiceError::Aborted);

@@ -1,4 +1,4 @@
-//! Updates: sent, waited for, asked after. A start that brings one along is in `update_with_start`.
+//! Update requests. Update-with-start is in `update_with_start`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,13 +26,13 @@ use crate::{
     service_error::ServiceError,
 };
 
-/// How long somebody waits before being told how far the update is.
+/// How long an update request waits before it returns the stage reached so far.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const TAIL_ROOM: Duration = Duration::from_secs(1);
-/// How often an update follows its run to the next one of the chain.
+/// How many continuations of the run an update follows.
 const MOVES: usize = 5;
 
-/// An update that was taken in, and the news of it.
+/// An update and the notifications of its progress.
 pub(super) struct Followed {
     pub(super) run_id: String,
     number: i64,
@@ -57,7 +57,7 @@ impl Core {
             let followed = self.admit(&target, &update, &first_run_id)?;
             let id = update.meta.clone().unwrap_or_default().update_id;
             match self.follow(followed, &id, stage, deadline).await {
-                // The run is being replaced by the next one of its chain; the update goes there.
+                // The run is continuing as new; the update goes to the next run.
                 Err(ServiceError::Exhausted { .. }) if target.run_id.is_empty() => {}
                 Err(error) => return Err(error),
                 Ok((run_id, reached, outcome)) => {
@@ -65,7 +65,7 @@ impl Core {
                 }
             }
         }
-        Err(ServiceError::Unavailable("the run keeps being replaced; try again".to_owned()))
+        Err(ServiceError::Unavailable("the run keeps continuing as new; try again".to_owned()))
     }
 
     fn admit(
@@ -116,7 +116,7 @@ impl Core {
         })
     }
 
-    /// Waits until the update is as far as somebody wants it, or for as long as they wait.
+    /// Waits until the update has reached the requested stage, or until the deadline.
     pub(super) async fn follow(
         self: &Arc<Self>,
         followed: Applied<Followed>,
@@ -124,11 +124,11 @@ impl Core {
         wanted: Stage,
         deadline: Instant,
     ) -> Result<(String, Stage, Option<Outcome>), ServiceError> {
-        // An update that was only admitted leaves nothing to keep.
+        // An update that was only admitted needs no write.
         let admitted = followed.value.progress == Progress::Admitted;
         let followed = if admitted { followed.value() } else { followed.acknowledged().await? };
         let Followed { run_id, number, mut progress, mut changes, completed_id, running } = followed;
-        // A refused caller is not told either what became of the update before.
+        // A rejected request does not return earlier progress.
         if let Progress::Aborted(error) = progress {
             return Err(error);
         }
@@ -156,7 +156,7 @@ impl Core {
                 Ok(Err(_)) => return Err(ServiceError::Unavailable("workflow update was aborted".to_owned())),
                 Ok(Ok(())) => {
                     progress = changes.borrow_and_update().progress.clone().unwrap_or(Progress::Admitted);
-                    tracing::trace!(id, ?progress, "update moved on");
+                    tracing::trace!(id, ?progress, "the update has progressed");
                 }
             }
         }
@@ -168,7 +168,7 @@ impl Core {
             Some(Attributes::WorkflowExecutionUpdateCompletedEventAttributes(completed)) => {
                 Ok(completed.outcome.unwrap_or_default())
             }
-            _ => Err(ServiceError::Unavailable("the update's outcome is not written yet; try again".to_owned())),
+            _ => Err(ServiceError::Unavailable("the update's outcome is not committed yet; try again".to_owned())),
         }
     }
 }

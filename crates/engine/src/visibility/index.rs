@@ -1,6 +1,6 @@
-//! Search attributes of a run: checked against their types, and made into the JSON that filters read.
+//! Search attributes of a run: type checks, and the JSON that filters read.
 //!
-//! A list shows what is kept here, so values come back with their type, and a list of one as the one.
+//! Lists return what is stored here: values with their type, and a list of one item as that item.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ const MOST_KEYS: usize = 100;
 const LARGEST_VALUE: usize = 2 << 10;
 const LARGEST_TOTAL: usize = 40 << 10;
 
-/// What a row keeps of search attributes.
+/// The stored forms of search attributes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Indexed {
     /// For the column `attributes`.
@@ -31,7 +31,7 @@ pub(crate) struct Indexed {
     pub shown: SearchAttributes,
 }
 
-/// Checks attributes that a caller sets. Those with a null value are removed by it and appear nowhere.
+/// Checks the attributes that a client sets. Null values remove an attribute and are not stored.
 pub(crate) fn index(
     namespace: &str,
     given: &SearchAttributes,
@@ -67,8 +67,8 @@ pub(crate) fn index(
     Ok(Indexed { json: Value::Object(indexed).to_string(), shown: SearchAttributes { indexed_fields: shown } })
 }
 
-/// What lists know of the attributes that a run has. They were checked when they were set; one that the namespace does
-/// not know any more is left out.
+/// The stored forms of a run's attributes. They were checked when they were set; one that the namespace does not have
+/// any more is left out.
 pub(crate) fn index_kept(kept: &SearchAttributes, attributes: &Attributes) -> Indexed {
     let mut indexed = Map::new();
     let mut shown = HashMap::new();
@@ -98,7 +98,7 @@ fn check_size(given: &SearchAttributes, fields: &BTreeMap<&String, &Payload>) ->
     }
 }
 
-/// The payload's value, none if it is null or an empty list; otherwise how to call it in a refusal.
+/// The value of a payload, `None` for null or an empty list. The error is the value as error texts show it.
 fn decode(payload: &Payload, kind: IndexedValueType) -> Result<Option<Value>, String> {
     let encoding = payload.metadata.get("encoding").map_or(&[][..], Vec::as_slice);
     let unreadable = || format!("value from <{} payload>", String::from_utf8_lossy(encoding));
@@ -130,7 +130,7 @@ fn fits(value: &Value, kind: IndexedValueType) -> bool {
     }
 }
 
-/// A null inside a list stands for an empty text.
+/// A null inside a list is an empty text.
 fn with_texts(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -148,13 +148,13 @@ fn for_filters(value: &Value, kind: IndexedValueType) -> Value {
     }
 }
 
-/// A text's words in lower case, each between blanks, so that a phrase is found as part of it.
+/// The words of a text in lower case, each between blanks, so that a phrase can be found as a substring.
 pub(super) fn words(text: &str) -> String {
     let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
     words.fold(String::from(" "), |line, word| line + &word.to_lowercase() + " ")
 }
 
-/// A value with its type, as lists and counts show it.
+/// A value with its type, as lists and counts return it.
 pub(super) fn encode(value: &Value, kind: IndexedValueType) -> Payload {
     Payload {
         metadata: HashMap::from([
@@ -166,7 +166,7 @@ pub(super) fn encode(value: &Value, kind: IndexedValueType) -> Payload {
     }
 }
 
-/// A value as the server prints it.
+/// A value as the real server prints it.
 fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -1,4 +1,4 @@
-//! Times and durations as filters and attributes write them, in nanoseconds.
+//! Times and durations in filters and attributes, as nanoseconds.
 
 use std::str::FromStr;
 
@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Unix nanoseconds of an RFC 3339 time. A time beyond what 64 bits hold becomes the nearest one they do: it compares
-/// the same with every time a run can have.
+/// Unix nanoseconds of an RFC 3339 time. A time outside of the range of 64 bits becomes the nearest one in range: it
+/// compares the same with every time that a run can have.
 pub(super) fn rfc3339(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     // The library is more lenient than the protocol: it takes lower case, blanks and shorter forms.
@@ -20,7 +20,7 @@ pub(super) fn rfc3339(text: &str) -> Option<i64> {
     Some(nanoseconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
-/// At most nine digits of a fraction; the rest is below what is kept.
+/// Cuts a fraction to nine digits, the precision of the result.
 fn shortened(text: &str) -> Option<String> {
     let (seconds, rest) = text.split_at_checked(19)?;
     let Some(fraction) = rest.strip_prefix(['.', ',']) else { return Some(text.to_owned()) };
@@ -76,7 +76,7 @@ fn nanoseconds(amount: &str, unit: i64) -> Option<i64> {
         return None;
     }
     let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Digits that no unit can show are dropped, so that the scale stays in range.
+    // Digits below the precision are dropped, so that the scale stays in range.
     let fraction = &fraction[..fraction.len().min(18)];
     let part: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let part = part * i128::from(unit) / 10_i128.pow(fraction.len() as u32);

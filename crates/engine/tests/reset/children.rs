@@ -1,4 +1,4 @@
-//! Parents and children of runs that are reset.
+//! Resets of parents and children.
 
 use temporalio_protos::temporal::api::{
     enums::v1::{EventType as E, ResetReapplyExcludeType as Exclude, WorkflowExecutionStatus as Status},
@@ -58,7 +58,7 @@ async fn a_child_that_had_been_started_later_is_found_again() {
     };
     let answer = client.complete(&task, vec![child("child")], inline).await;
     let in_child = client.take_task("children").await;
-    // That the child has started is held back until this task is answered, and then left out by the reset.
+    // The child's started event is buffered until this task is completed, and then not part of the reset run.
     client.complete(&answer.workflow_task.unwrap_or_default(), vec![], plain()).await;
     let everything = [Exclude::Signal, Exclude::Update, Exclude::Nexus, Exclude::CancelRequest];
 

@@ -1,4 +1,4 @@
-//! Resets as clients and workers see them.
+//! Resets, as clients and workers see them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -27,7 +27,7 @@ use self::{
     commands::{activity, timer},
 };
 
-/// A run that has decided twice: events 4 and 10 are its answers.
+/// A run with two completed workflow tasks: events 4 and 10.
 async fn decided_twice(client: &Client) -> String {
     let run_id = client.start("workflow").await;
     client.decide("workflows", vec![timer("t"), activity("a")]).await;
@@ -227,9 +227,9 @@ async fn invalid_resets_are_rejected_with_the_servers_texts() {
             "Execution is not set on request.".to_owned(),
         ),
         (
-            ResetWorkflowExecutionRequest { workflow_execution: execution("nobody", ""), ..at(4) },
+            ResetWorkflowExecutionRequest { workflow_execution: execution("unknown", ""), ..at(4) },
             Code::NotFound,
-            "workflow not found for ID: nobody".to_owned(),
+            "workflow not found for ID: unknown".to_owned(),
         ),
         (
             ResetWorkflowExecutionRequest { post_reset_operations: vec![operation], ..at(4) },

@@ -1,4 +1,4 @@
-//! Time does not run away from those who work.
+//! Time is not skipped while work is pending.
 
 use std::sync::Arc;
 

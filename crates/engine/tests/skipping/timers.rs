@@ -1,4 +1,4 @@
-//! What would take weeks takes no time.
+//! Timers of weeks are skipped.
 
 use temporalio_protos::temporal::api::{
     enums::v1::EventType,
@@ -66,7 +66,7 @@ async fn a_parent_gets_its_childs_result_while_time_is_skipped() {
     let began = clock.now();
     rig.start("parent").await;
     rig.turn("parent", [child("child"), timer("patience", 4 * WEEK)]).await;
-    // The parent is told that its child has begun.
+    // The parent gets the event that its child has started.
     rig.turn("parent", []).await;
     rig.turn("child", [timer("work", 3 * WEEK)]).await;
     rig.turn("child", [complete()]).await;

@@ -150,7 +150,7 @@ async fn a_full_queue_rejects_writes_at_once() {
     let gate = Gate::close(&database).await;
     let waiting: Vec<_> = (0..crate::database::QUEUE).map(|_| database.apply(Ack::Relaxed, |_| Ok(()))).collect();
     let error = submit(&database, Ack::Relaxed, "one too many").await.unwrap_err();
-    assert_eq!(error, DatabaseError::unavailable("write", "too many writes wait already"));
+    assert_eq!(error, DatabaseError::unavailable("write", "too many writes are queued"));
     gate.open().await;
     for ticket in waiting {
         ticket.await.unwrap();

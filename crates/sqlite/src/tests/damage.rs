@@ -137,7 +137,7 @@ async fn a_probe_writes_syncs_and_reads_back_and_leaves_one_row() {
     let after = database.stats();
     assert_eq!((after.commits - before.commits, after.syncs - before.syncs), (1, 1));
     database.probe().await.unwrap();
-    assert_eq!(database.stats().commits, after.commits, "what was found a moment ago is told again");
+    assert_eq!(database.stats().commits, after.commits, "the result is cached for a second");
     let rows = |sql: &Connection| {
         Ok::<_, DatabaseError>(sql.query_row("SELECT count(*) FROM schema_versions", [], |row| row.get::<_, i64>(0))?)
     };

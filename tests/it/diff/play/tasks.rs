@@ -177,7 +177,7 @@ impl Player {
         }
     }
 
-    #[expect(deprecated, reason = "older workers still say which binary they are")]
+    #[expect(deprecated, reason = "older workers still send their binary checksum")]
     pub(super) async fn complete_task(&mut self, who: Who, token: Token, with: &Completion) {
         let Some(task) = self.task(who, token) else {
             return self.note("complete", "left out: no task was taken");
@@ -261,7 +261,7 @@ impl Player {
         }
     }
 
-    #[expect(deprecated, reason = "older workers still say which binary they are")]
+    #[expect(deprecated, reason = "older workers still send their binary checksum")]
     pub(super) async fn fail_task(&mut self, who: Who, token: Token, cause: WorkflowTaskFailedCause, build: Build) {
         let Some(task) = self.task(who, token) else {
             return self.note("fail", "left out: no task was taken");

@@ -88,7 +88,7 @@ async fn builds(peer: &Peer) -> Vec<String> {
 }
 
 /// Takes an activity as a worker of the build; returns its token.
-#[expect(deprecated, reason = "unversioned workers still name their build here")]
+#[expect(deprecated, reason = "unversioned workers still send their build here")]
 async fn take(peer: &Peer, name: &str) -> Vec<u8> {
     let request = PollActivityTaskQueueRequest {
         namespace: NAMESPACE.to_owned(),

@@ -1,4 +1,4 @@
-//! The end of a run, or of this run of its chain. Not while there is news the worker has not seen.
+//! Commands that close the run. They fail while there are events that the worker has not seen.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -28,7 +28,7 @@ use crate::{
     time::{check_span, duration, span},
 };
 
-/// Before anything else about a closing command is looked at.
+/// This check comes before all others of a closing command.
 pub(super) fn may_end(batch: &Batch<'_>) -> Result<(), Rejected> {
     if batch.has_new_events {
         return Err(Rejected::Task { cause: Cause::UnhandledCommand, detail: None, terminate: false });
@@ -135,7 +135,7 @@ impl Run {
         }
         let next = self.prepare_continuation(env, command.clone());
         next.run_id.clone_into(&mut self.state.successor_run_id);
-        #[allow(deprecated, reason = "workers may still send it, and history shows it")]
+        #[allow(deprecated, reason = "workers may still send it, and history contains it")]
         let attributes = WorkflowExecutionContinuedAsNewEventAttributes {
             new_execution_run_id: next.run_id.clone(),
             workflow_type: command.workflow_type,
@@ -159,7 +159,7 @@ impl Run {
         Ok(())
     }
 
-    /// Fills in what the worker leaves to the run that goes before, and checks the rest.
+    /// Fills in what the command leaves to the previous run, and checks the rest.
     fn complete_continuation(
         &self,
         env: &Env<'_>,
@@ -187,7 +187,7 @@ impl Run {
             );
             Rejected::task(CAUSE, detail)
         })?;
-        // The server prints the queue as it prints any message.
+        // The real server prints the queue in the text format of protobuf.
         let context = format!("WorkflowType={kind} TaskQueue=name:\"{}\"  kind:TASK_QUEUE_KIND_NORMAL", queue.name);
         command.task_queue = Some(queue);
         let spans = [

@@ -1,6 +1,7 @@
-//! Children, and messages to other runs. They are sent once the task that decided on them is kept.
+//! Commands about children and other workflow executions. Their messages are sent after the task's completion is
+//! durable.
 
-#![allow(deprecated, reason = "workers may still name a namespace or a control, and history shows them")]
+#![allow(deprecated, reason = "workers may still send a namespace or a control, and history contains them")]
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -177,7 +178,7 @@ impl Run {
         Ok(())
     }
 
-    /// The request by which a child is started; the child is known by it.
+    /// The request id of a child's start.
     pub(in crate::run) fn child_request_id(&self, initiated_id: i64) -> String {
         const VERSION: i64 = 0;
         format!("{}:{initiated_id}:{VERSION}", self.state.run_id)
@@ -296,7 +297,7 @@ impl Run {
         Ok(())
     }
 
-    /// The namespace a command means, which must exist.
+    /// The namespace of a command, which must exist.
     fn target_namespace(&self, given: &str, env: &Env<'_>) -> Result<String, Rejected> {
         let namespace = if given.is_empty() { self.state.namespace.as_str() } else { given };
         match (env.namespace_id)(namespace) {

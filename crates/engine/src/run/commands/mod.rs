@@ -1,7 +1,7 @@
-//! Carrying out what a worker decided, command by command.
+//! Applies the commands of a completed workflow task.
 //!
-//! A command that makes no sense fails the whole task: nothing of it is kept. The words of such refusals are the
-//! protocol's own, since workers and people know them.
+//! An invalid command fails the whole task, and none of its commands is applied. The error texts are the real server's,
+//! because workers and people know them.
 
 mod activities;
 mod close;
@@ -24,12 +24,12 @@ pub(super) use self::properties::{merge_attributes, merge_memo};
 use super::{Env, Run, StartedActivity};
 use crate::service_error::ServiceError;
 
-/// Why a worker's answer is not carried out.
+/// Why a completion is rejected.
 #[derive(Debug)]
 pub(super) enum Rejected {
-    /// The request itself is wrong; nothing comes of it.
+    /// The request is invalid; nothing changes.
     Request(ServiceError),
-    /// A decision is wrong; the task fails with it.
+    /// A command is invalid; the task fails.
     Task { cause: WorkflowTaskFailedCause, detail: Option<String>, terminate: bool },
 }
 
@@ -38,7 +38,7 @@ impl Rejected {
         Self::Task { cause, detail: Some(detail.into()), terminate: false }
     }
 
-    /// So wrong that the run is ended.
+    /// The run is terminated, too.
     fn fatal(cause: WorkflowTaskFailedCause, detail: impl Into<String>) -> Self {
         Self::Task { cause, detail: Some(detail.into()), terminate: true }
     }
@@ -67,26 +67,26 @@ fn camel_case(name: &str) -> String {
         .collect()
 }
 
-/// What came of the decisions.
+/// The result of the commands.
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     pub(super) eager: Vec<StartedActivity>,
-    /// Something happened that the worker has not seen.
+    /// There are events that the worker has not seen.
     pub(super) has_new_events: bool,
 }
 
-/// What the commands of one task share.
+/// State shared by the commands of one task.
 struct Batch<'a> {
     completed_id: i64,
     identity: &'a str,
     has_new_events: bool,
     cancelled_unstarted: bool,
-    /// Activities the worker wants to take along.
+    /// Activities to start eagerly for this worker.
     eager: Vec<i64>,
-    /// Children that were started by the same task.
+    /// Children started by the same task.
     children: BTreeSet<String>,
     messages: Vec<Message>,
-    /// The ids of messages that had their place among the commands. None has it twice.
+    /// Ids of messages that a command referred to. Each may be referred to once.
     said: BTreeSet<String>,
 }
 
@@ -177,7 +177,7 @@ impl Run {
         }
     }
 
-    /// A protocol message whose place among the commands matters.
+    /// Applies a protocol message at the position of its command.
     fn apply_message_command(&mut self, env: &Env<'_>, batch: &mut Batch<'_>, id: &str) -> Result<(), Rejected> {
         const CAUSE: WorkflowTaskFailedCause = WorkflowTaskFailedCause::BadUpdateWorkflowExecutionMessage;
         if id.is_empty() {
@@ -208,7 +208,7 @@ fn closes(kind: CommandType) -> bool {
     )
 }
 
-/// A command that ends the run must be the last.
+/// A command that closes the run must be the last.
 fn check_sequence(commands: &[Command]) -> Result<(), Rejected> {
     let refuse = |message: String| Err(Rejected::Request(ServiceError::InvalidArgument(message)));
     let name = |command: &Command| {

@@ -1,4 +1,4 @@
-//! What a run says about itself: search attributes and memo.
+//! Commands that change search attributes and memo.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -94,7 +94,7 @@ pub(crate) fn merge_memo(known: Option<Memo>, upserted: &Memo) -> Option<Memo> {
     (!memo.fields.is_empty()).then_some(memo)
 }
 
-/// A value of nothing takes the entry away.
+/// An empty value removes the entry.
 fn merge(known: &mut std::collections::HashMap<String, Payload>, name: &str, value: &Payload) {
     if is_empty_value(value) {
         known.remove(name);
@@ -112,7 +112,7 @@ pub(crate) fn is_empty_value(value: &Payload) -> bool {
     }
 }
 
-/// What was given without any value is not worth keeping.
+/// Entries without a value are not stored.
 pub(crate) fn without_empty_values(attributes: Option<SearchAttributes>) -> Option<SearchAttributes> {
     let mut attributes = attributes?;
     attributes.indexed_fields.retain(|_, value| !is_empty_value(value));

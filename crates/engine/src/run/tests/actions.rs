@@ -1,4 +1,4 @@
-//! Each thing that may happen to a run, done to it.
+//! Applies the actions of a script to a run.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -193,7 +193,7 @@ impl World {
         self.act(|run, env| run.child_ended(env, initiated_id, ended, &run_id, &end));
     }
 
-    /// The process ends and another one takes the run up from disk.
+    /// Restarts the engine: the run is loaded from its stored state.
     pub(super) fn restart(&mut self) {
         let mut kept = self.run.state.clone();
         kept.task.take_if(|task| task.speculative);
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// The new run takes the old one's place.
+    /// Resets the run and continues with the new one.
     pub(super) fn reset(&mut self, to: usize, excluded: Excluded) {
         let after = i64::try_from(to % self.history.len()).unwrap_or_default() + 1;
         let Ok((shared, later)) = part(self.batches.clone(), after) else { return };

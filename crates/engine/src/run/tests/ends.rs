@@ -1,4 +1,4 @@
-//! How runs end, and what the next of a chain takes along.
+//! How runs close, and what the next run of the chain inherits.
 
 use temporalio_protos::temporal::api::{
     enums::v1::WorkflowTaskFailedCause,

@@ -1,6 +1,7 @@
-//! Random lives of runs. After every step history must hold together, and must tell all there is to tell.
+//! Random scripts against a run. After every step, history must be consistent, and the state rebuilt from it must equal
+//! the live state.
 //!
-//! `script` says what may happen, `world` and `deeds` make it happen to a run as the engine would, `checks` judges what came of it.
+//! `script` defines the actions, `world` and `actions` apply them as the engine does, `checks` has the invariants.
 
 mod actions;
 mod checks;
@@ -43,7 +44,7 @@ fn state_rebuilt_from_history_equals_the_live_state() {
     assert_eq!(unseen, [], "these events were never written");
 }
 
-/// Without these events the test would have missed something.
+/// All of these events must occur, or the test covers too little.
 const KINDS: [EventType; 44] = {
     use EventType as E;
     [

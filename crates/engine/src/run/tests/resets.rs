@@ -1,4 +1,4 @@
-//! What a reset makes of a run.
+//! Resets of a run.
 
 use temporalio_protos::temporal::api::{
     enums::v1::EventType as E,
@@ -19,13 +19,13 @@ use crate::{
     time::SECOND,
 };
 
-/// Resets the run to just after an event, and turns to the new one.
+/// Resets the run to the state after an event, and continues with the new run.
 fn reset(world: &mut World, after: usize) {
     world.live(Action::Reset { to: after - 1, signals: false, updates: false });
     world.move_on();
 }
 
-/// The worker decides again at once, so that what it hears is held back.
+/// The worker gets the next task at once, so that events are buffered.
 fn decide_and_take_next(commands: Vec<Do>) -> Action {
     Action::Decide(Decision { heartbeat: true, wants_next: true, ..decision(commands) })
 }

@@ -1,8 +1,8 @@
-//! What may happen to a run.
+//! The actions of a script.
 
 use proptest::{collection::vec, prelude::*};
 
-/// What a run begins with.
+/// The options of the run's start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beginning {
     pub(super) retried: bool,
@@ -34,7 +34,7 @@ pub(super) enum Action {
     Update,
     Restart,
     Unstick,
-    /// Somebody resets the run to a moment of its past.
+    /// A client resets the run to an earlier event.
     Reset {
         to: usize,
         signals: bool,
@@ -58,7 +58,7 @@ pub(super) enum ChildEnd {
     Terminated,
 }
 
-/// How a worker answers a task.
+/// A worker's completion of a task.
 #[derive(Debug, Clone)]
 pub(super) struct Decision {
     pub(super) commands: Vec<Do>,

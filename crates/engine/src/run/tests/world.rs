@@ -1,4 +1,4 @@
-//! A run and what is around it: a clock, a worker, and whatever has been written.
+//! A run with a clock, a worker and its stored events.
 
 use std::cell::Cell;
 
@@ -27,11 +27,11 @@ pub(super) struct World {
     pub(super) now: Nanos,
     pub(super) ids: Cell<u64>,
     pub(super) serial: u64,
-    /// What a worker holds: token and update messages.
+    /// What the worker has: token and update messages.
     pub(super) held: Option<Held>,
     pub(super) handed_out: Vec<Dispatch>,
     pub(super) next: Option<Box<Run>>,
-    /// Set when a refused operation left something behind.
+    /// Set when a failed operation changed the run.
     pub(super) broken: Option<String>,
 }
 
@@ -113,10 +113,10 @@ impl World {
             }
             Action::Signal => self.signal(),
             Action::Cancel => {
-                self.attempt(|run, env| run.request_cancel(env, "cancel", "why", "somebody", None));
+                self.attempt(|run, env| run.request_cancel(env, "cancel", "why", "client", None));
             }
             Action::Terminate => {
-                self.attempt(|run, env| run.terminate(env, "why", None, "somebody"));
+                self.attempt(|run, env| run.terminate(env, "why", None, "client"));
             }
             Action::AnswerMessage { refused } => self.answer_message(refused),
             Action::EndChild(which, end) => self.end_child(which, end),
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Turns to the run that takes over, if there is one.
+    /// Continues with the next run of the chain, if there is one.
     pub(super) fn move_on(&mut self) {
         if let Some(next) = self.next.take() {
             self.run = *next;
@@ -144,12 +144,12 @@ impl World {
             let waiting = self.run.waiting_task().into_iter().chain(self.run.waiting_activities());
             let forgotten: Vec<_> = waiting.filter(|task| !self.handed_out.contains(task)).collect();
             if !forgotten.is_empty() {
-                self.broken = Some(format!("nobody gets {forgotten:?}"));
+                self.broken = Some(format!("no worker gets {forgotten:?}"));
             }
         }
     }
 
-    /// Lets something happen as the engine does, and keeps what came of it.
+    /// Applies an operation as the engine does, and stores its changes.
     pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Run, &Env<'_>) -> T) -> T {
         let run = &mut self.run;
         let (value, changes) = with_env(&self.limits, &self.ids, self.now, |env| {
@@ -160,7 +160,7 @@ impl World {
         value
     }
 
-    /// As [`act`](Self::act); whoever refuses must have changed nothing.
+    /// As [`act`](Self::act); an operation that fails must have changed nothing.
     pub(super) fn attempt<T>(&mut self, act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, ServiceError>) -> Option<T> {
         let before = self.run.state.clone();
         let written = self.history.len();
@@ -168,7 +168,7 @@ impl World {
             Ok(value) => Some(value),
             Err(error) => {
                 if self.run.state != before || self.history.len() != written {
-                    self.broken = Some(format!("\"{error}\" was said, and yet the run is not as before"));
+                    self.broken = Some(format!("\"{error}\" was returned, but the run has changed"));
                 }
                 None
             }

@@ -1,7 +1,7 @@
 //! Starting runs: alone, with a signal, or with an update.
 //!
-//! Here a run is begun, found or replaced. What a request may ask for is in `request`, what it means beside an existing run
-//! in `policies`, what a signal adds in `signal`; a start that brings an update is in `service::updates`.
+//! This module starts, finds or replaces a run. `request` checks the request, `policies` decides about an existing run,
+//! `signal` is signal-with-start; update-with-start is in `service::update_with_start`.
 
 mod links;
 mod policies;
@@ -30,20 +30,20 @@ use crate::{
 
 const TERMINATED_BY_START: &str = "TerminateIfRunning WorkflowIdReusePolicy";
 
-/// The run that a start led to.
+/// The run that a start request led to.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) run_id: String,
     pub(crate) first_run_id: String,
-    /// Whether it is this very request's run.
+    /// Whether this request started the run.
     pub(crate) started: bool,
     pub(crate) status: i32,
-    /// The run was there, and hears of this start if the caller wants it to.
+    /// The run existed, and the request id is attached to it if the client asks for it.
     attaches: bool,
     eager: Option<PollWorkflowTaskQueueResponse>,
 }
 
-/// What is done with the new run, or the existing one, before it is kept.
+/// What is done with the new or existing run in the same operation.
 enum Then<'a> {
     Begin {
         eager: Option<Eager<'a>>,
@@ -51,15 +51,15 @@ enum Then<'a> {
     },
     Hold,
     Signal(Signal),
-    /// Only a new run will do: one that can be used was looked for before.
+    /// Only a new run is possible here: an existing one was handled before.
     Update(&'a Update),
 }
 
-/// The worker that starts the run and takes its first task along.
+/// The worker that starts the run and gets its first task in the response.
 #[derive(Clone, Copy)]
 struct Eager<'a> {
     identity: &'a str,
-    incarnation_for: u64,
+    incarnation: u64,
 }
 
 impl Core {
@@ -71,7 +71,7 @@ impl Core {
         let identity = request.identity.clone();
         let eager = request
             .request_eager_execution
-            .then_some(Eager { identity: &identity, incarnation_for: self.incarnation_for(local) });
+            .then_some(Eager { identity: &identity, incarnation: self.incarnation_for(local) });
         let options = request.on_conflict_options;
         let (spec, policies) = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
@@ -90,7 +90,7 @@ impl Core {
         self.start_new(spec, policies, &Then::Hold)?.acknowledged().await
     }
 
-    /// Starts a run that has an update before its first task is handed out.
+    /// Starts a run with an update that its first task carries.
     pub(super) fn start_for_update(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -148,7 +148,7 @@ impl Core {
                         "history-service",
                     )
                 })?;
-                // Both writes are queued in order, so the old run is never open beside the new one.
+                // Both writes are queued in order, so the old run is never open together with the new one.
                 let _ended = self.commit(workflow, &run_id, epoch, windlass_sqlite::Ack::Relaxed);
                 self.begin_new(workflow, epoch, spec, then)
             }
@@ -182,7 +182,7 @@ impl Core {
         Ok(self.insert(workflow, run, epoch).map(|()| started))
     }
 
-    /// The run is there already; a signal still reaches it.
+    /// The run exists; a signal is sent to it.
     fn use_existing(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -222,12 +222,12 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
             run.admit_update(env, (*update).clone())?;
             Ok(None)
         }
-        Then::Begin { eager: Some(Eager { identity, incarnation_for }), .. } => {
+        Then::Begin { eager: Some(Eager { identity, incarnation }), .. } => {
             let Some(scheduled_id) = run.begin_inline(env) else { return Ok(None) };
             let Some(task) = run.start_task(env, scheduled_id, Worker::unknown(identity), &(env.new_id)()) else {
                 return Ok(None);
             };
-            run.set_task_incarnation(*incarnation_for);
+            run.set_task_incarnation(*incarnation);
             let events = run.written_events();
             Ok(Some(super::tasks::task_response(run, &task, events, Vec::new())))
         }
@@ -239,7 +239,7 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
     }
 }
 
-/// As the real server's: a run that a signal starts has an id of version 4, like one that follows another.
+/// As on the real server: a run started by a signal has a UUID of version 4, like the later runs of a chain.
 fn new_run_id(then: &Then<'_>) -> String {
     match then {
         Then::Signal(_) => uuid::Uuid::new_v4(),

@@ -1,6 +1,6 @@
-//! What a start means when a run of that id is there already. Pure: nothing is started or ended here.
+//! The id policies: what a start does if a run with the same workflow id exists. Pure functions.
 
-#![allow(deprecated, reason = "clients may still use the old spelling of a conflict policy")]
+#![allow(deprecated, reason = "clients may still use the deprecated conflict policy")]
 
 use temporalio_protos::temporal::api::enums::v1::{
     WorkflowExecutionStatus, WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
@@ -12,21 +12,21 @@ use crate::{
     service_error::ServiceError,
 };
 
-/// What a start does about a run that is there already.
+/// The id policies of a start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policies {
     pub(crate) reuse: WorkflowIdReusePolicy,
     pub(crate) conflict: WorkflowIdConflictPolicy,
 }
 
-/// What a start finds.
+/// The decision about a start.
 pub(super) enum Verdict {
     New,
     Existing(Box<Started>),
     Replace,
 }
 
-/// What a start means, given the current run.
+/// Decides about a start, given the current run.
 pub(super) fn judge(
     current: &Run,
     spec: &StartSpec,
@@ -44,7 +44,7 @@ pub(super) fn judge(
             eager: None,
         }))
     };
-    // A signal is known by its own request, and reaches whatever run is there.
+    // A signal has its own request id and is sent to the existing run.
     if !matches!(then, Then::Signal(_)) {
         if state.create_request_id == spec.request_id {
             return Ok(existing(true, false));
@@ -85,7 +85,7 @@ pub(super) fn judge(
 }
 
 impl Policies {
-    /// Refuses combinations that contradict each other and maps the old spelling to the new.
+    /// Rejects contradicting policies and maps the deprecated policy to the new ones.
     pub(super) fn checked(self, with_default: bool) -> Result<Self, ServiceError> {
         use WorkflowIdConflictPolicy as Conflict;
         use WorkflowIdReusePolicy as Reuse;

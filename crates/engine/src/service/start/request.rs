@@ -1,4 +1,4 @@
-//! What may be wrong with a request to start a run, and the start it asks for.
+//! Checks of start requests.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{common::v1::RetryPolicy, workflowservice::v1::StartWorkflowExecutionRequest};
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Core {
-    /// Checks a request and fills in what it leaves open.
+    /// Checks a request and fills in the defaults.
     pub(super) fn spec(
         &self,
         mut request: StartWorkflowExecutionRequest,
@@ -90,7 +90,7 @@ impl Core {
         Ok((spec, policies))
     }
 
-    /// Checks a start that brings an update along.
+    /// Checks the start of an update-with-start.
     pub(in crate::service) fn spec_for_update(
         &self,
         request: StartWorkflowExecutionRequest,
@@ -110,7 +110,7 @@ impl Core {
     }
 }
 
-/// Those of the execution, of a run and of a workflow task.
+/// Checks the execution, run and workflow task timeouts.
 pub(super) fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 3]) -> Result<(), ServiceError> {
     let names = ["WorkflowExecutionTimeoutSeconds", "WorkflowRunTimeoutSeconds", "WorkflowTaskTimeoutSeconds"];
     for (name, timeout) in names.into_iter().zip(timeouts) {

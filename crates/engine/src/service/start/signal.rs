@@ -1,4 +1,4 @@
-//! A start that brings a signal: to the run that is there, or to a new one before its first task.
+//! Signal-with-start: the signal goes to the existing run, or to a new one before its first task.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Core {
         })
     }
 
-    /// What can be wrong with a start that brings a signal is looked at in another order than with a plain one.
+    /// The checks have another order than those of a plain start.
     fn check_signal_with_start(
         &self,
         request: &mut SignalWithStartWorkflowExecutionRequest,

@@ -1,4 +1,4 @@
-//! A statement to a query: fields must exist, values must fit them, operators must suit their type.
+//! Checks a statement: fields must exist, values and operators must fit their types.
 
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 
@@ -51,7 +51,7 @@ impl Check<'_> {
         }
     }
 
-    /// Never accepted, but a wrong field is the first thing to say about it.
+    /// Ordering is never accepted, but an unknown field is reported first.
     fn order_by(&self, expressions: &[Expression]) -> Result<(), ServiceError> {
         for expression in expressions {
             let kind = self.field(expression)?.kind;
@@ -141,7 +141,7 @@ impl Check<'_> {
     }
 }
 
-/// A filter, or none if the operator does not suit the type.
+/// A filter, or `None` if the operator does not fit the type.
 type Suitable = Result<Option<Filter>, ServiceError>;
 
 fn scalar(operator: &'static str, values: Values, field: &Field) -> Suitable {
@@ -188,7 +188,7 @@ fn text(operator: &str, values: Values, field: &Field) -> Suitable {
         let name = &field.alias;
         return Err(invalid(format_args!("no tokens found filtering on Text type search attribute {name}")));
     }
-    // A word without a letter or digit is found nowhere.
+    // A word without a letter or digit matches nothing.
     let phrases = words.into_iter().map(index::words).filter(|phrase| !phrase.trim().is_empty()).collect();
     Ok(Some(Filter::Mentions { name: field.name.clone(), negated, phrases }))
 }

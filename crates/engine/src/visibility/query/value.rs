@@ -1,4 +1,4 @@
-//! The right side of a test: what the query wrote, made into a value of the field's type.
+//! Converts the right side of a comparison into a value of the field's type.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, Ser
     let written = match expression {
         Expression::Text(text) => Value::Text(text.clone()),
         Expression::Number(digits) => number(digits)?,
-        // True and false are never taken for a status or a duration.
+        // Booleans are never converted to a status or a duration.
         Expression::Bool(value) => return typed(Value::Bool(*value), field),
         Expression::Unary { operator: operator @ ("-" | "+"), operand, text } => match &**operand {
             Expression::Number(digits) => number(&format!("{}{digits}", if *operator == "-" { "-" } else { "" }))?,
@@ -92,7 +92,7 @@ fn status(written: Value) -> Result<Value, ServiceError> {
     })
 }
 
-/// A status as people write it: `TimedOut` for `WORKFLOW_EXECUTION_STATUS_TIMED_OUT`.
+/// The short name of a status: `TimedOut` for `WORKFLOW_EXECUTION_STATUS_TIMED_OUT`.
 pub(in crate::visibility) fn status_name(status: WorkflowExecutionStatus) -> String {
     let words = status.as_str_name().trim_start_matches("WORKFLOW_EXECUTION_STATUS_").split('_');
     words.map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase())).collect()
@@ -173,7 +173,7 @@ impl fmt::Display for Values {
     }
 }
 
-/// A number as the server prints it: with an exponent from a million on, and below a ten-thousandth.
+/// A number as the real server prints it: with an exponent from a million on, and below a ten-thousandth.
 pub(in crate::visibility) fn go_float(real: f64) -> String {
     let scientific = format!("{real:e}");
     let Some((digits, power)) = scientific.split_once('e') else { return scientific };

@@ -1,6 +1,6 @@
-//! The table `engine_visibility`: rows in, lists and counts out.
+//! The table `engine_visibility`.
 //!
-//! Everything takes a connection and runs at once, inside whatever transaction the caller has.
+//! All functions take a connection and run inside the caller's transaction.
 
 mod count;
 mod list;

@@ -1,11 +1,11 @@
-//! Filters made at random: what the database finds is what plain code finds, which knows nothing of SQL.
+//! Random filters: SQLite must match what a reference implementation without SQL matches.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::{SECOND, VisibilityRow, closed, database, found, put, read, row};
 
-/// A condition: how it is written, and what it says of a run. `None` is unknown, as in SQL.
+/// A condition as text, and its result for a run. `None` is unknown, as in SQL.
 #[derive(Debug, Clone)]
 enum Condition {
     Not(Box<Condition>),
@@ -43,7 +43,7 @@ impl<T: PartialOrd> Test<T> {
             Self::In { negated, values } => values.contains(value) != *negated,
             Self::Between { negated, from, to } => (from <= value && value <= to) != *negated,
             Self::Compare(operator, _) => panic!("{operator} has no meaning here"),
-            Self::StartsWith { .. } | Self::Null { .. } => unreachable!("told apart before"),
+            Self::StartsWith { .. } | Self::Null { .. } => unreachable!("handled above"),
         })
     }
 
@@ -65,7 +65,7 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// What the plain code looks at.
+/// The fields that the reference implementation reads.
 #[derive(Debug, Clone)]
 struct Run {
     workflow_type: String,

@@ -1,6 +1,5 @@
-//! Queries that were put to Temporal Server 1.32.0 with its SQLite store, and what it said: the `runs` it found, the
-//! `error` it gave (InvalidArgument), or the `failure` it met (any other code). Lines with `ours` are the ones
-//! answered differently here, and say how.
+//! Queries sent to Temporal Server 1.32.0 with its SQLite store, and its answers: the `runs` it found, its `error`
+//! (InvalidArgument), or its `failure` (any other code). Lines with `ours` are answered differently here, and say how.
 
 use serde_json::{Value, json};
 use tonic::Code;

@@ -1,4 +1,4 @@
-//! Rows come, change, go, are paged through and counted.
+//! Rows are inserted, updated, deleted, paged and counted.
 
 use serde_json::json;
 use temporalio_protos::temporal::api::{
@@ -46,7 +46,7 @@ fn a_row_is_read_as_it_was_written_last() {
     assert_eq!(page, Page { rows: Vec::new(), next: Vec::new() });
 }
 
-/// Runs that share start and closing times, so that every part of the order decides somewhere.
+/// Runs with equal start and closing times, so that every column of the order matters.
 fn crowd() -> Vec<VisibilityRow> {
     let run = |number: i64| {
         let start_time = EPOCH + number % 3;
@@ -118,7 +118,7 @@ fn an_unreadable_row_does_not_hide_other_rows() {
         let start_time = EPOCH + number;
         put(&connection, &VisibilityRow { start_time, ..row(number, "w", json!({"Kw": "a"})) }).unwrap();
     }
-    // Text that is none, and attributes that are none.
+    // Text and attributes that cannot be read.
     let damage = "UPDATE engine_visibility SET workflow_type = CAST(x'ff' AS TEXT) WHERE run IN (6, 5, 3, 1);
                   UPDATE engine_visibility SET attributes = '{' WHERE run = 2";
     connection.execute_batch(damage).unwrap();

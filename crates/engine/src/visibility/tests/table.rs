@@ -1,4 +1,4 @@
-//! What the recorded answers do not show: limits, injection, and values that changed their type.
+//! What the recorded answers do not cover: limits, injection, and values whose type changed.
 
 use serde_json::json;
 
@@ -90,7 +90,7 @@ fn long_chains_and_deep_nesting_stay_within_the_databases_limits() {
         let open = "WorkflowId = 'x' OR NOT (WorkflowId != 'w1' AND ".repeat(depth);
         format!("{open}WorkflowId = 'w1'{}", ")".repeat(depth))
     };
-    // Each level turns the answer round.
+    // Each level negates the result.
     assert_eq!(found(&connection, &read(&deep(48)).unwrap()).len(), 0);
     assert_eq!(found(&connection, &read(&deep(49)).unwrap()).len(), 7);
     let refused = read(&deep(50)).unwrap_err().to_string();
