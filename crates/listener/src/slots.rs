@@ -1,4 +1,4 @@
-//! Who may stay connected.
+//! The slots of connections, and which connection is evicted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,10 +9,10 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The part of all places that is kept from the address that has all others.
+/// One part in this many of all slots is reserved for other addresses.
 const RESERVED_SHARE: usize = 8;
 
-/// Who connects: an IPv4 address, or an IPv6 network, of which one host may use any address.
+/// A client: an IPv4 address, or an IPv6 /64 network, of which one host may use any address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(IpAddr);
 
@@ -28,18 +28,18 @@ impl Peer {
 
 pub(crate) struct Slots {
     table: Mutex<Table>,
-    /// A place became free, or could be taken away.
+    /// A slot became free, or its connection became idle.
     slot_available: Notify,
 }
 
-/// A connection's place. It is free again when this is dropped.
+/// The slot of a connection. Dropping it frees the slot.
 pub struct Slot {
     slots: Arc<Slots>,
     id: u64,
     evicted: CancellationToken,
 }
 
-/// A call under way, for which its connection is needed.
+/// A call in progress, which keeps its connection from being evicted.
 #[must_use]
 pub struct Call(Arc<Slot>);
 
@@ -48,7 +48,7 @@ impl Slots {
         Arc::new(Self { table: Mutex::new(Table::new(limit)), slot_available: Notify::new() })
     }
 
-    /// Waits until there is a place. `None` if the peer has as many as it may have, all with a call.
+    /// Waits for a slot. `None` if the peer has reached its limit and all its connections have calls.
     pub(crate) async fn acquire(self: &Arc<Self>, peer: Peer) -> Option<Slot> {
         loop {
             let slot_available = self.slot_available.notified();
@@ -67,13 +67,13 @@ impl Slots {
 }
 
 impl Slot {
-    /// Keeps the place until the call is dropped.
+    /// Keeps the connection from being evicted until the call is dropped.
     pub fn call(self: &Arc<Self>) -> Call {
         self.slots.lock().begin_call(self.id);
         Call(Arc::clone(self))
     }
 
-    /// Completes when another connection has got the place.
+    /// Completes when the slot was given to another connection.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -94,20 +94,20 @@ impl Drop for Call {
     }
 }
 
-/// Which connections there are, and which of them have no call.
+/// All connections, and which of them are idle.
 struct Table {
     limit: usize,
     connections: HashMap<u64, Connection>,
     peers: HashMap<Peer, PeerSlots>,
     next_id: u64,
-    /// Counts what happens, so that it is known what has been without a call for the longest.
+    /// A logical clock that orders idle connections.
     tick: u64,
 }
 
 struct Connection {
     peer: Peer,
     calls: usize,
-    /// Since when it has no call; means nothing while it has one.
+    /// When its last call ended; unused while it has a call.
     idle_since: u64,
     evicted: CancellationToken,
 }
@@ -115,7 +115,7 @@ struct Connection {
 #[derive(Default)]
 struct PeerSlots {
     slots: usize,
-    /// Connections without a call, by the moment from which on they had none.
+    /// Idle connections by the tick at which they became idle.
     idle: BTreeMap<u64, u64>,
 }
 
@@ -156,7 +156,7 @@ impl Table {
         self.peers.iter().max_by_key(|(_, held)| held.idle.len()).map(|(peer, _)| *peer)
     }
 
-    /// Closes the peer's connection that has been without a call for the longest. Says whether there is one.
+    /// Closes the peer's longest idle connection. Returns false if there is none.
     fn evict_idle_of(&mut self, peer: Peer) -> bool {
         let oldest = self.peers.get(&peer).and_then(|held| held.idle.first_key_value()).map(|(_, id)| *id);
         let Some(connection) = oldest.and_then(|id| self.remove(id)) else { return false };
@@ -164,7 +164,7 @@ impl Table {
         true
     }
 
-    /// Does nothing for a connection whose place was taken away.
+    /// Does nothing for an evicted connection.
     fn remove(&mut self, id: u64) -> Option<Connection> {
         let connection = self.connections.remove(&id)?;
         if let Some(held) = self.peers.get_mut(&connection.peer) {
@@ -189,7 +189,7 @@ impl Table {
         }
     }
 
-    /// Says whether the connection has no call now.
+    /// Returns whether the connection is idle now.
     fn end_call(&mut self, id: u64) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else { return false };
         connection.calls -= 1;
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     const LIMIT: usize = 8;
-    /// All but the eighth that is kept for others.
+    /// All but the reserved eighth.
     const PEER_LIMIT: usize = 7;
 
     fn peer(last: u8) -> Peer {
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The connections that are still there.
+    /// The open connections.
     fn ids(table: &Table) -> Vec<u64> {
         let mut ids: Vec<u64> = table.connections.keys().copied().collect();
         ids.sort_unstable();

@@ -1,7 +1,7 @@
 //! How many small writes the database takes per second: `cargo run --release --example write_rate -p windlass-sqlite`.
 //!
-//! Each submitter writes a row of 1 KB, waits for the answer and writes the next. The directory is the first argument,
-//! or the current one: what is measured is its disk.
+//! Each submitter writes a row of 1 KB, waits for the result and writes the next. The directory is the first argument,
+//! or the current one; its disk is what is measured.
 
 use std::{
     path::Path,

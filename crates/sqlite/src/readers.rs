@@ -1,4 +1,4 @@
-//! Reads run on a small pool of read-only connections, never behind a write.
+//! A small pool of read-only connections. Reads never wait for a write.
 
 use std::{
     path::PathBuf,
@@ -13,10 +13,10 @@ use tokio::sync::Semaphore;
 
 use crate::{DatabaseError, Failure, Result, connection, damage::Damage};
 
-/// Asynchronous reads that run at the same time; the others wait their turn.
+/// Asynchronous reads that run at the same time; others wait.
 const READERS: usize = 4;
 
-/// Connections kept open; blocking reads need some too.
+/// Idle connections kept open, also for blocking reads.
 const MAX_IDLE: usize = 8;
 
 #[derive(Debug)]
@@ -70,14 +70,14 @@ impl Readers {
         outcome
     }
 
-    /// Refuses further reads and lets the idle connections go.
+    /// Rejects further reads and closes the idle connections.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.permits.close();
         self.idle().clear();
     }
 
-    /// A panic elsewhere leaves the list whole: every change to it is a single step.
+    /// A panic elsewhere leaves the list valid: every change is a single step.
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

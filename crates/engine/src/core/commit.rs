@@ -166,10 +166,10 @@ impl Core {
             return None;
         }
         let (core, steps) = (Arc::clone(self), Arc::new(steps));
-        let carried_out = Cell::new(false);
+        let executed = Cell::new(false);
         Some(self.database.apply(ack, move |tx| {
             // A write that is replayed was acknowledged before, so it is executed whatever the epoch is.
-            if core.registry.epoch() != epoch && !carried_out.get() {
+            if core.registry.epoch() != epoch && !executed.get() {
                 return Ok(false);
             }
             for step in steps.iter() {
@@ -179,7 +179,7 @@ impl Core {
             }
             let (core, steps) = (Arc::clone(&core), Arc::clone(&steps));
             tx.after_sync(move || steps.iter().for_each(|step| step.tell(&core)));
-            carried_out.set(true);
+            executed.set(true);
             Ok(true)
         }))
     }

@@ -92,7 +92,7 @@ impl Run {
         };
         let completed_id = self.write_completion(env, &task, &request, &commands, &messages);
         self.memory.sticky = sticky(&request);
-        let decided = self.carry_out(env, completed_id, commands, messages, &request.identity, beginning);
+        let decided = self.apply_commands(env, completed_id, commands, messages, &request.identity, beginning);
         let decided = match decided {
             Ok(decided) => decided,
             Err(rejected) => return self.refuse_decisions(env, before, task, &rejected, &request),

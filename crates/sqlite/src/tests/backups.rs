@@ -1,4 +1,4 @@
-//! Copies of a database that is in use, and the way back.
+//! Backups of a database that is in use, and restores.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ async fn a_backup_under_load_is_a_consistent_snapshot() {
         async move {
             let mut written = 0_u64;
             while !stop.load(Ordering::Relaxed) {
-                // Two words that only come together.
+                // Two rows that are always written together.
                 let work = move |tx: &crate::Tx<'_>| {
                     insert(tx, &format!("a{written}"))?;
                     insert(tx, &format!("b{written}"))
@@ -85,7 +85,7 @@ async fn a_restore_keeps_the_replaced_database_and_rejects_one_in_use() {
     copy(&path, &target, false).unwrap();
     submit(&database, Ack::Durable, "new").await.unwrap();
     assert!(matches!(restore_elsewhere(&target, &path), Some(75)), "another process has it open");
-    // A process that was killed leaves a log.
+    // A killed process leaves a log.
     std::mem::forget(database);
     let crashed = TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {
@@ -96,7 +96,7 @@ async fn a_restore_keeps_the_replaced_database_and_rejects_one_in_use() {
     assert_eq!(words_in(&replaced), ["old", "new"], "with its log");
 }
 
-/// SQLite's locks tell processes apart, so another one has to try: its exit code.
+/// SQLite's locks are per process, so another process has to try. Returns its exit code.
 fn restore_elsewhere(backup: &Path, database: &Path) -> Option<i32> {
     let mut test = std::process::Command::new(std::env::current_exe().unwrap());
     test.args(["tests::backups::restores_for_another_test", "--exact", "--nocapture"]);
@@ -104,7 +104,7 @@ fn restore_elsewhere(backup: &Path, database: &Path) -> Option<i32> {
     test.output().unwrap().status.code()
 }
 
-/// The other process of [`restore_elsewhere`]: it restores only where that has set the paths.
+/// The other process of [`restore_elsewhere`]. Without the variables it does nothing.
 #[test]
 fn restores_for_another_test() {
     let path = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
@@ -131,7 +131,7 @@ async fn damaged_foreign_and_newer_backups_are_not_restored() {
     let newer = restore(&target, &path, &[("words", 0)], &Progress::default()).unwrap_err().to_string();
     assert!(newer.contains("of a newer build"), "{newer}");
     let foreign = restore(&target, &path, &[("letters", 1)], &Progress::default()).unwrap_err().to_string();
-    assert!(foreign.contains("no database of Windlass"), "{foreign}");
+    assert!(foreign.contains("not a Windlass database"), "{foreign}");
     for damaged in [Vec::new(), b"text".to_vec(), whole[..whole.len() / 2].to_vec()] {
         fs::write(&target, damaged).unwrap();
         let refused = put_back(&target, &path).unwrap_err();

@@ -1,4 +1,4 @@
-//! The writer: order, groups, and what one write means for its neighbours.
+//! The writer: order, batches, and how a failed write affects its batch.
 
 use std::sync::{
     Arc, Mutex,
@@ -33,7 +33,7 @@ async fn queued_writes_are_committed_together_in_order() {
         ticket.await.unwrap();
     }
     let after = database.stats();
-    // The gate, which waits for no commit, shares that of everything behind it.
+    // The gate's write is relaxed, so it is part of the same commit.
     assert_eq!((after.commits - before.commits, after.writes - before.writes), (1, 5));
     assert_eq!(words(&database), ["one", "two", "three", "four"]);
     assert_eq!(database.queued(), 0);
@@ -68,7 +68,7 @@ async fn a_failed_write_is_undone_and_the_rest_of_its_batch_is_committed() {
     assert_eq!(panicking.await, Err(DatabaseError::unavailable("write", "the write panicked")));
     after.await.unwrap();
     assert_eq!(words(&database), ["before", "after"]);
-    // However often it was run.
+    // Once, however often the write was executed.
     assert_eq!(told.len(), 1);
 }
 
@@ -87,7 +87,7 @@ async fn a_failed_write_alone_in_its_batch_is_undone() {
     assert_eq!(words(&database), ["failing"]);
 }
 
-/// Queues a neighbour and a write that costs the whole batch; returns what both are told.
+/// Queues a write and one that fails the whole batch. Returns the errors of both.
 async fn fail_batch(
     database: &Database,
     culprit: impl FnOnce(&Database) -> Ticket<(), DatabaseError>,
@@ -174,7 +174,7 @@ async fn close_finishes_accepted_writes_and_rejects_later_ones() {
     assert_eq!(database.read_blocking(|_| Ok(())), Err(DatabaseError::Closed));
     assert_eq!(database.read(|_| Ok(())).await, Err(DatabaseError::Closed));
     database.close().await.unwrap();
-    // Everything is in the one file: the log was folded into it.
+    // The log was checkpointed and removed.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     assert_eq!(words(&open(Options::new(file(&directory)))), ["accepted"]);
 }
@@ -187,7 +187,7 @@ async fn a_write_may_own_the_last_clone() {
     let gate = Gate::close(&database).await;
     let ticket = database.submit(Ack::Durable, move |tx| {
         insert(tx, "kept")?;
-        // It is dropped along with the write.
+        // Dropped together with the write.
         let Database { .. } = &clone;
         Ok::<_, DatabaseError>(())
     });

@@ -1,4 +1,4 @@
-//! Files that are no database, files that were one, and what a process says of damage that it meets.
+//! Files that are not databases, damaged databases, and damage that is found later.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{Ack, Database, DatabaseError, ErrorKind, Options, examine};
 
 const PAGE: usize = 4096;
 
-/// A file with enough words for several pages, and no log.
+/// A database of several pages, without a log.
 async fn healthy(directory: &TempDir) -> PathBuf {
     let path = file(directory);
     let database = open(Options::new(&path));
@@ -47,7 +47,7 @@ fn root_of(path: &Path, name: &str) -> usize {
 async fn a_file_that_is_not_a_database_is_rejected_and_not_changed() {
     let directory = TempDir::new().unwrap();
     let path = file(&directory);
-    for (contents, said) in [("", "the file is empty"), ("notes, not a database", "this is no SQLite database")] {
+    for (contents, said) in [("", "the file is empty"), ("notes, not a database", "this is not a SQLite database")] {
         fs::write(&path, contents).unwrap();
         let refused = refusal(&path);
         assert!(refused.contains(said) && refused.contains("windlass store restore FILE"), "{refused}");
@@ -90,8 +90,8 @@ async fn a_file_without_a_table_or_its_version_is_rejected() {
     for (damage, said) in [
         ("DROP TABLE words", "words.id of the words is missing"),
         ("ALTER TABLE words RENAME COLUMN word TO vord", "column words.word of the words is missing"),
-        ("DELETE FROM schema_versions", "the tables of the words are there, but not their version"),
-        ("PRAGMA user_version = 0", "the tables of the words are there, but not their version"),
+        ("DELETE FROM schema_versions", "the tables of the words exist, but their version is missing"),
+        ("PRAGMA user_version = 0", "the tables of the words exist, but their version is missing"),
     ] {
         let directory = TempDir::new().unwrap();
         let path = healthy(&directory).await;
@@ -110,9 +110,9 @@ async fn a_damaged_or_lone_log_is_rejected_and_never_checkpointed() {
 
     fs::write(&log, vec![0x5a; 10_000]).unwrap();
     let refused = refusal(&path);
-    assert!(refused.contains("no write-ahead log"), "{refused}");
+    assert!(refused.contains("not a write-ahead log"), "{refused}");
 
-    // The pages of another database, in a log that is whole.
+    // An undamaged log with the pages of another database.
     let stranger = open(Options::new(file(&other)));
     submit(&stranger, Ack::Durable, "strange").await.unwrap();
     stranger.apply(Ack::Durable, |tx| insert(tx, &"x".repeat(100_000))).await.unwrap();
@@ -162,7 +162,7 @@ async fn probes_fail_after_a_read_met_damage() {
     let directory = TempDir::new().unwrap();
     let path = healthy(&directory).await;
     let database = open(Options::new(&path));
-    // Damage that comes while the process runs.
+    // The damage happens while the process runs.
     let root = (root_of(&path, "words") - 1) * PAGE;
     change(&path, |bytes| bytes[root..root + PAGE].fill(0x5a));
     let error = database.read(all_words).await.unwrap_err();
@@ -176,7 +176,7 @@ async fn a_deep_check_finds_what_the_quick_check_misses() {
     let path = healthy(&directory).await;
     let looked = |path: &Path| examine::<DatabaseError>(path, |_| Ok(Vec::new())).unwrap();
     assert!(looked(&path).iter().all(|part| part.problems.is_empty() && part.more == 0));
-    // An index that says something else than its table.
+    // An index that contradicts its table.
     let root = (root_of(&path, "sqlite_autoindex_words_1") - 1) * PAGE;
     change(&path, |bytes| bytes[root + PAGE - 20] ^= 1);
     drop(open(Options::new(&path)));

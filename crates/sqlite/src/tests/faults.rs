@@ -1,4 +1,4 @@
-//! Commits that fail, disks that are full and disks that cannot be trusted.
+//! Commits that fail, full disks, and syncs that fail.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{Gate, all_words, apply, file, insert, open, submit, words, words_in};
 use crate::{Ack, Database, DatabaseError, ErrorKind, Faults, Options};
 
-/// Fails as often as it is told to, and allows as many pages as it is told to.
+/// Fails the given number of commits and syncs, and limits the number of pages.
 struct Disk {
     failing_commits: AtomicUsize,
     failing_syncs: AtomicUsize,
@@ -78,7 +78,7 @@ async fn a_failed_commit_fails_every_write_of_its_batch() {
     }
     assert_eq!((losses.load(Ordering::SeqCst), words(&database)), (1, vec!["before".to_owned()]));
 
-    // Nobody waits for what was never committed.
+    // There is nothing to wait for, because nothing was committed.
     database.synced().await.unwrap();
     submit(&database, Ack::Durable, "after").await.unwrap();
     assert_eq!(words(&database), ["before", "after"]);
@@ -93,10 +93,10 @@ async fn acknowledged_relaxed_writes_are_replayed_after_a_failed_commit() {
     submit(&database, Ack::Relaxed, "told").await.unwrap();
     disk.failing_commits.store(3, Ordering::SeqCst);
     submit(&database, Ack::Durable, "lost").await.unwrap_err();
-    // While a commit is owed, nobody is told before it, and nobody reads what may be missing something.
+    // While acknowledged writes must be replayed, no write is acknowledged before the commit, and reads wait for it.
     submit(&database, Ack::Relaxed, "too early").await.unwrap_err();
     database.read(all_words).await.unwrap_err();
-    // The next attempt succeeds, whoever makes it.
+    // The next attempt succeeds, whether by a read or by a write.
     assert_eq!(database.read(all_words).await.unwrap(), ["told"]);
     submit(&database, Ack::Durable, "after").await.unwrap();
     drop(database);
@@ -119,14 +119,14 @@ async fn a_full_disk_is_reported_and_loses_no_acknowledged_write() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "before").await.unwrap();
-    // SQLite takes this for "no more than there are".
+    // SQLite interprets this as "the current size".
     disk.pages.store(1, Ordering::SeqCst);
     let fill = |sql: &Connection| -> rusqlite::Result<()> {
         insert(sql, "half")?;
         insert(sql, &"x".repeat(1 << 20))
     };
 
-    // Alone, among others, and as a decided write.
+    // Alone, with others, and by an infallible write.
     let alone = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?)).await;
     let gate = Gate::close(&database).await;
     let neighbour = submit(&database, Ack::Durable, "neighbour");
@@ -178,11 +178,11 @@ async fn after_a_failed_sync_all_writes_are_rejected() {
     let failed = DatabaseError::SyncFailed { detail: "a broken cable".to_owned() };
     assert_eq!(submit(&database, Ack::Durable, "unknown").await, Err(failed.clone()));
     assert_eq!(losses.load(Ordering::SeqCst), 1);
-    // A later sync would succeed and say nothing about what the failed one lost.
+    // A later sync would succeed, and would not show what the failed one lost.
     assert_eq!(submit(&database, Ack::Durable, "later").await, Err(failed.clone()));
     assert_eq!(submit(&database, Ack::Relaxed, "later").await, Err(failed.clone()));
     assert_eq!(database.synced().await, Err(failed));
-    // Reads go on.
+    // Reads continue.
     assert_eq!(database.read(all_words).await.unwrap().first().map(String::as_str), Some("safe"));
     drop(database);
     assert_eq!(words_in(&file(&directory))[0], "safe");

@@ -1,4 +1,4 @@
-//! The file: its components and their versions, its neighbours in other processes, its log.
+//! The database file: versions of components, other processes, the log.
 
 use std::{
     fs::{self, Permissions},
@@ -42,7 +42,7 @@ fn only_the_owner_reads_a_database() {
     assert_eq!((mode(&home), modes()), (0o700, [0o600; 3]));
     drop(database);
 
-    // As an earlier build left it. The directory may belong to another user.
+    // As an earlier build left it.
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(&home, Permissions::from_mode(0o755)).unwrap();
     let _database = open(Options::new(path));
@@ -85,7 +85,7 @@ fn a_migration_that_fails_changes_nothing() {
 
 #[test]
 fn processes_may_open_a_new_file_at_the_same_time() {
-    // The collision is a matter of microseconds, so it gets many chances.
+    // The race window is microseconds, so it is tried many times.
     for _ in 0..20 {
         let directory = TempDir::new().unwrap();
         let (path, start) = (file(&directory), Barrier::new(6));
@@ -119,7 +119,7 @@ async fn a_symbolic_link_opens_the_same_database() {
 
 #[tokio::test]
 async fn checkpoints_during_writes_lose_nothing() {
-    // A reader that needs the beginning keeps the log growing for a while.
+    // A reader of the oldest snapshot keeps the log growing for a while.
     const WHILE_READ: usize = 600;
     const ENOUGH: usize = 6000;
     const BYTES: usize = 32 * 1024;
@@ -150,7 +150,7 @@ async fn checkpoints_during_writes_lose_nothing() {
         if written == WHILE_READ {
             release.send(()).unwrap();
         }
-        // Every page was in the log once. If the log is smaller than the file, it has started again.
+        // Every page was in the log once. If the log is smaller than the file, it has restarted.
         let stats = database.stats();
         if stats.log_bytes < stats.database_bytes {
             break;

@@ -1,4 +1,4 @@
-//! Who waits for the disk, and who rides on whose sync.
+//! Durable and relaxed writes: which of them wait for a sync.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{Gate, all_words, file, insert, open, submit, words, words_in};
 use crate::{Ack, Database, DatabaseError, Durability, Faults, Options};
 
-/// A disk that asks before it syncs, once it is told to.
+/// A disk that asks the test before each sync, once it is slow.
 struct Disk {
     slow: AtomicBool,
     asks: UnboundedSender<()>,
@@ -32,7 +32,7 @@ impl Faults for Disk {
     }
 }
 
-/// A database and the say over its disk. The say is given up first, so that its readers do not wait.
+/// A database with a slow disk. The sender is dropped first, so that the writer does not wait for it.
 struct Slow {
     allow: mpsc::Sender<()>,
     asked: UnboundedReceiver<()>,
@@ -84,7 +84,8 @@ async fn a_sync_covers_everything_committed_before_it() {
     assert!(told.is_empty());
     slow.allow.send(()).unwrap();
     durable.await.unwrap();
-    // Told before the one who waited, and by the same sync unless the writer was so slow that it was time for another.
+    // The callback ran before the durable write was acknowledged, and by the same sync unless the relaxed write was due
+    // before.
     assert_eq!(told.len(), 1);
     let after = slow.database.stats();
     assert!(after.syncs - before.syncs <= after.commits - before.commits);
@@ -98,7 +99,7 @@ async fn a_relaxed_write_is_synced_without_a_later_write() {
     submit(&database, Ack::Relaxed, "lone").await.unwrap();
     database.synced().await.unwrap();
     assert_eq!(database.stats().syncs - before.syncs, 1);
-    // Nothing is left to wait for.
+    // Nothing is left to sync.
     database.synced().await.unwrap();
     assert_eq!(database.stats().syncs - before.syncs, 1);
 }
@@ -117,7 +118,7 @@ async fn a_relaxed_write_shares_the_commit_of_the_next_durable_one() {
     submit(&database, Ack::Relaxed, "two").await.unwrap();
     submit(&database, Ack::Durable, "three").await.unwrap();
     let after = database.stats();
-    // One commit, unless the writer was so slow that it was time for another.
+    // One commit, unless the relaxed write was due before.
     assert!(after.commits - before.commits <= after.syncs - before.syncs);
     assert_eq!(words(&database), ["one", "two", "three"]);
 }
@@ -140,7 +141,7 @@ async fn a_write_that_a_reader_has_seen_survives_the_process() {
     let slow = Slow::open();
     submit(&slow.database, Ack::Relaxed, "written").await.unwrap();
     assert_eq!(words(&slow.database), ["written"]);
-    // What a kill leaves: the database and its log as they are at this moment, and no shared memory.
+    // What a kill leaves: the database and its log as they are now, without the shared memory file.
     let crashed = TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {
         std::fs::copy(slow.directory.path().join(name), crashed.path().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! Files as a power failure leaves them: the end of the log is missing or damaged.
+//! Files after a power failure: the end of the log is missing or damaged.
 
 use std::{fs, path::PathBuf};
 
@@ -9,7 +9,7 @@ use crate::{Ack, Options, checkpoint};
 
 const COMMITS: [&str; 3] = ["one", "two", "three"];
 
-/// The files of a process that died, and how long its log was after each commit.
+/// The files of a crashed process, and the length of its log after each commit.
 struct CrashedDatabase {
     _directory: TempDir,
     database: PathBuf,
@@ -26,7 +26,7 @@ impl CrashedDatabase {
         for word in COMMITS {
             submit(&database, Ack::Durable, word).await.unwrap();
             let pages = checkpoint::measure(&database.reader().unwrap()).unwrap().pages;
-            // Behind its end the file has room for more.
+            // The rest of the file is preallocated.
             ends.push(32 + pages as usize * 4120);
         }
         let mut log = fs::read(log).unwrap();
@@ -38,7 +38,7 @@ impl CrashedDatabase {
         Self { _directory: crashed, database: copy, log, ends }
     }
 
-    /// What is found when the log is like this.
+    /// The rows with this log.
     fn words_with(&self, log: &[u8]) -> Vec<String> {
         let directory = TempDir::new().unwrap();
         let database = file(&directory);
@@ -47,7 +47,7 @@ impl CrashedDatabase {
         words_in(&database)
     }
 
-    /// The commits that a log of this length holds completely.
+    /// The commits that a log of this length contains completely.
     fn whole(&self, length: usize) -> Vec<&'static str> {
         COMMITS.iter().zip(&self.ends).filter(|(_, end)| **end <= length).map(|(word, _)| *word).collect()
     }
@@ -57,7 +57,7 @@ impl CrashedDatabase {
 async fn a_truncated_log_loses_only_the_truncated_commits() {
     let crashed = CrashedDatabase::leave().await;
     let first = crashed.ends[0];
-    // At every end of a commit, and around it, and in the middle of a page.
+    // At each end of a commit, around it, and in the middle of a page.
     let lengths = crashed.ends.iter().flat_map(|end| [end - 2000, end - 1, *end, end + 10]);
     for length in lengths.filter(|length| *length >= first && *length <= crashed.log.len()) {
         assert_eq!(crashed.words_with(&crashed.log[..length]), crashed.whole(length), "{length}");

@@ -93,7 +93,7 @@ struct Batch<'a> {
 type Beginning<'a> = &'a mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>;
 
 impl Run {
-    pub(super) fn carry_out(
+    pub(super) fn apply_commands(
         &mut self,
         env: &Env<'_>,
         completed_id: i64,

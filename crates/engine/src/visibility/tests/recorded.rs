@@ -1,4 +1,4 @@
-//! Queries sent to Temporal Server 1.32.0 with its SQLite store, and its answers: the `runs` it found, its `error`
+//! Queries sent to Temporal Server 1.32.0 with its SQLite store, and its answers: the `runs` it found, its `refusal`
 //! (InvalidArgument), or its `failure` (any other code). Lines with `ours` are answered differently here, and say how.
 
 use serde_json::{Value, json};
