@@ -6,7 +6,7 @@ use super::{Finding, files::File};
 
 const PAGES: &str = "docs/errors/";
 
-/// Standards are named like codes.
+/// Standards have names like codes.
 const NOT_CODES: [&str; 2] = ["RFC", "ISO"];
 
 pub(super) fn codes_without_page(files: &[File]) -> Vec<Finding> {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::tidy::{files::file, finding};
 
-    /// A code that this file, which is a source too, does not mention.
+    /// A code that does not occur in this file, which is a source, too.
     fn code(number: u32) -> String {
         format!("ABC{number:04}")
     }
