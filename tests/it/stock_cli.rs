@@ -1,4 +1,4 @@
-//! The stock `temporal` CLI on our runs: it finds them, reads them and steers them.
+//! The stock `temporal` CLI on agent runs: list, read and control.
 
 use std::process::Command;
 
@@ -38,7 +38,7 @@ fn list_count_query_show_describe_and_signal_work() {
         world.opened(&run, 1).await;
         let id = run.as_str();
 
-        // The visibility store lags behind by a moment; the list is asked until it shows the run.
+        // Visibility is eventually consistent on the real server, so the list is repeated until it contains the run.
         let query = format!("WindlassStatus = 'waiting' AND WindlassAgent = 'test.weather' AND WorkflowId = '{id}'");
         let listed = within("the list", async {
             loop {

@@ -1,4 +1,4 @@
-//! Little memory: runs are let go and read again, queues overflow to the disk, and nobody notices.
+//! Little memory: runs are evicted and read again, queues overflow to the disk, and clients and workers do not notice.
 
 use std::collections::BTreeSet;
 

@@ -72,7 +72,7 @@ fn a_child_is_started_signalled_and_reported_once_whichever_commit_fails() {
             let of_child = host.events("child").await;
             let signals = of_child.iter().filter(|event| **event == EventType::WorkflowExecutionSignaled);
             assert_eq!(signals.count(), 1, "when commit {lost} is lost");
-            // Nobody had to wait until a task that nobody had was given up.
+            // No run had to wait for the timeout of a lost task.
             for events in [events, of_child] {
                 assert!(!events.contains(&EventType::WorkflowTaskTimedOut), "when commit {lost} is lost: {events:?}");
             }

@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-/// Nobody knows what became of the request: the connection broke, or the engine could not keep what it decided.
+/// The outcome of the request is unknown: the connection broke, or the engine's commit failed.
 fn is_lost(status: &Status) -> bool {
     status.code() == Code::Unavailable || status.source().is_some()
 }

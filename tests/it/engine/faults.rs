@@ -1,5 +1,5 @@
-//! Commits that are lost and disks that are full, under load: whoever was told "yes" was told the truth, and the engine
-//! goes on with what is on disk.
+//! Failed commits and full disks under load: nothing that was acknowledged is lost, and the engine continues with what
+//! is on disk.
 
 use tempfile::TempDir;
 use windlass_engine::Limits;
@@ -43,7 +43,7 @@ fn a_failing_disk_loses_or_duplicates_nothing_acknowledged() {
         again.look_at_disk(&file(directory.path()));
         let facts = journal.facts();
         let findings = again.judge(&facts);
-        println!("{faults} batches lost in commit or for want of space\n{}", findings.report(&facts));
+        println!("{faults} batches failed in the commit or on a full disk\n{}", findings.report(&facts));
         findings.demand();
     });
 }

@@ -1,4 +1,4 @@
-//! Workers inside the engine's own process: they end with it, and the next engine does not wait for them.
+//! Local workers end with the engine's process, and the next engine does not wait for them.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::support::block_on;
 
-/// Much less than the ten seconds that a workflow task may take, or the minute that the activities here may.
+/// Much less than the ten seconds of the workflow task timeout, and the minute of the activities here.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const LONG: u64 = 60_000;
 
@@ -99,7 +99,7 @@ fn remote_workers_keep_their_tasks_when_the_engine_restarts() {
 
         let host = Host::start(&directory, Limits::default()).await;
         let begun = Instant::now();
-        // When the one inside has been given up, the other one would have been, too.
+        // When the local one has timed out, the remote one would have, too.
         soon(host.workflow_task(true)).await;
         host.decide(&kept, Vec::new()).await.unwrap();
         assert_eq!(host.events("elsewhere").await.last(), Some(&EventType::WorkflowTaskCompleted));

@@ -21,7 +21,7 @@ fn local_tools(many: usize) -> Value {
     (0..many).map(|index| json!({"kind": "local", "name": format!("tool_{index}")})).collect()
 }
 
-/// The slowest answer of `/healthz` while the request is at work; each says that all is well.
+/// The slowest response of `/healthz` during the request; all of them must be 200.
 async fn slowest_while<T>(rig: &Rig, request: impl Future<Output = T>) -> (T, Duration) {
     let mut request = std::pin::pin!(request);
     let mut slowest = Duration::ZERO;

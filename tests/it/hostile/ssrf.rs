@@ -1,4 +1,4 @@
-//! A model that asks the server to fetch addresses inside its own network. Nothing is reached.
+//! A model that makes the server fetch addresses of its own network. None is reached.
 
 use std::sync::{
     Arc,

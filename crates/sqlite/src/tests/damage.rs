@@ -119,7 +119,7 @@ async fn a_damaged_or_lone_log_is_rejected_and_never_checkpointed() {
     fs::copy(other.path().join("test.db-wal"), &log).unwrap();
     if let Err(error) = Database::open(Options::new(&path)) {
         assert!(matches!(error, DatabaseError::Damaged { .. }), "{error}");
-        assert_eq!(fs::read(&path).unwrap(), kept, "the log was not folded in");
+        assert_eq!(fs::read(&path).unwrap(), kept, "the log was not checkpointed");
     }
 
     fs::copy(other.path().join("test.db-wal"), &log).unwrap();

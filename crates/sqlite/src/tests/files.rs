@@ -175,7 +175,7 @@ async fn an_idle_database_checkpoints_its_log() {
             database.read(|_| Ok::<_, DatabaseError>(())).await.unwrap();
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), checkpointed).await.expect("the log is folded in");
+    tokio::time::timeout(Duration::from_secs(60), checkpointed).await.expect("the log is checkpointed");
     submit(&database, Ack::Durable, "more").await.unwrap();
     assert_eq!(words(&database).len(), 2);
 }

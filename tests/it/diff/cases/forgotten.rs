@@ -138,7 +138,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         accepted_then(
-            "who waits for an accepted update asks anew after a refused answer",
+            "the caller of an accepted update asks again after a rejected completion",
             [
                 complete(W, [Do::Marker { named: false }]),
                 poll(W),
@@ -146,7 +146,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         accepted_then(
-            "who waits for an accepted update asks anew after another refused answer",
+            "the caller of an accepted update asks again after another rejected completion",
             [
                 complete(W, [Do::Marker { named: false }]),
                 update(W, 0),
@@ -156,7 +156,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         accepted_then(
-            "who waits for an accepted update asks anew after an unreadable answer",
+            "the caller of an accepted update asks again after an unreadable completion",
             [unreadable(), complete_with(W, Completion { finish_updates: true, ..Default::default() })],
         ),
         accepted_then(
@@ -164,11 +164,11 @@ pub(super) fn cases() -> Vec<Case> {
             [fail(W), poll(W), complete_with(W, Completion { finish_updates: true, ..Default::default() })],
         ),
         case(
-            "a query in an unreadable answer is asked anew",
+            "a query in an unreadable completion is sent again",
             [start(W), poll(W), complete(W, []), signal(W, 1), query(W), poll(W), unreadable(), complete(W, [])],
         ),
         case(
-            "a query in a refused answer is asked anew",
+            "a query in a rejected completion is sent again",
             [
                 start(W),
                 poll(W),

@@ -137,7 +137,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         // Seed 700179.
         case(
-            "who waits for an accepted update asks anew after another was refused",
+            "the caller of an accepted update asks again after another was rejected",
             [
                 start(W),
                 update(W, 0),

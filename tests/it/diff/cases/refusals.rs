@@ -49,7 +49,7 @@ pub(super) fn cases() -> Vec<Case> {
             [start_with(W, &[StartExtra::NoRequestId]), start_with(W, &[StartExtra::NoRequestId])],
         ),
         case(
-            "requests to nobody",
+            "requests to an unknown workflow",
             [signal(W, 1), cancel(W, 1), terminate(W), query(W), update(W, 0), Action::ResetSticky(W)],
         ),
         case("requests to runs that are not there", std::iter::once(start(W)).chain(runs)),

@@ -51,7 +51,7 @@ const LONGER_TASK_TIMEOUT: i64 = SHORT_TASK_TIMEOUT + 5;
 /// The timeouts of later attempts are too long to wait for.
 const LAST_AWAITED_ATTEMPT: i32 = 4;
 
-/// A server stops using a sticky queue that nobody has polled for ten seconds.
+/// A server stops using a sticky queue without a poll for ten seconds.
 const STICKY_POLL_AGE: Duration = Duration::from_secs(5);
 
 impl Player {

@@ -16,7 +16,7 @@ use crate::{
     support::block_on,
 };
 
-/// SDKs name their build in `worker_version` only where this is said; otherwise in the older `binary_checksum`.
+/// SDKs send their build in `worker_version` only with this capability, and otherwise in the older `binary_checksum`.
 #[test]
 fn both_servers_report_build_id_based_versioning() {
     block_on(async {
