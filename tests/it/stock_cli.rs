@@ -51,8 +51,7 @@ fn list_count_query_show_describe_and_signal_work() {
         })
         .await;
         assert_eq!(listed[0]["type"]["name"], "windlass.run");
-        let count = temporal(&["workflow", "count", "--query", &query]);
-        assert!(count.contains('1'), "{count}");
+        assert_eq!(temporal_json(&["workflow", "count", "--query", &query]), json!({"count": "1"}));
 
         let status = temporal_json(&["workflow", "query", "--workflow-id", id, "--type", "windlass.status"]);
         assert_eq!(status["queryResult"][0]["status"], "waiting", "{status}");
