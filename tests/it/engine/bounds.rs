@@ -43,7 +43,7 @@ fn more_runs_than_the_cache_holds_all_complete() {
     });
 }
 
-/// What waits in a worker's own queue is not lost by what the engine does to its memory.
+/// Tasks in a sticky queue are not lost when the engine evicts runs.
 #[test]
 fn a_worker_gets_the_task_of_an_evicted_run() {
     block_on(async {
@@ -65,7 +65,7 @@ fn a_worker_gets_the_task_of_an_evicted_run() {
     });
 }
 
-/// Nothing stays in memory for longer than it must, so that every write races with an eviction.
+/// Runs are evicted as early as possible, so that every write races with an eviction.
 #[test]
 fn a_run_is_not_evicted_while_it_is_being_written() {
     block_on(async {
@@ -93,7 +93,7 @@ fn requests_are_rejected_while_too_many_writes_wait() {
         let mut first = Box::pin(host.signal("w", "first"));
         assert!(poll!(&mut first).is_pending());
         tokio::task::block_in_place(|| gate.arrived.recv()).unwrap();
-        // The writer is busy with the first one; these wait behind it.
+        // The writer is busy with the first one; these are queued.
         let ids: Vec<String> = (0..ROOM).map(|n| n.to_string()).collect();
         let mut waiting: Vec<_> = ids.iter().map(|id| Box::pin(host.signal("w", id))).collect();
         for signal in &mut waiting {

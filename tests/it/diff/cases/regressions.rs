@@ -1,4 +1,5 @@
-//! Scripts that random runs have found, made small; and workers that are slow, fail for long, or wait at their queue.
+//! Minimized scripts of random runs that found differences; and workers that are slow, keep failing, or wait at their
+//! queue.
 
 use super::{
     ActivityExtra, Build, Case, Completion, Do, ParentClosePolicy, ResetReapplyType, ResetTo, Stage, Start, StartExtra,

@@ -1,4 +1,4 @@
-//! What a server keeps in memory only, and forgets when it refuses something: updates and queries under way, and those
+//! State that the real server keeps only in memory and drops after an error: pending updates and queries, and those
 //! that ended with their run.
 
 use super::{
@@ -278,7 +278,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Refused before anything of it is carried out: the end is not last.
+/// Rejected before any command is applied: the closing command is not the last.
 fn unreadable() -> Action {
     complete(W, [Do::Complete, Do::Marker { named: true }])
 }
@@ -291,7 +291,7 @@ fn signal_with(extras: &[StartExtra]) -> Action {
     })
 }
 
-/// A run with an accepted update whose caller waits for its end; a task is held.
+/// A run with an accepted update whose caller waits for the result; a task is held.
 fn accepted_then(name: &'static str, then: impl IntoIterator<Item = Action>) -> Case {
     let accepted = [start(W), update(W, 0), poll(W), answer_updates(W, UpdateAnswer::Accept), signal(W, 1), poll(W)];
     case(name, accepted.into_iter().chain(then))
