@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: a release build measured on the embedded engine and on the real dev server, side by side.
+//! `cargo xtask bench`: measures a release build on the embedded engine and on the real dev server, side by side.
 //!
-//! The dev server is given what helps it most: a write-ahead log and queues that are not throttled. Each metric gets a
-//! server of its own with an empty database.
+//! The dev server runs with its fastest settings: a write-ahead log and queues without rate limits. Each metric gets
+//! its own server with an empty database.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 
 const METRICS: [&str; 6] = ["latency", "throughput", "signal", "parked", "growth", "recovery"];
 pub(crate) const USAGE: &str = "bench [--quick] [METRIC…]";
-/// How long a server may take to come up.
+/// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What is measured, and whether at sizes that only show that it works.
+/// The metrics, and whether to run them at minimal sizes.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     metrics: Vec<&'static str>,
@@ -120,7 +120,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whatever is left of it, its data is of no use any more.
+        // Errors do not matter: the data is discarded.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if let Some(folder) = self.database.parent() {
@@ -134,7 +134,7 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// Runs the benchmark and shows its lines as they come.
+/// Runs the benchmark and prints its lines as they come.
 fn readings(mut command: Command) -> Result<Vec<Value>> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("the benchmark could not be started")?;
     let output = child.stdout.take().context("the benchmark has no output")?;
@@ -194,7 +194,7 @@ fn figures(metric: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Readings that came in the same order, because the same was asked for.
+/// Pairs the readings, which have the same order on both sides.
 fn side_by_side(embedded: &[Value], server: &[Value]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (embedded, server) in embedded.iter().zip(server) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_beside_each_other() {
+    fn figures_are_printed_side_by_side() {
         let embedded = [
             json!({"metric": "growth", "turn": 10, "ms_per_turn": 2.25, "history_bytes_per_turn": 4000.0}),
             json!({"metric": "growth", "turn": 100, "ms_per_turn": 2.0, "history_bytes_per_turn": null}),

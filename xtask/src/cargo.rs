@@ -1,4 +1,4 @@
-//! Where the workspace and its build are, and running programs in it.
+//! Paths of the workspace and its build, and running programs in it.
 
 use std::{
     env,
@@ -27,7 +27,7 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// A binary of the workspace, as `cargo build` makes it.
+/// The path of a binary of the workspace.
 pub(crate) fn program(profile: Profile, name: &str) -> PathBuf {
     let folder = match profile {
         Profile::Debug => "debug",
@@ -43,7 +43,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Shows the command, runs it and fails when it does.
+/// Prints the command, runs it, and returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     println!("$ {shown}");
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The command as somebody would type it to repeat it.
+/// The command as it is typed in a shell.
 fn show(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_stem().unwrap_or_else(|| command.get_program());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_it_would_be_typed() {
+    fn a_command_is_printed_as_typed() {
         let mut command = Command::new("/usr/bin/cargo");
         command.args(["test", "--lib"]).env("CASES", "5").env_remove("OTHER");
         assert_eq!(show(&command), "CASES=5 cargo test --lib");

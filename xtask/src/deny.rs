@@ -2,27 +2,25 @@
 
 use std::{env, path::PathBuf, process::Command};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::cargo::{cargo, root, run as run_command, target};
 
-/// Whether to look for known vulnerabilities, which downloads the advisory database.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Advisories {
-    Check,
-    Skip,
-}
+pub(crate) const USAGE: &str = "deny [--advisories]";
 
-pub(crate) fn run(advisories: Advisories) -> Result<()> {
+/// With `--advisories` also known vulnerabilities, which downloads the advisory database.
+pub(crate) fn run(options: &[String]) -> Result<()> {
+    let advisories: &[&str] = match options {
+        [] => &[],
+        [option] if option == "--advisories" => &["advisories"],
+        _ => bail!("usage: cargo xtask {USAGE}"),
+    };
     let mut command = Command::new(cargo_deny()?);
-    command.current_dir(root()).args(["check", "bans", "licenses", "sources"]);
-    if advisories == Advisories::Check {
-        command.arg("advisories");
-    }
+    command.current_dir(root()).args(["check", "bans", "licenses", "sources"]).args(advisories);
     run_command(&mut command)
 }
 
-/// The one on the path, else our own, which is built the first time.
+/// The one on the path, or one in `target/`, which is built the first time.
 fn cargo_deny() -> Result<PathBuf> {
     let on_path = Command::new("cargo-deny").arg("--version").output().is_ok_and(|output| output.status.success());
     if on_path {

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the API's parser under libFuzzer, beginning with what real clients sent.
+//! `cargo xtask fuzz`: the API's parser under libFuzzer, starting from requests of real clients.
 //!
-//! The compiler is the workspace's own: `RUSTC_BOOTSTRAP` lets it count what is covered, and the sanitizers, which need
-//! more than that, are for unsafe code, of which there is none.
+//! It uses the workspace's compiler: `RUSTC_BOOTSTRAP` enables coverage counters. Sanitizers would need a nightly
+//! compiler and are for unsafe code, of which there is none.
 
 use std::{fs, path::Path, process::Command};
 
@@ -15,7 +15,7 @@ use crate::{
 
 pub(crate) const USAGE: &str = "fuzz [--seconds N] [--seed N]";
 const TARGET: &str = "spec";
-/// Requests that SDKs sent, by their kind.
+/// Recorded requests of SDKs, by kind.
 const RECORDED: &str = "crates/api/fixtures/requests.json";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let folder = target().join("fuzz");
     let seeds = folder.join("seeds");
     println!("{} recorded requests to begin with", plant(&seeds)?);
-    // What is fuzzed is built from what the workspace is built from.
+    // The fuzz target uses the same versions of dependencies as the workspace.
     fs::copy(root().join("Cargo.lock"), root().join("fuzz/Cargo.lock")).context("Cargo.lock could not be copied")?;
     let found = folder.join("corpus");
     fs::create_dir_all(&found).with_context(|| format!("{} could not be created", found.display()))?;
@@ -59,7 +59,7 @@ impl Sizes {
     }
 }
 
-/// One file for each recorded body; returns how many there are.
+/// Writes one file for each recorded body and returns their number.
 fn plant(folder: &Path) -> Result<usize> {
     fs::create_dir_all(folder).with_context(|| format!("{} could not be created", folder.display()))?;
     let recorded = fs::read(root().join(RECORDED)).with_context(|| format!("{RECORDED} cannot be read"))?;

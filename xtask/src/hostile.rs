@@ -1,4 +1,4 @@
-//! `cargo xtask hostile`: the attacks of `tests/it/hostile` at length, and one table of what they did and found.
+//! `cargo xtask hostile`: the tests of `tests/it/hostile` at full size, with one table of their results.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
 
 pub(crate) const USAGE: &str = "hostile [--seed N] [--kills N]";
 
-/// How much the long form does. The tests have small numbers of their own.
+/// Sizes of the long form. The tests have small defaults.
 const SIZES: [(&str, &str); 7] = [
     ("WINDLASS_HOSTILE_BODIES", "1000"),
     ("WINDLASS_HOSTILE_CALLERS", "200"),
@@ -26,7 +26,7 @@ const SIZES: [(&str, &str); 7] = [
     ("WINDLASS_HOSTILE_TOOLS", "30000"),
     ("WINDLASS_HOSTILE_VALUES", "1000000"),
 ];
-/// What an attack prints before its line of JSON.
+/// The prefix of a report line.
 const MARK: &str = "hostile: ";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// What one attack reported.
+/// The report of one test.
 #[derive(Debug, PartialEq, Eq)]
 struct Attack {
     name: String,
@@ -83,7 +83,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// The report in a line of output. The test harness may have written the test's name before it.
+    /// Parses a line of output. The test harness may have written the test's name before it.
     fn parse(line: &str) -> Option<Self> {
         let (_, report) = line.split_once(MARK)?;
         let report: Value = serde_json::from_str(report).ok()?;

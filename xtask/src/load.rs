@@ -1,7 +1,7 @@
-//! `cargo xtask load`: thousands of streams on one `windlass serve`, while the runs behind them talk.
+//! `cargo xtask load`: thousands of streams on one `windlass serve` while their runs write events.
 //!
-//! Engine, worker and server are processes of their own, as in a cluster: worker and server share the store of one data
-//! directory, or the Postgres database that `WINDLASS_POSTGRES_URL` names. The client is `tests/load`.
+//! Engine, worker and server are separate processes, as in a cluster: worker and server share the store of one data
+//! directory, or the Postgres database of `WINDLASS_POSTGRES_URL`. The client is `tests/load`.
 
 use std::{
     fs,
@@ -19,11 +19,11 @@ use crate::{
 };
 
 pub(crate) const USAGE: &str = "load [--streams N] [--rate N] [--seconds N] [--runs N]";
-/// What every process is told to use.
+/// The task queue of all processes.
 const QUEUE: &str = "load";
-/// What an idle stream may take, in bytes.
+/// Memory limit of an idle stream, in bytes.
 const IDLE: u64 = 32 * 1024;
-/// Readers of a run, unless the number of runs is given.
+/// Readers per run, unless the number of runs is given.
 const READERS: u64 = 100;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     load.measure(Profile::Release)
 }
 
-/// The short form, on the debug build that is there already.
+/// The short form, on the existing debug build.
 pub(crate) fn short() -> Result<()> {
     run_command(&mut cargo(&["build", "-p", "windlass-load"]))?;
     Load { streams: 200, rate: 40, seconds: 5, runs: 4 }.measure(Profile::Debug)
@@ -69,12 +69,13 @@ impl Load {
         Ok(load)
     }
 
-    /// A run waits until its readers are there. Then it says a word at a time, for as long as it was told.
+    /// Each run waits until its readers are connected, then writes one word at a time for the given duration.
     fn scripts(&self) -> Value {
         let words: Vec<String> =
             (0..(self.seconds * self.rate).div_ceil(self.runs)).map(|n| format!("word {n} ")).collect();
         let usage = json!({"input_tokens": 10, "output_tokens": 10});
-        let wait = json!({"kind": "clarification", "question": "Is everybody there?", "expires_in_ms": 3_600_000});
+        let wait =
+            json!({"kind": "clarification", "question": "Are all readers connected?", "expires_in_ms": 3_600_000});
         let talk = json!({"deltas": words, "delta_delay_ms": 1000 * self.runs / self.rate, "usage": usage});
         json!({"load": {"turns": [{"await": wait, "usage": usage}, talk]}})
     }
@@ -100,7 +101,7 @@ impl Load {
     }
 }
 
-/// Directories and commands that know them.
+/// The directories, and the commands that use them.
 struct Site {
     windlass: PathBuf,
     folder: PathBuf,
@@ -127,7 +128,7 @@ impl Site {
         Ok(Self { windlass: program(profile, "windlass"), folder })
     }
 
-    /// A command of the worker's and the server's side.
+    /// A command of the worker or the server.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.windlass);
         command.args(arguments).args(["--json", "--log", "warn", "--task-queue", QUEUE]);
@@ -168,7 +169,7 @@ impl Site {
     }
 }
 
-/// Starts a process and waits for the line that says where it is.
+/// Starts a process and waits for the line that contains its address.
 pub(crate) fn ready(mut command: Command, field: &str) -> Result<(Running, String)> {
     let mut process = Running(command.stdout(Stdio::piped()).spawn().context("windlass could not be started")?);
     let output = process.0.stdout.take().context("windlass has no output")?;

@@ -1,6 +1,6 @@
-//! Postgres for the store's tests: the machine's own, or Debian's packages.
+//! Postgres for the store's tests: the installed one, or Debian's packages.
 //!
-//! The tests start it themselves and look in the same places; see `crates/store/src/postgres/testing.rs`.
+//! The tests start it themselves and search the same paths; see `crates/store/src/postgres/testing.rs`.
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 
 use crate::cargo::run;
 
-/// The directory that holds `initdb` and `postgres`, installed when it is not there yet.
+/// The directory of `initdb` and `postgres`, installed if it is missing.
 pub(crate) fn binaries() -> Result<PathBuf> {
     if let Some(found) = find() {
         return Ok(found);
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_an_installation_is_none() {
+    fn an_incomplete_installation_is_not_used() {
         let directory = env::temp_dir().join(format!("windlass-xtask-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("initdb"), "").unwrap();

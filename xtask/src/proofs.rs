@@ -1,4 +1,4 @@
-//! The longer proofs: filters on a test binary whose size is set from outside.
+//! The longer tests: filters on a test binary, with a size that is passed in a variable.
 
 use std::process::Command;
 
@@ -15,14 +15,14 @@ use crate::{
 pub(crate) struct Proof {
     command: &'static str,
     pub(crate) description: &'static str,
-    /// Of which binary.
+    /// The test binary.
     tests: Tests,
-    /// Which tests.
+    /// The filter of test names.
     filter: &'static str,
     /// The variable those tests read.
     variable: &'static str,
     size: Size,
-    /// Where a sequence of cases, or of chances, starts, for those that have one.
+    /// The option for the first case or the random seed, if the tests have one.
     first: Option<First>,
     /// An option without a number, and the variable that is set for it.
     switch: Option<(&'static str, &'static str)>,
@@ -36,21 +36,21 @@ enum Tests {
     Store,
 }
 
-/// The option that names the start, and the variable it is passed in.
+/// The option of the first case, and its variable.
 #[derive(Debug)]
 struct First {
     option: &'static str,
     variable: &'static str,
-    /// The size when only the start is named.
+    /// The size if only this option is given.
     alone: u64,
 }
 
-/// What the variable is set to.
+/// The value of the variable.
 #[derive(Debug)]
 enum Size {
-    /// The option that names it, and its value when the option is absent.
+    /// The option of the size, and its default.
     Option(&'static str, u64),
-    /// Always this.
+    /// A fixed value.
     Fixed(u64),
 }
 
@@ -226,7 +226,7 @@ impl Tests {
     }
 }
 
-/// What the options say.
+/// The parsed options.
 #[derive(Debug, PartialEq, Eq)]
 struct Sizes {
     size: u64,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_apart() {
+    fn proof_commands_are_unique() {
         assert_eq!(find("test").map(Proof::usage), None);
         for proof in ALL {
             assert_eq!(ALL.iter().filter(|other| other.command == proof.command).count(), 1, "{proof:?}");

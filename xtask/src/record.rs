@@ -1,4 +1,5 @@
-//! `cargo xtask record`: the demo in a real terminal, through `kill -9` of its server, drawn for the README.
+//! `cargo xtask record`: plays the demo in a real terminal, with a `kill -9` of its server, and draws it for the
+//! README.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
-//! `cargo xtask schemathesis`: requests that nobody would send, made from the OpenAPI document, against `windlass dev`.
+//! `cargo xtask schemathesis`: generated requests from the OpenAPI document against `windlass dev`.
 //!
-//! Whatever comes, no answer may be the server's own error, and every answer must be what the document says.
+//! No response may be a server error, and every response must conform to the document.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) const USAGE: &str = "schemathesis [--cases N] [--seed N]";
 const KEY: &str = "wl_schemathesis";
 const ROOT: &str = "/api/v1/workspaces/default";
-/// What holds for every answer. Statuses are not among it: every route may also answer as the errors of the guide do.
+/// Checks of every response. The status is not checked: every route may also answer with the errors of the guide.
 const CHECKS: &str = "not_a_server_error,response_schema_conformance,content_type_conformance,\
                       response_headers_conformance,unsupported_method,ignored_auth";
 
@@ -33,14 +33,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     sizes.test("coverage,fuzzing")
 }
 
-/// The short form, on the build that is there already.
+/// The short form, on the existing build.
 pub(crate) fn short() -> Result<()> {
     Sizes { cases: 4, seed: 1 }.test("fuzzing")
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Sizes {
-    /// Of each operation.
+    /// Cases per operation.
     cases: u64,
     seed: u64,
 }
@@ -86,7 +86,8 @@ fn dev(folder: &Path) -> Result<(Running, String)> {
     ready(command, "api")
 }
 
-/// Names that exist, so that requests get past the first door. What ends a run or a session gets one of its own.
+/// A configuration with ids that exist, so that requests get past the first checks. Operations that end a run or a
+/// session get their own.
 fn configuration(api: &str) -> Result<String> {
     let start = |agent: &str| id(api, "/agent-runs", &json!({"agentId": agent, "prompt": "Go."}), "runId");
     let open =
@@ -124,7 +125,7 @@ fn id(api: &str, path: &str, body: &Value, field: &str) -> Result<String> {
     Ok(body[field].as_str().with_context(|| format!("{path} answered {answer}"))?.to_owned())
 }
 
-/// One request, and the body of its answer.
+/// Sends one request and returns the body of the response.
 fn exchange(api: &str, request: &str, body: &str) -> Result<String> {
     let mut stream = TcpStream::connect(api)?;
     let length = body.len();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_a_table_of_its_own() {
+    fn each_operation_has_its_own_table() {
         let text = operation("include-name = \"GET /a\"", "run-1");
         assert_eq!(text, "\n[[operations]]\ninclude-name = \"GET /a\"\nparameters = { \"path.id\" = \"run-1\" }\n");
     }

@@ -18,7 +18,7 @@ impl Steps {
         Ok(result)
     }
 
-    /// What took how long; the last line says that all is well.
+    /// A table of the steps and their times. The last line says that all passed.
     pub(crate) fn summary(&self) -> String {
         let width = self.done.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         let row = |name: &str, time: Duration| format!("{name:<width$} {:>8.1} s\n", time.as_secs_f64());

@@ -11,7 +11,7 @@ use crate::{
     tidy, tools,
 };
 
-/// What is about runs, whatever keeps their history. The rest compares the backends, or is about one of them.
+/// Tests of runs, for both backends. The others compare the backends, or test one of them.
 const EITHER_BACKEND: [&str; 9] = [
     "bench::",
     "runs::",
@@ -34,9 +34,9 @@ pub(crate) fn run() -> Result<()> {
     steps.step("tidy", tidy::run)?;
     steps.step("tools", tools::run)?;
     cargo_step(&mut steps, "doc tests", &["test", "--workspace", "--doc"])?;
-    // What the proofs measured is printed, also when all is well.
+    // Measurements are printed, also of tests that pass.
     cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins", "--", "--show-output"])?;
-    // With the whole workspace's features, so that nothing is compiled once more for one crate.
+    // With the features of the whole workspace, so that no crate is compiled a second time.
     cargo_step(&mut steps, "engine tests", &["test", "--workspace", "--test", "reset", "--test", "skipping"])?;
     cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
     steps.step("streams under load", load::short)?;
@@ -51,8 +51,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The integration binary with what it needs: the Temporal CLI, Temporal's Python SDK, the agent-runs SDKs and the built
-/// `windlass`.
+/// The integration test binary and its environment: the Temporal CLI, Temporal's Python SDK, the agent-runs SDKs and
+/// the built `windlass`.
 pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
     command

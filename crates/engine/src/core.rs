@@ -1,11 +1,11 @@
-//! The engine's heart: takes a run, lets something happen to it, and sees to it that the world follows.
+//! Loads a run, applies an operation to it, and commits the result.
 //!
-//! An operation holds the workflow id's lock, changes the run in memory and queues one write. What the operation decided
-//! goes out at once where that is harmless (a workflow task can be handed out again); whoever must not hear of it before
-//! it is kept waits for the write (`done`). `keep` turns what was decided into that write.
+//! An operation holds the lock of the workflow id, changes the run in memory and queues one write. Workflow tasks are
+//! dispatched before the write is durable, because they can be dispatched again. Replies to clients wait for the write
+//! (`applied`). `commit` turns the changes of an operation into that write.
 
-mod done;
-mod keep;
+mod applied;
+mod commit;
 
 use std::sync::{
     Arc, RwLock,
@@ -22,20 +22,20 @@ use temporalio_protos::temporal::api::{
 use tokio::sync::{Notify, mpsc};
 use windlass_sqlite::{Ack, Database, DatabaseError};
 
-pub(crate) use self::done::{Done, Kept, forgotten, unavailable};
+pub(crate) use self::applied::{Acknowledgement, Applied, forgotten, unavailable};
 use crate::{
-    alarms::Alarms,
     clock::{Clock, SkippingClock},
     limits::Limits,
     namespaces::Namespaces,
-    news::News,
+    notifications::Notifications,
     open_queries::OpenQueries,
     persist::{self, Found},
     queues::Queues,
-    refusal::Refusal,
     registry::{Registry, RunKey, Workflow},
     run::{Env, Run},
+    service_error::ServiceError,
     time::Nanos,
+    wakeups::Wakeups,
 };
 
 pub(crate) struct Core {
@@ -43,24 +43,24 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) namespaces: RwLock<Namespaces>,
-    /// One change of a namespace at a time: each begins with what the last one left.
+    /// Serializes changes of namespaces: each one starts from the result of the last.
     pub(crate) namespace_changes: tokio::sync::Mutex<()>,
     pub(crate) registry: Registry,
     pub(crate) queues: Queues,
-    pub(crate) alarms: Alarms,
-    pub(crate) news: News,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) notifications: Notifications,
     pub(crate) open_queries: OpenQueries,
-    /// Memory was forgotten, and what is on disk must be taken up.
+    /// Memory was dropped after a failed commit; the runs must be read from disk.
     pub(crate) forgotten: Notify,
-    /// Runs that have letters to send.
-    pub(crate) post: mpsc::UnboundedSender<RunKey>,
+    /// Runs with outbox messages to deliver.
+    pub(crate) deliveries: mpsc::UnboundedSender<RunKey>,
     next_number: AtomicI64,
-    /// Tells this engine from those that had the database before.
+    /// Identifies this engine process among all that have opened the database.
     incarnation: u64,
     awake_since: Nanos,
 }
 
-/// Which run somebody means. Without a run id, the current one.
+/// The run that a request names. Without a run id, the current one.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) namespace: String,
@@ -73,7 +73,7 @@ impl Core {
         database: Database,
         clock: Arc<dyn Clock>,
         limits: Limits,
-        post: mpsc::UnboundedSender<RunKey>,
+        deliveries: mpsc::UnboundedSender<RunKey>,
     ) -> Result<Arc<Self>, DatabaseError> {
         persist::migrate(&database)?;
         let highest = database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::highest_number(sql)?))?;
@@ -82,8 +82,8 @@ impl Core {
             namespace_changes: tokio::sync::Mutex::default(),
             registry: Registry::new(limits.cached_runs),
             queues: Queues::new(limits.queued_tasks),
-            alarms: Alarms::default(),
-            news: News::default(),
+            wakeups: Wakeups::default(),
+            notifications: Notifications::default(),
             open_queries: OpenQueries::default(),
             forgotten: Notify::new(),
             next_number: AtomicI64::new(highest + 1),
@@ -92,7 +92,7 @@ impl Core {
             database,
             clock,
             limits,
-            post,
+            deliveries,
         });
         let memory = Arc::downgrade(&core);
         core.database.on_failed_commit(move || {
@@ -107,17 +107,17 @@ impl Core {
         self.clock.now()
     }
 
-    /// What tasks remember of who has them: only of workers in this process, which cannot outlive the engine.
-    pub(crate) fn lent_to(&self, local: bool) -> u64 {
+    /// The incarnation to store with a task: that of this process for local workers, zero for remote ones.
+    pub(crate) fn incarnation_for(&self, local: bool) -> u64 {
         if local { self.incarnation } else { 0 }
     }
 
-    /// Does what is due for a run, and takes back what it had lent to workers of earlier processes.
-    pub(crate) fn ring(&self, run: &mut Run, env: &Env<'_>) {
-        run.memory.alarm_set = 0;
+    /// Processes what is due for a run, and times out tasks of local workers of earlier processes.
+    pub(crate) fn wake(&self, run: &mut Run, env: &Env<'_>) {
+        run.memory.wakeup_set = 0;
         let number = run.number;
-        run.give_up_orphans(env, self.incarnation);
-        run.ring(env, &mut || self.beginning(number));
+        run.time_out_orphans(env, self.incarnation);
+        run.fire_due(env, &mut || self.beginning(number));
         if !run.state.is_running() {
             run.release_queries();
         }
@@ -127,33 +127,33 @@ impl Core {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A write was lost, and with it what memory held beyond the disk.
+    /// A commit failed: drops everything in memory, because it may be ahead of the disk.
     fn forget(&self) {
         self.registry.forget();
         self.queues.clear();
-        self.news.forget_updates();
+        self.notifications.forget_updates();
         self.forgotten.notify_one();
     }
 
-    /// Fills queues, alarms and the outbox from disk: after a start, and after memory was forgotten.
+    /// Fills queues, wake-ups and deliveries from disk, after a start and after a failed commit.
     pub(crate) fn recover(self: &Arc<Self>) -> Result<(), DatabaseError> {
-        let alarms = self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::alarms(sql)?))?;
+        let wakeups = self.database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::wakeups(sql)?))?;
         let clock = self.clock.skipping();
         let _hold = clock.map(SkippingClock::hold);
         clock.inspect(|clock| clock.forget_runs());
-        for (at, [namespace, workflow_id, run_id]) in alarms {
+        for (at, [namespace, workflow_id, run_id]) in wakeups {
             let target = Target { namespace, workflow_id, run_id };
-            self.alarms.set(at, target.key());
+            self.wakeups.set(at, target.key());
             if clock.is_some() {
-                // Whatever happens to a run, such a clock is told how the run stands; nothing at all will do.
-                self.with_run(&target, |_, _| Ok(())).map(Done::value).ok();
+                // Applying an operation that does nothing reports the run to the clock.
+                self.with_run(&target, |_, _| Ok(())).map(Applied::value).ok();
             }
         }
-        self.hand_out_ready_runs()
+        self.dispatch_ready_runs()
     }
 
-    /// Looks through the runs on disk that have something to hand out or to send.
-    pub(crate) fn hand_out_ready_runs(self: &Arc<Self>) -> Result<(), DatabaseError> {
+    /// Dispatches the tasks and outbox messages of all runs on disk that have some.
+    pub(crate) fn dispatch_ready_runs(self: &Arc<Self>) -> Result<(), DatabaseError> {
         const PAGE: usize = 1000;
         let mut after = 0;
         loop {
@@ -163,51 +163,51 @@ impl Core {
             after = *last;
             for (number, ids) in page {
                 let Some([namespace, workflow_id, run_id]) = ids else {
-                    tracing::warn!(number, "the ids of a run cannot be read; it does not go on");
+                    tracing::warn!(number, "the ids of a run cannot be read; the run is not processed");
                     continue;
                 };
                 let target = Target { namespace, workflow_id, run_id };
-                match self.with_run(&target, |run, _| Ok((run.waiting(), run.next_letter().is_some()))) {
+                match self.with_run(&target, |run, _| Ok((run.waiting(), run.next_message().is_some()))) {
                     Ok(done) => {
-                        let (waiting, letters) = done.value();
+                        let (waiting, has_messages) = done.value();
                         let key = target.key();
-                        waiting.into_iter().for_each(|dispatch| self.hand_out(&key, dispatch));
-                        if letters {
-                            self.post.send(key).ok();
+                        waiting.into_iter().for_each(|dispatch| self.dispatch(&key, dispatch));
+                        if has_messages {
+                            self.deliveries.send(key).ok();
                         }
                     }
-                    // It is found again when a request asks for it.
-                    Err(refusal) => {
-                        tracing::warn!(%refusal, workflow_id = target.workflow_id, "a run cannot be taken up now");
+                    // The run is loaded again when a request needs it.
+                    Err(error) => {
+                        tracing::warn!(%error, workflow_id = target.workflow_id, "a run could not be loaded; it is loaded when a request needs it");
                     }
                 }
             }
         }
     }
 
-    /// Lets something happen to a run. If the operation refuses, it must have left the run as it was.
+    /// Applies an operation to a run. An operation that returns an error must leave the run unchanged.
     pub(crate) fn with_run<T>(
         self: &Arc<Self>,
         target: &Target,
-        act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, Refusal>,
-    ) -> Result<Done<T>, Refusal> {
+        act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, ServiceError>,
+    ) -> Result<Applied<T>, ServiceError> {
         self.with_run_acked(target, Ack::Durable, act)
     }
 
-    /// As [`with_run`](Self::with_run), for what need not be on disk before anything else happens.
+    /// As [`with_run`](Self::with_run), with a chosen acknowledgement.
     pub(crate) fn with_run_acked<T>(
         self: &Arc<Self>,
         target: &Target,
         ack: Ack,
-        act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, Refusal>,
-    ) -> Result<Done<T>, Refusal> {
+        act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, ServiceError>,
+    ) -> Result<Applied<T>, ServiceError> {
         self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
             let run = self.run_in(workflow, target)?;
             let acted = self.in_env(&target.namespace, |env| act(run, env));
-            let value = acted.inspect_err(|_| run.forget_passing_facts())?;
+            let value = acted.inspect_err(|_| run.drop_transient_state())?;
             let run_id = run.state.run_id.clone();
-            let kept = self.keep(workflow, &run_id, epoch, ack);
-            Ok(Done::new(value, kept))
+            let kept = self.commit(workflow, &run_id, epoch, ack);
+            Ok(Applied::new(value, kept))
         })
     }
 
@@ -215,16 +215,16 @@ impl Core {
         &self,
         namespace: &str,
         workflow_id: &str,
-        act: impl FnOnce(&mut Workflow, u64) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        act: impl FnOnce(&mut Workflow, u64) -> Result<T, ServiceError>,
+    ) -> Result<T, ServiceError> {
         if self.database.queued() >= self.limits.waiting_writes {
-            return Err(Refusal::Unavailable("too many writes wait already; try again".to_owned()));
+            return Err(ServiceError::Unavailable("too many writes are queued; try again".to_owned()));
         }
         let _hold = self.clock.skipping().map(SkippingClock::hold);
         self.registry.with(namespace, workflow_id, act)
     }
 
-    /// Builds what an operation may ask of its surroundings.
+    /// Builds the environment of an operation.
     pub(crate) fn in_env<T>(&self, namespace: &str, act: impl FnOnce(&Env<'_>) -> T) -> T {
         let check = |attributes: &mut SearchAttributes| self.read_namespaces().check(namespace, attributes);
         let env = Env {
@@ -242,20 +242,22 @@ impl Core {
         self.namespaces.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The run that is meant, from memory or from disk.
-    pub(crate) fn run_in<'w>(&self, workflow: &'w mut Workflow, target: &Target) -> Result<&'w mut Run, Refusal> {
+    /// The named run, from memory or from disk.
+    pub(crate) fn run_in<'w>(&self, workflow: &'w mut Workflow, target: &Target) -> Result<&'w mut Run, ServiceError> {
         let run_id = match target.run_id.as_str() {
             "" => match self.current_in(workflow, &target.namespace, &target.workflow_id)? {
                 Some((_, run_id)) => run_id,
-                None => return Err(Refusal::not_found(format!("workflow not found for ID: {}", target.workflow_id))),
+                None => {
+                    return Err(ServiceError::not_found(format!("workflow not found for ID: {}", target.workflow_id)));
+                }
             },
             run_id => run_id.to_owned(),
         };
         if !workflow.runs.contains_key(&run_id) {
             let found =
-                self.read_safe(|sql| persist::find_run(sql, &target.namespace, &target.workflow_id, &run_id))?;
+                self.read_committed(|sql| persist::find_run(sql, &target.namespace, &target.workflow_id, &run_id))?;
             let Some(Found { number, state }) = found else {
-                return Err(Refusal::not_found(format!(
+                return Err(ServiceError::not_found(format!(
                     "workflow execution not found for workflow ID \"{}\" and run ID \"{run_id}\"",
                     target.workflow_id
                 )));
@@ -264,7 +266,10 @@ impl Core {
             run.memory.remembers_from = self.awake_since;
             workflow.runs.insert(run_id.clone(), run);
         }
-        workflow.runs.get_mut(&run_id).ok_or_else(|| Refusal::Internal("a run vanished".to_owned()))
+        workflow
+            .runs
+            .get_mut(&run_id)
+            .ok_or_else(|| ServiceError::Internal("the loaded run is not in memory".to_owned()))
     }
 
     /// Number and id of the current run.
@@ -273,11 +278,11 @@ impl Core {
         workflow: &mut Workflow,
         namespace: &str,
         workflow_id: &str,
-    ) -> Result<Option<(i64, String)>, Refusal> {
+    ) -> Result<Option<(i64, String)>, ServiceError> {
         if let Some(known) = &workflow.current {
             return Ok(known.clone());
         }
-        let current = self.read_safe(|sql| persist::current_run(sql, namespace, workflow_id))?;
+        let current = self.read_committed(|sql| persist::current_run(sql, namespace, workflow_id))?;
         workflow.current = Some(current.clone());
         Ok(current)
     }
@@ -285,16 +290,22 @@ impl Core {
     pub(crate) fn read<T>(
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, ServiceError> {
         self.database.read_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
     }
 
-    /// For what is not in memory: only what is safe is ever let go, or what a failure takes along.
-    fn read_safe<T>(&self, work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T, Refusal> {
-        self.database.read_safe_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?)).map_err(|error| unavailable(&error))
+    /// Reads a run that is not in memory. A run is evicted only after its writes are committed, so no commit is needed
+    /// first.
+    fn read_committed<T>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ServiceError> {
+        self.database
+            .read_committed_blocking(|sql| Ok::<_, DatabaseError>(work(sql)?))
+            .map_err(|error| unavailable(&error))
     }
 
-    /// A run's first event, for a run that is to be tried again.
+    /// A run's first event, for retries of the run.
     pub(crate) fn beginning(&self, run: i64) -> Option<WorkflowExecutionStartedEventAttributes> {
         match self.event(run, 1).ok()??.attributes {
             Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => Some(started),
@@ -302,24 +313,24 @@ impl Core {
         }
     }
 
-    /// What an activity was scheduled with. Without it, nobody could be given the activity.
+    /// The scheduled event of an activity. Without it, the activity cannot be dispatched.
     pub(crate) fn scheduled(
         &self,
         run: i64,
         scheduled_id: i64,
-    ) -> Result<ActivityTaskScheduledEventAttributes, Refusal> {
+    ) -> Result<ActivityTaskScheduledEventAttributes, ServiceError> {
         match self.event(run, scheduled_id)?.and_then(|event| event.attributes) {
             Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) => Ok(scheduled),
-            _ => Err(Refusal::Unavailable("the activity's event cannot be read; try again".to_owned())),
+            _ => Err(ServiceError::Unavailable("the activity's event cannot be read; try again".to_owned())),
         }
     }
 
-    fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, Refusal> {
+    fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, ServiceError> {
         self.read(|sql| persist::event(sql, run, id))
     }
 }
 
-/// From the random bits of an id; nothing depends on how evenly they are spread.
+/// Taken from the random bits of a UUID. An even distribution is not required.
 fn chance(below: i64) -> i64 {
     let random = uuid::Uuid::new_v4().as_u128() & 0xffff_ffff_ffff;
     i64::try_from(random).unwrap_or_default() % below.max(1)

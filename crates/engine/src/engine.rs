@@ -1,4 +1,4 @@
-//! The engine as a component: what it is given, how it runs, how it is reached.
+//! The engine as a component: its options, its background tasks, and the handle to call it.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -12,20 +12,20 @@ use crate::{
     Answer, Call,
     clock::{Clock, SystemClock},
     core::{Core, Target},
+    delivery,
     limits::Limits,
     persist::{self, NamespaceRecord},
-    post,
-    refusal::Refusal,
     registry::RunKey,
+    service_error::ServiceError,
     time::{Nanos, SECOND},
 };
 
-/// How often closed runs that were kept long enough are removed.
+/// Interval between removals of closed runs whose retention has passed.
 const SWEEP: Duration = Duration::from_secs(600);
 const SWEPT_AT_ONCE: usize = 500;
-/// A disk that keeps failing is not tried more often than this.
+/// Minimum pause between two recoveries.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(200);
-/// Closed runs of a namespace nobody registered are kept this long.
+/// Retention of the namespaces in [`Options`].
 const RETENTION: Nanos = 30 * 24 * 3600 * SECOND;
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub struct Options {
     pub database: Database,
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,
-    /// Namespaces that exist from the start, each with the search attributes it knows.
+    /// Namespaces to create on start, with their search attributes.
     pub namespaces: Vec<NamespaceOptions>,
 }
 
@@ -44,7 +44,7 @@ pub struct NamespaceOptions {
 }
 
 impl Options {
-    /// The system's clock, the real server's limits and the namespace `default`.
+    /// The system clock, the limits of the real server and the namespace `default`.
     pub fn new(database: Database) -> Self {
         let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };
         Self { database, clock: Arc::new(SystemClock), limits: Limits::default(), namespaces: vec![default] }
@@ -62,44 +62,44 @@ pub enum EngineError {
     Lock { path: PathBuf, reason: std::io::Error },
 }
 
-/// The message has the reason in it; as a source it would be told twice.
+/// The message contains the reason. As a source it would be printed twice.
 impl From<DatabaseError> for EngineError {
     fn from(error: DatabaseError) -> Self {
         Self::Database(error)
     }
 }
 
-/// The engine, ready to run. Requests can be made through its handle from now on; what happens by itself happens while
-/// it runs.
+/// An opened engine. Requests can be made through its handle at once; timers and deliveries work while [`Engine::run`]
+/// runs.
 pub struct Engine {
     core: Arc<Core>,
-    post: mpsc::UnboundedReceiver<RunKey>,
+    deliveries: mpsc::UnboundedReceiver<RunKey>,
 }
 
-/// The way to an engine.
+/// A handle to call an engine.
 #[derive(Clone)]
 pub struct Handle {
     core: Arc<Core>,
 }
 
 impl Engine {
-    /// Takes up what is on disk. Blocks while it reads.
+    /// Loads the state from disk. Blocks.
     pub fn open(options: Options) -> Result<(Self, Handle), EngineError> {
-        let (sender, post) = mpsc::unbounded_channel();
+        let (sender, deliveries) = mpsc::unbounded_channel();
         let core = Core::new(options.database, options.clock, options.limits, sender)?;
         let handle = Handle { core: Arc::clone(&core) };
         for namespace in options.namespaces {
-            core.found_namespace(namespace)?;
+            core.ensure_namespace(namespace)?;
         }
         core.recover()?;
-        Ok((Self { core, post }, handle))
+        Ok((Self { core, deliveries }, handle))
     }
 
-    /// Rings alarms, delivers letters and removes old runs until the token fires.
+    /// Fires timers, delivers outbox messages and removes expired runs until `shutdown` is cancelled.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), EngineError> {
-        let Self { core, post } = self;
-        let letters = post::deliver(Arc::clone(&core), post, shutdown.clone());
-        tokio::join!(letters, ring(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
+        let Self { core, deliveries } = self;
+        let delivery = delivery::deliver(Arc::clone(&core), deliveries, shutdown.clone());
+        tokio::join!(delivery, fire_wakeups(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
         Ok(())
     }
 }
@@ -113,15 +113,15 @@ impl Handle {
         &self.core.database
     }
 
-    /// Workflow ids with runs in memory.
+    /// Number of workflow ids with runs in memory.
     pub fn cached(&self) -> usize {
         self.core.registry.cached()
     }
 }
 
 impl Core {
-    /// Makes sure that a namespace exists and knows its search attributes, before anybody asks for it. Blocks.
-    fn found_namespace(&self, namespace: NamespaceOptions) -> Result<(), DatabaseError> {
+    /// Creates a namespace and its search attributes if they are missing. Blocks.
+    fn ensure_namespace(&self, namespace: NamespaceOptions) -> Result<(), DatabaseError> {
         let NamespaceOptions { name, search_attributes } = namespace;
         let known = self.read_namespaces().custom_attributes(&name);
         let missing: Vec<_> = search_attributes.into_iter().filter(|(name, _)| !known.contains_key(name)).collect();
@@ -136,7 +136,7 @@ impl Core {
         }
         let (written, done) = std::sync::mpsc::channel();
         let (kept, kept_record, namespace) = (missing.clone(), record.clone(), name.clone());
-        let _answered_below = self.database.apply(Ack::Durable, move |tx| {
+        let _reply_by_channel = self.database.apply(Ack::Durable, move |tx| {
             if let Some(record) = &kept_record {
                 persist::save_namespace(tx, record)?;
             }
@@ -154,32 +154,32 @@ impl Core {
         Ok(())
     }
 
-    /// Does what is due for a run.
-    fn ring_run(self: &Arc<Self>, run: &RunKey) {
-        let rung = self.with_run_acked(&Target::of(run), Ack::Written, |run, env| {
-            self.ring(run, env);
+    /// Processes what is due for a run.
+    fn wake_run(self: &Arc<Self>, run: &RunKey) {
+        let woken = self.with_run_acked(&Target::of(run), Ack::Relaxed, |run, env| {
+            self.wake(run, env);
             Ok(())
         });
-        match rung {
+        match woken {
             Ok(done) => done.value(),
-            Err(Refusal::NotFound(_)) => {}
-            Err(refusal @ Refusal::DataLoss(_)) => {
-                tracing::error!(%refusal, run = &*run.run_id, "a run cannot be read; nothing more happens to it by itself");
+            Err(ServiceError::NotFound(_)) => {}
+            Err(error @ ServiceError::DataLoss(_)) => {
+                tracing::error!(%error, run = &*run.run_id, "a run cannot be read; its timers and timeouts are not processed");
             }
-            Err(refusal) => {
-                tracing::warn!(%refusal, run = &*run.run_id, "what is due for a run cannot be done now");
-                self.alarms.set(self.now() + SECOND, run.clone());
+            Err(error) => {
+                tracing::warn!(%error, run = &*run.run_id, "due timers of a run could not be processed; retrying");
+                self.wakeups.set(self.now() + SECOND, run.clone());
             }
         }
     }
 }
 
-async fn ring(core: &Arc<Core>, shutdown: &CancellationToken) {
+async fn fire_wakeups(core: &Arc<Core>, shutdown: &CancellationToken) {
     loop {
-        for run in core.alarms.due(core.now()) {
-            core.ring_run(&run);
+        for run in core.wakeups.due(core.now()) {
+            core.wake_run(&run);
         }
-        let next = core.alarms.next();
+        let next = core.wakeups.next();
         let reached = async {
             match next {
                 Some(at) => core.clock.reach(at).await,
@@ -188,26 +188,26 @@ async fn ring(core: &Arc<Core>, shutdown: &CancellationToken) {
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = core.alarms.changed() => {}
+            () = core.wakeups.changed() => {}
             () = reached => {}
         }
     }
 }
 
-/// Takes up what is on disk whenever memory was forgotten.
+/// Reloads the state from disk after a failed commit.
 async fn recover(core: &Arc<Core>, shutdown: &CancellationToken) {
     while shutdown.run_until_cancelled(core.forgotten.notified()).await.is_some() {
         let taken_up = Arc::clone(core);
         let taken_up = tokio::task::spawn_blocking(move || taken_up.recover()).await;
         if !matches!(taken_up, Ok(Ok(()))) {
-            tracing::warn!(?taken_up, "what is on disk cannot be taken up now");
+            tracing::warn!(?taken_up, "the state could not be loaded from disk; retrying");
             core.forgotten.notify_one();
         }
         shutdown.run_until_cancelled(tokio::time::sleep(RECOVERY_PAUSE)).await;
     }
 }
 
-/// Removes closed runs whose retention is over.
+/// Removes closed runs whose retention has passed.
 async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
     loop {
         let namespaces: Vec<NamespaceRecord> = core.read_namespaces().records.values().cloned().collect();
@@ -216,8 +216,8 @@ async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
             let expired = core.read(|sql| persist::expired(sql, &namespace.name, before, SWEPT_AT_ONCE));
             for [workflow_id, run_id] in expired.unwrap_or_default() {
                 let target = Target::new(&namespace.name, &workflow_id, &run_id);
-                if let Err(refusal) = core.delete(&target).await {
-                    tracing::warn!(%refusal, workflow_id, "an old run cannot be removed now");
+                if let Err(error) = core.delete(&target).await {
+                    tracing::warn!(%error, workflow_id, "an expired run could not be deleted; it is tried again at the next sweep");
                 }
             }
         }

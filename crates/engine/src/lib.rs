@@ -1,31 +1,31 @@
 //! A Temporal-compatible service inside the binary: the same protocol, the same histories, durable on one SQLite file.
 //!
-//! [`Handle::call`] is the one way in, whether a request comes from this process or over TCP (`grpc`). `service` speaks
-//! the protocol, `core` takes a run and lets something happen to it, and `run` holds the rules of a single workflow
-//! execution as pure state. Everything else moves what was decided: to disk (`persist`), to workers (`queues`), to the
-//! moment it is due (`alarms`) and to other runs (`post`).
+//! [`Handle::call`] is the only entry point, for requests of this process and over TCP (`grpc`). `service` implements
+//! the protocol, `core` applies operations to runs, and `run` is a single workflow execution as pure state. The other
+//! modules store the results (`persist`), dispatch tasks to workers (`queues`), wake runs when they are due (`wakeups`)
+//! and deliver messages to other runs (`delivery`).
 
-mod alarms;
 mod call;
 mod clock;
 mod core;
+mod delivery;
 mod engine;
 pub mod grpc;
 mod limits;
 mod lock;
 mod namespaces;
-mod news;
+mod notifications;
 mod open_queries;
 mod persist;
-mod post;
 mod queues;
-mod refusal;
 mod registry;
 mod run;
 mod service;
+mod service_error;
 mod time;
 mod token;
 mod visibility;
+mod wakeups;
 
 pub use self::{
     call::{Answer, Call},
@@ -34,5 +34,5 @@ pub use self::{
     limits::Limits,
     lock::DirectoryLock,
     persist::{SCHEMA, examine},
-    refusal::Refusal,
+    service_error::ServiceError,
 };

@@ -1,12 +1,12 @@
-//! How large things may become. The numbers are the real server's, so that what runs here runs there.
+//! Limits on sizes and counts. The values are the real server's, so that workflows behave the same on both.
 
 use crate::time::{Nanos, SECOND};
 
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Of ids and names, in bytes.
+    /// Length of ids and names, in bytes.
     pub id_length: usize,
-    /// Of one payload field, in bytes.
+    /// Size of one payload field, in bytes.
     pub blob_bytes: usize,
     pub memo_bytes: usize,
     pub suggest_continue_bytes: i64,
@@ -19,15 +19,16 @@ pub struct Limits {
     pub updates_in_flight: usize,
     pub updates_in_all: usize,
     pub queries_waiting: usize,
-    /// How long a worker may go on with heartbeats of one workflow task.
+    /// How long a worker may extend one workflow task by heartbeats.
     pub task_heartbeats: Nanos,
-    /// Reset points that a chain remembers.
+    /// Reset points that a chain keeps.
     pub reset_points: usize,
-    /// Runs kept in memory; others are read again when something happens to them.
+    /// Runs kept in memory. Others are read from disk when they are needed.
     pub cached_runs: usize,
-    /// Tasks of one queue kept in memory; others are found again on disk.
+    /// Tasks of one queue kept in memory. Others are read from disk when there is room.
     pub queued_tasks: usize,
-    /// Writes under way from which on nothing new is begun. The database takes twice as many: what has begun is written.
+    /// Queued writes above which requests are rejected. The database accepts twice as many, so that operations in
+    /// progress can finish.
     pub waiting_writes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! One engine for each data directory: two would tell their workers different stories.
+//! A lock that allows one engine per data directory. Two engines would give workers conflicting tasks.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -11,7 +11,7 @@ use windlass_sqlite::private;
 
 use crate::engine::EngineError;
 
-/// The right to run an engine on a directory. The system takes it back however the process ends.
+/// The exclusive lock of a data directory. The system releases it when the process ends.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: File,

@@ -1,4 +1,4 @@
-//! The namespaces, in memory. There are few of them, and every request names one.
+//! The namespaces, kept in memory because every request names one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use windlass_sqlite::{Database, DatabaseError};
 
 use crate::{
     persist::{self, NamespaceRecord},
-    refusal::Refusal,
+    service_error::ServiceError,
     visibility::{self, Attributes},
 };
 
@@ -36,11 +36,11 @@ impl Namespaces {
     }
 
     /// The namespace of a request.
-    pub(crate) fn named(&self, name: &str) -> Result<&NamespaceRecord, Refusal> {
+    pub(crate) fn named(&self, name: &str) -> Result<&NamespaceRecord, ServiceError> {
         if name.is_empty() {
-            return Err(Refusal::invalid("Namespace is empty."));
+            return Err(ServiceError::invalid("Namespace is empty."));
         }
-        self.records.get(name).ok_or_else(|| Refusal::NamespaceNotFound(name.to_owned()))
+        self.records.get(name).ok_or_else(|| ServiceError::NamespaceNotFound(name.to_owned()))
     }
 
     pub(crate) fn attributes(&self, namespace: &str) -> Attributes {
@@ -62,8 +62,8 @@ impl Namespaces {
         }
     }
 
-    /// Refuses search attributes that the namespace does not know, and notes the type beside each value.
-    pub(crate) fn check(&self, namespace: &str, given: &mut SearchAttributes) -> Result<(), Refusal> {
+    /// Rejects search attributes that the namespace does not have, and adds the type to each value.
+    pub(crate) fn check(&self, namespace: &str, given: &mut SearchAttributes) -> Result<(), ServiceError> {
         visibility::index::index(namespace, given, &self.attributes(namespace))?;
         for (name, value) in &mut given.indexed_fields {
             if let Some(kind) = self.attributes(namespace).kind_of(name) {

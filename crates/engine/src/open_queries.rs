@@ -1,4 +1,4 @@
-//! Questions that are with a worker on their own, by their id.
+//! Queries that were dispatched as query tasks, by id.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ pub(crate) struct OpenQueries {
     queries: Mutex<HashMap<String, Arc<PendingQuery>>>,
 }
 
-/// A question that is open for as long as this lives.
+/// A registered query. Dropping it removes the query.
 pub(crate) struct Open<'a> {
     queries: &'a OpenQueries,
     id: String,

@@ -1,7 +1,7 @@
-//! Task queues: where tasks meet workers.
+//! Task queues: tasks that wait for workers, and polls that wait for tasks.
 //!
-//! A queue holds references only. What a task is, and whether it still is one, the run says when a worker takes it.
-//! Queues are not kept on disk: after a restart they are filled again from the runs.
+//! A queue holds references only. When a worker takes a task, the run decides whether it is still valid. Queues are not
+//! stored: after a restart they are filled from the runs.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,7 +25,7 @@ pub(crate) struct QueueKey {
     pub(crate) kind: Kind,
 }
 
-/// Something for a worker to do.
+/// A task for a worker.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     Workflow { run: RunKey, scheduled_id: i64 },
@@ -33,7 +33,7 @@ pub(crate) enum Task {
     Query(Arc<PendingQuery>),
 }
 
-/// Who polled, and when last.
+/// A poller and its last poll.
 #[derive(Debug, Clone)]
 pub(crate) struct Poller {
     pub(crate) identity: String,
@@ -43,7 +43,7 @@ pub(crate) struct Poller {
 #[derive(Default)]
 struct Queue {
     tasks: VecDeque<Task>,
-    /// More tasks are on disk than fit here.
+    /// There are tasks on disk that did not fit here.
     spilled: bool,
     waiting: VecDeque<oneshot::Sender<Task>>,
     pollers: HashMap<String, Nanos>,
@@ -51,7 +51,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Gives a task to a worker that waits, if there is one.
+    /// Gives a task to a waiting poll, if there is one.
     fn give(&mut self, mut task: Task) -> Result<(), Task> {
         while let Some(poller) = self.waiting.pop_front() {
             match poller.send(task) {
@@ -62,7 +62,7 @@ impl Queue {
         Err(task)
     }
 
-    fn take_in(&mut self, task: Task, limit: usize) -> Result<(), Task> {
+    fn enqueue(&mut self, task: Task, limit: usize) -> Result<(), Task> {
         let Err(task) = self.give(task) else { return Ok(()) };
         if self.tasks.len() >= limit && !matches!(task, Task::Query(_)) {
             return Err(task);
@@ -77,7 +77,7 @@ pub(crate) struct Queues {
     limit: usize,
 }
 
-/// A poll that waits for a task. A task that arrives while it goes away is put back.
+/// A poll that waits for a task. If it is dropped, a task that arrived meanwhile is put back.
 pub(crate) struct Waiting<'a> {
     queues: &'a Queues,
     key: QueueKey,
@@ -89,22 +89,22 @@ impl Queues {
         Self { queues: Mutex::default(), limit }
     }
 
-    /// Gives the task to a worker that waits, or keeps it until one comes. A task for which there is no room is handed
-    /// back: it can be left to the disk once it is there.
+    /// Gives the task to a waiting poll or queues it. If the queue is full, the task is returned, and the caller offers
+    /// it again with [`offer_stored`](Self::offer_stored) after it is on disk.
     pub(crate) fn offer(&self, key: &QueueKey, task: Task) -> Result<(), Task> {
-        self.lock().entry(key.clone()).or_default().take_in(task, self.limit)
+        self.lock().entry(key.clone()).or_default().enqueue(task, self.limit)
     }
 
-    /// As [`offer`](Self::offer), for a task that is on disk: if there is no room for it here, it is found there.
-    pub(crate) fn offer_kept(&self, key: &QueueKey, task: Task) {
+    /// As [`offer`](Self::offer), for a task that is on disk: if the queue is full, the task is read from disk later.
+    pub(crate) fn offer_stored(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
-        queue.spilled |= queue.take_in(task, self.limit).is_err();
+        queue.spilled |= queue.enqueue(task, self.limit).is_err();
     }
 
-    /// As [`offer`](Self::offer), for a task that is nowhere but here: there is always room for it. There are no more of
-    /// them than callers who wait.
-    pub(crate) fn offer_unkept(&self, key: &QueueKey, task: Task) {
+    /// As [`offer`](Self::offer), for a task that exists only in memory: it is queued even if the queue is full. There
+    /// is at most one for each waiting caller.
+    pub(crate) fn offer_unstored(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
         if let Err(task) = queue.give(task) {
@@ -112,7 +112,7 @@ impl Queues {
         }
     }
 
-    /// Puts back what a worker did not wait for.
+    /// Puts a task back whose poll was dropped.
     fn put_back(&self, key: &QueueKey, task: Task) {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
@@ -121,7 +121,7 @@ impl Queues {
         }
     }
 
-    /// A task at once, or a place in the line.
+    /// Returns a task, or a poll that waits for one.
     pub(crate) fn poll(&self, key: &QueueKey, identity: &str, now: Nanos) -> Result<Task, Waiting<'_>> {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
@@ -136,7 +136,7 @@ impl Queues {
         Err(Waiting { queues: self, key: key.clone(), task })
     }
 
-    /// Whether a worker polls this queue, or did a moment ago.
+    /// Whether a poll is waiting, or was received since the given time.
     pub(crate) fn is_polled(&self, key: &QueueKey, since: Nanos) -> bool {
         let mut queues = self.lock();
         queues.get_mut(key).is_some_and(|queue| {
@@ -145,7 +145,7 @@ impl Queues {
         })
     }
 
-    /// The queue's worker has said that it stops. Its tasks are handed back.
+    /// The queue's worker has shut down. Returns the queued tasks.
     pub(crate) fn close(&self, key: &QueueKey) -> Vec<Task> {
         let Some(queue) = self.lock().remove(key) else { return Vec::new() };
         queue.tasks.into()
@@ -165,14 +165,14 @@ impl Queues {
         self.lock().get(key).map_or(0, |queue| queue.tasks.len())
     }
 
-    /// Whether tasks that did not fit have room now; asking clears the mark.
+    /// Whether tasks that did not fit can be loaded now. Resets the mark.
     pub(crate) fn take_spilled(&self, key: &QueueKey) -> bool {
         let mut queues = self.lock();
         let Some(queue) = queues.get_mut(key).filter(|queue| queue.tasks.is_empty()) else { return false };
         std::mem::take(&mut queue.spilled)
     }
 
-    /// Forgets the tasks that are also on disk, not those who wait for them.
+    /// Removes the tasks that are also on disk. Waiting polls stay.
     pub(crate) fn clear(&self) {
         for queue in self.lock().values_mut() {
             queue.tasks.retain(|task| matches!(task, Task::Query(_)));
@@ -218,40 +218,40 @@ mod tests {
         }
     }
 
-    /// What a worker finds without waiting.
+    /// The tasks a worker gets without waiting.
     fn drain(queues: &Queues) -> Vec<i64> {
         std::iter::from_fn(|| queues.poll(&key(), "w", 0).ok().map(|task| number(&task))).collect()
     }
 
     #[test]
-    fn a_full_queue_leaves_tasks_to_the_disk_only_once_they_are_there() {
+    fn a_full_queue_spills_only_tasks_that_are_stored() {
         let queues = Queues::new(2);
         queues.offer(&key(), task(1)).unwrap();
         queues.offer(&key(), task(2)).unwrap();
         let back = queues.offer(&key(), task(3)).unwrap_err();
         assert_eq!(drain(&queues), [1, 2]);
-        assert!(!queues.take_spilled(&key()), "nobody would find the task yet");
+        assert!(!queues.take_spilled(&key()), "the task is not on disk yet");
 
-        // It is on disk now, and there is room again.
-        queues.offer_kept(&key(), back);
-        queues.offer_kept(&key(), task(4));
-        queues.offer_kept(&key(), task(5));
+        // The task is on disk now, and the queue has room.
+        queues.offer_stored(&key(), back);
+        queues.offer_stored(&key(), task(4));
+        queues.offer_stored(&key(), task(5));
         assert!(!queues.take_spilled(&key()), "there is enough to do without the disk");
         assert_eq!(drain(&queues), [3, 4]);
         assert_eq!([(); 2].map(|()| queues.take_spilled(&key())), [true, false]);
     }
 
     #[test]
-    fn what_is_not_on_disk_is_kept_however_full_the_queue_is() {
+    fn tasks_that_are_not_stored_are_queued_even_when_the_queue_is_full() {
         let queues = Queues::new(1);
         queues.offer(&key(), task(1)).unwrap();
-        queues.offer_unkept(&key(), task(2));
+        queues.offer_unstored(&key(), task(2));
         assert_eq!(drain(&queues), [1, 2]);
         assert!(!queues.take_spilled(&key()));
     }
 
     #[test]
-    fn a_task_that_nobody_waited_for_comes_first_again_however_full_the_queue_is() {
+    fn a_task_of_a_poller_that_left_returns_to_the_front_of_a_full_queue() {
         let queues = Queues::new(1);
         let Err(waiting) = queues.poll(&key(), "w", 0) else { panic!("there is nothing to take") };
         queues.offer(&key(), task(1)).unwrap();

@@ -1,8 +1,7 @@
-//! Runs in memory: one lock for each workflow id, and never two of them held at once.
+//! Runs in memory, with one lock for each workflow id. No operation holds two of these locks.
 //!
-//! A workflow id's runs are loaded when somebody asks for them and let go when they have been idle for long. What is in
-//! memory may be ahead of the disk by the writes that are under way; if one of those fails, everything in memory is
-//! forgotten, as if the process had started again.
+//! The runs of a workflow id are loaded on demand and evicted when they have been idle. Memory may be ahead of the disk
+//! by the writes in progress; if one of those fails, everything in memory is dropped, as after a restart.
 
 use std::{
     collections::HashMap,
@@ -14,7 +13,7 @@ use std::{
 
 use crate::run::Run;
 
-/// Names a run for good.
+/// Identifies a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RunKey {
     pub(crate) namespace: Arc<str>,
@@ -28,19 +27,19 @@ impl RunKey {
     }
 }
 
-/// What is known of a workflow id.
+/// The runs of a workflow id.
 #[derive(Default)]
 pub(crate) struct Workflow {
-    /// Number and id of the latest run. `None` before it was looked up, `Some(None)` if there is none.
+    /// Number and id of the latest run. `None` before it was read, `Some(None)` if there is none.
     pub(crate) current: Option<Option<(i64, String)>>,
     pub(crate) runs: HashMap<String, Run>,
     used: u64,
-    /// Taken out of the registry; whoever holds it looks again.
+    /// Evicted from the registry; an operation that waited for the lock must get the new slot.
     retired: bool,
 }
 
 pub(crate) struct Slot {
-    /// The memory this belongs to; see [`Registry::epoch`].
+    /// The epoch in which the slot was created; see [`Registry::epoch`].
     epoch: u64,
     workflow: Mutex<Workflow>,
 }
@@ -50,7 +49,7 @@ type SlotKey = (Arc<str>, Arc<str>);
 type Slots = HashMap<SlotKey, Arc<Slot>>;
 
 pub(crate) struct Registry {
-    /// All of them belong to the present memory.
+    /// All slots are of the current epoch.
     slots: Mutex<Slots>,
     /// Changes only while `slots` is locked.
     epoch: AtomicU64,
@@ -63,33 +62,33 @@ impl Registry {
         Self { slots: Mutex::default(), epoch: AtomicU64::new(1), tick: AtomicU64::new(1), limit }
     }
 
-    /// Counts how often the memory was forgotten. A write that belongs to an earlier memory must not be carried
-    /// out, unless it was before and has to be once more.
+    /// Counts how often memory was dropped. A write of an earlier epoch must not be executed, except when an
+    /// acknowledged write is replayed.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Forgets everything in memory.
+    /// Drops everything in memory.
     pub(crate) fn forget(&self) {
         let mut slots = self.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         slots.clear();
     }
 
-    /// Does something with a workflow id while nobody else does.
+    /// Runs `act` under the lock of a workflow id.
     pub(crate) fn with<T>(&self, namespace: &str, workflow_id: &str, act: impl FnOnce(&mut Workflow, u64) -> T) -> T {
         let key: SlotKey = (namespace.into(), workflow_id.into());
         loop {
             let slot = {
                 let mut slots = self.lock();
                 if slots.len() > self.limit {
-                    self.let_idle_ones_go(&mut slots);
+                    self.evict_idle(&mut slots);
                 }
                 let new = || Arc::new(Slot { epoch: self.epoch(), workflow: Mutex::default() });
                 Arc::clone(slots.entry(key.clone()).or_insert_with(new))
             };
             let mut workflow = slot.workflow.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever comes now gets another slot; two of one workflow id would not know of each other.
+            // A stale slot must not be used: later operations get another one for the same workflow id.
             if workflow.retired || slot.epoch != self.epoch() {
                 continue;
             }
@@ -98,8 +97,8 @@ impl Registry {
         }
     }
 
-    /// Lets the quarter go that was used least recently, as far as nothing is under way there.
-    fn let_idle_ones_go(&self, slots: &mut Slots) {
+    /// Evicts the least recently used quarter, except slots with work in progress.
+    fn evict_idle(&self, slots: &mut Slots) {
         let now = self.tick.load(Ordering::Relaxed);
         let mut ages: Vec<u64> =
             slots.values().filter_map(|slot| slot.workflow.try_lock().ok().map(|workflow| workflow.used)).collect();
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_while_memory_is_forgotten_shares_the_new_one() {
+    fn a_caller_that_waited_during_a_reset_of_memory_uses_the_new_slot() {
         let registry = Registry::new(10);
         let current = |number: i64| Some(Some((number, number.to_string())));
         std::thread::scope(|scope| {
@@ -135,7 +134,7 @@ mod tests {
                 let waiting =
                     scope.spawn(|| registry.with("n", "w", |workflow, epoch| (workflow.current.clone(), epoch)));
                 let slot = Arc::clone(registry.lock().values().next().unwrap());
-                // The registry, this test, this operation, and the one that waits for it.
+                // References: the registry, this test, this operation, and the waiting operation.
                 while Arc::strong_count(&slot) < 4 {
                     std::thread::yield_now();
                 }

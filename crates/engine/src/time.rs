@@ -1,13 +1,13 @@
-//! Times and spans as the engine computes with them: Unix nanoseconds, with zero for "none" as in the protocol.
+//! Times and durations as the engine computes with them: Unix nanoseconds, with zero for "none" as in the protocol.
 
 use prost_wkt_types::{Duration as ProtoDuration, Timestamp};
 
-/// A moment, or a span, in nanoseconds.
+/// A time or a duration, in nanoseconds.
 pub(crate) type Nanos = i64;
 
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
-/// Longest span the protocol's server keeps; longer ones are cut to it.
+/// The longest duration that the real server stores; longer ones are shortened to it.
 const LONGEST_SECONDS: i64 = 100 * 365 * 24 * 3600;
 
 pub(crate) fn timestamp(at: Nanos) -> Timestamp {
@@ -15,12 +15,12 @@ pub(crate) fn timestamp(at: Nanos) -> Timestamp {
     Timestamp { seconds: at.div_euclid(SECOND), nanos }
 }
 
-/// An absent moment is zero.
+/// An absent time is zero.
 pub(crate) fn moment(at: Option<&Timestamp>) -> Nanos {
     at.map_or(0, |at| at.seconds.saturating_mul(SECOND).saturating_add(i64::from(at.nanos)))
 }
 
-/// `None` where the moment is not set.
+/// Zero becomes `None`.
 pub(crate) fn optional_timestamp(at: Nanos) -> Option<Timestamp> {
     (at != 0).then(|| timestamp(at))
 }
@@ -30,12 +30,12 @@ pub(crate) fn duration(span: Nanos) -> ProtoDuration {
     ProtoDuration { seconds: span / SECOND, nanos }
 }
 
-/// An absent span is zero.
+/// An absent duration is zero.
 pub(crate) fn span(duration: Option<&ProtoDuration>) -> Nanos {
     duration.map_or(0, |duration| duration.seconds.saturating_mul(SECOND).saturating_add(i64::from(duration.nanos)))
 }
 
-/// Refuses what is not a span and cuts what is too long; the text is the protocol's.
+/// Rejects invalid durations and shortens long ones. The error text is the real server's.
 pub(crate) fn check_span(duration: &mut Option<ProtoDuration>) -> Result<(), String> {
     let Some(given) = duration else { return Ok(()) };
     if given.seconds < 0 || given.nanos < 0 {

@@ -1,11 +1,11 @@
-//! Opaque tokens that clients carry around: for tasks and for pages. They hold all they mean, so they survive restarts.
+//! Opaque tokens for tasks and pages. They contain all the state they need, so they survive restarts.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::history::v1::HistoryEvent;
 
-use crate::{core::Target, refusal::Refusal, time::Nanos};
+use crate::{core::Target, service_error::ServiceError, time::Nanos};
 
-/// Names a task that was handed to a worker.
+/// Identifies a task that was given to a worker.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct TaskToken {
     #[prost(string, tag = "1")]
@@ -20,20 +20,20 @@ pub(crate) struct TaskToken {
     pub(crate) started_id: i64,
     #[prost(int32, tag = "6")]
     pub(crate) attempt: i32,
-    /// For a question that goes to the worker on its own.
+    /// For a query task.
     #[prost(string, tag = "7")]
     pub(crate) query_id: String,
-    /// Tells apart two starts of the same attempt, one of which was lost.
+    /// Distinguishes two starts of the same attempt, of which one was lost.
     #[prost(int64, tag = "8")]
     pub(crate) started_time: Nanos,
 }
 
 impl TaskToken {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, ServiceError> {
         if bytes.is_empty() {
-            return Err(Refusal::invalid("Task token not set on request."));
+            return Err(ServiceError::invalid("Task token not set on request."));
         }
-        let garbled = || Refusal::invalid("Error deserializing task token.");
+        let garbled = || ServiceError::invalid("Error deserializing task token.");
         let token = Self::decode(bytes).map_err(|_| garbled())?;
         if token.workflow_id.is_empty() { Err(garbled()) } else { Ok(token) }
     }
@@ -54,17 +54,17 @@ pub(crate) struct HistoryToken {
     /// Where the pages end, if not with the history; zero otherwise.
     #[prost(int64, tag = "3")]
     pub(crate) until: i64,
-    /// Events a worker is shown that history does not have yet.
+    /// Events that are shown to a worker and are not in history yet.
     #[prost(message, repeated, tag = "4")]
     pub(crate) unwritten: Vec<HistoryEvent>,
 }
 
 impl HistoryToken {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Refusal> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, ServiceError> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let token = Self::decode(bytes).map_err(|_| Refusal::invalid("Invalid NextPageToken."))?;
+        let token = Self::decode(bytes).map_err(|_| ServiceError::invalid("Invalid NextPageToken."))?;
         Ok(Some(token))
     }
 }

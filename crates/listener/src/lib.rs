@@ -1,11 +1,10 @@
-//! A TCP port's connections: accepted, counted, and closed when others need their place.
+//! Connections of a TCP port: the accept loop and the connection limit.
 //!
-//! A connection keeps its place for sure while a call is under way on it. When all places are taken, a newcomer gets the
-//! place of a connection without a call: of the address that has the most of these, the one that has been without a call
-//! for the longest. No address can have all places. What is spoken on a connection, and how long a peer may be silent, is
-//! up to the protocol that is served.
+//! A connection with a call in progress keeps its slot. When all slots are taken, a new connection evicts an idle one:
+//! the longest idle connection of the address that has the most idle connections. No address can hold all slots. The
+//! protocol and its idle timeouts are up to the caller.
 
-mod places;
+mod slots;
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -16,34 +15,36 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-pub use self::places::{Call, Place};
-use self::places::{Peer, Places};
+pub use self::slots::{Call, Slot};
+use self::slots::{Peer, Slots};
 
-/// Without it, a listener that cannot accept (out of file descriptors) would spin.
+/// Prevents a busy loop while `accept` fails, for example without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves up to `limit` connections at a time until `shutdown`; returns when every connection is closed. Clients for
-/// which there is no place wait in the listener's backlog.
+/// Serves up to `limit` connections at a time until `shutdown`, and returns when every connection is closed. Clients
+/// without a slot wait in the listener's backlog.
 pub async fn serve<C: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     limit: usize,
     shutdown: &CancellationToken,
-    connection: impl Fn(TcpStream, Arc<Place>) -> C,
+    connection: impl Fn(TcpStream, Arc<Slot>) -> C,
 ) {
     let connections = TaskTracker::new();
-    let places = Places::new(limit);
-    while let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &places)).await {
+    let slots = Slots::new(limit);
+    while let Some(accepted) = shutdown.run_until_cancelled(accept(&listener, &slots)).await {
         match accepted {
-            Ok((stream, Some(place))) => {
-                let served = connection(stream, Arc::clone(&place));
+            Ok((stream, Some(slot))) => {
+                let served = connection(stream, Arc::clone(&slot));
                 connections.spawn(async move {
                     tokio::select! {
                         () = served => {}
-                        () = place.taken_away() => debug!("a connection without a call made room for another"),
+                        () = slot.evicted() => debug!("an idle connection was closed for a new one"),
                     }
                 });
             }
-            Ok((stream, None)) => debug!(peer = ?stream.peer_addr(), "an address has all the connections it may have"),
+            Ok((stream, None)) => {
+                debug!(peer = ?stream.peer_addr(), "a client address has reached its connection limit; rejecting a connection")
+            }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
                 time::sleep(ACCEPT_PAUSE).await;
@@ -55,10 +56,11 @@ pub async fn serve<C: Future<Output = ()> + Send + 'static>(
     connections.wait().await;
 }
 
-/// The next connection, with its place; without one if its address has too many that are all in use.
-async fn accept(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(TcpStream, Option<Arc<Place>>)> {
+/// The next connection with its slot, or without one if its address has reached its limit and all its connections are
+/// in use.
+async fn accept(listener: &TcpListener, slots: &Arc<Slots>) -> io::Result<(TcpStream, Option<Arc<Slot>>)> {
     let (stream, address) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    let place = places.take(Peer::at(address.ip())).await;
-    Ok((stream, place.map(Arc::new)))
+    let slot = slots.acquire(Peer::at(address.ip())).await;
+    Ok((stream, slot.map(Arc::new)))
 }

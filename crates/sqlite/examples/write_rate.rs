@@ -1,7 +1,7 @@
 //! How many small writes the database takes per second: `cargo run --release --example write_rate -p windlass-sqlite`.
 //!
-//! Each submitter writes a row of 1 KB, waits for the answer and writes the next. The directory is the first argument,
-//! or the current one: what is measured is its disk.
+//! Each submitter writes a row of 1 KB, waits for the result and writes the next. The directory is the first argument,
+//! or the current one; its disk is what is measured.
 
 use std::{
     path::Path,
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir_in(directory)?;
     println!("submitters  ack       call    writes/s  commits/s  syncs/s   p50 µs   p99 µs");
     for submitters in [1, 200] {
-        for ack in [Ack::Durable, Ack::Written] {
+        for ack in [Ack::Durable, Ack::Relaxed] {
             for call in [Call::Submit, Call::Apply] {
                 measure(directory.path(), submitters, ack, call).await?;
             }

@@ -1,8 +1,8 @@
-//! A copy of a database while it is in use, and the way back.
+//! Backup of a database that is in use, and restore.
 //!
-//! A backup is one snapshot, written by SQLite itself (`VACUUM INTO`): a single file without a log, as small as it can be.
-//! It gets its name only once it was read back, found whole and synced. A restore puts a backup in a database's place and
-//! keeps what was there.
+//! A backup is one snapshot, written by SQLite itself (`VACUUM INTO`): a compact single file without a log. It gets its
+//! final name only after it was read back, checked and synced. A restore replaces a database with a backup and keeps
+//! the replaced files.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,20 +20,20 @@ use crate::{
     DatabaseError, Progress,
     check::{self, beside, sync_directory},
     connection,
-    examine::verdicts,
+    examine::integrity_problems,
     migrate,
 };
 
-/// Ends the name under which a restore prepares the new database.
+/// Suffix of the new database while a restore prepares it.
 pub(crate) const RESTORING: &str = "-restoring";
 
-/// Steps of SQLite between two looks at how far a copy is.
+/// SQLite's steps between two progress updates.
 const STEPS: i32 = 10_000;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    #[error("STO0019: {} is there already; give another name, or --force to replace it", .0.display())]
+    #[error("STO0019: {} already exists; give another name, or use --force to replace it", .0.display())]
     Exists(PathBuf),
 
     #[error("STO0020: the backup was not written to {}: {reason}", path.display())]
@@ -42,7 +42,7 @@ pub enum BackupError {
     #[error("STO0020: no backup was made: {0}")]
     Source(DatabaseError),
 
-    #[error("STO0020: the copy is not whole: {0}; check the disk it is on, and try again")]
+    #[error("STO0020: the copy is damaged: {0}; check the disk that it is on, and try again")]
     NotWhole(String),
 
     #[error("STO0020: stopped; no backup was made")]
@@ -64,11 +64,11 @@ impl From<DatabaseError> for BackupError {
     }
 }
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub bytes: u64,
-    /// Where the database is now that was there before.
+    /// The new path of the replaced database.
     pub replaced: Option<PathBuf>,
 }
 
@@ -78,23 +78,23 @@ pub fn backup(database: &Path, target: &Path, force: bool, progress: &Arc<Progre
     if !force && target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(target.to_owned()));
     }
-    check::refuse_others(database)?;
+    check::reject_non_database(database)?;
     let staged = beside(target, &format!("-partial-{}", std::process::id()));
     let written = write(database, &staged, progress).and_then(|bytes| {
         publish(&staged, target, force)?;
         Ok(bytes)
     });
-    // Only what was made here has such a name.
+    // Only this process uses this name.
     let _ = fs::remove_file(&staged);
     written
 }
 
 fn write(database: &Path, staged: &Path, progress: &Arc<Progress>) -> Result<u64, BackupError> {
     let failed = |reason| BackupError::NotWritten { path: staged.to_owned(), reason };
-    // Bodies and hashes of keys are in it: for its owner alone, from the first byte on.
+    // The backup contains conversations and key hashes, so only its owner may read it from the start.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(staged).map_err(failed)?;
     let mut sql = connection::open_reader(database)?;
-    check::fold_on_close(&sql, false)?;
+    check::checkpoint_on_close(&sql, false)?;
     let (watched, size) = (Arc::clone(progress), staged.to_owned());
     let looked = move || {
         watched.set(fs::metadata(&size).map_or(0, |file| file.len()));
@@ -117,7 +117,7 @@ fn write(database: &Path, staged: &Path, progress: &Arc<Progress>) -> Result<u64
     fs::metadata(staged).map(|file| file.len()).map_err(failed)
 }
 
-/// Gives the whole copy its name.
+/// Moves the checked copy to its final name.
 fn publish(staged: &Path, target: &Path, force: bool) -> Result<(), BackupError> {
     let failed = |reason| BackupError::NotWritten { path: target.to_owned(), reason };
     if force {
@@ -128,21 +128,21 @@ fn publish(staged: &Path, target: &Path, force: bool) -> Result<(), BackupError>
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(BackupError::Exists(target.to_owned()));
             }
-            // A file system without links.
+            // The file system does not support hard links.
             Err(_) => fs::rename(staged, target).map_err(failed)?,
         }
     }
     sync_directory(target).map_err(failed)
 }
 
-/// What is wrong with a file that is not in use.
+/// The problems of a file that is not in use.
 fn verify(path: &Path) -> crate::Result<Vec<String>> {
     let sql = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    verdicts(&sql)
+    integrity_problems(&sql)
 }
 
-/// Puts a backup in the place of a database, and keeps what was there. `known` are the components of this build and their
-/// versions: a backup of a newer build is refused. Blocks.
+/// Replaces a database with a backup and keeps the replaced files. `known` are the components of this build and their
+/// versions; a backup of a newer build is rejected. Blocks.
 pub fn restore(
     backup: &Path,
     database: &Path,
@@ -150,12 +150,12 @@ pub fn restore(
     progress: &Progress,
 ) -> Result<Restored, BackupError> {
     let unusable = |problem: String| BackupError::Unusable { backup: backup.to_owned(), problem };
-    let _nobody_else = lock(database)?;
-    check::refuse_others(backup).map_err(|error| unusable(error.to_string()))?;
+    let _exclusive = lock(database)?;
+    check::reject_non_database(backup).map_err(|error| unusable(error.to_string()))?;
     let staged = beside(database, RESTORING);
     let failed = |reason| BackupError::NotRestored { path: staged.clone(), reason };
     let copied = copy(backup, &staged, progress).map_err(failed);
-    let checked = copied.and_then(|bytes| match suits(&staged, known) {
+    let checked = copied.and_then(|bytes| match check_backup(&staged, known) {
         Ok(()) => Ok(bytes),
         Err(problem) => Err(unusable(problem)),
     });
@@ -166,13 +166,13 @@ pub fn restore(
             return Err(error);
         }
     };
-    let replaced = set_aside(database).map_err(failed)?;
+    let replaced = move_aside(database).map_err(failed)?;
     fs::rename(&staged, database).and_then(|()| sync_directory(database)).map_err(failed)?;
     Ok(Restored { bytes, replaced })
 }
 
-/// Makes sure that no process has the database open, whether it can be read or not: everybody who has holds SQLite's lock
-/// on a part of the file. Held until the file is dropped.
+/// Checks that no process has the database open, even if it is damaged: every open connection holds SQLite's lock on a
+/// part of the file. The lock is held until the returned file is dropped.
 fn lock(database: &Path) -> Result<Option<File>, BackupError> {
     let failed = |reason| BackupError::NotRestored { path: database.to_owned(), reason };
     match OpenOptions::new().read(true).write(true).open(database) {
@@ -188,7 +188,7 @@ fn lock(database: &Path) -> Result<Option<File>, BackupError> {
 
 fn copy(from: &Path, to: &Path, progress: &Progress) -> io::Result<u64> {
     let mut source = File::open(from)?;
-    // One that was left by an interrupted restore is written over.
+    // A file that an interrupted restore left is overwritten.
     let mut target = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
     let bytes = io::copy(&mut source, &mut target)?;
     progress.advance(bytes);
@@ -196,13 +196,13 @@ fn copy(from: &Path, to: &Path, progress: &Progress) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Whether a file is a whole database of this build or an older one.
-fn suits(path: &Path, known: &[(&str, usize)]) -> Result<(), String> {
+/// Whether a file is an undamaged database of this build or an older one.
+fn check_backup(path: &Path, known: &[(&str, usize)]) -> Result<(), String> {
     if let Some(problem) = verify(path).map_err(|error| error.to_string())?.into_iter().next() {
         return Err(format!("it is damaged: {problem}"));
     }
     let sql = connection::open_reader(path).map_err(|error| error.to_string())?;
-    let versions = migrate::versions(&sql).map_err(|_| "it is no database of Windlass".to_owned())?;
+    let versions = migrate::versions(&sql).map_err(|_| "it is not a Windlass database".to_owned())?;
     for (component, version) in &versions {
         let newer = known.iter().any(|(name, most)| name == component && version > most);
         if newer {
@@ -212,12 +212,12 @@ fn suits(path: &Path, known: &[(&str, usize)]) -> Result<(), String> {
     if known.iter().any(|(name, _)| versions.iter().any(|(component, _)| component == name)) {
         return Ok(());
     }
-    Err("it is no database of Windlass".to_owned())
+    Err("it is not a Windlass database".to_owned())
 }
 
-/// Gives the database and its log other names. The file goes first: a log alone is refused, a file alone would be taken for
-/// all there was.
-fn set_aside(database: &Path) -> io::Result<Option<PathBuf>> {
+/// Renames the database and its log. The database goes first: a log alone is rejected on open, but a database without
+/// its log would be accepted with commits missing.
+fn move_aside(database: &Path) -> io::Result<Option<PathBuf>> {
     if database.symlink_metadata().is_err() && !beside(database, "-wal").exists() {
         return Ok(None);
     }

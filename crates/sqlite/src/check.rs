@@ -1,9 +1,9 @@
-//! Looking at a database file before it is used.
+//! Checks of a database file before it is used.
 //!
-//! SQLite opens nearly everything: it takes an empty file for a new database, throws away a log whose file is gone or whose
-//! header it does not know, and notices a damaged page only when it reads it. A server on such a file looks well
-//! until a write meets the damage. So a file is looked at first: its kind, its header, its log, and its pages for as long
-//! as `LOOK` allows. The reasons and the figures are in `docs/adr/0028-damaged-databases.md`.
+//! SQLite opens nearly everything: it treats an empty file as a new database, discards a log without its database or
+//! with an unknown header, and notices a damaged page only when it reads it. A server on such a file would seem healthy
+//! until a write reaches the damage. So the file is checked first: its type, its header, its log, and its pages for as
+//! long as `QUICK_CHECK_TIME` allows. The reasons and the figures are in `docs/adr/0028-damaged-databases.md`.
 
 use std::{
     fs::{self, File},
@@ -18,26 +18,26 @@ use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
 use crate::{DatabaseError, Result, connection, log, private};
 
-/// How long the pages are looked at when a file is opened. A small database is looked through in a few milliseconds.
-const LOOK: Duration = Duration::from_millis(300);
+/// Time limit of the page check when a file is opened. A small database takes a few milliseconds.
+const QUICK_CHECK_TIME: Duration = Duration::from_millis(300);
 
-/// Steps of SQLite between two looks at the clock.
+/// SQLite's steps between two checks of the time.
 const STEPS: i32 = 1000;
 
-/// The log's header.
+/// Length of the log's header.
 const LOG_HEADER: usize = 32;
 
-/// Makes a new database, or refuses what stands in its place and is none.
+/// Creates a new database, or rejects a file that is not a database.
 pub(crate) fn prepare(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
-        _ => refuse_others(path),
+        _ => reject_non_database(path),
     }
 }
 
-/// Refuses what is no database. The file itself is not opened here: closing it would release the locks that SQLite holds on
-/// it for other connections of this process. SQLite tells whether its header is a database's.
-pub(crate) fn refuse_others(path: &Path) -> Result<()> {
+/// Rejects a file that is not a database. The file is not opened here: closing it would release the locks that SQLite
+/// holds for other connections of this process. SQLite itself checks the header.
+pub(crate) fn reject_non_database(path: &Path) -> Result<()> {
     let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if found.is_dir() {
         let problem = format!("{} is a directory; give the path of a file, or move the directory away", path.display());
@@ -46,22 +46,22 @@ pub(crate) fn refuse_others(path: &Path) -> Result<()> {
     if found.len() == 0 {
         return Err(unusable(
             path,
-            "the file is empty, so what it held is gone; restore a backup with `windlass store restore FILE`, or \
-             remove the file to begin with a new database",
+            "the file is empty, so its data is lost; restore a backup with `windlass store restore FILE`, or \
+             remove the file to start with a new database",
         ));
     }
     check_log(path)
 }
 
-/// A file comes into being whole, under another name first: an empty one was not made here.
+/// Creates the database under a temporary name first. So an empty file is never one that was just created.
 fn make(path: &Path) -> Result<()> {
     let log = beside(path, "-wal");
     if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         return Err(unusable(
             path,
             format!(
-                "the file is missing, but its write-ahead log {} is there; put the file back, restore a backup with \
-                 `windlass store restore FILE`, or remove the log to begin with a new database",
+                "the file is missing, but its write-ahead log {} exists; put the file back, restore a backup with \
+                 `windlass store restore FILE`, or remove the log to start with a new database",
                 log.display()
             ),
         ));
@@ -74,28 +74,29 @@ fn make(path: &Path) -> Result<()> {
     }
     static MADE: AtomicU64 = AtomicU64::new(0);
     let staged = beside(path, &format!("-new-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
-    // SQLite gives the files beside a database the database's mode.
+    // SQLite creates the files beside a database with the database's mode.
     private::open_options().write(true).create_new(true).open(&staged).map_err(|error| unreadable(path, &error))?;
     let made = connection::open_writer(&staged).and_then(|sql| sql.close().map_err(|(_, error)| error.into()));
     if made.is_ok() {
         match fs::hard_link(&staged, path) {
-            // Another process may have been faster.
+            // Another process may have created it meanwhile.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                // A file system without links: SQLite creates the file in its place.
-                tracing::debug!(%error, "a new database cannot be linked to its place");
+                // The file system does not support hard links: SQLite creates the file at its final name.
+                tracing::debug!(%error, "a new database could not be linked to its final name");
             }
             _ => {}
         }
     }
     for name in ["", "-wal", "-shm"] {
-        // Only what was made here has such a name.
+        // Only this process uses this name.
         let _ = fs::remove_file(beside(&staged, name));
     }
     made?;
     sync_directory(path).map_err(|error| unreadable(path, &error))
 }
 
-/// A log holds commits that were acknowledged. SQLite takes one with a damaged header for an empty one.
+/// Checks the log's header. The log contains acknowledged commits, and SQLite treats a log with a damaged header as
+/// empty.
 fn check_log(path: &Path) -> Result<()> {
     const ATTEMPTS: usize = 3;
     let log = log::path_of(path)?;
@@ -104,23 +105,24 @@ fn check_log(path: &Path) -> Result<()> {
         match File::open(&log).and_then(|file| file.take(LOG_HEADER as u64).read_to_end(&mut header)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(unreadable(&log, &error)),
-            // A process that was killed may have left it before it wrote anything.
+            // A killed process may have left the log before it wrote anything.
             Ok(_) if header.len() < LOG_HEADER || header.iter().all(|byte| *byte == 0) || is_log_header(&header) => {
                 return Ok(());
             }
-            // Another process may be writing it at this moment.
+            // Another process may be writing the header.
             Ok(_) if attempt < ATTEMPTS => thread::sleep(Duration::from_millis(10)),
             Ok(_) => {}
         }
     }
     Err(unusable(
         &log,
-        "this is no write-ahead log, or its header is damaged, so the last commits cannot be read; restore a backup with \
-         `windlass store restore FILE`, or remove the log to go on without them",
+        "this is not a write-ahead log, or its header is damaged, so the last commits cannot be read; restore a backup with \
+         `windlass store restore FILE`, or remove the log to continue without them",
     ))
 }
 
-/// Magic number, version, page size, sequence, two salts, and a checksum of all that in the byte order of the magic number.
+/// Magic number, version, page size, sequence, two salts, and a checksum of these in the byte order of the magic
+/// number.
 fn is_log_header(header: &[u8]) -> bool {
     let word = |at: usize| <[u8; 4]>::try_from(&header[at..at + 4]).unwrap_or_default();
     let magic = u32::from_be_bytes(word(0));
@@ -136,11 +138,11 @@ fn is_log_header(header: &[u8]) -> bool {
     [one, two] == [24, 28].map(|at| u32::from_be_bytes(word(at)))
 }
 
-/// Looks at the pages of an open database, the log's included. A log that does not belong to the file shows here, so
-/// nothing may be folded in before, not even when the connection is closed.
-pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
-    writable(sql, path)?;
-    let until = Instant::now() + LOOK;
+/// Checks the pages of an open database, including those in the log. A log that belongs to another file is found here,
+/// so no checkpoint may happen before, not even when the connection is closed.
+pub(crate) fn quick_check(sql: &mut Connection, path: &Path) -> Result<()> {
+    check_writable(sql, path)?;
+    let until = Instant::now() + QUICK_CHECK_TIME;
     sql.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
     let found = sql.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     sql.progress_handler(0, None::<fn() -> bool>)?;
@@ -149,7 +151,7 @@ pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
         Ok(problem) => Err(DatabaseError::Damaged { detail: format!("{}: {}", path.display(), one_line(&problem)) }),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
             tracing::info!(
-                "the database is large and was looked at in part; `windlass doctor --deep` looks at all of it"
+                "the database is large and was checked only in part; `windlass doctor --deep` checks all of it"
             );
             Ok(())
         }
@@ -157,30 +159,30 @@ pub(crate) fn look_through(sql: &mut Connection, path: &Path) -> Result<()> {
     }
 }
 
-/// A header that says so makes a file readable only, whatever its permissions are.
-fn writable(sql: &Connection, path: &Path) -> Result<()> {
-    sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(|error| connection::of_opening(path, error))
+/// The header can make a file read-only whatever its permissions are.
+fn check_writable(sql: &Connection, path: &Path) -> Result<()> {
+    sql.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(|error| connection::open_error(path, error))
 }
 
-/// Whether SQLite folds the log in when the last connection is closed.
-pub(crate) fn fold_on_close(sql: &Connection, fold: bool) -> Result<()> {
-    Ok(sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold).map(drop)?)
+/// Sets whether SQLite checkpoints the log when the last connection is closed.
+pub(crate) fn checkpoint_on_close(sql: &Connection, enabled: bool) -> Result<()> {
+    Ok(sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !enabled).map(drop)?)
 }
 
-/// A file whose name begins with the database's.
+/// The path with a suffix.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Makes a new name in a file's directory safe.
+/// Makes a new directory entry durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
-/// What SQLite says about damage may take several lines.
+/// SQLite's reports of damage may have several lines.
 pub(crate) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }

@@ -1,7 +1,7 @@
-//! What is known of the file's damage.
+//! Damage that was found in the file.
 //!
-//! A process that meets a damaged page goes on: other pages may be well. But it must not look healthy any more, so each
-//! probe ([`Database::probe`](crate::Database::probe)) fails until the process is started again and has looked anew.
+//! A process that reads a damaged page continues, because other pages may be undamaged. But its probes
+//! ([`Database::probe`](crate::Database::probe)) fail until it is restarted and has checked the file again.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::DatabaseError;
 
 /// The error of a job on the database.
 pub trait Failure: From<DatabaseError> + Send + 'static {
-    /// What it says about the database's file, if it says that the file is damaged.
+    /// The details if the error is about damage of the database file.
     fn damage(&self) -> Option<&str>;
 }
 
@@ -24,12 +24,12 @@ impl Failure for DatabaseError {
     }
 }
 
-/// The first damage that was met.
+/// The first damage that was found.
 #[derive(Debug, Default)]
 pub(crate) struct Damage(OnceLock<String>);
 
 impl Damage {
-    pub(crate) fn look_at<T, E: Failure>(&self, outcome: &Result<T, E>) {
+    pub(crate) fn note_outcome<T, E: Failure>(&self, outcome: &Result<T, E>) {
         if let Err(error) = outcome
             && let Some(detail) = error.damage()
         {
@@ -37,7 +37,7 @@ impl Damage {
         }
     }
 
-    pub(crate) fn look_at_error(&self, error: &Error) {
+    pub(crate) fn note_error(&self, error: &Error) {
         if is_damage(error) {
             self.note(&error.to_string());
         }
@@ -52,7 +52,7 @@ impl Damage {
         }
     }
 
-    pub(crate) fn met(&self) -> Result<(), DatabaseError> {
+    pub(crate) fn check(&self) -> Result<(), DatabaseError> {
         self.0.get().map_or(Ok(()), |detail| Err(DatabaseError::Damaged { detail: detail.clone() }))
     }
 }

@@ -1,4 +1,4 @@
-//! Opening, using and closing the database.
+//! Opens, uses and closes the database.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use crate::{
     checkpoint::Checkpointer,
     connection,
     damage::Damage,
-    job::{Decided, Deciding, Job, Progress as JobProgress},
+    job::{FallibleJob, InfallibleJob, Job, Progress as JobProgress},
     log::{self, Log},
     migrate, private,
     readers::Readers,
@@ -29,13 +29,13 @@ use crate::{
     writer::{Order, Progress, Synced, Writer},
 };
 
-/// Writes that may wait. Whoever is refused beyond that should have slowed down long before.
+/// Limit of queued writes. Callers are expected to slow down long before.
 pub(crate) const QUEUE: usize = 64 * 1024;
 
-/// For how long what a probe found is told again.
-const PROBE_HOLDS: Duration = Duration::from_secs(1);
+/// How long the result of a probe is cached.
+const PROBE_CACHED: Duration = Duration::from_secs(1);
 
-/// A database file that this process has open. Clones are the same database; the last one to go closes it.
+/// An open database file. Clones are the same database; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Database {
     parts: Arc<Parts>,
@@ -50,16 +50,16 @@ struct Parts {
     counters: Arc<Counters>,
     hooks: Arc<FailedCommitHooks>,
     readers: Arc<Readers>,
-    /// Whether a write was answered that readers do not see yet.
+    /// Whether a write was acknowledged that is not committed yet.
     ahead: Arc<AtomicBool>,
-    /// Whether such a write was lost with its transaction and has to be carried out again.
-    owed: Arc<AtomicBool>,
+    /// Whether acknowledged writes were rolled back and must be replayed.
+    replay_pending: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     synced: watch::Receiver<Synced>,
     damage: Arc<Damage>,
-    /// Whether the write of a probe has not been answered.
+    /// Whether the write of a probe is pending.
     probing: Arc<AtomicBool>,
-    /// What the last probe found, and when.
+    /// Time and result of the last probe.
     probed: tokio::sync::Mutex<Option<(Instant, Result<()>)>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -76,11 +76,11 @@ impl Database {
         check::prepare(&path)?;
         private::tighten_database(&path);
         let mut sql = connection::open_writer(&path)?;
-        check::fold_on_close(&sql, false)?;
-        // Reading anything makes SQLite open, and if need be create, the log.
+        check::checkpoint_on_close(&sql, false)?;
+        // Any read makes SQLite open the log, and create it if necessary.
         migrate::check_layout(&sql, &path)?;
-        check::look_through(&mut sql, &path)?;
-        check::fold_on_close(&sql, true)?;
+        check::quick_check(&mut sql, &path)?;
+        check::checkpoint_on_close(&sql, true)?;
         let log_path = log::path_of(&path)?;
         let log = Log::open(&log_path)?;
         let log_pages = Arc::new(AtomicI64::new(0));
@@ -95,8 +95,8 @@ impl Database {
         let checkpointer = Checkpointer::start(connection::open_writer(&path)?, orders.clone())?;
         let (queued, counters, hooks) = (Arc::default(), Arc::default(), Arc::default());
         let (written, damage) = (Arc::default(), Arc::<Damage>::default());
-        let (ahead, owed) = (Arc::default(), Arc::default());
-        let (synced, sync_news) = watch::channel(Synced::UpTo(0));
+        let (ahead, replay_pending) = (Arc::default(), Arc::default());
+        let (synced, synced_receiver) = watch::channel(Synced::UpTo(0));
         let writer = Writer {
             log_pages,
             frame: log::frame(&sql)?,
@@ -109,14 +109,14 @@ impl Database {
             hooks: Arc::clone(&hooks),
             progress: Progress { written: Arc::clone(&written), synced, unsynced_since: None, after_sync: Vec::new() },
             checkpointer,
-            settled: true,
+            idle_checkpoint_done: true,
             transaction: Transaction::default(),
             ahead: Arc::clone(&ahead),
-            owed: Arc::clone(&owed),
+            replay_pending: Arc::clone(&replay_pending),
         };
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())
-            .spawn(move || writer.work_off(&queue))
+            .spawn(move || writer.run(&queue))
             .map_err(|error| DatabaseError::unavailable("start its writer", error))?;
         let parts = Parts {
             readers: Arc::new(Readers::new(path.clone(), Arc::clone(&damage))),
@@ -128,9 +128,9 @@ impl Database {
             counters,
             hooks,
             ahead,
-            owed,
+            replay_pending,
             written,
-            synced: sync_news,
+            synced: synced_receiver,
             damage,
             probing: Arc::default(),
             probed: tokio::sync::Mutex::default(),
@@ -139,11 +139,11 @@ impl Database {
         Ok(Self { parts: Arc::new(parts) })
     }
 
-    /// Creates or upgrades the tables of a component, whose version is the number of its migrations. Refuses a file in
-    /// which a newer build has been. Blocks.
+    /// Creates or upgrades the tables of a component, whose version is the number of its migrations. Rejects a file
+    /// that was written by a newer build. Blocks.
     pub fn migrate(&self, component: &'static str, migrations: &'static [&'static str]) -> Result<()> {
         let path = self.parts.path.clone();
-        // A file that is up to date costs no write.
+        // A file that is up to date needs no write.
         let up_to_date = |sql: &Connection| {
             if !migrate::missing(sql, &path, component, migrations)?.is_empty() {
                 return Ok(false);
@@ -155,7 +155,7 @@ impl Database {
         }
         let (reply, answer) = channel();
         let path = path.clone();
-        self.enqueue(Box::new(Deciding {
+        self.enqueue(Box::new(FallibleJob {
             ack: Ack::Durable,
             work: move |tx: &Tx<'_>| migrate::migrate(tx, &path, component, migrations),
             progress: JobProgress::Waiting,
@@ -164,9 +164,9 @@ impl Database {
         answer.recv().map_err(|_| DatabaseError::Closed)?
     }
 
-    /// Queues a write that decides for itself: if it fails, or panics, what it did is undone, and nothing else of its
-    /// batch. It may be run twice, the first time in vain. Writes are carried out in the order in which they are
-    /// submitted. Never blocks.
+    /// Queues a write that may fail: its changes are undone if it returns an error or panics, and the rest of its batch
+    /// is not affected. It may be executed twice. Writes are executed in the order in which they are submitted. Never
+    /// blocks.
     pub fn submit<T, E, F>(&self, ack: Ack, work: F) -> Ticket<T, E>
     where
         T: Send + 'static,
@@ -176,16 +176,16 @@ impl Database {
         let (reply, ticket) = Ticket::new();
         let damage = Arc::clone(&self.parts.damage);
         let reply = move |outcome| {
-            damage.look_at(&outcome);
-            // A caller that went away does not need the answer.
+            damage.note_outcome(&outcome);
+            // The caller may have stopped waiting.
             let _ = reply.send(outcome);
         };
-        self.enqueue(Box::new(Deciding { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
+        self.enqueue(Box::new(FallibleJob { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
         ticket
     }
 
-    /// Queues a write of what was already decided, in one order with [`submit`](Self::submit). It is cheaper, because
-    /// it cannot be undone alone: an error of SQLite fails its whole batch. It may be run twice. Never blocks.
+    /// Queues a write that only SQLite can fail, in one order with [`submit`](Self::submit). It is cheaper, because it
+    /// cannot be undone alone: an error fails its whole batch. It may be executed twice. Never blocks.
     pub fn apply<T, F>(&self, ack: Ack, work: F) -> Ticket<T, DatabaseError>
     where
         T: Send + 'static,
@@ -193,7 +193,7 @@ impl Database {
     {
         let (reply, ticket) = Ticket::new();
         let damage = Arc::clone(&self.parts.damage);
-        self.enqueue(Box::new(Decided { ack, work, value: None, damage, reply: Some(reply) }));
+        self.enqueue(Box::new(InfallibleJob { ack, work, value: None, damage, reply: Some(reply) }));
         ticket
     }
 
@@ -203,13 +203,13 @@ impl Database {
         }
         if self.parts.queued.fetch_add(1, Ordering::Relaxed) >= QUEUE {
             self.parts.queued.fetch_sub(1, Ordering::Relaxed);
-            return job.answer(Err(DatabaseError::unavailable("write", "too many writes wait already")));
+            return job.answer(Err(DatabaseError::unavailable("write", "too many writes are queued")));
         }
-        // Only a writer that has ended refuses, and then the dropped job says so.
+        // If the writer has ended, the dropped job reports that.
         let _ = self.parts.orders.send(Order::Write(job));
     }
 
-    /// Runs `work` on one snapshot of the database, off the async threads. It sees every write that was answered.
+    /// Runs `work` on one snapshot of the database, on a blocking thread. It sees every acknowledged write.
     pub async fn read<T, E, F>(&self, work: F) -> std::result::Result<T, E>
     where
         T: Send + 'static,
@@ -222,7 +222,7 @@ impl Database {
         self.parts.readers.read(work).await
     }
 
-    /// Runs `work` on one snapshot of the database, on this thread. It sees every write that was answered.
+    /// Runs `work` on one snapshot of the database, on this thread. It sees every acknowledged write.
     pub fn read_blocking<T, E: Failure>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
@@ -233,13 +233,13 @@ impl Database {
         self.parts.readers.read_blocking(work)
     }
 
-    /// The same for a caller who looks for what has been safe for a while: it may miss the latest writes that wait for
-    /// no disk, and makes nobody commit them. After a lost commit it sees all that was answered before.
-    pub fn read_safe_blocking<T, E: Failure>(
+    /// As [`read_blocking`](Self::read_blocking), without a commit before it: it may miss the latest relaxed writes.
+    /// After a failed commit it sees all writes that were acknowledged before.
+    pub fn read_committed_blocking<T, E: Failure>(
         &self,
         work: impl FnOnce(&Connection) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        if self.parts.owed.load(Ordering::Acquire) {
+        if self.parts.replay_pending.load(Ordering::Acquire) {
             self.commit_blocking()?;
         }
         self.parts.readers.read_blocking(work)
@@ -251,7 +251,7 @@ impl Database {
         answer.recv().map_err(|_| DatabaseError::Closed)?
     }
 
-    /// Returns once every write that was queued so far is committed or refused.
+    /// Returns when every write that was queued before is committed or failed.
     pub async fn committed(&self) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.ask_for_commit(move |outcome| _ = reply.send(outcome));
@@ -259,17 +259,17 @@ impl Database {
     }
 
     fn ask_for_commit(&self, reply: impl FnOnce(Result<()>) + Send + 'static) {
-        // Only a writer that has ended refuses, and then the dropped reply says so.
+        // If the writer has ended, the dropped reply reports that.
         let _ = self.parts.orders.send(Order::Commit(Box::new(reply)));
     }
 
-    /// A read-only connection of the caller's own, to be dropped before the database is closed.
+    /// A read-only connection for the caller, to be dropped before the database is closed.
     pub fn reader(&self) -> Result<Connection> {
         connection::open_reader(&self.parts.path)
     }
 
-    /// Returns once everything this process has written so far is as safe as it is to become. A reader that waits for
-    /// it afterwards has seen nothing that a power failure could take back.
+    /// Returns when everything that this process has written before is durable. A reader that waits for this after its
+    /// read has seen nothing that a power failure could undo.
     pub async fn synced(&self) -> Result<()> {
         let target = self.parts.written.load(Ordering::Acquire);
         let mut news = self.parts.synced.clone();
@@ -283,30 +283,30 @@ impl Database {
         }
     }
 
-    /// Proves that the database works: writes a row that is there for this, waits for the disk and reads the row back.
-    /// Fails as well once damage of the file was met. The outcome is shared by all probes within a second.
+    /// Checks that the database works: writes a row, waits for the sync and reads the row back. Also fails after damage
+    /// of the file was found. The result is shared by all probes within a second.
     pub async fn probe(&self) -> Result<()> {
         let mut last = self.parts.probed.lock().await;
         if let Some((at, outcome)) = &*last
-            && at.elapsed() < PROBE_HOLDS
+            && at.elapsed() < PROBE_CACHED
         {
             return outcome.clone();
         }
         let outcome = self.probe_now().await;
-        self.parts.damage.look_at(&outcome);
+        self.parts.damage.note_outcome(&outcome);
         *last = Some((Instant::now(), outcome.clone()));
         outcome
     }
 
     async fn probe_now(&self) -> Result<()> {
-        self.parts.damage.met()?;
-        // The last probe may have given up. One write at a time waits for a disk that hangs.
+        self.parts.damage.check()?;
+        // An earlier probe may have timed out. At most one write waits for a disk that hangs.
         if self.parts.probing.swap(true, Ordering::AcqRel) {
-            return Err(DatabaseError::unavailable("write", "a write of some time ago has not been answered"));
+            return Err(DatabaseError::unavailable("write", "the write of an earlier probe is still pending"));
         }
         let probing = Arc::clone(&self.parts.probing);
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Box::new(Deciding {
+        self.enqueue(Box::new(FallibleJob {
             ack: Ack::Durable,
             work: |tx: &Tx<'_>| migrate::count_probe(tx),
             progress: JobProgress::Waiting,
@@ -319,14 +319,14 @@ impl Database {
         let written = answer.await.map_err(|_| DatabaseError::Closed)??;
         let read = self.read(migrate::probes).await?;
         if read < written {
-            let detail = format!("probe {written} was written, and {read} was read back");
+            let detail = format!("probe {written} was written, but {read} was read back");
             return Err(DatabaseError::Damaged { detail });
         }
-        self.parts.damage.met()
+        self.parts.damage.check()
     }
 
-    /// Calls `hook` in the writer thread whenever a batch was lost, before any of its callers is told and before the
-    /// next batch begins. Whoever keeps state in memory that is ahead of the database uses it to forget that state.
+    /// Calls `hook` in the writer thread after a batch failed, before its callers are told and before the next batch
+    /// begins. A component whose memory is ahead of the database uses it to drop that state.
     pub fn on_failed_commit(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.parts.hooks.add(Box::new(hook));
     }
@@ -343,16 +343,16 @@ impl Database {
         }
     }
 
-    /// Finishes the writes it has accepted, refuses new ones and lets the file go. Dropping the last clone does the
-    /// same, but blocks its thread meanwhile.
+    /// Finishes the accepted writes, rejects new ones and closes the file. Dropping the last clone does the same, but
+    /// blocks.
     pub async fn close(&self) -> Result<()> {
         let parts = Arc::clone(&self.parts);
-        tokio::task::spawn_blocking(move || parts.shut())
+        tokio::task::spawn_blocking(move || parts.shut_down())
             .await
             .map_err(|error| DatabaseError::unavailable("close", error))
     }
 
-    /// Writes that nobody has begun to carry out.
+    /// Writes that wait for the writer thread.
     pub fn queued(&self) -> usize {
         self.parts.queued.load(Ordering::Relaxed)
     }
@@ -365,14 +365,14 @@ impl fmt::Debug for Database {
 }
 
 impl Parts {
-    /// The readers go first: SQLite folds the log in and removes it when the last connection is one that may write.
-    fn shut(&self) {
+    /// Closes the readers first: SQLite checkpoints and removes the log when the last connection may write.
+    fn shut_down(&self) {
         self.closed.store(true, Ordering::Release);
         self.readers.close();
         let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        // A writer that has ended by itself needs no order.
+        // A writer that has ended needs no order.
         let _ = self.orders.send(Order::Stop);
-        // The last clone may have been owned by a write.
+        // The last clone may be dropped by a write, on the writer thread.
         if writer.thread().id() != thread::current().id() && writer.join().is_err() {
             tracing::error!("the database's writer panicked");
         }
@@ -381,11 +381,11 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        self.shut();
+        self.shut_down();
     }
 }
 
-/// Who wants to know that a batch was lost.
+/// Callbacks for failed batches.
 #[derive(Default)]
 pub(crate) struct FailedCommitHooks {
     hooks: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,

@@ -1,4 +1,4 @@
-//! Why the database said no, and what a failure of SQLite means to its caller.
+//! Errors of the database, and how SQLite's errors map to them.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use rusqlite::{Error, ErrorCode};
 
 use crate::damage::is_damage;
 
-/// What a caller can tell apart.
+/// The kinds of errors that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The database cannot be reached, is too busy or its disk is full.
     Unavailable,
-    /// What is stored is not what was written.
+    /// Stored data is damaged.
     Corrupt,
-    /// The call itself makes no sense.
+    /// The call itself is invalid.
     Invalid,
 }
 
@@ -25,17 +25,19 @@ pub enum DatabaseError {
     #[error("the disk is full: {detail}; free some space and try again")]
     DiskFull { detail: String },
 
-    #[error("the disk did not take what was written: {detail}; check the disk and start this process again")]
+    #[error("the disk failed to sync: {detail}; check the disk and restart this process")]
     SyncFailed { detail: String },
 
     #[error("the database is closed; open it again")]
     Closed,
 
-    #[error("stored data is damaged: {detail}; `windlass doctor --deep` lists all of it, a backup has it whole")]
+    #[error(
+        "stored data is damaged: {detail}; list all damage with `windlass doctor --deep`, and restore a backup if necessary"
+    )]
     Corrupt { detail: String },
 
     #[error(
-        "the database file is damaged: {detail}; stop what uses it, look with `windlass doctor --deep`, and restore a backup \
+        "the database file is damaged: {detail}; stop all processes that use it, check it with `windlass doctor --deep`, and restore a backup \
          with `windlass store restore FILE`"
     )]
     Damaged { detail: String },
@@ -44,7 +46,7 @@ pub enum DatabaseError {
     NotADatabase { path: PathBuf, problem: String },
 
     #[error(
-        "{} was written by a newer build: its schema is version {found} and this build knows up to {supported}; upgrade this build",
+        "{} was written by a newer build: its schema version is {found}, and this build supports up to {supported}; upgrade this build",
         path.display()
     )]
     NewerSchema { path: PathBuf, found: usize, supported: usize },
@@ -52,7 +54,9 @@ pub enum DatabaseError {
     #[error("the database path is not valid: {problem}")]
     UnsuitablePath { problem: String },
 
-    #[error("the database refused a statement: {detail}; its schema was changed by hand or this build has a defect")]
+    #[error(
+        "the database rejected a statement: {detail}; either its schema was changed by hand or this build has a bug"
+    )]
     Refused { detail: String },
 }
 
@@ -71,13 +75,13 @@ impl DatabaseError {
         Self::Unavailable { action, detail: detail.to_string() }
     }
 
-    /// What the others of a batch are told when SQLite gave up its transaction over one of them.
-    pub(crate) fn given_up() -> Self {
+    /// The error for the other writes of a batch when SQLite aborted its transaction because of one of them.
+    pub(crate) fn transaction_aborted() -> Self {
         Self::unavailable("commit", "another write of the same transaction failed")
     }
 
-    /// What a whole batch is told when its transaction fails. Whatever the reason, a job of it may be tried again.
-    pub(crate) fn of_batch(error: &Error) -> Self {
+    /// The error for all writes of a batch when its transaction fails. They may be retried.
+    pub(crate) fn batch_failed(error: &Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::DiskFull { detail: error.to_string() },
             _ => Self::unavailable("commit", error),
@@ -89,7 +93,7 @@ impl From<Error> for DatabaseError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match &error {
-            error if is_about_a_row(error) => Self::Corrupt { detail },
+            error if is_row_error(error) => Self::Corrupt { detail },
             _ => match error.sqlite_error_code() {
                 _ if is_damage(&error) => Self::Damaged { detail },
                 Some(ErrorCode::DiskFull) => Self::DiskFull { detail },
@@ -112,8 +116,8 @@ impl From<Error> for DatabaseError {
     }
 }
 
-/// Whether an error says that a row holds something that was never written. Other rows may be read.
-pub fn is_about_a_row(error: &Error) -> bool {
+/// Whether an error is about the contents of a row. Other rows may be readable.
+pub fn is_row_error(error: &Error) -> bool {
     matches!(
         error,
         Error::FromSqlConversionFailure(..)

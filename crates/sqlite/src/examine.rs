@@ -1,5 +1,5 @@
-//! A thorough look at a database that may be damaged and may be in use: SQLite's own checks of every page, index and
-//! reference. What the rows mean is their owners' to look at, on the same connection.
+//! A deep check of a database that may be damaged and in use: SQLite's own checks of every page, index and reference.
+//! The components check the contents of their rows on the same connection.
 
 use std::{
     fmt,
@@ -11,10 +11,10 @@ use rusqlite::{Connection, Row, types::ValueRef};
 
 use crate::{DatabaseError, Result, check, connection};
 
-/// Problems that are told of one part; the others are counted.
-const TOLD: usize = 20;
+/// Problems that are reported for each part; further ones are counted.
+const MAX_REPORTED: usize = 20;
 
-/// How far a long operation has got. Its caller reads this, and may stop it.
+/// Progress of a long operation. Its caller reads it and may stop the operation.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
@@ -30,12 +30,12 @@ impl Progress {
         self.done.store(done, Ordering::Relaxed);
     }
 
-    /// Bytes or rows, whatever is worked on.
+    /// Bytes or rows, depending on the operation.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Makes the operation end soon, and fail.
+    /// Makes the operation fail soon.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -45,14 +45,14 @@ impl Progress {
     }
 }
 
-/// What was found in one part of a database.
+/// The result for one part of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Examined {
     pub what: &'static str,
     /// Rows, or pages.
     pub count: u64,
     pub problems: Vec<String>,
-    /// Problems beyond those that are told.
+    /// Number of problems that are not listed.
     pub more: u64,
 }
 
@@ -62,7 +62,7 @@ impl Examined {
     }
 
     pub fn problem(&mut self, problem: impl Into<String>) {
-        if self.problems.len() < TOLD {
+        if self.problems.len() < MAX_REPORTED {
             self.problems.push(problem.into());
         } else {
             self.more += 1;
@@ -70,7 +70,7 @@ impl Examined {
     }
 }
 
-/// Names a row by one of its columns, whatever is in it.
+/// The name of a row, from the value of one of its columns.
 pub fn row_name(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Integer(number) => number.to_string(),
@@ -79,15 +79,15 @@ pub fn row_name(value: ValueRef<'_>) -> String {
     }
 }
 
-/// Looks at the rows of tables, one after the other.
-pub struct Look<'l> {
+/// Checks the rows of tables.
+pub struct TableCheck<'l> {
     pub sql: &'l Connection,
     /// Counts rows.
     pub progress: &'l Progress,
 }
 
-impl Look<'_> {
-    /// A row that is not well is told and does not end the look; a page that cannot be read does. The statement's last
+impl TableCheck<'_> {
+    /// Checks a table. A bad row is reported and the check continues; an unreadable page ends it. The statement's last
     /// column names the row.
     pub fn table(
         &self,
@@ -99,7 +99,7 @@ impl Look<'_> {
         let mut rows = match self.sql.prepare(statement) {
             Ok(rows) => rows,
             Err(error) => {
-                found.problem(format!("nothing can be read: {error}"));
+                found.problem(format!("the table cannot be read: {error}"));
                 return Ok(found);
             }
         };
@@ -110,7 +110,7 @@ impl Look<'_> {
                 Ok(Some(row)) => row,
                 Ok(None) => return Ok(found),
                 Err(error) => {
-                    found.problem(format!("the rest cannot be read: {error}"));
+                    found.problem(format!("the remaining rows cannot be read: {error}"));
                     return Ok(found);
                 }
             };
@@ -126,20 +126,20 @@ impl Look<'_> {
     }
 }
 
-/// Looks through a database, then lets the owners of its tables look on one snapshot of it. It may be in use.
+/// Checks a database, then lets the components check their tables on the same snapshot. It may be in use.
 pub fn examine<E: From<DatabaseError> + fmt::Display>(
     path: &Path,
     owners: impl FnOnce(&Connection) -> std::result::Result<Vec<Examined>, E>,
 ) -> std::result::Result<Vec<Examined>, E> {
-    check::refuse_others(path)?;
+    check::reject_non_database(path)?;
     let sql = connection::open_reader(path)?;
-    check::fold_on_close(&sql, false)?;
+    check::checkpoint_on_close(&sql, false)?;
     sql.execute_batch("BEGIN").map_err(DatabaseError::from)?;
     let mut found = vec![pages(&sql)?];
     if found[0].problems.is_empty() {
         found.push(references(&sql)?);
     }
-    // Rows of a damaged file are looked at as far as they can be read.
+    // Rows of a damaged file are checked as far as they can be read.
     match owners(&sql) {
         Ok(more) => found.extend(more),
         Err(error) if found[0].problems.is_empty() => return Err(error),
@@ -152,14 +152,14 @@ pub fn examine<E: From<DatabaseError> + fmt::Display>(
 fn pages(sql: &Connection) -> Result<Examined> {
     let mut found = Examined::new("file");
     found.count = sql.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))?.unsigned_abs();
-    for problem in verdicts(sql)? {
+    for problem in integrity_problems(sql)? {
         found.problem(problem);
     }
     Ok(found)
 }
 
-/// What SQLite says of a file's integrity; nothing if all is well.
-pub(crate) fn verdicts(sql: &Connection) -> Result<Vec<String>> {
+/// The problems that SQLite's integrity check reports.
+pub(crate) fn integrity_problems(sql: &Connection) -> Result<Vec<String>> {
     let mut check = sql.prepare("PRAGMA integrity_check(100)")?;
     let mut rows = check.query([])?;
     let mut problems = Vec::new();
@@ -167,7 +167,7 @@ pub(crate) fn verdicts(sql: &Connection) -> Result<Vec<String>> {
         match rows.next() {
             Ok(Some(row)) => problems.push(check::one_line(&row.get::<_, String>(0)?)),
             Ok(None) => break,
-            // Some damage keeps SQLite from looking further.
+            // After some kinds of damage SQLite cannot continue.
             Err(error) => match DatabaseError::from(error) {
                 DatabaseError::Damaged { detail } => {
                     problems.push(detail);
@@ -189,7 +189,7 @@ fn references(sql: &Connection) -> Result<Examined> {
         let (table, number, parent) =
             (row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?);
         let row = number.map_or_else(String::new, |number| format!(" {number}"));
-        found.problem(format!("row{row} of {table} refers to a row of {parent} that is not there"));
+        found.problem(format!("row{row} of {table} refers to a row of {parent} that does not exist"));
     }
     Ok(found)
 }

@@ -1,12 +1,12 @@
-//! A disk that fails when a test wants it to.
+//! Fault injection for tests.
 
 use std::io;
 
 use rusqlite::Connection;
 
-/// Asked by the writer thread at the points where a disk fails. An error is taken for the disk's own.
+/// Called by the writer thread at the points where a disk may fail. An error is treated like one of the disk.
 pub trait Faults: Send + Sync + 'static {
-    /// Before a batch begins. `PRAGMA max_page_count` on this connection makes the disk as small as a test likes.
+    /// Before a batch begins. `PRAGMA max_page_count` on this connection limits the size of the disk.
     fn before_batch(&self, _sql: &Connection) -> rusqlite::Result<()> {
         Ok(())
     }

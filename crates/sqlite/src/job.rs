@@ -1,4 +1,4 @@
-//! A write on its way through the writer thread: what it does, and how its caller is told.
+//! A queued write: what it executes, and how its result is sent.
 
 use std::{
     cell::RefCell,
@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 
 use crate::{Ack, DatabaseError, damage::Damage};
 
-/// Runs once what it belongs to is safe.
+/// Runs after the job is synced.
 pub(crate) type AfterSync = Box<dyn FnOnce() + Send>;
 
-/// What a job works with: a connection inside the batch's transaction.
+/// A connection inside the batch's transaction, for a job.
 pub struct Tx<'c> {
     sql: &'c Connection,
     after_sync: RefCell<Vec<AfterSync>>,
@@ -29,8 +29,8 @@ impl<'c> Tx<'c> {
         Self { sql, after_sync: RefCell::default() }
     }
 
-    /// Runs `then` in the writer thread once this job is synced to disk, before its caller is told; never if the job
-    /// is not kept.
+    /// Runs `then` in the writer thread after this job is synced to disk and before its caller is told; never if the
+    /// job is undone.
     pub fn after_sync(&self, then: impl FnOnce() + Send + 'static) {
         self.after_sync.borrow_mut().push(Box::new(then));
     }
@@ -48,9 +48,9 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// The answer to a write. The write is carried out whether anybody waits for it or not.
+/// The pending result of a write. The write is executed even if the ticket is dropped.
 #[derive(Debug)]
-#[must_use = "without the answer nobody knows whether the write was kept"]
+#[must_use = "without the result, a failed write goes unnoticed"]
 pub struct Ticket<T, E> {
     answer: oneshot::Receiver<Result<T, E>>,
 }
@@ -61,7 +61,7 @@ impl<T, E> Ticket<T, E> {
         (reply, Self { answer })
     }
 
-    /// The answer, if it has been given.
+    /// The result, if it was sent.
     #[cfg(test)]
     pub(crate) fn try_answer(&mut self) -> Option<Result<T, E>> {
         self.answer.try_recv().ok()
@@ -72,54 +72,55 @@ impl<T, E: From<DatabaseError>> Future for Ticket<T, E> {
     type Output = Result<T, E>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // The writer lets go of a job only unanswered when it ends.
+        // The writer drops a job without a reply only when it ends.
         Pin::new(&mut self.answer)
             .poll(context)
             .map(|answer| answer.unwrap_or_else(|_| Err(DatabaseError::Closed.into())))
     }
 }
 
-/// What becomes of a job's changes.
+/// What to do with a job's changes.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Keep,
     Undo,
-    /// The whole batch is lost with it.
+    /// The whole batch fails.
     Fail(DatabaseError),
 }
 
 pub(crate) trait Job: Send {
     fn ack(&self) -> Ack;
 
-    /// Whether it may ask for its own changes to be undone, and nobody else's.
+    /// Whether it may ask for its own changes to be undone.
     fn may_undo(&self) -> bool;
 
-    /// Runs again if another job of the transaction had to be undone, or the transaction was lost.
+    /// Executes the job. It runs again if another job of the transaction was undone, or the transaction was rolled
+    /// back.
     fn run(&mut self, tx: &Tx<'_>) -> Verdict;
 
-    /// Tells the caller how far it has got as wanted, or why the whole batch was lost. Happens once.
+    /// Sends the result, or the error of the whole batch. Called once.
     fn answer(&mut self, batch: Result<(), DatabaseError>);
 }
 
-/// A job that decides for itself: its error undoes what it did.
-pub(crate) struct Deciding<T, E, F, R> {
+/// A job that may fail: its error undoes its changes.
+pub(crate) struct FallibleJob<T, E, F, R> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) progress: Progress<T, E>,
-    /// Until it is answered.
+    /// `None` after the result was sent.
     pub(crate) reply: Option<R>,
 }
 
-/// How far a job got.
+/// The state of a job.
 pub(crate) enum Progress<T, E> {
     Waiting,
     Done(Result<T, E>),
-    /// SQLite gave up the whole transaction over this job, as it does when a disk is full.
-    Broke(E),
+    /// SQLite aborted the whole transaction because of this job, for example on a full disk.
+    AbortedTransaction(E),
     Panicked,
 }
 
-impl<T, E, F, R> Job for Deciding<T, E, F, R>
+impl<T, E, F, R> Job for FallibleJob<T, E, F, R>
 where
     T: Send,
     E: From<DatabaseError> + Send,
@@ -138,7 +139,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx))).ok();
         let (progress, verdict) = match outcome {
             Some(Err(error)) if tx.is_autocommit() => {
-                (Progress::Broke(error), Verdict::Fail(DatabaseError::given_up()))
+                (Progress::AbortedTransaction(error), Verdict::Fail(DatabaseError::transaction_aborted()))
             }
             Some(Err(error)) => (Progress::Done(Err(error)), Verdict::Undo),
             Some(Ok(value)) => (Progress::Done(Ok(value)), Verdict::Keep),
@@ -151,8 +152,8 @@ where
     fn answer(&mut self, batch: Result<(), DatabaseError>) {
         let Some(reply) = self.reply.take() else { return };
         let outcome = match (std::mem::replace(&mut self.progress, Progress::Waiting), batch) {
-            (Progress::Broke(error), _) => Err(error),
-            // A failed batch speaks for all of its jobs, since each may have seen what another did.
+            (Progress::AbortedTransaction(error), _) => Err(error),
+            // A failed batch fails all of its jobs, because each may have read the changes of another.
             (_, Err(error)) => Err(error.into()),
             (Progress::Done(outcome), Ok(())) => outcome,
             (Progress::Waiting | Progress::Panicked, Ok(())) => {
@@ -163,17 +164,17 @@ where
     }
 }
 
-/// A job that writes what was decided elsewhere: only the database can refuse it, and then the batch is lost.
-pub(crate) struct Decided<T, F> {
+/// A job that only SQLite can fail. Its error fails the batch.
+pub(crate) struct InfallibleJob<T, F> {
     pub(crate) ack: Ack,
     pub(crate) work: F,
     pub(crate) value: Option<T>,
     pub(crate) damage: Arc<Damage>,
-    /// Until it is answered.
+    /// `None` after the result was sent.
     pub(crate) reply: Option<oneshot::Sender<Result<T, DatabaseError>>>,
 }
 
-impl<T, F> Job for Decided<T, F>
+impl<T, F> Job for InfallibleJob<T, F>
 where
     T: Send,
     F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send,
@@ -193,8 +194,8 @@ where
                 Verdict::Keep
             }
             Some(Err(error)) => {
-                self.damage.look_at_error(&error);
-                Verdict::Fail(DatabaseError::of_batch(&error))
+                self.damage.note_error(&error);
+                Verdict::Fail(DatabaseError::batch_failed(&error))
             }
             None => Verdict::Fail(DatabaseError::unavailable("write", "a write panicked")),
         }
@@ -203,7 +204,7 @@ where
     fn answer(&mut self, batch: Result<(), DatabaseError>) {
         let Some(reply) = self.reply.take() else { return };
         let outcome = batch.and_then(|()| self.value.take().ok_or(DatabaseError::Closed));
-        // A caller that went away does not need the answer.
+        // The caller may have stopped waiting.
         let _ = reply.send(outcome);
     }
 }

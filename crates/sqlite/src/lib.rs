@@ -1,13 +1,13 @@
-//! One SQLite file, its write-ahead log and the one thread that writes to it, shared by everything in a process that
-//! keeps something.
+//! One SQLite file, its write-ahead log and the one thread that writes to it, shared by all components of a process
+//! that store data.
 //!
-//! - Writes queue up and are committed in groups ([`Database::submit`], [`Database::apply`]); reads run beside them on
+//! - Writes are queued and committed in groups ([`Database::submit`], [`Database::apply`]); reads run concurrently on
 //!   snapshots ([`Database::read`]).
-//! - A write says what it waits for ([`Ack`]). Those that do not wait for the disk share the commit of the next one that
-//!   does. A commit only reaches the write-ahead log; this crate syncs the log itself, once for everybody who waits. The
-//!   log is recovered as a prefix, so a sync covers every commit before it: a write that did not wait is made safe by
-//!   the next one that does.
-//! - Each component brings its tables ([`Database::migrate`]) and owns their SQL. This crate knows none of it.
+//! - A write chooses when it is acknowledged ([`Ack`]). Relaxed writes share the commit of the next durable one. A
+//!   commit only reaches the write-ahead log; this crate syncs the log itself, once for all waiting writes. The log is
+//!   recovered as a prefix, so a sync covers every commit before it: a relaxed write becomes durable with the next
+//!   durable one.
+//! - Each component defines its tables ([`Database::migrate`]) and their SQL. This crate has none.
 
 mod backup;
 mod check;
@@ -36,8 +36,8 @@ pub use self::{
     backup::{BackupError, Restored, backup, restore},
     damage::Failure,
     database::Database,
-    error::{DatabaseError, ErrorKind, is_about_a_row},
-    examine::{Examined, Look, Progress, examine, row_name},
+    error::{DatabaseError, ErrorKind, is_row_error},
+    examine::{Examined, Progress, TableCheck, examine, row_name},
     faults::Faults,
     job::{Ticket, Tx},
     stats::Stats,
@@ -48,22 +48,22 @@ pub type Result<T> = std::result::Result<T, DatabaseError>;
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The end of the process, of the system and of the power supply.
+    /// A crash of the process, a crash of the system, and a power failure.
     #[default]
     Full,
-    /// The end of the process; the last writes may be lost with the system. Nothing is ever torn.
+    /// A crash of the process. The last writes may be lost in a crash of the system. No write is ever stored in part.
     Relaxed,
 }
 
-/// When a write is answered.
+/// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// Once it is synced to disk; with [`Durability::Relaxed`], once it is committed.
+    /// After it is synced to disk; with [`Durability::Relaxed`], after it is committed.
     Durable,
-    /// Once it is carried out, in the order of the writes. Everybody in this process sees it from then on, and no later
-    /// write survives anything without it. It is committed and synced with the next durable write of anybody, and
-    /// without one after about 10 ms; what ends the process before that takes it along.
-    Written,
+    /// After it is executed, in the order of the writes. All reads of this process see it from then on, and no later
+    /// write is stored without it. It is committed and synced with the next durable write, or after about 10 ms without
+    /// one; a crash of the process before that loses it.
+    Relaxed,
 }
 
 #[derive(Clone)]
@@ -71,12 +71,12 @@ pub struct Options {
     /// The database file. It and its directory are created when they are missing.
     pub path: PathBuf,
     pub durability: Durability,
-    /// Makes the disk fail, for tests.
+    /// Fault injection, for tests.
     pub faults: Option<Arc<dyn Faults>>,
 }
 
 impl Options {
-    /// Full durability and a disk that works.
+    /// Full durability, no faults.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), durability: Durability::default(), faults: None }
     }

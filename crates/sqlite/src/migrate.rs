@@ -1,8 +1,8 @@
-//! Brings the tables of a component to the version this build knows.
+//! Migrates the tables of a component to the version of this build.
 //!
-//! A released migration is never edited; a change of a schema is a new one at the end of its component's list.
-//! SQLite's `user_version` says how versions themselves are kept: since 2 in a table with one row per component. Before
-//! that a file held the store alone and `user_version` was the store's.
+//! A released migration is never edited; a schema change is a new migration at the end of its component's list.
+//! SQLite's `user_version` is the version of this scheme: since 2, a table has one row per component. Before that, a
+//! file contained only the store, and `user_version` was the store's version.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -12,22 +12,21 @@ use crate::{DatabaseError, Result};
 
 const LAYOUT: usize = 2;
 
-/// The component that was alone in files of the first layout.
+/// The only component in files of the first layout.
 const FIRST_COMPONENT: &str = "store";
 
-/// Refuses a file whose versions this build could not read.
+/// Rejects a file whose layout this build does not know.
 pub(crate) fn check_layout(sql: &Connection, path: &Path) -> Result<usize> {
     let found: i64 = sql.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let found = usize::try_from(found).map_err(|_| DatabaseError::Corrupt {
-        detail: format!("the schema version is {found}, which was never written"),
-    })?;
+    let found = usize::try_from(found)
+        .map_err(|_| DatabaseError::Corrupt { detail: format!("the schema version {found} is not valid") })?;
     if found > LAYOUT {
         return Err(DatabaseError::NewerSchema { path: path.to_owned(), found, supported: LAYOUT });
     }
     Ok(found)
 }
 
-/// The migrations a component lacks.
+/// The migrations that a component still needs.
 pub(crate) fn missing<'m>(
     sql: &Connection,
     path: &Path,
@@ -44,40 +43,40 @@ pub(crate) fn missing<'m>(
     migrations.get(found..).ok_or_else(|| DatabaseError::NewerSchema { path: path.to_owned(), found, supported })
 }
 
-/// Refuses a file that lacks a table, an index or a column that its version has.
+/// Rejects a file without a table, an index or a column that its version has.
 pub(crate) fn check_tables(sql: &Connection, path: &Path, component: &str, migrations: &[&str]) -> Result<()> {
-    let Some(absent) = absent(sql, migrations)? else { return Ok(()) };
-    let detail = format!("{}: {absent} of the {component} is missing", path.display());
+    let Some(missing_object) = missing_object(sql, migrations)? else { return Ok(()) };
+    let detail = format!("{}: {missing_object} of the {component} is missing", path.display());
     Err(DatabaseError::Damaged { detail })
 }
 
-/// What the migrations make and the file does not have.
-fn absent(sql: &Connection, migrations: &[&str]) -> Result<Option<String>> {
+/// The first object that the migrations create and the file does not have.
+fn missing_object(sql: &Connection, migrations: &[&str]) -> Result<Option<String>> {
     let made = Connection::open_in_memory()?;
     for migration in migrations {
         made.execute_batch(migration)?;
     }
-    let present = things(sql)?;
-    Ok(things(&made)?.into_iter().find(|thing| !present.contains(thing)))
+    let present = schema_objects(sql)?;
+    Ok(schema_objects(&made)?.into_iter().find(|thing| !present.contains(thing)))
 }
 
-/// Tables and indices with their columns, in words.
-fn things(sql: &Connection) -> Result<BTreeSet<String>> {
-    let mut things = sql.prepare(
+/// The names of tables, indices and columns.
+fn schema_objects(sql: &Connection) -> Result<BTreeSet<String>> {
+    let mut schema_objects = sql.prepare(
         "SELECT type || ' ' || name FROM sqlite_schema
          UNION ALL
          SELECT 'column ' || it.name || '.' || columns.name
          FROM sqlite_schema AS it JOIN pragma_table_xinfo(it.name) AS columns WHERE it.type = 'table'",
     )?;
-    let things = things.query_map([], |row| row.get(0))?;
-    Ok(things.collect::<rusqlite::Result<_>>()?)
+    let schema_objects = schema_objects.query_map([], |row| row.get(0))?;
+    Ok(schema_objects.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Runs inside a write, so that of several processes that open a new file one creates it and the others find it done.
+/// Runs inside a write, so that of several processes that open a new file only one migrates it.
 pub(crate) fn migrate(sql: &Connection, path: &Path, component: &str, migrations: &[&str]) -> Result<()> {
     let missing = missing(sql, path, component, migrations)?;
-    if missing.len() == migrations.len() && !migrations.is_empty() && absent(sql, migrations)?.is_none() {
-        let detail = format!("{}: the tables of the {component} are there, but not their version", path.display());
+    if missing.len() == migrations.len() && !migrations.is_empty() && missing_object(sql, migrations)?.is_none() {
+        let detail = format!("{}: the tables of the {component} exist, but their version is missing", path.display());
         return Err(DatabaseError::Damaged { detail });
     }
     adopt_layout(sql, path)?;
@@ -115,14 +114,14 @@ fn version(sql: &Connection, component: &str) -> Result<usize> {
         .optional()?;
     let version = version.unwrap_or(0);
     usize::try_from(version).map_err(|_| DatabaseError::Corrupt {
-        detail: format!("the schema version of the {component} is {version}, which was never written"),
+        detail: format!("the schema version {version} of the {component} is not valid"),
     })
 }
 
-/// What probes are counted as: a row like a component's, so that no database needs another table for it.
+/// The row that counts probes. It is stored like a component's version, so that no additional table is needed.
 const PROBE: &str = "probe";
 
-/// Counts a probe of the database.
+/// Increments the number of probes.
 pub(crate) fn count_probe(sql: &Connection) -> Result<usize> {
     let count = probes(sql)? + 1;
     set_version(sql, PROBE, count)?;

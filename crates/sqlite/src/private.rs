@@ -1,4 +1,4 @@
-//! Files and directories that only their owner may read: conversations, keys and results are in them.
+//! Files and directories that only their owner may read, because they contain conversations, keys and results.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -10,19 +10,19 @@ use std::{
 const FILE: u32 = 0o600;
 const DIRECTORY: u32 = 0o700;
 
-/// Creates what is missing of a directory, for its owner alone. One that is there stays as it is: it may be shared.
+/// Creates a directory and its missing parents with mode 700. An existing directory is not changed: it may be shared.
 pub fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
 }
 
-/// To open files with; one that is created is its owner's alone.
+/// Options that create files with mode 600.
 pub fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE);
     options
 }
 
-/// Takes a file that is there away from everybody but its owner. The log says so, or why not.
+/// Removes the permissions of others from an existing file. The log reports the change or the failure.
 pub fn tighten(path: &Path) {
     let Ok(found) = fs::metadata(path) else { return };
     let mode = found.permissions().mode() & 0o777;
@@ -31,13 +31,17 @@ pub fn tighten(path: &Path) {
     }
     let path_shown = path.display();
     match fs::set_permissions(path, Permissions::from_mode(FILE)) {
-        Ok(()) => tracing::warn!("{path_shown} was open to others (mode {mode:o}); now only its owner may read it"),
-        Err(error) => tracing::warn!("{path_shown} is open to others (mode {mode:o}) and cannot be closed: {error}"),
+        Ok(()) => {
+            tracing::warn!("{path_shown} was readable by other users (mode {mode:o}); now only its owner may read it")
+        }
+        Err(error) => tracing::warn!(
+            "{path_shown} is accessible to other users (mode {mode:o}), and its permissions could not be changed: {error}"
+        ),
     }
 }
 
-/// Makes a database file, and the files SQLite puts beside it, its owner's alone. A file that is there is not opened:
-/// closing it again would release the locks that SQLite has on it in this process.
+/// Restricts a database file and the files that SQLite creates beside it to their owner. The files are not opened:
+/// closing them would release the locks that SQLite holds in this process.
 pub(crate) fn tighten_database(path: &Path) {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut beside = path.as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! Reads run on a small pool of read-only connections, never behind a write.
+//! A small pool of read-only connections. Reads never wait for a write.
 
 use std::{
     path::PathBuf,
@@ -13,16 +13,16 @@ use tokio::sync::Semaphore;
 
 use crate::{DatabaseError, Failure, Result, connection, damage::Damage};
 
-/// Asynchronous reads that run at the same time; the others wait their turn.
+/// Asynchronous reads that run at the same time; others wait.
 const READERS: usize = 4;
 
-/// Connections kept open; blocking reads need some too.
-const KEPT: usize = 8;
+/// Idle connections kept open, also for blocking reads.
+const MAX_IDLE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
-    turns: Semaphore,
+    permits: Semaphore,
     idle: Mutex<Vec<Connection>>,
     closed: AtomicBool,
     damage: Arc<Damage>,
@@ -30,8 +30,8 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn new(path: PathBuf, damage: Arc<Damage>) -> Self {
-        let (turns, idle) = (Semaphore::new(READERS), Mutex::new(Vec::new()));
-        Self { path, turns, idle, closed: AtomicBool::new(false), damage }
+        let (permits, idle) = (Semaphore::new(READERS), Mutex::new(Vec::new()));
+        Self { path, permits, idle, closed: AtomicBool::new(false), damage }
     }
 
     pub(crate) async fn read<T, E, F>(self: &Arc<Self>, work: F) -> std::result::Result<T, E>
@@ -41,7 +41,7 @@ impl Readers {
         F: FnOnce(&Connection) -> std::result::Result<T, E> + Send + 'static,
     {
         let pool = Arc::clone(self);
-        let _turn = self.turns.acquire().await.map_err(|_| DatabaseError::Closed)?;
+        let _permit = self.permits.acquire().await.map_err(|_| DatabaseError::Closed)?;
         tokio::task::spawn_blocking(move || pool.read_blocking(work))
             .await
             .map_err(|error| DatabaseError::unavailable("read", error))?
@@ -61,23 +61,23 @@ impl Readers {
         };
         execute(&sql, "BEGIN")?;
         let outcome = work(&sql);
-        self.damage.look_at(&outcome);
+        self.damage.note_outcome(&outcome);
         execute(&sql, "ROLLBACK")?;
         let mut idle = self.idle();
-        if idle.len() < KEPT && !self.closed.load(Ordering::Acquire) {
+        if idle.len() < MAX_IDLE && !self.closed.load(Ordering::Acquire) {
             idle.push(sql);
         }
         outcome
     }
 
-    /// Refuses further reads and lets the idle connections go.
+    /// Rejects further reads and closes the idle connections.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.turns.close();
+        self.permits.close();
         self.idle().clear();
     }
 
-    /// A panic elsewhere leaves the list whole: every change to it is a single step.
+    /// A panic elsewhere leaves the list valid: every change is a single step.
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

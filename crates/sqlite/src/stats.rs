@@ -1,18 +1,18 @@
-//! What the database has done since it was opened.
+//! Counters since the database was opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// Transactions that were committed.
+    /// Committed transactions.
     pub commits: u64,
-    /// Syncs of the log. Those of checkpoints are not among them.
+    /// Syncs of the log, without those of checkpoints.
     pub syncs: u64,
-    /// Writes that were carried out in those transactions.
+    /// Writes in those transactions.
     pub writes: u64,
     /// The size of the database file.
     pub database_bytes: u64,
-    /// The size of the write-ahead log, which is reused from its beginning once it has been folded in.
+    /// The size of the write-ahead log, which is overwritten from its beginning after a checkpoint.
     pub log_bytes: u64,
 }
 

@@ -1,9 +1,9 @@
-//! The transaction that is under way: what was carried out in it, and who has been told.
+//! The open transaction: its jobs, and which of them were acknowledged.
 //!
-//! Writes whose callers do not wait for the disk are answered as soon as they are carried out and share the commit of
-//! whoever comes next and does wait. So an answer may be older than its commit. Should the transaction be lost after
-//! that, what was answered is carried out again, before anything new: for everybody in this process it has happened, and
-//! what comes later relies on it. What ends the process ends those who were told, too.
+//! Relaxed writes are acknowledged as soon as they are executed and share the commit of the next durable write. So an
+//! acknowledgement may come before the commit. If the transaction is rolled back after that, the acknowledged writes
+//! are replayed before anything new, because later writes of this process rely on them. A crash of the process loses
+//! them together with everything that relied on them.
 
 use rusqlite::Connection;
 
@@ -14,12 +14,12 @@ use crate::{
 
 #[derive(Default)]
 pub(crate) struct Transaction {
-    /// In their order.
+    /// In order.
     entries: Vec<Entry>,
     begun: bool,
-    /// How many of the entries were carried out since it was begun.
-    carried_out: usize,
-    /// What those want done once they are safe.
+    /// How many of the entries were executed in this transaction.
+    executed: usize,
+    /// Callbacks of those, to be called after the sync.
     after_sync: Vec<AfterSync>,
 }
 
@@ -37,7 +37,7 @@ enum Guards {
 }
 
 impl Transaction {
-    /// Jobs to be carried out next.
+    /// Adds jobs to be executed.
     pub(crate) fn add(&mut self, jobs: impl Iterator<Item = Box<dyn Job>>) {
         self.entries.extend(jobs.map(|job| Entry { job, answered: false, kept: false }));
     }
@@ -46,33 +46,33 @@ impl Transaction {
         self.entries.len()
     }
 
-    /// Whether there is nothing to carry out and nothing to commit.
+    /// Whether there is nothing to execute and nothing to commit.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && !self.begun
     }
 
-    /// Whether a caller waits for more than having its write carried out.
+    /// Whether a caller waits for the commit or the sync.
     pub(crate) fn is_awaited(&self) -> bool {
         self.entries.iter().any(|entry| !entry.answered && entry.job.ack() == Ack::Durable)
     }
 
-    /// Carries out what has not been yet, and begins with that if need be.
-    pub(crate) fn carry_out(&mut self, sql: &Connection) -> Result<()> {
-        // A savepoint for every job costs more than all that has to be carried out again, since hardly any job fails.
+    /// Executes the jobs that were not executed yet, and begins a transaction if necessary.
+    pub(crate) fn execute_jobs(&mut self, sql: &Connection) -> Result<()> {
+        // Savepoints for all jobs would cost more than executing the jobs again, because hardly any job fails.
         if !self.attempt(sql, Guards::None)? {
             self.attempt(sql, Guards::Savepoints)?;
         }
         Ok(())
     }
 
-    /// Returns false, and has undone everything, if a job that nothing guards has to be undone.
+    /// Returns false after everything was undone, if a job without a savepoint has to be undone.
     fn attempt(&mut self, sql: &Connection, guards: Guards) -> Result<bool> {
         let alone = self.entries.len() == 1;
         if !self.begun {
             execute(sql, "BEGIN IMMEDIATE")?;
             self.begun = true;
         }
-        for entry in &mut self.entries[self.carried_out..] {
+        for entry in &mut self.entries[self.executed..] {
             let guarded = guards == Guards::Savepoints && entry.job.may_undo();
             if guarded {
                 execute(sql, "SAVEPOINT job")?;
@@ -81,7 +81,7 @@ impl Transaction {
             let verdict = entry.job.run(&tx);
             let wanted = tx.into_after_sync();
             if sql.is_autocommit() && !matches!(verdict, Verdict::Fail(_)) {
-                return Err(DatabaseError::given_up());
+                return Err(DatabaseError::transaction_aborted());
             }
             match verdict {
                 Verdict::Keep => {
@@ -96,30 +96,30 @@ impl Transaction {
                 }
                 Verdict::Undo => {
                     execute(sql, "ROLLBACK")?;
-                    self.begin_again();
-                    // Nobody needs protection from a job that is alone.
+                    self.reset();
+                    // A job that is alone needs no second attempt.
                     return Ok(alone);
                 }
                 Verdict::Fail(error) => return Err(error),
             }
             entry.kept = matches!(verdict, Verdict::Keep);
             if entry.answered && !entry.kept {
-                tracing::error!("a write that was answered was refused when it had to be carried out again");
+                tracing::error!("an acknowledged write failed when it was replayed");
             }
-            self.carried_out += 1;
+            self.executed += 1;
         }
         Ok(true)
     }
 
-    /// Tells those who wait only for this that their writes were carried out. All of them were.
+    /// Acknowledges the executed jobs.
     pub(crate) fn answer(&mut self) {
         for entry in self.entries.iter_mut().filter(|entry| !entry.answered) {
             entry.job.answer(Ok(()));
             entry.answered = true;
         }
-        // What was undone must not be tried again by whoever was told so.
+        // Jobs that were undone must not be replayed.
         self.entries.retain(|entry| entry.kept);
-        self.carried_out = self.entries.len();
+        self.executed = self.entries.len();
     }
 
     /// Whether there is anything to commit.
@@ -127,32 +127,33 @@ impl Transaction {
         self.begun
     }
 
-    /// It was committed, or nothing of it was kept. Returns whom to tell, and what to do once it is safe.
+    /// The transaction was committed, or none of its jobs was kept. Returns the jobs to acknowledge and the callbacks
+    /// to run after the sync.
     pub(crate) fn end(&mut self) -> (Vec<Box<dyn Job>>, Vec<AfterSync>) {
-        (self.begun, self.carried_out) = (false, 0);
+        (self.begun, self.executed) = (false, 0);
         let unanswered = self.entries.drain(..).filter(|entry| !entry.answered).map(|entry| entry.job).collect();
         (unanswered, std::mem::take(&mut self.after_sync))
     }
 
-    /// It was rolled back. What was answered stays, to be carried out again; the others are returned.
-    pub(crate) fn lose(&mut self) -> Vec<Box<dyn Job>> {
-        self.begin_again();
+    /// The transaction was rolled back. Acknowledged jobs stay, to be replayed; the others are returned.
+    pub(crate) fn roll_back(&mut self) -> Vec<Box<dyn Job>> {
+        self.reset();
         self.entries.extract_if(.., |entry| !entry.answered).map(|entry| entry.job).collect()
     }
 
-    /// Nothing more will be carried out.
-    pub(crate) fn give_up(&mut self) {
-        self.begin_again();
+    /// Drops all jobs.
+    pub(crate) fn discard(&mut self) {
+        self.reset();
         self.entries.clear();
     }
 
-    fn begin_again(&mut self) {
-        (self.begun, self.carried_out) = (false, 0);
+    fn reset(&mut self) {
+        (self.begun, self.executed) = (false, 0);
         self.after_sync.clear();
     }
 }
 
 pub(crate) fn execute(sql: &Connection, statement: &str) -> Result<()> {
     let done = sql.prepare_cached(statement).and_then(|mut statement| statement.execute([]));
-    done.map(drop).map_err(|error| DatabaseError::of_batch(&error))
+    done.map(drop).map_err(|error| DatabaseError::batch_failed(&error))
 }

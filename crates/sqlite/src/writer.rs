@@ -1,8 +1,8 @@
-//! The one thread that writes.
+//! The writer thread.
 //!
-//! It carries out whatever has queued up in one transaction, so that many writers share the cost of one commit and one
-//! sync to disk. It ends the transaction when somebody waits for the disk or wants to read what is in it; without either,
-//! a little later. While nothing is queued, uncommitted or unsynced, the thread sleeps.
+//! It executes all queued writes in one transaction, so that many writes share one commit and one sync. It ends the
+//! transaction when a caller waits for the disk or wants to read from it, and otherwise a little later. While nothing
+//! is queued, uncommitted or unsynced, the thread sleeps.
 
 use std::{
     sync::{
@@ -26,42 +26,42 @@ use crate::{
     transaction::{Transaction, execute},
 };
 
-/// Jobs of one commit at most, so that the first of them is not kept waiting forever.
+/// Maximum number of jobs in a commit, which limits how long the first one waits.
 pub(crate) const BATCH: usize = 512;
 
-/// How long a write that nobody waits for stays uncommitted and unsynced. Meanwhile other processes cannot write.
-const LINGER: Duration = Duration::from_millis(10);
+/// How long a relaxed write may stay uncommitted and unsynced. Meanwhile other processes cannot write.
+const MAX_SYNC_DELAY: Duration = Duration::from_millis(10);
 
-/// How soon a commit that failed is tried again for those who were told that their writes were carried out.
+/// Interval between attempts to commit acknowledged writes again after a failed commit.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// How long nobody must have written anything for the log to be folded in.
+/// How long the writer must be idle before it checkpoints the log.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// When a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Now,
-    /// When somebody waits for the disk, when it has become large, or after a while.
+    /// When a caller waits for the disk, when the transaction is large, or after a while.
     WhenAwaited,
 }
 
 pub(crate) enum Order {
     Write(Box<dyn Job>),
-    /// Somebody wants to read what was carried out before this.
+    /// A reader needs the writes that were executed before this.
     Commit(Box<dyn FnOnce(Result<()>) + Send>),
-    /// The checkpointer has folded in most of the log; the rest is quickly done while nobody writes.
+    /// The checkpointer has copied most of the log; the writer copies the rest while it executes nothing else.
     FinishCheckpoint,
     Stop,
 }
 
-/// What the thread owns.
+/// The state of the thread.
 pub(crate) struct Writer {
     pub(crate) sql: Connection,
     pub(crate) log: Log,
-    /// How long the log was after the last commit.
+    /// Pages in the log after the last commit.
     pub(crate) log_pages: Arc<AtomicI64>,
-    /// Bytes that a page takes in the log.
+    /// Bytes of a page in the log.
     pub(crate) frame: u64,
     pub(crate) durability: Durability,
     pub(crate) faults: Option<Arc<dyn Faults>>,
@@ -70,43 +70,43 @@ pub(crate) struct Writer {
     pub(crate) hooks: Arc<FailedCommitHooks>,
     pub(crate) progress: Progress,
     pub(crate) checkpointer: Checkpointer,
-    /// Whether nothing was written since the log was last folded in for want of other work.
-    pub(crate) settled: bool,
+    /// Whether the log was checkpointed while idle and nothing was written since.
+    pub(crate) idle_checkpoint_done: bool,
     pub(crate) transaction: Transaction,
-    /// Whether somebody was told of a write that readers do not see yet.
+    /// Whether a write was acknowledged that is not committed yet.
     pub(crate) ahead: Arc<AtomicBool>,
-    /// Whether a transaction was lost of which somebody had been told. Until one succeeds, nobody is told before the
-    /// commit.
-    pub(crate) owed: Arc<AtomicBool>,
+    /// Whether a transaction with acknowledged writes was rolled back. Until they are committed, no write is
+    /// acknowledged before the commit.
+    pub(crate) replay_pending: Arc<AtomicBool>,
 }
 
-/// How far the commits have got.
+/// Progress of commits and syncs.
 pub(crate) struct Progress {
-    /// Number of the last transaction, counted before anybody can know of it.
+    /// Number of the last transaction, incremented before any of its writes can be acknowledged.
     pub(crate) written: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<Synced>,
-    /// Since when there have been unsynced commits.
+    /// Time of the oldest unsynced commit.
     pub(crate) unsynced_since: Option<Instant>,
     pub(crate) after_sync: Vec<AfterSync>,
 }
 
-/// How much of what was committed is safe.
+/// Which commits are durable.
 #[derive(Debug, Clone)]
 pub(crate) enum Synced {
     /// Everything up to the commit of this number.
     UpTo(u64),
-    /// A sync failed. What the disk holds cannot be known without reading it anew, so nothing more is taken.
+    /// A sync failed. The contents of the disk are unknown until the file is read again, so all writes are rejected.
     Broken(DatabaseError),
 }
 
 impl Writer {
-    pub(crate) fn work_off(mut self, orders: &Receiver<Order>) {
+    pub(crate) fn run(mut self, orders: &Receiver<Order>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let mut next = match self.wait(orders) {
                 Ok(order) => Some(order),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.rest();
+                    self.idle();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -125,7 +125,7 @@ impl Writer {
             self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
             self.transaction.add(batch.drain(..));
             let end = if special.is_some() { End::Now } else { End::WhenAwaited };
-            let outcome = self.carry_out(end);
+            let outcome = self.process(end);
             match special {
                 Some(Order::Commit(reply)) => reply(outcome),
                 Some(Order::FinishCheckpoint) => self.finish_checkpoint(),
@@ -133,44 +133,44 @@ impl Writer {
                 Some(Order::Write(_)) | None => {}
             }
         }
-        // However it ended, nothing that was answered is left uncommitted.
+        // Acknowledged writes are committed before the thread ends.
         if self.progress.unsynced_since.is_some() {
-            self.rest();
+            self.idle();
         }
         self.checkpointer.stop();
     }
 
     fn wait(&self, orders: &Receiver<Order>) -> std::result::Result<Order, RecvTimeoutError> {
         match self.progress.unsynced_since {
-            Some(_) if self.owes() => orders.recv_timeout(RETRY),
-            Some(since) => orders.recv_timeout(LINGER.saturating_sub(since.elapsed())),
-            None if !self.settled => orders.recv_timeout(IDLE),
+            Some(_) if self.must_replay() => orders.recv_timeout(RETRY),
+            Some(since) => orders.recv_timeout(MAX_SYNC_DELAY.saturating_sub(since.elapsed())),
+            None if !self.idle_checkpoint_done => orders.recv_timeout(IDLE),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
         }
     }
 
-    /// Nobody wants anything: time for what nobody waits for.
-    fn rest(&mut self) {
+    /// Commits, syncs and checkpoints what no caller waits for.
+    fn idle(&mut self) {
         if self.progress.unsynced_since.is_some() {
-            // Whoever has to know of a failure was told.
-            if self.carry_out(End::Now).is_ok() && self.progress.unsynced_since.is_some() {
+            // A failure was reported to the waiting callers.
+            if self.process(End::Now).is_ok() && self.progress.unsynced_since.is_some() {
                 self.sync_unless_broken();
             }
             return;
         }
-        self.settled = true;
-        if self.trusts_disk() && checkpoint::settle(&self.sql) {
-            self.log.was_cut();
+        self.idle_checkpoint_done = true;
+        if self.may_checkpoint() && checkpoint::checkpoint_if_idle(&self.sql) {
+            self.log.was_truncated();
         }
     }
 
-    fn carry_out(&mut self, end: End) -> Result<()> {
+    fn process(&mut self, end: End) -> Result<()> {
         if self.transaction.is_empty() {
             return Ok(());
         }
         let outcome = self.attempt(end);
         if let Err(error) = &outcome {
-            self.lose(error);
+            self.roll_back(error);
         }
         outcome
     }
@@ -180,14 +180,14 @@ impl Writer {
             return Err(error.clone());
         }
         if let Some(faults) = &self.faults {
-            faults.before_batch(&self.sql).map_err(|error| DatabaseError::of_batch(&error))?;
+            faults.before_batch(&self.sql).map_err(|error| DatabaseError::batch_failed(&error))?;
         }
         if !self.transaction.has_begun() {
             self.progress.written.fetch_add(1, Ordering::Release);
         }
-        self.transaction.carry_out(&self.sql)?;
-        let awaited = end == End::Now || self.owes() || self.transaction.is_awaited();
-        // Without a transaction there is nothing that somebody could share.
+        self.transaction.execute_jobs(&self.sql)?;
+        let awaited = end == End::Now || self.must_replay() || self.transaction.is_awaited();
+        // Without a transaction there is no commit to share.
         if awaited || self.is_due() || self.transaction.len() >= BATCH || !self.transaction.has_begun() {
             return self.commit();
         }
@@ -202,59 +202,59 @@ impl Writer {
         let begun = self.transaction.has_begun();
         if begun {
             if let Some(faults) = &self.faults {
-                faults.before_commit().map_err(|error| DatabaseError::of_batch(&error))?;
+                faults.before_commit().map_err(|error| DatabaseError::batch_failed(&error))?;
             }
             execute(&self.sql, "COMMIT")?;
             Counters::add(&self.counters.commits, 1);
             Counters::add(&self.counters.writes, writes);
-            self.settled = false;
+            self.idle_checkpoint_done = false;
         }
-        self.owed.store(false, Ordering::Release);
+        self.replay_pending.store(false, Ordering::Release);
         self.ahead.store(false, Ordering::Release);
         let (mut unanswered, after_sync) = self.transaction.end();
         if begun {
             self.committed(after_sync);
         } else {
-            self.nothing_was_kept();
+            self.mark_synced_if_clean();
         }
         self.answer(&mut unanswered);
-        self.tend_log();
+        self.maintain_log();
         Ok(())
     }
 
-    /// Undoes the transaction and tells those who wait for it.
-    fn lose(&mut self, error: &DatabaseError) {
-        tracing::warn!(%error, writes = self.transaction.len(), "a batch of writes was refused");
+    /// Rolls the transaction back and fails the jobs that wait for it.
+    fn roll_back(&mut self, error: &DatabaseError) {
+        tracing::warn!(%error, writes = self.transaction.len(), "a batch of writes failed and was rolled back");
         if !self.sql.is_autocommit()
             && let Err(error) = execute(&self.sql, "ROLLBACK")
         {
-            tracing::error!(%error, "a transaction could not be undone");
+            tracing::error!(%error, "a transaction could not be rolled back");
         }
-        let lost = self.transaction.lose();
-        if !self.trusts_disk() {
-            self.transaction.give_up();
+        let lost = self.transaction.roll_back();
+        if !self.may_checkpoint() {
+            self.transaction.discard();
         }
-        self.owed.store(!self.transaction.is_empty(), Ordering::Release);
-        if !self.owes() {
+        self.replay_pending.store(!self.transaction.is_empty(), Ordering::Release);
+        if !self.must_replay() {
             self.ahead.store(false, Ordering::Release);
-            self.nothing_was_kept();
+            self.mark_synced_if_clean();
         }
         self.fail(lost, error);
     }
 
-    /// Nobody waits for what was never committed.
-    fn nothing_was_kept(&mut self) {
-        if self.progress.unsynced_since.is_none() && self.trusts_disk() {
-            self.progress.all_is_safe();
+    /// Nothing was committed, so nothing waits for a sync.
+    fn mark_synced_if_clean(&mut self) {
+        if self.progress.unsynced_since.is_none() && self.may_checkpoint() {
+            self.progress.mark_synced();
         }
     }
 
-    fn owes(&self) -> bool {
-        self.owed.load(Ordering::Relaxed)
+    fn must_replay(&self) -> bool {
+        self.replay_pending.load(Ordering::Relaxed)
     }
 
     fn is_due(&self) -> bool {
-        self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= LINGER)
+        self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= MAX_SYNC_DELAY)
     }
 
     fn committed(&mut self, after_sync: Vec<AfterSync>) {
@@ -262,14 +262,14 @@ impl Writer {
         progress.after_sync.extend(after_sync);
         match self.durability {
             Durability::Full => _ = progress.unsynced_since.get_or_insert_with(Instant::now),
-            Durability::Relaxed => progress.all_is_safe(),
+            Durability::Relaxed => progress.mark_synced(),
         }
     }
 
-    /// Answers whoever does not wait for the disk, then syncs if anybody does or it is time to.
+    /// Acknowledges relaxed writes, then syncs if a durable one waits or a sync is due.
     fn answer(&mut self, committed: &mut Vec<Box<dyn Job>>) {
         let safe = self.progress.unsynced_since.is_none();
-        committed.extract_if(.., |job| safe || job.ack() == Ack::Written).for_each(|mut job| job.answer(Ok(())));
+        committed.extract_if(.., |job| safe || job.ack() == Ack::Relaxed).for_each(|mut job| job.answer(Ok(())));
         if safe || (committed.is_empty() && !self.is_due()) {
             return;
         }
@@ -288,68 +288,68 @@ impl Writer {
     fn sync(&mut self) -> Result<()> {
         let synced = self.faults.as_ref().map_or(Ok(()), |faults| faults.before_sync()).and_then(|()| self.log.sync());
         if let Err(error) = synced {
-            tracing::error!(%error, "the write-ahead log was not synced; no more writes are taken");
+            tracing::error!(%error, "the sync of the write-ahead log failed; all further writes are rejected");
             let error = DatabaseError::SyncFailed { detail: error.to_string() };
-            self.distrust_disk();
+            self.disable_checkpoints();
             self.progress.unsynced_since = None;
             self.progress.after_sync.clear();
             self.progress.synced.send_replace(Synced::Broken(error.clone()));
             return Err(error);
         }
         Counters::add(&self.counters.syncs, 1);
-        self.progress.all_is_safe();
+        self.progress.mark_synced();
         Ok(())
     }
 
-    /// Whoever keeps state of their own learns first, so that nobody acts on an answer before that.
+    /// The hooks run first, so that no caller acts on its error before memory was dropped.
     fn fail(&self, lost: Vec<Box<dyn Job>>, error: &DatabaseError) {
         self.hooks.call();
         lost.into_iter().for_each(|mut job| job.answer(Err(error.clone())));
     }
 
-    /// What the log needs now and then. Nobody waits for an answer meanwhile.
-    fn tend_log(&mut self) {
+    /// Checkpoints and preallocates the log. No caller waits meanwhile.
+    fn maintain_log(&mut self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         self.checkpointer.look(&self.sql, pages);
         let used = pages.unsigned_abs() * self.frame;
-        if self.durability == Durability::Full && self.log.is_cramped(used) {
-            // Other processes may write to the log too, but not while this one holds the lock.
+        if self.durability == Durability::Full && self.log.is_nearly_full(used) {
+            // The lock keeps other processes from writing to the log.
             let extended = execute(&self.sql, "BEGIN IMMEDIATE").and_then(|()| {
                 let extended = self.log.extend(used);
                 execute(&self.sql, "ROLLBACK")?;
                 extended.map_err(|error| DatabaseError::unavailable("extend its write-ahead log", error))
             });
             if let Err(error) = extended {
-                // It only makes the next commits slower.
-                tracing::debug!(%error, "the write-ahead log was not extended");
+                // Only the next commits become slower.
+                tracing::debug!(%error, "the write-ahead log could not be preallocated");
             }
         }
     }
 
     fn finish_checkpoint(&mut self) {
-        if self.trusts_disk() {
-            checkpoint::fold(&self.sql);
+        if self.may_checkpoint() {
+            checkpoint::passive(&self.sql);
         }
         self.checkpointer.finished(&self.sql);
     }
 
-    /// What the log's file holds is found out when it is opened anew and its checksums are compared. Until then it must
-    /// not be folded in, not even by SQLite itself when the connection is closed.
-    fn distrust_disk(&self) {
+    /// The contents of the log are unknown until it is opened again and its checksums are compared. Until then it must
+    /// not be checkpointed, not even by SQLite when the connection is closed.
+    fn disable_checkpoints(&self) {
         if let Err(error) = self.sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-            tracing::warn!(%error, "the write-ahead log may be folded in unread");
+            tracing::warn!(%error, "SQLite may checkpoint the write-ahead log before its checksums are compared");
         }
     }
 
-    /// Whether the log may be folded in: a log that a failed sync has damaged would spoil the file too.
-    fn trusts_disk(&self) -> bool {
+    /// Whether the log may be checkpointed: a log that a failed sync has damaged would damage the file, too.
+    fn may_checkpoint(&self) -> bool {
         matches!(*self.progress.synced.borrow(), Synced::UpTo(_))
     }
 }
 
 impl Progress {
-    /// Everything that was committed is as safe as it is to become.
-    fn all_is_safe(&mut self) {
+    /// Marks all commits as durable.
+    fn mark_synced(&mut self) {
         self.unsynced_since = None;
         self.synced.send_replace(Synced::UpTo(self.written.load(Ordering::Acquire)));
         self.after_sync.drain(..).for_each(|then| then());

@@ -103,7 +103,7 @@ impl Generator {
 
     /// The next action, with those that belong right behind it.
     fn next(&mut self) -> Vec<Action> {
-        let who = self.somebody();
+        let who = self.any_workflow();
         let actions = match self.picture(who).phase {
             Phase::Absent => self.on_absent(who),
             Phase::Waiting => self.on_waiting(who),
@@ -117,7 +117,7 @@ impl Generator {
         actions
     }
 
-    fn somebody(&mut self) -> Who {
+    fn any_workflow(&mut self) -> Who {
         let mut choices = vec![(12, Who::W0)];
         if self.two && self.picture(Who::W0).phase != Phase::Absent {
             choices.push((6, Who::W1));
@@ -150,7 +150,7 @@ impl Generator {
             60..68 => vec![self.nudge(who)],
             68..76 => vec![self.about_activities(who)],
             76..83 => vec![Action::Update(who, self.an_update())],
-            // Whoever asks is soon answered; nothing else is to happen to the run meanwhile.
+            // The query is answered soon; nothing else may happen to the run meanwhile.
             83..87 => vec![self.query(who), Action::PollTask(who), self.complete(who)],
             87..93 => vec![self.restart(who)],
             93..95 => vec![self.reset(who)],
@@ -568,7 +568,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_makes_the_same_script_again() {
+    fn the_same_seed_makes_the_same_script() {
         for seed in 0..50 {
             assert_eq!(script(seed), script(seed));
             assert!(script(seed).len() >= ACTIONS);

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_has_a_reason_and_stands_once() {
+    fn every_ignore_rule_has_a_reason_and_is_unique() {
         for rule in RULES {
             assert!(!rule.reason.is_empty(), "{}", rule.field);
             assert_eq!(RULES.iter().filter(|other| other.field == rule.field).count(), 1, "{}", rule.field);

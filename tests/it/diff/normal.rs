@@ -1,5 +1,5 @@
 //! A message as text that two servers can agree on: fields in their declared order, defaults left out, and what depends
-//! on the server or the moment replaced. Which fields that are is said in `ignored`.
+//! on the server or the time replaced. `ignored` lists these fields.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock};
 
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_numbered_instants_hidden_durations_kept() {
+    fn ids_are_numbered_times_are_hidden_durations_are_kept() {
         let mut normal = Normal::new("p1-");
         let event = HistoryEvent {
             event_id: 5,

@@ -14,7 +14,7 @@ pub(super) enum Who {
     C0,
     C1,
     /// Never started.
-    Nobody,
+    Unstarted,
 }
 
 impl Who {
@@ -27,7 +27,7 @@ impl Who {
             Self::W1 => "w1",
             Self::C0 => "c0",
             Self::C1 => "c1",
-            Self::Nobody => "nobody",
+            Self::Unstarted => "unstarted",
         }
     }
 }
@@ -337,9 +337,9 @@ pub(super) enum ActivityExtra {
     NegativeTimeout,
     OnlyStartToClose,
     Priority,
-    /// Nobody takes it within a second; awaited by the player.
+    /// No worker takes it within a second; awaited by the player.
     QueueTimeout,
-    /// Whoever takes it does not finish within a second; awaited by the player when it is taken.
+    /// Its worker does not finish within a second; awaited by the player when it is taken.
     RunTimeout,
     /// Its worker is silent for longer than a second; awaited by the player when it is taken.
     HeartbeatTimeout,

@@ -1,4 +1,4 @@
-//! Little memory: runs are let go and read again, queues overflow to the disk, and nobody notices.
+//! Little memory: runs are evicted and read again, queues overflow to the disk, and clients and workers do not notice.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const CACHED: usize = 50;
 const AT_A_TIME: usize = 32;
 
 #[test]
-fn many_more_runs_than_fit_in_memory_are_all_carried_out() {
+fn more_runs_than_the_cache_holds_all_complete() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let limits = Limits { cached_runs: CACHED, queued_tasks: 100, ..Limits::default() };
@@ -43,9 +43,9 @@ fn many_more_runs_than_fit_in_memory_are_all_carried_out() {
     });
 }
 
-/// What waits in a worker's own queue is not lost by what the engine does to its memory.
+/// Tasks in a sticky queue are not lost when the engine evicts runs.
 #[test]
-fn a_worker_finds_the_task_of_a_run_that_memory_has_no_room_for() {
+fn a_worker_gets_the_task_of_an_evicted_run() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits { cached_runs: 1, ..Limits::default() }).await;
@@ -65,9 +65,9 @@ fn a_worker_finds_the_task_of_a_run_that_memory_has_no_room_for() {
     });
 }
 
-/// Nothing stays in memory for longer than it must, so that every write races with an eviction.
+/// Runs are evicted as early as possible, so that every write races with an eviction.
 #[test]
-fn a_run_is_not_let_go_while_it_is_being_written() {
+fn a_run_is_not_evicted_while_it_is_being_written() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits { cached_runs: 1, queued_tasks: 1, ..Limits::default() }).await;
@@ -83,7 +83,7 @@ fn a_run_is_not_let_go_while_it_is_being_written() {
 }
 
 #[test]
-fn nothing_new_is_begun_while_too_many_writes_wait() {
+fn requests_are_rejected_while_too_many_writes_wait() {
     const ROOM: usize = 10;
     block_on(async {
         let directory = TempDir::new().unwrap();
@@ -93,7 +93,7 @@ fn nothing_new_is_begun_while_too_many_writes_wait() {
         let mut first = Box::pin(host.signal("w", "first"));
         assert!(poll!(&mut first).is_pending());
         tokio::task::block_in_place(|| gate.arrived.recv()).unwrap();
-        // The writer is busy with the first one; these wait behind it.
+        // The writer is busy with the first one; these are queued.
         let ids: Vec<String> = (0..ROOM).map(|n| n.to_string()).collect();
         let mut waiting: Vec<_> = ids.iter().map(|id| Box::pin(host.signal("w", id))).collect();
         for signal in &mut waiting {

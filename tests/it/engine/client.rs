@@ -1,4 +1,4 @@
-//! The protocol's own stubs, and patience with an engine that dies and comes back.
+//! The protocol's stubs, with retries for an engine that is killed and restarted.
 
 use std::error::Error as _;
 
@@ -26,18 +26,18 @@ pub(super) type Stub = WorkflowServiceClient<Channel>;
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) stub: Stub,
-    /// Whether the engine is there to be asked.
+    /// Whether the engine is up.
     up: watch::Receiver<bool>,
 }
 
 impl Client {
-    /// Connects when the first request is made, and again whenever the connection has been lost.
+    /// Connects on the first request, and again when the connection was lost.
     pub(super) fn new(port: u16, up: watch::Receiver<bool>) -> Self {
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).unwrap().connect_lazy();
         Self { stub: Stub::new(channel), up }
     }
 
-    /// Repeats a request until the engine has answered it. Says how often it was repeated.
+    /// Repeats a request until the engine has answered it. Returns the number of repeats.
     pub(super) async fn insist<Q: Clone, A>(
         &self,
         request: Q,
@@ -48,7 +48,7 @@ impl Client {
             match send(&mut self.stub.clone(), request.clone()).await {
                 Err(status) if is_lost(&status) => {
                     repeats += 1;
-                    // The runtime has other work meanwhile: the engine may be up and the connection not yet.
+                    // The engine may be up before the connection is.
                     tokio::task::yield_now().await;
                     let mut up = self.up.clone();
                     up.wait_for(|up| *up).await.expect("the engine comes back");
@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// A run's whole history, or what there is of it.
+    /// A run's whole history, or as much as there is.
     pub(super) async fn history(&self, workflow_id: &str, run_id: &str) -> Vec<HistoryEvent> {
         let mut request = history_request(workflow_id, run_id);
         let mut events = Vec::new();
@@ -72,7 +72,7 @@ impl Client {
         }
     }
 
-    /// The last event of a run, once it has ended.
+    /// The closing event of a run, after waiting for it.
     pub(super) async fn end_of(&self, workflow_id: &str, run_id: &str) -> HistoryEvent {
         let mut request = GetWorkflowExecutionHistoryRequest {
             wait_new_event: true,
@@ -96,12 +96,12 @@ impl Client {
     }
 }
 
-/// Nobody knows what became of the request: the connection broke, or the engine could not keep what it decided.
+/// The outcome of the request is unknown: the connection broke, or the engine's commit failed.
 fn is_lost(status: &Status) -> bool {
     status.code() == Code::Unavailable || status.source().is_some()
 }
 
-/// A request for which the engine waits this long before it answers with nothing.
+/// A request with this deadline for a long poll.
 pub(super) fn patient<T>(message: T, seconds: u64) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(std::time::Duration::from_secs(seconds));

@@ -1,5 +1,5 @@
-//! Commits that are lost and disks that are full, under load: whoever was told "yes" was told the truth, and the engine
-//! goes on with what is on disk.
+//! Failed commits and full disks under load: nothing that was acknowledged is lost, and the engine continues with what
+//! is on disk.
 
 use tempfile::TempDir;
 use windlass_engine::Limits;
@@ -18,7 +18,7 @@ const DRIVERS: u64 = 30;
 const POLLERS: u64 = 4;
 
 #[test]
-fn nothing_acknowledged_is_lost_or_doubled_by_a_failing_disk() {
+fn a_failing_disk_loses_or_duplicates_nothing_acknowledged() {
     let faults = scale("WINDLASS_FAULTS", 40);
     block_on(async {
         let directory = TempDir::new().unwrap();
@@ -43,7 +43,7 @@ fn nothing_acknowledged_is_lost_or_doubled_by_a_failing_disk() {
         again.look_at_disk(&file(directory.path()));
         let facts = journal.facts();
         let findings = again.judge(&facts);
-        println!("{faults} batches lost in commit or for want of space\n{}", findings.report(&facts));
+        println!("{faults} batches failed in the commit or on a full disk\n{}", findings.report(&facts));
         findings.demand();
     });
 }

@@ -1,4 +1,4 @@
-//! Signs of life are not worth a write each. They count all the same when memory is short, or the engine starts again.
+//! Heartbeats are not written one by one. They still count when memory is short and after a restart of the engine.
 
 use std::{
     pin::Pin,
@@ -24,7 +24,7 @@ use super::{
 use crate::support::block_on;
 
 const SECOND: i64 = 1_000_000_000;
-/// The longest silence.
+/// The heartbeat timeout, in seconds.
 const SILENCE: i64 = 10;
 
 /// A clock that the test sets.
@@ -59,7 +59,8 @@ impl Clock for Hands {
     }
 }
 
-/// Sets the clock, and returns when the engine has done everything that was due: a timer of another run is the last.
+/// Sets the clock, and returns when the engine has processed everything that was due: a timer of another run is the
+/// last.
 async fn pass(host: &Host, clock: &Hands, until: i64) {
     let name = format!("until {until}");
     host.begin(&name).await.unwrap();
@@ -82,7 +83,7 @@ async fn beat(host: &Host, activity: &PollActivityTaskQueueResponse) -> Result<(
 }
 
 #[test]
-fn an_activity_that_shows_signs_of_life_is_not_given_up() {
+fn an_activity_that_heartbeats_does_not_time_out() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(Hands::default());
@@ -94,14 +95,14 @@ fn an_activity_that_shows_signs_of_life_is_not_given_up() {
         host.decide(&task, vec![heartbeating_activity(AGAIN, "a", SILENCE.cast_unsigned() * 1000)]).await.unwrap();
         let activity = host.activity(false).await.unwrap();
 
-        // Other runs would push this one out of memory, and its sign of life with it.
+        // Other runs evict this one, and with it the heartbeat that is only in memory.
         pass(&host, &clock, 1008).await;
         beat(&host, &activity).await.unwrap();
         pass(&host, &clock, 1012).await;
         beat(&host, &activity).await.unwrap();
         host.stop().await;
 
-        // The next engine has not heard the last one, and does not take that for silence.
+        // The new engine did not get the last heartbeat, and must not time out because of it.
         clock.set(1020);
         let host = Host::start_with(&directory, limits, clock.clone()).await;
         pass(&host, &clock, 1024).await;

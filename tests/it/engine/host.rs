@@ -1,4 +1,4 @@
-//! An engine in the test's own process, on a disk that does as the test says.
+//! An engine in the test's process, with injected disk faults.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,15 +27,15 @@ const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
 /// Enough for any test.
 const PLENTY: i64 = 1_000_000;
 
-/// A disk that loses commits, is full, or makes the writer wait.
+/// A disk that fails commits, is full, or blocks the writer.
 #[derive(Default)]
 pub(super) struct Disk {
-    /// Commits that will be lost.
+    /// Commits that will fail.
     pub(super) failing: AtomicUsize,
-    /// Said before each commit, if the test wants to choose.
+    /// Chooses the fault of each commit, if set.
     chance: Mutex<Option<Box<dyn FnMut() -> Fault + Send>>>,
     gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
-    /// Batches that were lost so far.
+    /// Failed batches so far.
     lost: watch::Sender<usize>,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Fault {
     Full,
 }
 
-/// Holds the writer back: it says when a commit is about to happen, and waits to be let go.
+/// Blocks the writer: it reports when a commit is about to happen, and waits for the test.
 pub(super) struct Gate {
     pub(super) arrived: Receiver<()>,
     pub(super) open: Sender<()>,
@@ -57,17 +57,17 @@ impl Disk {
         *self.chance.lock().unwrap() = Some(Box::new(chance));
     }
 
-    /// Waits until this many batches have been lost.
+    /// Waits until this many batches have failed.
     pub(super) async fn failed(&self, batches: usize) {
         self.lost.subscribe().wait_for(|lost| *lost >= batches).await.unwrap();
     }
 
-    /// How many batches have been lost.
+    /// The number of failed batches.
     pub(super) fn losses(&self) -> usize {
         *self.lost.borrow()
     }
 
-    /// No commit is lost from now on, not even one whose fault was chosen when its batch began.
+    /// No commit fails from now on, not even one whose fault was chosen when its batch began.
     pub(super) fn heal(&self) {
         let mut chance = self.chance.lock().unwrap();
         *chance = None;
@@ -90,7 +90,7 @@ impl Faults for Disk {
             self.failing.fetch_add(1, Ordering::SeqCst);
         }
         drop(chance);
-        // SQLite takes one page for "no more than there are".
+        // SQLite interprets one page as "the current size".
         let pages = if fault == Fault::Full { 1 } else { PLENTY };
         sql.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
     }
@@ -107,7 +107,7 @@ impl Faults for Disk {
     }
 }
 
-/// The engine, reached over TCP by clients and directly by the test.
+/// The engine, called over TCP by clients and directly by the test.
 pub(super) struct Host {
     pub(super) disk: Arc<Disk>,
     pub(super) handle: Handle,
@@ -151,7 +151,7 @@ impl Host {
         Client::new(self.port, self.up.subscribe())
     }
 
-    /// A request that does not leave the process.
+    /// A request inside the process.
     pub(super) async fn call<A: Message + Default>(
         &self,
         rpc: &str,
@@ -169,7 +169,7 @@ impl Host {
         Ok(A::decode(&*self.handle.call(call).await?).unwrap())
     }
 
-    /// Ends the engine and lets its files go.
+    /// Stops the engine and closes its files.
     pub(super) async fn stop(self) {
         self.stop.cancel();
         for task in self.tasks {

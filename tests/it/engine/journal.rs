@@ -1,4 +1,5 @@
-//! What the workload was told. A request is written down before it is sent, its acknowledgement when it comes.
+//! What the workload sent and what was acknowledged. A request is recorded before it is sent, its acknowledgement when
+//! it arrives.
 
 use std::{
     collections::BTreeMap,

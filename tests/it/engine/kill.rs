@@ -1,4 +1,4 @@
-//! `kill -9` of the engine's process at random moments under load.
+//! `kill -9` of the engine's process at random times under load.
 
 use std::{
     process::{Command, Stdio},
@@ -14,13 +14,13 @@ use crate::{
     support::{block_on, process::Process, server::free_port},
 };
 
-/// Workflows that are under way at a time.
+/// Concurrent workflows.
 const DRIVERS: u64 = 80;
 const POLLERS: u64 = 8;
 /// When a kill comes, in milliseconds after the engine was ready.
 const EARLIEST: u64 = 5;
 const LATEST: u64 = 150;
-/// An engine that takes longer to come back, on a machine that has other things to do, has a problem.
+/// The longest acceptable start of the engine, on a busy machine.
 const START: Duration = Duration::from_millis(500);
 
 /// Engine processes on one data directory, one after the other.
@@ -62,7 +62,7 @@ impl Engines {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_or_doubled_by_kills_of_the_engine() {
+fn kills_of_the_engine_lose_or_duplicate_nothing_acknowledged() {
     let kills = scale("WINDLASS_KILLS", 12);
     let seed = scale("WINDLASS_KILL_SEED", 1) as u64;
     block_on(async {

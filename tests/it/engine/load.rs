@@ -1,4 +1,4 @@
-//! Random workflows, driven by many clients at once and carried out by one worker.
+//! Random workflows, driven by many clients at once and executed by one worker.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{client::Client, driver::Driver, journal::Journal, verify::Evidence, worker::Worker};
 use crate::proofs::dice::Dice;
 
-/// Nothing takes this long unless something was lost.
+/// Longer than anything takes that was not lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Load {
@@ -49,7 +49,7 @@ impl Load {
         Self { journal, client, drivers: driving, stop, _pollers: pollers }
     }
 
-    /// Lets what is under way end, and reads what came of it.
+    /// Waits for the workflows in progress, and reads their histories.
     pub(super) async fn finish(mut self) -> (Arc<Journal>, Evidence) {
         self.stop.send_replace(true);
         let all_ended = tokio::time::timeout(PATIENCE, async {

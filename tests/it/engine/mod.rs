@@ -1,12 +1,13 @@
-//! The embedded engine under fire: its process killed, its disk failing, its memory too small. A workload of raw
-//! protocol calls keeps a journal of what was acknowledged; histories must agree with it.
+//! The embedded engine under faults: its process killed, its disk failing, its memory too small. A workload of raw
+//! protocol calls keeps a journal of what was acknowledged, and histories must agree with it.
 //!
-//! - `client`, `plan`, `worker`, `driver`: the workload, and `journal`: what it was told.
+//! - `client`, `plan`, `worker`, `driver`: the workload; `journal`: its requests and acknowledgements.
 //! - `verify`: the journal against the histories and the disk.
-//! - `equal`: single points in which the engine must be the real server's equal.
-//! - `host`: an engine in the test's own process; `script`: single requests to it.
+//! - `equal`: single behaviours that must equal the real server's.
+//! - `host`: an engine in the test's process; `script`: single requests to it.
 
 mod bounds;
+mod children;
 mod client;
 mod driver;
 mod equal;
@@ -18,10 +19,9 @@ mod kill;
 mod load;
 mod orphans;
 mod plan;
-mod relatives;
 mod runs;
 mod script;
-mod torn;
+mod truncated_log;
 mod verify;
 mod waiting;
 mod worker;

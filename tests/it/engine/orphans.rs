@@ -1,4 +1,4 @@
-//! Workers inside the engine's own process: they end with it, and the next engine does not wait for them.
+//! Local workers end with the engine's process, and the next engine does not wait for them.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::support::block_on;
 
-/// Much less than the ten seconds that a workflow task may take, or the minute that the activities here may.
+/// Much less than the ten seconds of the workflow task timeout, and the minute of the activities here.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const LONG: u64 = 60_000;
 
@@ -25,7 +25,7 @@ async fn soon<T>(task: impl Future<Output = Result<T, tonic::Status>>) -> T {
 }
 
 #[test]
-fn a_workflow_task_of_a_worker_that_ended_with_its_engine_is_handed_out_at_once() {
+fn a_workflow_task_of_a_local_worker_is_dispatched_again_after_a_restart() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -52,7 +52,7 @@ fn a_workflow_task_of_a_worker_that_ended_with_its_engine_is_handed_out_at_once(
 }
 
 #[test]
-fn activities_of_a_worker_that_ended_with_its_engine_are_tried_again_if_they_may() {
+fn activities_of_a_local_worker_are_retried_after_a_restart_if_the_policy_allows() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -87,7 +87,7 @@ fn activities_of_a_worker_that_ended_with_its_engine_are_tried_again_if_they_may
 }
 
 #[test]
-fn workers_elsewhere_keep_what_they_have_when_the_engine_starts_again() {
+fn remote_workers_keep_their_tasks_when_the_engine_restarts() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -99,7 +99,7 @@ fn workers_elsewhere_keep_what_they_have_when_the_engine_starts_again() {
 
         let host = Host::start(&directory, Limits::default()).await;
         let begun = Instant::now();
-        // When the one inside has been given up, the other one would have been, too.
+        // When the local one has timed out, the remote one would have, too.
         soon(host.workflow_task(true)).await;
         host.decide(&kept, Vec::new()).await.unwrap();
         assert_eq!(host.events("elsewhere").await.last(), Some(&EventType::WorkflowTaskCompleted));

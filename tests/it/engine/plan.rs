@@ -1,4 +1,4 @@
-//! What a workflow of the workload does, and the decision that follows from its history.
+//! The plan of a workflow of the workload, and the commands that follow from its history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ use super::client::{QUEUE, milliseconds, payloads, queue, text};
 use crate::proofs::dice::Dice;
 
 pub(super) const WORKFLOW: &str = "planned";
-/// An activity with one attempt, and one that is tried again.
+/// An activity with one attempt, and one with retries.
 pub(super) const ONCE: &str = "once";
 pub(super) const AGAIN: &str = "again";
-/// Named by each decision, with an id of its own.
+/// The marker of each completion, with a unique id.
 pub(super) const DECISION: &str = "decision";
 const ROUND: &str = "round";
 pub(super) const GO: &str = "go";
 
-/// How long the engine waits for a worker that has died, in milliseconds.
+/// The workflow task timeout, in milliseconds.
 pub(super) const TASK_TIMEOUT: u64 = 400;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ enum Action {
     Timer {
         ms: u64,
     },
-    /// A timer that would take too long and is cancelled by the next round.
+    /// A timer that is cancelled by the next round.
     LongTimer,
     Child(Plan),
 }
@@ -88,13 +88,13 @@ fn round(dice: &mut Dice, with_children: bool) -> Vec<Action> {
         7 => Action::LongTimer,
         _ => Action::Child(Plan::random_child(dice)),
     };
-    // A timer at least, so that something happens after which the next round can begin.
+    // At least one timer, so that there is an event after which the next round can begin.
     let mut actions = vec![Action::Timer { ms: 5 + dice.roll(100) }];
     actions.extend((0..dice.roll(4)).map(|_| action(dice)));
     actions
 }
 
-/// What a history says about a run.
+/// The state of a run, from its history.
 #[derive(Default)]
 struct Seen {
     plan: Option<Plan>,
@@ -148,7 +148,7 @@ impl Seen {
     }
 }
 
-/// The commands that follow from a history. The id makes this very decision known again.
+/// The commands that follow from a history. The id identifies this completion.
 pub(super) fn decide(history: &[HistoryEvent], decision_id: &str) -> Vec<Command> {
     let mut seen = Seen::of(history);
     let plan = seen.plan.take().expect("a history begins with the start");
@@ -227,7 +227,7 @@ pub(super) fn activity(kind: &str, id: &str, maximum_attempts: i32, timeout: u64
     }))
 }
 
-/// An activity that may take an hour but must not be silent for longer than this.
+/// An activity with a long timeout and this heartbeat timeout.
 pub(super) fn heartbeating_activity(kind: &str, id: &str, silence: u64) -> Command {
     let mut activity = activity(kind, id, 0, 3_600_000);
     if let Some(Do::ScheduleActivityTaskCommandAttributes(attributes)) = &mut activity.attributes {

@@ -1,4 +1,4 @@
-//! Single requests to an engine in this process, for tests that go step by step.
+//! Single requests to an engine in this process.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::{
     plan::{GO, WORKFLOW},
 };
 
-/// The queue of the one worker that keeps runs in its cache.
+/// The sticky queue of the worker.
 const CACHE: &str = "cached";
 
 /// Less than a poll waits, and more than anything takes that was not lost.
@@ -69,7 +69,7 @@ impl Host {
         self.call("PollWorkflowTaskQueue", &request, false).await
     }
 
-    /// Decides nothing, but keeps the run in the worker's cache.
+    /// Completes the task without commands and keeps the run in the worker's cache.
     pub(super) async fn keep(&self, task: &PollWorkflowTaskQueueResponse) {
         let request = RespondWorkflowTaskCompletedRequest {
             namespace: NAMESPACE.to_owned(),
@@ -84,7 +84,7 @@ impl Host {
             self.call("RespondWorkflowTaskCompleted", &request, false).await.unwrap();
     }
 
-    /// The next workflow task, from an engine that may lose commits meanwhile.
+    /// The next workflow task, from an engine whose commits may fail meanwhile.
     pub(super) async fn insist_on_task(&self) -> PollWorkflowTaskQueueResponse {
         loop {
             let task = tokio::time::timeout(PATIENCE, self.workflow_task(false)).await.expect("a task comes");
@@ -118,7 +118,7 @@ impl Host {
         self.call("RespondWorkflowTaskCompleted", &request, false).await
     }
 
-    /// As [`decide`](Self::decide), until the engine has kept it or says why not.
+    /// As [`decide`](Self::decide), repeated until it is acknowledged or rejected.
     pub(super) async fn insist_on_decision(
         &self,
         task: &PollWorkflowTaskQueueResponse,

@@ -1,4 +1,4 @@
-//! The journal against the histories and the disk: nothing acknowledged is missing, nothing is there twice.
+//! The journal against the histories and the disk: nothing acknowledged is missing, nothing is duplicated.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use super::{
     plan::{DECISION, Plan},
 };
 
-/// Everything there is to read after the last workflow has ended.
+/// Everything that is read after the last workflow has closed.
 #[derive(Default)]
 pub(super) struct Evidence {
     /// Histories by workflow id, each chain in order.
@@ -65,7 +65,7 @@ impl Evidence {
         &self.chains
     }
 
-    /// Runs that have not ended, with what happened to them last.
+    /// Open runs with their last events.
     pub(super) fn open_runs(&self) -> String {
         let mut open = String::new();
         for (workflow_id, chain) in &self.chains {
@@ -81,7 +81,7 @@ impl Evidence {
         open
     }
 
-    /// Looks at the file itself, once nobody has it open.
+    /// Reads the file itself, after the engine has closed it.
     pub(super) fn look_at_disk(&mut self, file: &Path) {
         let database = Database::open(windlass_sqlite::Options::new(file)).unwrap();
         let runs = database.read_blocking(|sql| {
@@ -118,7 +118,7 @@ impl Findings {
         }
     }
 
-    /// One open run at a time, and as many of them as were planned.
+    /// One open run at a time, and as many runs as planned.
     fn judge_chain(&mut self, workflow_id: &str, chain: &[(String, Vec<HistoryEvent>)]) {
         self.count(if workflow_id.contains('/') { "children" } else { "workflows" }, 1);
         let planned = match chain.first().and_then(|(_, history)| history.first()?.attributes.as_ref()) {
@@ -136,7 +136,7 @@ impl Findings {
         }
     }
 
-    /// Gapless, closed once and at the end, and everything that was begun has ended once.
+    /// No gaps, one closing event at the end, and everything that was started has ended once.
     fn judge_history(&mut self, run_id: &str, history: &[HistoryEvent]) {
         self.count("runs", 1);
         self.count("events", history.len());
@@ -171,13 +171,14 @@ impl Findings {
         }
     }
 
-    /// The disk holds the runs that histories lead to, and no others.
+    /// The disk has exactly the runs that the histories lead to.
     fn judge_runs(&mut self, evidence: &Evidence) {
         let known =
             evidence.chains.iter().flat_map(|(id, chain)| chain.iter().map(|(run, _)| (id.clone(), run.clone())));
         let known: BTreeSet<_> = known.collect();
         self.lost.extend(known.difference(&evidence.on_disk).map(|run| format!("run {run:?} is not on disk")));
-        self.doubled.extend(evidence.on_disk.difference(&known).map(|run| format!("run {run:?} belongs to nobody")));
+        self.doubled
+            .extend(evidence.on_disk.difference(&known).map(|run| format!("run {run:?} belongs to no workflow")));
     }
 
     fn judge_journal(&mut self, evidence: &Evidence, facts: &Facts) {
@@ -231,7 +232,7 @@ impl Findings {
         }
     }
 
-    /// What a worker was shown when it decided is what history says.
+    /// The history that a worker had when it completed a task is the final one.
     fn judge_foundations(&mut self, evidence: &Evidence, facts: &Facts, decisions: &BTreeMap<String, usize>) {
         let histories: BTreeMap<&str, &Vec<HistoryEvent>> =
             evidence.chains.values().flatten().map(|(run_id, history)| (run_id.as_str(), history)).collect();
@@ -244,7 +245,7 @@ impl Findings {
         }
     }
 
-    /// Panics unless all is well.
+    /// Panics if there are findings.
     pub(super) fn demand(&self) {
         let some = |problems: &[String]| problems.iter().take(10).cloned().collect::<Vec<_>>().join("\n  ");
         let Self { lost, doubled, wrong, .. } = self;
@@ -287,7 +288,7 @@ fn is_close(event: &HistoryEvent) -> bool {
     )
 }
 
-/// What an event begins that must end exactly once.
+/// What an event starts that must end exactly once.
 fn begins(attributes: &E) -> Option<&'static str> {
     Some(match attributes {
         E::TimerStartedEventAttributes(_) => "timers",
@@ -298,7 +299,7 @@ fn begins(attributes: &E) -> Option<&'static str> {
     })
 }
 
-/// What an event ends, and the event that began it.
+/// What an event ends, and the event that started it.
 fn ends(attributes: &E) -> Option<(&'static str, i64, &'static str)> {
     Some(match attributes {
         E::TimerFiredEventAttributes(a) => ("timers", a.started_event_id, "timers fired"),

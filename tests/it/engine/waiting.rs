@@ -1,4 +1,4 @@
-//! What waits in memory when a commit is lost: tasks, timers, updates, repeated requests.
+//! What is in memory when a commit fails: tasks, timers, updates, repeated requests.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::support::block_on;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Loses the next commit, which is that of a signal.
+/// Makes the next commit fail, which is that of a signal.
 async fn lose_a_commit(host: &Host, workflow_id: &str) {
     host.disk.failing.store(1, Ordering::SeqCst);
     let lost = host.signal(workflow_id, "lost").await;
@@ -32,7 +32,7 @@ async fn lose_a_commit(host: &Host, workflow_id: &str) {
 }
 
 #[test]
-fn what_was_not_kept_did_not_happen_and_can_be_repeated() {
+fn an_operation_whose_commit_failed_can_be_repeated() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -63,7 +63,7 @@ fn what_was_not_kept_did_not_happen_and_can_be_repeated() {
 }
 
 #[test]
-fn tasks_that_waited_are_handed_out_after_a_commit_was_lost() {
+fn waiting_tasks_are_dispatched_after_a_failed_commit() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -75,14 +75,14 @@ fn tasks_that_waited_are_handed_out_after_a_commit_was_lost() {
 }
 
 #[test]
-fn a_timer_whose_firing_was_lost_fires_again() {
+fn a_timer_whose_commit_failed_fires_again() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
         host.begin("w").await.unwrap();
         let task = host.workflow_task(false).await.unwrap();
         host.decide(&task, vec![timer("t".to_owned(), 100)]).await.unwrap();
-        // Nothing else is written until the timer fires, and nobody looks at the run after that.
+        // Nothing else is written until the timer fires, and no request touches the run after that.
         host.disk.failing.store(1, Ordering::SeqCst);
         host.disk.failed(1).await;
         let task = host.insist_on_task().await;
@@ -94,7 +94,7 @@ fn a_timer_whose_firing_was_lost_fires_again() {
 }
 
 #[test]
-fn whoever_waits_for_an_update_is_told_to_ask_again() {
+fn a_caller_that_waits_for_an_update_gets_unavailable_after_a_failed_commit() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -120,10 +120,10 @@ fn whoever_waits_for_an_update_is_told_to_ask_again() {
     });
 }
 
-/// The second of two equal requests finds the work of the first in memory. It must not be acknowledged before the first
-/// one is kept.
+/// The second of two equal requests finds the effect of the first in memory. It must not be acknowledged before the
+/// first one is durable.
 #[test]
-fn a_repeated_signal_is_not_acknowledged_before_the_first_is_kept() {
+fn a_repeated_signal_is_not_acknowledged_before_the_first_is_durable() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;
@@ -148,10 +148,10 @@ fn a_repeated_signal_is_not_acknowledged_before_the_first_is_kept() {
     });
 }
 
-/// A worker that has a run cached is given its tasks before they are kept. What it decides about events that were lost
-/// must not be taken for a decision about those that came in their place.
+/// A worker with the run in its cache gets tasks before they are durable. Its completion for events that were lost must
+/// not be applied to other events in their place.
 #[test]
-fn a_task_whose_start_was_lost_cannot_be_answered() {
+fn a_task_whose_start_was_not_committed_cannot_be_completed() {
     block_on(async {
         let directory = TempDir::new().unwrap();
         let host = Host::start(&directory, Limits::default()).await;

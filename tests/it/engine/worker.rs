@@ -1,4 +1,4 @@
-//! A worker without an SDK: takes tasks, decides by the plan, and caches histories as workers do.
+//! A worker without an SDK: polls tasks, completes them by the plan, and caches histories.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use crate::proofs::dice::Dice;
 
 const IDENTITY: &str = "a worker";
 const STICKY: &str = "sticky";
-/// Longer than the engine ever waits for anything else.
+/// Longer than any other wait of the engine.
 const POLL_SECONDS: u64 = 30;
 
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Worker {
         }
     }
 
-    /// Answers a workflow task; the next one may come with the acknowledgement.
+    /// Completes a workflow task; the response may contain the next one.
     async fn answer(
         &self,
         task: PollWorkflowTaskQueueResponse,
@@ -104,7 +104,7 @@ impl Worker {
         let send = async |stub: &mut super::client::Stub, request| stub.respond_workflow_task_completed(request).await;
         let (answer, repeats) = self.client.insist(request, send).await;
         self.journal.repeated("workflow tasks", repeats);
-        // A refusal says that the task is not, or no longer, this worker's: somebody else will have it.
+        // An error means that the task is not, or no longer, this worker's: another worker has it.
         let answer = answer.ok()?;
         self.journal.facts().decisions.get_mut(&decision_id).unwrap().acknowledged = true;
         answer.workflow_task
@@ -122,8 +122,8 @@ impl Worker {
         send.await.0.ok();
     }
 
-    /// The history that a task is about: what came with it after what the cache has, or all of it from the engine.
-    /// `None` if it cannot be had any more: a cached task is handed out before it is kept, and the engine may have died.
+    /// The history of a task: its events after the cached ones, or all of it from the engine. `None` if it is not
+    /// available any more: a sticky task is dispatched before it is durable, and the engine may have been killed.
     async fn whole_history(&self, task: PollWorkflowTaskQueueResponse) -> Option<Vec<HistoryEvent>> {
         let run = task.workflow_execution.clone().unwrap();
         let mut came = task.history.unwrap_or_default().events;

@@ -1,5 +1,5 @@
-//! `windlass store backup` beside a `windlass dev` under load, and `windlass store restore` elsewhere: what is in the backup
-//! goes on to its end.
+//! `windlass store backup` of a `windlass dev` under load, and `windlass store restore` elsewhere: the runs in the
+//! backup continue to their end.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ fn command(data: &Path, arguments: &[&str]) -> Output {
     windlass(data, arguments).output().unwrap()
 }
 
-/// The document that a command prints.
+/// The JSON that a command prints.
 fn said(data: &Path, arguments: &[&str]) -> Value {
     let output = command(data, arguments);
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -27,7 +27,7 @@ fn said(data: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The sentence with which a command fails.
+/// The error of a command that fails.
 fn complaint(data: &Path, arguments: &[&str]) -> String {
     let output = command(data, arguments);
     assert!(!output.status.success(), "{arguments:?}");
@@ -40,7 +40,7 @@ fn ids(dev: &Dev) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_backup_under_load_is_whole_and_its_runs_go_on_where_it_is_restored() {
+fn a_backup_under_load_is_consistent_and_its_runs_continue_after_a_restore() {
     let home = TempDir::new().unwrap();
     let [data, restored] = ["data", "restored"].map(|name| home.path().join(name));
     let file = home.path().join("backup.db");
@@ -81,7 +81,7 @@ fn a_backup_under_load_is_whole_and_its_runs_go_on_where_it_is_restored() {
     again.finish(&run).unwrap();
     again.stop();
 
-    // Over a database that is there: what it replaces is kept, and is whole.
+    // Over an existing database: the replaced files are kept and undamaged.
     for run in &begun {
         dev.finish(run).unwrap();
     }

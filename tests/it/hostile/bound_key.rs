@@ -1,4 +1,4 @@
-//! A key that is bound to one agent, and everything a caller could send with it to get more than that agent may do.
+//! A key that is bound to one agent, and everything that a caller could send with it to exceed that agent's rights.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ name = "notes.add"
 confirmation = { prompt = "Write the note?" }
 "#;
 
-/// Whatever is sent beside the agent's name and the prompt, one by one and together.
+/// Additional fields, one by one and together.
 fn extras() -> Vec<(&'static str, Value)> {
     vec![
         ("tools", json!([{"kind": "mantyx", "id": "notes.add"}])),
@@ -98,7 +98,7 @@ fn a_bound_key_never_gets_a_call_past_its_confirmation() {
     });
 }
 
-/// What the run did with its call, unless it waits for a person or did not get to execute it.
+/// What the run did with its call, unless it waits for a person or could not execute it.
 async fn unapproved(owner: &Caller, run: &str) -> Option<String> {
     let mut look = tokio::time::interval(std::time::Duration::from_millis(20));
     for _ in 0..1500 {

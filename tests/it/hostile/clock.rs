@@ -1,4 +1,4 @@
-//! A wall clock that jumps hours back and forth under the store. Runs end as they should, and their logs have no gaps.
+//! A wall clock that jumps by hours under the store. Runs complete, and their logs have no gaps.
 
 use std::{
     sync::{
@@ -30,11 +30,11 @@ use crate::{
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_end_as_they_should_while_the_clock_jumps() {
+async fn runs_complete_while_the_clock_jumps() {
     let runs = scale("WINDLASS_HOSTILE_STARTS", 20);
     let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
     let dir = TempDir::new().unwrap();
-    // A day behind at the lowest, a day ahead at the highest.
+    // From one day behind to one day ahead.
     let ahead = Arc::new(AtomicU64::new(DAY));
     let (system, shown) = (system_clock(), Arc::clone(&ahead));
     let clock: Clock = Arc::new(move || Timestamp(system().0 - DAY + shown.load(Ordering::Relaxed)));

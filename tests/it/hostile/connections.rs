@@ -1,4 +1,4 @@
-//! Connections that say nothing. They cannot keep others from the API or from the engine's port.
+//! Idle connections. They cannot block other clients of the API or of the engine's port.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::{
     support::block_on,
 };
 
-/// A place must be free again before a client gives up.
+/// How long a client waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
-fn silent_connections_do_not_lock_others_out() {
+fn idle_connections_do_not_block_other_clients() {
     let count = scale("WINDLASS_HOSTILE_CONNECTIONS", 1100);
     raise_file_limit();
     block_on(async {
@@ -33,7 +33,7 @@ fn silent_connections_do_not_lock_others_out() {
             for _ in 0..count {
                 match timeout(Duration::from_secs(5), TcpStream::connect(address)).await {
                     Ok(Ok(connection)) => silent.push(connection),
-                    // The listener's backlog is full: the attack is as strong as it gets.
+                    // The listener's backlog is full, so more connections have no effect.
                     _ => break,
                 }
             }

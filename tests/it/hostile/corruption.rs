@@ -1,7 +1,7 @@
-//! Data directories that were healthy and are broken in seeded ways: `windlass dev` refuses them with a sentence that says
-//! what to do, or it is ready and starts and finishes runs. It is never ready while starts fail.
+//! Data directories that are damaged in seeded ways: `windlass dev` rejects them with an error that says what to do, or
+//! it is ready and starts and finishes runs. It is never ready while starts fail.
 //!
-//! `WINDLASS_HOSTILE_FILES` says how many directories are broken, `WINDLASS_HOSTILE_SEED` how.
+//! `WINDLASS_HOSTILE_FILES` is the number of directories, `WINDLASS_HOSTILE_SEED` the random seed.
 
 use std::{
     fmt::Write as _,
@@ -19,16 +19,16 @@ use super::{
 };
 use crate::proofs::{dice::Dice, scale};
 
-/// What became of a `dev` on broken files.
+/// The outcome of `dev` on damaged files.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It did not start, and said this.
+    /// It did not start, with this error.
     Refused(String),
-    /// It said that it is ready, and a run went from its start to its end.
+    /// It was ready, and a run completed.
     Works,
-    /// It serves and says that it is not ready.
+    /// It serves and reports that it is not ready.
     Unready(String),
-    /// It said that it is ready, and this failed.
+    /// It was ready, and this failed.
     Fails(String),
 }
 
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// A healthy data directory, stopped in order, and the files of one that was killed.
+/// A healthy data directory after a clean stop, and one after a kill.
 struct Healthy {
     stopped: TempDir,
     killed: TempDir,
@@ -93,7 +93,7 @@ fn outcome(data: &Path) -> Outcome {
     }
 }
 
-/// Breaks so many directories, prints a table of what became of them, and returns the rows that are wrong.
+/// Damages this many directories, prints a table of the outcomes, and returns the rows that are wrong.
 fn attack(files: usize, seed: u64) -> Vec<String> {
     let (healthy, other) = (Healthy::make(6), Healthy::make(3));
     let mut table = format!("{files} broken data directories, seed {seed}\n");
@@ -112,7 +112,7 @@ fn attack(files: usize, seed: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_damaged_database_is_refused_or_runs_begin_and_end_on_it() {
+fn a_damaged_database_is_rejected_or_still_runs_agents() {
     let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
     let files = scale("WINDLASS_HOSTILE_FILES", 8);
     let mut tally = Tally::new("damaged databases");
@@ -122,14 +122,14 @@ fn a_damaged_database_is_refused_or_runs_begin_and_end_on_it() {
 }
 
 #[test]
-fn a_server_whose_store_takes_no_write_says_that_it_is_not_ready() {
+fn readiness_fails_while_the_store_rejects_writes() {
     let home = TempDir::new().unwrap();
     let data = home.path().join("data");
     let dev = Dev::start(&data).unwrap();
     assert_eq!(dev.get("/readyz").status, 200);
     let shell = rusqlite::Connection::open(database(&data)).unwrap();
     shell.execute_batch("ALTER TABLE schema_versions RENAME TO elsewhere").unwrap();
-    // What was found is told for a moment.
+    // The result of a probe is cached for a short time.
     let unready = until(|| Some(dev.get("/readyz")).filter(|answer| answer.status != 200));
     let said = unready.body["message"].as_str().unwrap().to_owned();
     assert_eq!((unready.status, said.starts_with("the store does not work: STO")), (503, true), "{said}");
@@ -137,7 +137,7 @@ fn a_server_whose_store_takes_no_write_says_that_it_is_not_ready() {
     until(|| Some(dev.get("/readyz")).filter(|answer| answer.status == 200));
 }
 
-/// Asks until there is an answer.
+/// Repeats until there is a result.
 fn until<T>(ask: impl Fn() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -148,7 +148,7 @@ fn until<T>(ask: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// What a kill leaves: the database and its log as they are on disk at this moment, and no shared memory.
+/// What a kill leaves: the database and its log as they are on disk now, without the shared memory file.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for path in [database, log] {

@@ -1,4 +1,4 @@
-//! Ways in which the files of a data directory get broken.
+//! Ways to damage the files of a data directory.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ pub(super) enum Damage {
     VersionsGone,
 }
 
-/// The cheap checks of every kind of file first, then what only looking closer finds.
+/// First the damage that cheap checks find, then the rest.
 pub(super) const ALL: [Damage; 30] = [
     Damage::Empty,
     Damage::ZeroPages,
@@ -81,7 +81,7 @@ pub(super) const ALL: [Damage; 30] = [
 ];
 
 impl Damage {
-    /// Whether it needs the files of a process that was killed, with a log.
+    /// Whether it needs the files of a killed process, with a log.
     pub(super) fn needs_log(self) -> bool {
         matches!(
             self,
@@ -89,7 +89,7 @@ impl Damage {
         )
     }
 
-    /// Breaks the files of `data_dir`; `other` is another data directory, with a log.
+    /// Damages the files of `data_dir`; `other` is another data directory, with a log.
     pub(super) fn inflict(self, data_dir: &Path, other: &Path, dice: &mut Dice) {
         let file = database(data_dir);
         let log = log(data_dir);
@@ -170,7 +170,7 @@ fn flip(bytes: &mut [u8], range: std::ops::Range<usize>, count: usize, dice: &mu
     }
 }
 
-/// One to three pages behind the first.
+/// One to three pages after the first.
 fn pages(file: &Path, dice: &mut Dice, mut edit: impl FnMut(&mut [u8], &mut Dice)) {
     change(file, |bytes| {
         let count = (bytes.len() / PAGE - 1) as u64;
@@ -191,7 +191,7 @@ fn root_bytes(file: &Path, name: &str, dice: &mut Dice) {
     change(file, |bytes| flip(bytes, (root - 1) * PAGE..root * PAGE, 8, dice));
 }
 
-/// What a hand at a database shell does.
+/// Runs SQL, as a person at a database shell would.
 fn rows(file: &Path, script: &str) {
     Connection::open(file).unwrap().execute_batch(script).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `windlass dev` on a data directory that may be broken: it serves, or it ends and says why.
+//! `windlass dev` on a data directory that may be damaged: it serves, or it ends with an error.
 
 use std::{
     fs::{self, File},
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::sdk::dev::binary;
 
-/// Nothing here takes this long unless it hangs.
+/// Longer than anything takes that does not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Dev {
@@ -31,7 +31,7 @@ pub(super) struct Answer {
 }
 
 impl Dev {
-    /// Returns what the process said if it ended instead of serving.
+    /// Returns the process's output if it ended instead of serving.
     pub(super) fn start(data_dir: &Path) -> Result<Self, String> {
         let said = data_dir.with_extension("stderr");
         let mut command = windlass(data_dir, &["dev", "--port", "0", "--listen", "127.0.0.1:0", "--log", "warn"]);
@@ -39,7 +39,7 @@ impl Dev {
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
-        // Read all the time: a full pipe would stop the process.
+        // Read continuously: a full pipe would block the process.
         std::thread::spawn(move || {
             output.lines().map_while(Result::ok).for_each(|line| sender.send(line).unwrap_or(()))
         });
@@ -62,7 +62,7 @@ impl Dev {
         Ok(Self { child, address: text("api").trim_start_matches("http://").to_owned(), key: text("apiKey") })
     }
 
-    /// Asks it to end and waits until it has.
+    /// Stops the process and waits for its end.
     pub(super) fn stop(mut self) {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         self.child.wait().unwrap();

@@ -1,5 +1,5 @@
-//! A disk that fills up under load, made by a limit on the size of files. What was acknowledged before is kept, what was
-//! not can be sent again, and nothing stays half done.
+//! A disk that fills up under load, simulated by a limit on file sizes. What was acknowledged is kept, other requests
+//! can be repeated, and no run stays half started.
 
 use std::process::Command;
 
@@ -42,7 +42,7 @@ fn a_full_disk_leaves_no_run_half_started() {
             tally.finding("the disk was never full");
         }
         tally.count("requests", (acknowledged.len() + refused.len()) as u64);
-        tally.count("requests refused for want of space", refused.len() as u64);
+        tally.count("requests rejected on a full disk", refused.len() as u64);
 
         dev.kill();
         dev.start_again();

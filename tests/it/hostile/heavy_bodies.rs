@@ -1,4 +1,4 @@
-//! Bodies that are small enough to be read and expensive to understand.
+//! Bodies that are small and expensive to process.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn echo() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_of_very_many_values_is_refused_before_it_is_understood() {
+async fn a_body_with_too_many_values_is_rejected_before_it_is_parsed() {
     let rig = Rig::new(echo()).await;
     let mut spec = ask("echo", "x");
     spec["unknown"] = vec![json!(0); scale("WINDLASS_HOSTILE_VALUES", 300_000)].into();
@@ -22,10 +22,10 @@ async fn a_body_of_very_many_values_is_refused_before_it_is_understood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_that_never_ends_is_refused() {
+async fn a_schema_that_expands_without_end_is_rejected() {
     let rig = Rig::new(echo()).await;
     let endless = json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}});
-    // Each level says the next one twice: forty levels are a million million checks.
+    // Each level refers to the next one twice: forty levels are 2^40 checks.
     let mut doubling = json!({"type": "object", "$ref": "#/$defs/d0", "$defs": {"d40": {"type": "object"}}});
     for level in 0..40 {
         let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});

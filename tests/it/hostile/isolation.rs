@@ -1,5 +1,4 @@
-//! A key of one workspace against the runs and sessions of another: every route of the API answers exactly as it does
-//! for something that does not exist.
+//! A key of one workspace against the runs and sessions of another: every route answers exactly as for an unknown id.
 
 use std::process::Command;
 
@@ -17,7 +16,7 @@ use crate::{
 const STRANGER: &str = "stranger";
 
 #[test]
-fn another_workspace_looks_like_nothing_on_every_route() {
+fn runs_and_sessions_of_another_workspace_look_unknown_on_every_route() {
     block_on(async {
         let dev = Dev::start("600s");
         let victim = Caller::of_dev(&dev.listen);
@@ -82,7 +81,7 @@ async fn ask(caller: &Caller, method: &str, path: &str) -> Answer {
     caller.request(method, path, body.as_ref()).await.unwrap()
 }
 
-/// The answer without the id that was asked for, which it may repeat, and without the request's own id.
+/// The response without the requested id, which it may repeat, and without the request's own id.
 fn without(answer: &Answer, id: &str) -> String {
     let mut body = answer.body.clone();
     if let Some(fields) = body.as_object_mut() {

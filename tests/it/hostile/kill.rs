@@ -1,5 +1,5 @@
-//! Kills of the server while clients of its HTTP API keep a ledger. A request that got no answer is sent again with the
-//! same run id, as the documentation tells clients to.
+//! Kills of the server while clients of its HTTP API keep a ledger. A request without a response is repeated with the
+//! same run id, as the documentation tells clients.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ const TERMINATIONS: usize = 4;
 /// A run that has not ended this long after the last kill is stuck.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the clients know.
+/// What the clients recorded.
 #[derive(Default)]
 struct Ledger {
     /// Full run ids by the ids that clients chose; `None` until a start was acknowledged.
@@ -38,7 +38,7 @@ struct Ledger {
     /// Chosen ids of runs whose tool result was acknowledged.
     results: BTreeSet<String>,
     requests: u64,
-    /// Requests that got no answer and were sent again.
+    /// Requests that were repeated because they got no response.
     repeated: u64,
     findings: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Client {
         self.ledger.lock().unwrap()
     }
 
-    /// Sends a request until it is answered. Says whether it had to be repeated.
+    /// Repeats a request until it gets a response. Returns whether it had to repeat it.
     async fn insist(&self, method: &str, path: &str, body: Option<&Value>) -> (Answer, bool) {
         let mut repeated = false;
         loop {
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// Starts runs, one after the other, and brings the results of their local tool.
+    /// Starts runs one after the other, and sends the results of their local tool.
     async fn work(self, number: u64) {
         let mut pace = tokio::time::interval(PACE);
         for turn in 0.. {
@@ -111,7 +111,7 @@ impl Client {
         let call = self.call_of(&run).await?;
         let path = format!("/agent-runs/{run}/tool-results");
         let (answer, repeated) = self.insist("POST", &path, Some(&json!({"toolUseId": call, "result": "5"}))).await;
-        // A repeated result may have been taken the first time: then it is a duplicate, or the run has ended.
+        // A repeated result may have been accepted the first time: then it is a duplicate, or the run has ended.
         if answer.status == 200 || (repeated && [404, 409].contains(&answer.status)) {
             self.ledger().results.insert(chosen.to_owned());
         } else {
@@ -120,7 +120,7 @@ impl Client {
         Some(run)
     }
 
-    /// The id of the run's call, once it is handed out.
+    /// The id of the run's local tool call, after waiting for it.
     async fn call_of(&self, run: &str) -> Option<Value> {
         let path = format!("/agent-runs/{run}/events?limit=50");
         let mut look = tokio::time::interval(Duration::from_millis(20));
@@ -150,7 +150,7 @@ impl Client {
         }
     }
 
-    /// What is wrong with the log of a run that has ended.
+    /// Problems of the log of an ended run.
     async fn check_log(&self, run: &str, expected: &str) -> Option<String> {
         let (answer, _) = self.insist("GET", &format!("/agent-runs/{run}/events?limit=200"), None).await;
         let events = answer.body["events"].as_array().cloned().unwrap_or_default();
@@ -193,7 +193,7 @@ fn every_run_that_a_client_started_exists_exactly_once() {
     });
 }
 
-/// All runs, once none of them is under way any more.
+/// All runs, after the last of them has ended.
 async fn ended(client: &Client) -> Vec<Value> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let mut look = tokio::time::interval(Duration::from_millis(250));

@@ -21,7 +21,7 @@ fn local_tools(many: usize) -> Value {
     (0..many).map(|index| json!({"kind": "local", "name": format!("tool_{index}")})).collect()
 }
 
-/// The slowest answer of `/healthz` while the request is at work; each says that all is well.
+/// The slowest response of `/healthz` during the request; all of them must be 200.
 async fn slowest_while<T>(rig: &Rig, request: impl Future<Output = T>) -> (T, Duration) {
     let mut request = std::pin::pin!(request);
     let mut slowest = Duration::ZERO;
@@ -40,7 +40,7 @@ async fn slowest_while<T>(rig: &Rig, request: impl Future<Output = T>) -> (T, Du
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_with_too_many_tools_is_refused_and_others_are_answered_meanwhile() {
+async fn an_agent_with_too_many_tools_is_rejected_without_blocking_other_requests() {
     let rig = Rig::new(echo()).await;
     let many = scale("WINDLASS_HOSTILE_TOOLS", 1_000);
     let mut spec = ask("echo", "x");
@@ -65,7 +65,7 @@ async fn an_agent_with_too_many_tools_is_refused_and_others_are_answered_meanwhi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_with_as_many_tools_as_there_may_be_runs() {
+async fn an_agent_with_the_maximum_number_of_tools_runs() {
     let rig = Rig::new(echo()).await;
     let mut spec = ask("echo", "x");
     spec["tools"] = local_tools(256);

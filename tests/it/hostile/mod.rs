@@ -1,6 +1,6 @@
-//! Attacks on the built program: `windlass dev` as a process, with clients that misbehave, kills, and a disk that fills up.
+//! Attacks on the built program: `windlass dev` as a process, with malicious clients, kills, and a full disk.
 //!
-//! Each attack counts what it did and lists its findings. `cargo xtask test` runs the short forms; `cargo xtask hostile`
+//! Each test counts what it did and lists its findings. `cargo xtask test` runs the short forms; `cargo xtask hostile`
 //! runs the long ones and prints one table.
 
 mod backup;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-/// What one attack did, and what it found.
+/// The counts and findings of one test.
 pub(crate) struct Tally {
     attack: &'static str,
     counts: BTreeMap<&'static str, u64>,

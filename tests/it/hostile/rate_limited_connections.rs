@@ -1,4 +1,4 @@
-//! Clients that are refused before they have sent all they wanted to send.
+//! Clients that get an error response before they have sent their whole request.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -21,7 +21,7 @@ const PIECE: usize = 16 * 1024;
 /// How long a client that was not answered yet waits before it sends more.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Sends a head, then the body, and only then reads, as most clients do. Says what it was answered.
+/// Sends a head, then the body, and only then reads, as most clients do. Returns the response.
 async fn send(address: SocketAddr, key: &str, body: usize) -> io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     exchange(&mut stream, key, body, "close").await
@@ -33,7 +33,7 @@ async fn exchange(stream: &mut TcpStream, key: &str, body: usize, connection: &s
          Connection: {connection}\r\nContent-Length: {body}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
-    // The answer may be there before the body is sent.
+    // The response may arrive before the body is sent.
     let _ = timeout(PATIENCE, stream.readable()).await;
     for piece in vec![b'x'; body].chunks(PIECE) {
         stream.write_all(piece).await?;
@@ -60,7 +60,7 @@ async fn rig() -> Rig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_over_the_limit_is_answered_however_much_it_sends() {
+async fn a_client_over_the_rate_limit_gets_a_response_however_much_it_sends() {
     let rig = rig().await;
     let many = scale("WINDLASS_HOSTILE_CALLERS", 20);
     let mut tally = Tally::new("callers over the rate limit");
@@ -83,7 +83,7 @@ async fn whoever_is_over_the_limit_is_answered_however_much_it_sends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_too_large_is_answered_too() {
+async fn a_body_that_is_too_large_gets_a_response() {
     let rig = rig().await;
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     let run = format!(
@@ -104,7 +104,7 @@ async fn a_body_that_is_too_large_is_answered_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_was_refused_once_can_be_used_again() {
+async fn a_connection_stays_usable_after_a_rejected_request() {
     let rig = rig().await;
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     for _ in 0..3 {

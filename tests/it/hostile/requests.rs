@@ -1,5 +1,5 @@
-//! Requests that are not what they should be: bytes that are no HTTP, bodies that explode, values of the wrong kind.
-//! The server refuses them, never with a 5xx, and goes on serving.
+//! Malformed requests: bytes that are not HTTP, bodies that expand, values of the wrong type. The server rejects them,
+//! never with a 5xx, and continues to serve.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -15,19 +15,19 @@ use crate::{
 };
 
 #[test]
-fn bytes_that_are_no_request_do_not_harm_the_server() {
+fn malformed_requests_do_not_harm_the_server() {
     block_on(async {
         let dev = Dev::start("60s");
         let caller = Caller::of_dev(&dev.listen);
         let mut tally = Tally::new("malformed requests");
-        // All at once: some are only refused when their time is up.
+        // Concurrently: some are rejected only after a timeout.
         let sent = malformed(&caller).into_iter().map(|(name, request)| {
             let address = &caller.address;
             async move { (name, send(address, &request).await) }
         });
         for (name, answer) in join_all(sent).await {
             tally.count("requests", 1);
-            // No answer is fine here: a server may close a connection on which no HTTP is spoken.
+            // No response is accepted here: a server may close a connection that does not send HTTP.
             match answer {
                 Ok(answer) if answer.status >= 500 && answer.status != 505 => {
                     tally.finding(format!("{name}: {answer:?}"));
@@ -49,7 +49,7 @@ fn bytes_that_are_no_request_do_not_harm_the_server() {
 }
 
 #[test]
-fn mutated_bodies_are_refused_or_become_runs() {
+fn mutated_bodies_are_rejected_or_start_runs() {
     let cases = scale("WINDLASS_HOSTILE_BODIES", 60);
     let seed = scale("WINDLASS_HOSTILE_SEED", 1) as u64;
     block_on(async {

@@ -1,4 +1,4 @@
-//! A model that asks the server to fetch addresses inside its own network. Nothing is reached.
+//! A model that makes the server fetch addresses of its own network. None is reached.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use super::{Tally, wire::Caller};
 use crate::{sdk::dev::Dev, support::block_on};
 
 #[test]
-fn addresses_inside_the_network_are_never_reached() {
+fn private_addresses_are_never_reached() {
     block_on(async {
         let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = canary.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! HTTP by hand: any bytes can be sent, and a request without an answer is an outcome, not a panic.
+//! HTTP by hand: any bytes can be sent, and a missing response is a result, not a panic.
 
 use std::{io, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::sdk::dev::{KEY, WORKSPACE};
 
-/// Longer than any limit of the server that a request could run into.
+/// Longer than any timeout of the server for a request.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl Caller {
     }
 }
 
-/// Sends bytes on a connection of its own and reads one whole answer.
+/// Sends bytes on a new connection and reads one whole response.
 pub(crate) async fn send(address: &str, request: &[u8]) -> io::Result<Answer> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -72,7 +72,7 @@ pub(crate) async fn send(address: &str, request: &[u8]) -> io::Result<Answer> {
         let mut received = Vec::new();
         let read = async { reader.read_to_end(&mut received).await.map(|_| ()) };
         let ((), read) = tokio::join!(write, read);
-        // What came before the connection broke may be a whole answer.
+        // What arrived before the connection broke may be a whole response.
         answer(&received).ok_or_else(|| read.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     };
     timeout(PATIENCE, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

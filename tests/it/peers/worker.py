@@ -69,7 +69,7 @@ async def main(address: str, queue: str) -> None:
     client = await Client.connect(address)
     async with Worker(client, task_queue=queue, workflows=[Greeting, Shout], activities=[greet]):
         print("ready", flush=True)
-        # The worker ends with whoever started it.
+        # The worker ends when its parent process closes stdin.
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 

@@ -76,7 +76,7 @@ impl Embedded {
         };
         let path = data_dir.join(DATABASE);
         let database = Database::open(windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(path) })?;
-        let store = SqliteStore::on(database.clone(), windlass_store::system_clock(), Ack::Written)?;
+        let store = SqliteStore::on(database.clone(), windlass_store::system_clock(), Ack::Relaxed)?;
         let known = attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword));
         let engine_options = Options {
             namespaces: vec![NamespaceOptions { name: namespace.clone(), search_attributes: known.into() }],

@@ -6,7 +6,7 @@ use super::{Finding, files::File};
 
 const PAGES: &str = "docs/errors/";
 
-/// Standards are named like codes.
+/// Standards have names like codes.
 const NOT_CODES: [&str; 2] = ["RFC", "ISO"];
 
 pub(super) fn codes_without_page(files: &[File]) -> Vec<Finding> {
@@ -73,13 +73,13 @@ mod tests {
     use super::*;
     use crate::tidy::{files::file, finding};
 
-    /// A code that this file, which is a source too, does not mention.
+    /// A code that does not occur in this file, which is a source, too.
     fn code(number: u32) -> String {
         format!("ABC{number:04}")
     }
 
     #[test]
-    fn words_are_told_from_codes() {
+    fn error_codes_are_recognized() {
         let code = code(12);
         for (word, expected) in [
             (code.as_str(), true),

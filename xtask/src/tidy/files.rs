@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 
 /// A text file of the project.
 #[derive(Debug)]
-pub(super) struct File {
+pub(crate) struct File {
     /// From the workspace's root, with `/`.
-    pub(super) path: String,
+    pub(crate) path: String,
     pub(super) text: String,
 }
 
@@ -18,13 +18,13 @@ impl File {
     }
 
     /// Lines with their numbers, from 1.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 }
 
 /// Every text file under `root` that is, or will be, under version control.
-pub(super) fn all(root: &Path) -> Result<Vec<File>> {
+pub(crate) fn all(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for path in paths(root)? {
         let bytes = match fs::read(root.join(&path)) {
@@ -49,7 +49,7 @@ fn paths(root: &Path) -> Result<Vec<String>> {
         let listed = String::from_utf8(output.stdout).context("a file name is not UTF-8; rename it")?;
         return Ok(listed.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect());
     }
-    // A source archive has no repository, and nothing in it but the project and what was built since.
+    // A source archive has no repository. It contains only the project and its build.
     let mut paths = Vec::new();
     walk(root, "", &mut paths)?;
     Ok(paths)
@@ -83,7 +83,7 @@ mod tests {
     use crate::cargo::root;
 
     #[test]
-    fn both_ways_to_list_find_this_file() {
+    fn git_and_the_directory_walk_list_this_file() {
         let mut walked = Vec::new();
         walk(root(), "", &mut walked).unwrap();
         for paths in [paths(root()).unwrap(), walked] {

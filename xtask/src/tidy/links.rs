@@ -1,4 +1,4 @@
-//! Pages name files that exist.
+//! Links and file names in pages must exist.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(super) fn missing_files_of_walkthrough(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Every file and every folder that has one.
+/// All files and their folders.
 fn existing(files: &[File]) -> BTreeSet<&str> {
     let mut paths = BTreeSet::new();
     for file in files {
@@ -57,7 +57,7 @@ fn exists(paths: &BTreeSet<&str>, path: &str) -> bool {
     paths.contains(path.trim_end_matches('/'))
 }
 
-/// What the links of a line lead to, as far as it is in the repository.
+/// The targets of a line's links inside the repository.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split(')').next()?.split('#').next()?;
@@ -65,7 +65,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A link's target from the root, read from the page that has it.
+/// The target of a link in a page, relative to the root.
 fn resolved(page: &str, target: &str) -> String {
     let mut folders: Vec<&str> = page.split('/').collect();
     folders.pop();

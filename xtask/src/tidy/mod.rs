@@ -1,10 +1,11 @@
-//! Rules of the repository that no compiler checks. Each rule reads the files and returns what breaks it.
+//! Rules of the repository that no compiler checks. Each rule reads the files and returns its findings.
 
 mod codes;
-mod files;
+pub(crate) mod files;
 mod links;
 mod map;
 mod text;
+mod words;
 
 use std::fmt;
 
@@ -34,6 +35,7 @@ const RULES: &[Rule] = &[
     text::long_files,
     text::unfinished_code,
     text::machine_paths,
+    words::banned_words,
     codes::codes_without_page,
     codes::pages_without_code,
     map::folders_missing_from_map,

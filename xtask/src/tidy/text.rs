@@ -1,4 +1,4 @@
-//! What may not stand in a file.
+//! Texts that must not be in a file.
 
 use super::{Finding, files::File};
 
@@ -12,7 +12,7 @@ const UNFINISHED: [(&str, &str); 4] = [
     (concat!("#[ig", "nore"), "a test runs or is deleted"),
 ];
 
-/// Folders of the machines this project happens to be built on.
+/// Folders of the machines on which this project is built.
 const MACHINE_FOLDERS: [&str; 4] = ["work", "root", "home", "farm"];
 
 pub(super) fn long_files(files: &[File]) -> Vec<Finding> {

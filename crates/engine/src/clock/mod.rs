@@ -1,4 +1,4 @@
-//! Where the engine's time comes from.
+//! The engine's source of time.
 
 mod skipping;
 mod timeline;
@@ -12,21 +12,21 @@ use std::{
 pub use self::{skipping::SkippingClock, timeline::NotLocked};
 use crate::time::Nanos;
 
-/// A clock that can also be waited on.
+/// A clock that can also be awaited.
 pub trait Clock: Send + Sync + 'static {
     /// Unix nanoseconds.
     fn now(&self) -> i64;
 
-    /// Completes at or after this moment.
+    /// Completes at or after this time.
     fn reach(&self, at: i64) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// The same clock, if it can skip time; the engine then tells it what happens.
+    /// Returns this clock if it can skip time. The engine then reports to it what each run waits for.
     fn skipping(&self) -> Option<&SkippingClock> {
         None
     }
 }
 
-/// The system's time.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -38,11 +38,11 @@ impl Clock for SystemClock {
 
     fn reach(&self, at: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // The system's time may be set while we wait; looking again now and then keeps a jump from being missed.
-            const LONGEST_NAP: u64 = 60 * 1_000_000_000;
+            // The system time may be changed during the wait, so the clock is read again at least once a minute.
+            const MAX_SLEEP: u64 = 60 * 1_000_000_000;
             loop {
                 match u64::try_from(at - self.now()) {
-                    Ok(left) if left > 0 => tokio::time::sleep(Duration::from_nanos(left.min(LONGEST_NAP))).await,
+                    Ok(left) if left > 0 => tokio::time::sleep(Duration::from_nanos(left.min(MAX_SLEEP))).await,
                     _ => return,
                 }
             }

@@ -1,7 +1,8 @@
-//! A clock for tests: while nothing is under way, the time until the next alarm does not have to be waited for.
+//! A clock for tests that skips time: while no work is pending, it jumps to the next wake-up time.
 //!
-//! The rule is that of Temporal's test server. The engine tells the clock what each run waits for and whether somebody
-//! is at work for it; clients lock and unlock it, through the protocol's test service or by the methods here.
+//! The rule is that of Temporal's test server. The engine reports to the clock what each run waits for and whether the
+//! run has pending work. Clients lock and unlock time skipping through the test service of the protocol or through the
+//! methods here.
 
 use std::{
     future::Future,
@@ -26,17 +27,17 @@ pub struct SkippingClock {
 }
 
 impl SkippingClock {
-    /// Begins at the system's time, locked once: nothing is skipped before the first [`unlock`](Self::unlock).
+    /// Starts at the system time, locked once: no time is skipped before the first [`unlock`](Self::unlock).
     pub fn new() -> Self {
         Self::starting_at(SystemClock.now())
     }
 
-    /// Begins at another moment, in Unix nanoseconds: for example where an earlier clock of the same database ended.
+    /// Starts at another time, in Unix nanoseconds, for example where an earlier clock of the same database ended.
     pub fn starting_at(at: i64) -> Self {
         Self { began: Instant::now(), timeline: Mutex::new(Timeline::new(at)), jumped: Notify::new() }
     }
 
-    /// Lets time run at real speed until it is unlocked as often as it was locked.
+    /// Makes time run at real speed until `unlock` has been called as often as `lock`.
     pub fn lock(&self) {
         self.change(|timeline, _| timeline.lock());
     }
@@ -45,47 +46,47 @@ impl SkippingClock {
         self.change(|timeline, _| timeline.unlock())
     }
 
-    /// Completes when this much time has passed here. Whether it is skipped is up to the locks.
+    /// Completes after this span of the clock's time. The span is skipped if time skipping is unlocked.
     pub async fn sleep(&self, span: Duration) {
         self.sleep_until(after(self.now(), span)).await;
     }
 
-    /// Completes at this moment, in Unix nanoseconds.
+    /// Completes at this time, in Unix nanoseconds.
     pub async fn sleep_until(&self, at: i64) {
         let sleeper = self.change(|timeline, _| timeline.sleep(at));
-        let _asleep = Asleep { clock: self, sleeper, until: at, locks_again: false };
+        let _asleep = SleepGuard { clock: self, sleeper, until: at, locks_again: false };
         self.reach(at).await;
     }
 
-    /// Takes one lock away for as long as it takes this much time to pass.
+    /// Releases one lock until this span has passed, then takes it again.
     pub async fn unlock_with_sleep(&self, span: Duration) -> Result<(), NotLocked> {
         let (until, sleeper) = self.change(|timeline, now| {
             timeline.unlock()?;
             let until = after(now, span);
             Ok((until, timeline.sleep(until)))
         })?;
-        let _asleep = Asleep { clock: self, sleeper, until, locks_again: true };
+        let _asleep = SleepGuard { clock: self, sleeper, until, locks_again: true };
         self.reach(until).await;
         Ok(())
     }
 
-    /// Time does not jump while an operation is under way.
+    /// Prevents time from jumping during an operation.
     pub(crate) fn hold(&self) -> Hold<'_> {
         self.change(|timeline, _| timeline.hold());
         Hold { clock: self }
     }
 
-    /// Takes note of what a run waits for after an operation.
-    pub(crate) fn stand(&self, key: &RunKey, run: &Run) {
-        self.change(|timeline, _| timeline.stand(key, run.alarm(), run.is_at_work()));
+    /// Records what a run waits for after an operation.
+    pub(crate) fn set_run(&self, key: &RunKey, run: &Run) {
+        self.change(|timeline, _| timeline.set_run(key, run.next_wakeup(), run.is_at_work()));
     }
 
-    /// The runs are taken up from disk again.
+    /// Removes all runs. They are read from disk again.
     pub(crate) fn forget_runs(&self) {
         self.change(|timeline, _| timeline.forget_runs());
     }
 
-    /// Every change may be the one that makes time jump. `act` is told the time before.
+    /// Applies a change and then jumps if the change allows it. `act` gets the time before the change.
     fn change<T>(&self, act: impl FnOnce(&mut Timeline, Nanos) -> T) -> T {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         let now = timeline.now(self.real());
@@ -116,7 +117,7 @@ impl Clock for SkippingClock {
         Box::pin(async move {
             let mut jumped = pin!(self.jumped.notified());
             loop {
-                // A jump between looking at the time and waiting must not be missed.
+                // Registers before the clock is read, so that no jump in between is missed.
                 jumped.as_mut().enable();
                 let left = u64::try_from(at.saturating_sub(self.now())).unwrap_or_default();
                 if left == 0 {
@@ -145,15 +146,15 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// Somebody who sleeps. Time goes on, and is locked again, when they wake or give up.
-struct Asleep<'a> {
+/// A pending sleep. When it is dropped, the sleep no longer stops the clock, and the lock is taken again if needed.
+struct SleepGuard<'a> {
     clock: &'a SkippingClock,
     sleeper: u64,
     until: Nanos,
     locks_again: bool,
 }
 
-impl Drop for Asleep<'_> {
+impl Drop for SleepGuard<'_> {
     fn drop(&mut self) {
         self.clock.change(|timeline, _| {
             timeline.wake(self.until, self.sleeper);
@@ -169,7 +170,7 @@ fn after(now: Nanos, span: Duration) -> Nanos {
 }
 
 impl Run {
-    /// Whether a worker has, or may have any moment, something of this run to do, or a letter of it is under way.
+    /// Whether the run has a workflow task, an activity or an outbox message that can make progress now.
     fn is_at_work(&self) -> bool {
         let state = &self.state;
         let not_begun = state.task.is_none() && state.previous_started_id == 0 && state.first_task_due == 0;
@@ -188,20 +189,20 @@ mod tests {
     const THREE_WEEKS: Duration = Duration::from_secs(21 * 24 * 3600);
 
     #[tokio::test]
-    async fn an_unlocked_clock_lets_nobody_wait() {
+    async fn an_unlocked_clock_skips_sleeps() {
         let clock = SkippingClock::starting_at(0);
         clock.unlock().unwrap();
         assert_eq!(clock.unlock(), Err(NotLocked));
         clock.sleep(THREE_WEEKS).await;
         clock.sleep_until(2 * after(0, THREE_WEEKS)).await;
-        // Whoever waits beside them wakes, too.
+        // Another waiter of the same clock completes, too.
         clock.reach(after(0, THREE_WEEKS)).await;
         assert!(clock.now() >= 2 * after(0, THREE_WEEKS));
         assert!(clock.now() < 2 * after(0, THREE_WEEKS) + after(0, Duration::from_secs(60)));
     }
 
     #[tokio::test]
-    async fn a_lock_keeps_sleepers_asleep() {
+    async fn a_locked_clock_does_not_skip_sleeps() {
         let clock = SkippingClock::starting_at(0);
         let mut sleeping = pin!(clock.sleep(THREE_WEEKS));
         assert!(poll!(&mut sleeping).is_pending());
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unlocking_for_a_sleep_locks_again_even_if_the_sleeper_gives_up() {
+    async fn unlock_with_sleep_locks_again_even_when_it_is_cancelled() {
         let clock = SkippingClock::starting_at(0);
         clock.unlock_with_sleep(THREE_WEEKS).await.unwrap();
         assert!(clock.sleep(THREE_WEEKS).now_or_never().is_none());

@@ -1,34 +1,34 @@
-//! The rule of time that can be skipped, without a clock: what real time it is, the caller says.
+//! The rule of time skipping as pure state; the caller passes the real time in.
 //!
-//! Time runs at real speed. While nobody has locked it and no run has work under way, it jumps to the next moment that
-//! somebody waits for, and stays there until that somebody has seen it: an alarm that is due is never jumped past.
+//! Time runs at real speed. While it is not locked and no run has pending work, it jumps to the next wake-up time and
+//! stays there until that wake-up was handled. So time never jumps past a due wake-up.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{registry::RunKey, time::Nanos};
 
-/// More unlocks than locks.
+/// `unlock` was called more often than `lock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("time skipping is not locked, so it cannot be unlocked; lock it once for each unlock")]
 pub struct NotLocked;
 
 #[derive(Debug)]
 pub(super) struct Timeline {
-    /// What is added to the real time.
+    /// The offset that is added to the real time.
     ahead: Nanos,
     locks: u32,
-    /// Operations under way.
+    /// Operations in progress.
     holds: u32,
-    runs: HashMap<RunKey, Standing>,
+    runs: HashMap<RunKey, RunTiming>,
     runs_at_work: usize,
     waiting: BTreeSet<(Nanos, Waiter)>,
     next_sleeper: u64,
 }
 
-/// What a run means to the clock.
+/// What the clock knows of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing {
-    alarm: Option<Nanos>,
+struct RunTiming {
+    wakeup: Option<Nanos>,
     at_work: bool,
 }
 
@@ -39,7 +39,7 @@ enum Waiter {
 }
 
 impl Timeline {
-    /// Locked once, as the protocol's clients expect it.
+    /// Locked once, as clients of the test service expect.
     pub(super) fn new(ahead: Nanos) -> Self {
         Self {
             ahead,
@@ -56,12 +56,12 @@ impl Timeline {
         real.saturating_add(self.ahead)
     }
 
-    /// Jumps if it is time to. Called after every change, it says whether it did.
+    /// Jumps if possible and returns whether it did. Called after every change.
     pub(super) fn jump(&mut self, real: Nanos) -> bool {
         let now = self.now(real);
         let running = self.locks > 0 || self.holds > 0 || self.runs_at_work > 0;
         match self.waiting.first() {
-            // The end of time stands for "never".
+            // The maximum time means "never".
             Some((at, _)) if !running && *at > now && *at < Nanos::MAX => {
                 self.ahead += at - now;
                 true
@@ -87,21 +87,21 @@ impl Timeline {
         self.holds -= 1;
     }
 
-    /// When something happens to the run by itself, and whether somebody is at work for it.
-    pub(super) fn stand(&mut self, run: &RunKey, alarm: Option<Nanos>, at_work: bool) {
+    /// Sets the run's next wake-up time and whether it has pending work.
+    pub(super) fn set_run(&mut self, run: &RunKey, wakeup: Option<Nanos>, at_work: bool) {
         self.forget(run);
-        if alarm.is_none() && !at_work {
+        if wakeup.is_none() && !at_work {
             return;
         }
-        self.runs.insert(run.clone(), Standing { alarm, at_work });
+        self.runs.insert(run.clone(), RunTiming { wakeup, at_work });
         self.runs_at_work += usize::from(at_work);
-        self.waiting.extend(alarm.map(|at| (at, Waiter::Run(run.clone()))));
+        self.waiting.extend(wakeup.map(|at| (at, Waiter::Run(run.clone()))));
     }
 
     fn forget(&mut self, run: &RunKey) {
         let Some(before) = self.runs.remove(run) else { return };
         self.runs_at_work -= usize::from(before.at_work);
-        if let Some(at) = before.alarm {
+        if let Some(at) = before.wakeup {
             self.waiting.remove(&(at, Waiter::Run(run.clone())));
         }
     }
@@ -112,7 +112,7 @@ impl Timeline {
         self.waiting.retain(|(_, waiter)| matches!(waiter, Waiter::Sleeper(_)));
     }
 
-    /// Somebody waits for this moment. Time does not pass it before they [wake](Self::wake), unless it is locked.
+    /// Registers a sleep until this time. Time does not jump past it before [`wake`](Self::wake).
     pub(super) fn sleep(&mut self, until: Nanos) -> u64 {
         self.next_sleeper += 1;
         self.waiting.insert((until, Waiter::Sleeper(self.next_sleeper)));
@@ -141,14 +141,14 @@ mod tests {
         Unlock,
         Hold,
         Release,
-        /// Alarms are relative to now, and may be past.
+        /// Wake-up times are relative to now and may be in the past.
         Stand {
             run: u8,
-            alarm: Option<Nanos>,
+            wakeup: Option<Nanos>,
             at_work: bool,
         },
         Sleep(Nanos),
-        /// The first sleeper whose moment has come goes on.
+        /// Wakes the first sleeper that is due.
         Wake,
         ForgetRuns,
     }
@@ -161,14 +161,14 @@ mod tests {
             1 => Just(Step::Hold),
             3 => Just(Step::Release),
             6 => (0..4u8, proptest::option::of(-5..1000i64), proptest::bool::weighted(0.3))
-                .prop_map(|(run, alarm, at_work)| Step::Stand { run, alarm, at_work }),
+                .prop_map(|(run, wakeup, at_work)| Step::Stand { run, wakeup, at_work }),
             2 => (0..1000i64).prop_map(Step::Sleep),
             2 => Just(Step::Wake),
             1 => Just(Step::ForgetRuns),
         ]
     }
 
-    /// The plainest account of who waits and who works.
+    /// The reference model: who waits and who has pending work.
     #[derive(Debug, Default)]
     struct Account {
         locks: u32,
@@ -183,8 +183,8 @@ mod tests {
         }
 
         fn next(&self) -> Option<Nanos> {
-            let alarms = self.runs.values().filter_map(|(alarm, _)| *alarm);
-            alarms.chain(self.sleepers.iter().map(|(until, _)| *until)).min()
+            let wakeups = self.runs.values().filter_map(|(wakeup, _)| *wakeup);
+            wakeups.chain(self.sleepers.iter().map(|(until, _)| *until)).min()
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_jumps_to_the_next_alarm_and_only_when_everything_is_still(steps in vec(step(), 1..80)) {
+        fn time_jumps_to_the_next_wakeup_and_only_while_nothing_works(steps in vec(step(), 1..80)) {
             let mut timeline = Timeline::new(START);
             let mut account = Account { locks: 1, ..Account::default() };
             let mut real = 0;
@@ -222,10 +222,10 @@ mod tests {
                         timeline.release();
                         account.holds -= 1;
                     }
-                    Step::Stand { run, alarm, at_work } => {
-                        let alarm = alarm.map(|after| before + after);
-                        timeline.stand(&key(run), alarm, at_work);
-                        account.runs.insert(run, (alarm, at_work));
+                    Step::Stand { run, wakeup, at_work } => {
+                        let wakeup = wakeup.map(|after| before + after);
+                        timeline.set_run(&key(run), wakeup, at_work);
+                        account.runs.insert(run, (wakeup, at_work));
                     }
                     Step::Sleep(span) => {
                         let sleeper = timeline.sleep(before + span);
@@ -248,16 +248,16 @@ mod tests {
                 let expected = account.next().filter(|next| account.is_still() && *next > before + passed);
                 prop_assert_eq!(jumped, expected.is_some());
                 prop_assert_eq!(timeline.now(real), expected.unwrap_or(before + passed));
-                prop_assert!(!timeline.jump(real), "one jump is all there is, until somebody has seen it");
+                prop_assert!(!timeline.jump(real), "there is one jump until the waiter has woken");
             }
         }
     }
 
     #[test]
-    fn never_is_not_a_moment_to_jump_to() {
+    fn time_never_jumps_to_the_maximum_time() {
         let mut timeline = Timeline::new(START);
         timeline.unlock().unwrap();
-        timeline.stand(&key(1), Some(Nanos::MAX), false);
+        timeline.set_run(&key(1), Some(Nanos::MAX), false);
         assert!(!timeline.jump(0));
         assert_eq!(timeline.now(0), START);
     }

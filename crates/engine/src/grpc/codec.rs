@@ -1,4 +1,4 @@
-//! Messages pass as they are: what they mean is known only behind the handler.
+//! A codec that passes messages as bytes. Only the handler decodes them.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::{

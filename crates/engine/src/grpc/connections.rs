@@ -1,4 +1,4 @@
-//! Accepts connections and holds each of them to its limits until the end.
+//! Accepts connections and enforces their limits.
 
 use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 
@@ -11,34 +11,34 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use windlass_listener::Place;
+use windlass_listener::Slot;
 
 use super::{
     Handler,
     exchange::{CALL_GRACE, exchange},
 };
 
-/// Calls at a time on one connection. A worker keeps a stream open for each of its pollers.
+/// Concurrent calls on one connection. A worker keeps a stream open for each of its pollers.
 const STREAMS: u32 = 1000;
 
 const HEADER_LIMIT: u32 = 64 << 10;
 
-/// What every client of HTTP/2 sends first.
+/// The first bytes of every HTTP/2 client.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long a connection may take to end after its last call was cut off.
+/// How long a connection may take to close after its last call was ended.
 const CONNECTION_GRACE: Duration = Duration::from_millis(500);
 
-/// What a connection is held to.
+/// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) connections: usize,
-    /// How long a peer may take to say that it speaks HTTP/2. Pings start after that.
+    /// How long a client may take to send the preface. Pings start after that.
     pub(super) first_bytes: Duration,
-    /// A peer that does not answer a ping is gone, and its polls with it.
+    /// A client that does not answer a ping is disconnected, which ends its polls.
     pub(super) ping_every: Duration,
     pub(super) ping_timeout: Duration,
-    /// How long the message of a call may take. Otherwise a call without one would keep its connection for ever.
+    /// How long a call's message may take to arrive. Without this limit, a call without a message would keep its slot.
     pub(super) message_within: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Default for Limits {
     }
 }
 
-/// Serves until `shutdown`, then lets calls end for a moment and returns when every connection is closed.
+/// Serves until `shutdown`, then gives calls a short time to end and returns when every connection is closed.
 pub async fn serve<H: Handler>(listener: TcpListener, handler: H, shutdown: CancellationToken) {
     serve_within(Limits::default(), listener, handler, shutdown).await;
 }
@@ -65,13 +65,13 @@ pub(super) async fn serve_within<H: Handler>(
     handler: H,
     shutdown: CancellationToken,
 ) {
-    windlass_listener::serve(listener, limits.connections, &shutdown, |stream, place| {
-        serve_connection(limits, stream, handler.clone(), shutdown.clone(), place)
+    windlass_listener::serve(listener, limits.connections, &shutdown, |stream, slot| {
+        serve_connection(limits, stream, handler.clone(), shutdown.clone(), slot)
     })
     .await;
 }
 
-/// The connection after the peer has said that it speaks HTTP/2, with what it said still to be read.
+/// Waits for the preface, which stays readable in the returned stream.
 async fn greeted(mut stream: TcpStream) -> io::Result<impl AsyncRead + AsyncWrite + Unpin> {
     let mut said = [0; PREFACE.len()];
     stream.read_exact(&mut said).await?;
@@ -87,19 +87,18 @@ async fn serve_connection<H: Handler>(
     stream: TcpStream,
     handler: H,
     shutdown: CancellationToken,
-    place: Arc<Place>,
+    slot: Arc<Slot>,
 ) {
     let greeting = time::timeout(limits.first_bytes, greeted(stream));
     let stream = match shutdown.run_until_cancelled(greeting).await {
         Some(Ok(Ok(stream))) => stream,
-        Some(Ok(Err(error))) => return debug!(%error, "a connection ended before it began"),
-        Some(Err(_)) => return debug!("a peer connected and did not begin to speak HTTP/2"),
+        Some(Ok(Err(error))) => return debug!(%error, "a connection failed before its HTTP/2 preface"),
+        Some(Err(_)) => return debug!("a client connected and sent no HTTP/2 preface in time"),
         None => return,
     };
     let calls = shutdown.clone();
     let service = service_fn(move |request| {
-        let (call, exchanged) =
-            (place.call(), exchange(request, handler.clone(), calls.clone(), limits.message_within));
+        let (call, exchanged) = (slot.call(), exchange(request, handler.clone(), calls.clone(), limits.message_within));
         async move {
             let response = exchanged.await;
             drop(call);
@@ -121,11 +120,11 @@ async fn serve_connection<H: Handler>(
             connection.as_mut().graceful_shutdown();
             match time::timeout(CALL_GRACE + CONNECTION_GRACE, connection).await {
                 Ok(ended) => ended,
-                Err(_) => return debug!("a peer kept its connection open past shutdown"),
+                Err(_) => return debug!("a client kept its connection open after shutdown; closing it"),
             }
         }
     };
     if let Err(error) = ended {
-        debug!(%error, "a connection ended early");
+        debug!(%error, "a connection failed");
     }
 }

@@ -1,4 +1,4 @@
-//! One HTTP request and its response: checks that it is gRPC, reads the message, waits for the handler.
+//! One HTTP request and its response: checks that it is gRPC, reads the message, calls the handler.
 
 use std::{future, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{Answer, Call};
 /// The largest message that is read, before and after decompression. Temporal's frontend has the same limit.
 pub(super) const MESSAGE_LIMIT: usize = 4 << 20;
 
-/// Shorter answers are not worth compressing.
+/// Smaller replies are not compressed.
 pub(super) const COMPRESS_FROM: usize = 1 << 10;
 
-/// How long calls may go on after shutdown began. Long polls are cut off here.
+/// How long calls may continue after shutdown began. Long polls are ended here.
 pub(super) const CALL_GRACE: Duration = Duration::from_millis(500);
 
 pub(super) async fn exchange<H: Handler>(
@@ -48,7 +48,7 @@ pub(super) async fn exchange<H: Handler>(
         .accept_compressed(CompressionEncoding::Gzip)
         .send_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(MESSAGE_LIMIT)
-        // A unary call is a stream of one message. Read as one, its errors can be put in the words clients look for.
+        // A unary call is read as a stream of one message, so that errors can be given the texts that clients look for.
         .client_streaming(unary, request)
         .await
 }
@@ -121,7 +121,7 @@ async fn answer<H: Handler>(call: Call, mut messages: Streaming<Bytes>, handler:
     handler(Call { message, ..call }).await
 }
 
-/// Workers recognise a message that is too large by the start of this text; otherwise they would send it forever.
+/// Workers recognise a message that is too large by the start of this text. With another text they would retry forever.
 fn unreadable(status: Status) -> Status {
     let prefix = match status.code() {
         Code::OutOfRange => "grpc: received message larger than max",

@@ -1,11 +1,11 @@
-//! The TCP port: HTTP/2 gRPC in, [`Call`]s out, and their answers back.
+//! The TCP port: decodes HTTP/2 gRPC into [`Call`]s and encodes their replies.
 //!
-//! Nothing here knows a single RPC: every path of the form `/service/rpc` goes to the handler as bytes.
+//! This module does not know any RPC: every path of the form `/service/rpc` goes to the handler as bytes.
 
 mod codec;
-mod connections;
 #[cfg(test)]
-mod crowd;
+mod connection_tests;
+mod connections;
 mod exchange;
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 pub use self::{connections::serve, timeout::timeout};
 use crate::{Answer, Call};
 
-/// What answers the calls of every connection.
+/// Answers the calls of all connections.
 pub trait Handler: Fn(Call) -> BoxFuture<'static, Answer> + Clone + Send + Sync + 'static {}
 
 impl<H: Fn(Call) -> BoxFuture<'static, Answer> + Clone + Send + Sync + 'static> Handler for H {}

@@ -1,4 +1,4 @@
-//! Clients of two kinds over a real socket: Temporal's own stubs, and bare HTTP/2 where the stubs are too polite.
+//! Tests over a real socket, with Temporal's own stubs and with plain HTTP/2 for requests that the stubs cannot send.
 
 use std::{convert::Infallible, future, net::SocketAddr, time::Duration};
 
@@ -36,7 +36,7 @@ use super::{
     exchange::{COMPRESS_FROM, MESSAGE_LIMIT},
     serve,
 };
-use crate::{Answer, Call, Refusal};
+use crate::{Answer, Call, ServiceError};
 
 const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
 
@@ -148,7 +148,7 @@ fn described(namespace: &str) -> DescribeNamespaceResponse {
 }
 
 #[tokio::test]
-async fn a_call_arrives_whole_and_its_answer_returns() {
+async fn a_call_reaches_the_handler_and_its_reply_the_client() {
     let (seen, mut calls) = mpsc::unbounded_channel();
     let port = Port::open(move |call: Call| {
         seen.send(call).unwrap();
@@ -170,7 +170,7 @@ async fn a_call_arrives_whole_and_its_answer_returns() {
 }
 
 #[tokio::test]
-async fn gzip_goes_both_ways() {
+async fn requests_and_replies_may_be_gzipped() {
     let port = Port::open(|call: Call| {
         let request = DescribeNamespaceRequest::decode(call.message).unwrap();
         future::ready(Ok(described(&request.namespace).encode_to_vec())).boxed()
@@ -188,7 +188,7 @@ async fn gzip_goes_both_ways() {
 }
 
 #[tokio::test]
-async fn only_large_answers_are_compressed_and_only_for_clients_that_accept_it() {
+async fn only_large_replies_are_compressed_and_only_for_clients_that_accept_it() {
     let port = Port::open(echo).await;
     let accepts = [("grpc-accept-encoding", "gzip")];
     let (small, large) = (vec![b'x'; COMPRESS_FROM - 1], vec![b'x'; COMPRESS_FROM]);
@@ -207,18 +207,18 @@ async fn only_large_answers_are_compressed_and_only_for_clients_that_accept_it()
 }
 
 #[tokio::test]
-async fn details_of_a_refusal_survive() {
-    let refusal = || Refusal::AlreadyStarted {
+async fn error_details_are_sent_to_the_client() {
+    let error = || ServiceError::AlreadyStarted {
         first_run_id: "first".to_owned(),
         message: "Workflow execution is already running.".into(),
         start_request_id: "request".into(),
         run_id: "run".into(),
     };
-    let port = Port::open(move |_| future::ready(Err(refusal().into())).boxed()).await;
+    let port = Port::open(move |_| future::ready(Err(error().into())).boxed()).await;
 
     let status = port.client().await.describe_namespace(describe("default")).await.unwrap_err();
 
-    let sent = Status::from(refusal());
+    let sent = Status::from(error());
     assert_eq!(
         (status.code(), status.message(), status.details()),
         (Code::AlreadyExists, "Workflow execution is already running.", sent.details())
@@ -239,7 +239,7 @@ async fn every_service_and_rpc_reaches_the_handler() {
 }
 
 #[tokio::test]
-async fn what_is_not_grpc_is_refused() {
+async fn requests_that_are_not_grpc_are_rejected() {
     let port = Port::open(echo).await;
 
     let malformed = port.post("/nothing", &[], b"").await;
@@ -295,7 +295,7 @@ async fn messages_have_a_limit_before_and_after_decompression() {
     port.close().await;
 }
 
-/// Says when a call begins, and ends only by being dropped, which it says too.
+/// A call that never completes. It reports when it begins and when it is dropped.
 fn never(begun: mpsc::UnboundedSender<()>, dropped: CancellationToken) -> impl Handler {
     move |_| {
         let guard = dropped.clone().drop_guard();
@@ -322,7 +322,7 @@ async fn a_deadline_ends_the_call() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_its_call() {
+async fn a_client_that_disconnects_cancels_its_call() {
     let (begun, mut calls) = mpsc::unbounded_channel();
     let dropped = CancellationToken::new();
     let port = Port::open(never(begun, dropped.clone())).await;
@@ -337,7 +337,7 @@ async fn a_client_that_leaves_ends_its_call() {
 }
 
 #[tokio::test]
-async fn shutdown_cuts_off_long_polls_and_silent_connections() {
+async fn shutdown_ends_long_polls_and_idle_connections() {
     let (begun, mut calls) = mpsc::unbounded_channel();
     let dropped = CancellationToken::new();
     let port = Port::open(never(begun, dropped.clone())).await;
@@ -357,7 +357,7 @@ async fn shutdown_cuts_off_long_polls_and_silent_connections() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_soon_is_answered_during_shutdown() {
+async fn a_short_call_is_answered_during_shutdown() {
     let (begun, mut calls) = mpsc::unbounded_channel();
     let finish = CancellationToken::new();
     let port = Port::open({

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use tonic::Status;
 
-/// How long a caller says that it waits.
+/// The timeout that the client sent.
 pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     let Some(header) = headers.get("grpc-timeout") else { return Ok(None) };
     let text = header.to_str().unwrap_or_default();
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unit_is_read() {
+    fn every_timeout_unit_is_parsed() {
         let read: Vec<_> = ["2H", "2M", "2S", "2m", "2u", "99999999n"].into_iter().map(parse).collect();
         assert_eq!(
             read,
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_not_a_timeout() {
+    fn malformed_timeouts_are_rejected() {
         for text in ["", "S", "5", "5s", "-5S", "+5S", "123456789S", "5 S", "5ä"] {
             assert_eq!(parse(text), None, "{text:?}");
         }

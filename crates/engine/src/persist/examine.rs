@@ -1,22 +1,22 @@
-//! A thorough look at the engine's rows: the state of each run can be decoded, and so can its history, which begins with
+//! A deep check of the engine's rows: the state and the history of each run can be decoded, and the history starts with
 //! event 1 and has no gaps.
 
 use rusqlite::{Connection, Row};
 use temporalio_protos::temporal::api::history::v1::History;
-use windlass_sqlite::{Examined, Look, Progress, Result};
+use windlass_sqlite::{Examined, Progress, Result, TableCheck};
 
 use super::namespaces::NamespaceRecord;
 use crate::{run::RunState, visibility::sql::VisibilityRow};
 
-/// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
-/// at its table. `progress` counts rows.
+/// Checks every row. A bad row is reported and the check continues; an unreadable page ends the check of its table.
+/// `progress` counts rows.
 pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
     let tables = sql.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'engine_runs'")?.exists([])?;
     if !tables {
-        // Temporal keeps the histories of this store's runs.
+        // The store's runs are kept by a Temporal cluster, so there are no engine tables.
         return Ok(Vec::new());
     }
-    let look = Look { sql, progress };
+    let look = TableCheck { sql, progress };
     Ok(vec![
         look.table("engine namespaces", "SELECT record, name FROM engine_namespaces", |row| {
             decoded::<NamespaceRecord>(row, 0)
@@ -39,7 +39,7 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
     ])
 }
 
-fn histories(look: &Look<'_>) -> Result<Examined> {
+fn histories(look: &TableCheck<'_>) -> Result<Examined> {
     let mut at = (0, 0);
     look.table(
         "engine histories",

@@ -13,7 +13,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Encodes events, which are given back.
+    /// Encodes events and returns them.
     pub(crate) fn of(events: Vec<HistoryEvent>) -> (Option<Self>, Vec<HistoryEvent>) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return (None, events) };
         let (first, last) = (first.event_id, last.event_id);

@@ -1,6 +1,6 @@
-//! The engine's tables: what is written when a run takes a step, and what is read when one is needed again.
+//! The engine's tables.
 //!
-//! Nothing is decided here. Lists and their filters are in `visibility`.
+//! This module makes no decisions. Lists and their filters are in `visibility`.
 
 mod examine;
 mod history;
@@ -8,17 +8,17 @@ mod namespaces;
 mod runs;
 
 use rusqlite::{Row, Rows};
-use windlass_sqlite::{Database, is_about_a_row, row_name};
+use windlass_sqlite::{Database, is_row_error, row_name};
 
 pub use self::examine::examine;
 
 pub(crate) use self::{
     history::{Batch, batches, event, events_after, events_before},
     namespaces::{NamespaceRecord, attributes, namespaces, remove_attribute, save_attribute, save_namespace},
-    runs::{Found, RunWrite, alarms, current_run, delete_run, expired, find_run, highest_number, ready_runs},
+    runs::{Found, RunWrite, current_run, delete_run, expired, find_run, highest_number, ready_runs, wakeups},
 };
 
-/// The name and the version under which this build's tables are known to a database.
+/// The component name and the schema version of this build.
 pub const SCHEMA: (&str, usize) = ("engine", MIGRATIONS.len());
 
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -31,8 +31,8 @@ pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {
     database.migrate(SCHEMA.0, MIGRATIONS)
 }
 
-/// What can be read of some rows. The others are left out and logged with the column `id`: one bad row must not hide the
-/// others.
+/// The readable rows of a query. Unreadable rows are left out and logged with the column `id`, so that one bad row does
+/// not hide the others.
 pub(crate) fn readable<T>(
     mut rows: Rows<'_>,
     (table, id): (&str, &str),
@@ -42,7 +42,7 @@ pub(crate) fn readable<T>(
     while let Some(row) = rows.next()? {
         match read(row) {
             Ok(value) => readable.push(value),
-            Err(error) if is_about_a_row(&error) => {
+            Err(error) if is_row_error(&error) => {
                 let id = row_name(row.get_ref(id)?);
                 tracing::warn!(%error, table, id, "a row cannot be read and is left out");
             }

@@ -1,4 +1,4 @@
-//! Namespaces and the search attributes they know.
+//! Namespaces and their search attributes.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct NamespaceRecord {
     pub(crate) description: String,
     #[prost(string, tag = "4")]
     pub(crate) owner_email: String,
-    /// How long closed runs are kept.
+    /// Retention of closed runs.
     #[prost(int64, tag = "5")]
     pub(crate) retention: Nanos,
     #[prost(btree_map = "string, string", tag = "6")]

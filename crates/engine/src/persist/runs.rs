@@ -13,13 +13,13 @@ use crate::{
     visibility::sql::{self as listing, VisibilityRow},
 };
 
-/// One step of a run, ready to be written.
+/// One step of a run, to be written.
 pub(crate) struct RunWrite {
     pub(crate) number: i64,
     pub(crate) namespace: String,
     pub(crate) workflow_id: String,
     pub(crate) run_id: String,
-    /// It is the first step, and the run becomes the current one of its workflow id.
+    /// This is the first step: the run becomes the current one of its workflow id.
     pub(crate) new: bool,
     /// Encoded.
     pub(crate) state: Vec<u8>,
@@ -58,7 +58,7 @@ impl RunWrite {
             )?
             .execute(params![self.number, self.state, self.next_due, self.ready, self.is_at_rest()])?;
         } else {
-            // Without the column that says whether it is at rest, the index of those that are not stays as it is.
+            // Leaving out the column `at_rest` keeps its partial index unchanged.
             sql.prepare_cached("UPDATE engine_runs SET state = ?2, next_due = ?3, ready = ?4 WHERE number = ?1")?
                 .execute(params![self.number, self.state, self.next_due, self.ready])?;
         }
@@ -76,7 +76,7 @@ impl RunWrite {
     }
 }
 
-/// A run as the tables know it.
+/// A run as it is stored.
 pub(crate) struct Found {
     pub(crate) number: i64,
     pub(crate) state: RunState,
@@ -120,7 +120,7 @@ pub(crate) fn highest_number(sql: &Connection) -> rusqlite::Result<i64> {
     sql.query_row("SELECT coalesce(max(number), 0) FROM engine_runs", [], |row| row.get(0))
 }
 
-/// Namespace, workflow id and run id of runs that have something to hand out or to send; nothing of those whose ids cannot
+/// Namespace, workflow id and run id of runs with tasks to dispatch or messages to deliver; `None` where the ids cannot
 /// be read.
 pub(crate) fn ready_runs(
     sql: &Connection,
@@ -141,18 +141,18 @@ pub(crate) fn ready_runs(
     })
 }
 
-/// When something happens by itself, and to which run.
-pub(crate) fn alarms(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
-    let mut alarms = sql.prepare(
+/// The stored wake-up times and their runs.
+pub(crate) fn wakeups(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String; 3])>> {
+    let mut wakeups = sql.prepare(
         "SELECT next_due, namespace, workflow_id, run_id, number FROM engine_runs
          WHERE at_rest = 0 AND next_due IS NOT NULL",
     )?;
-    readable(alarms.query([])?, ("engine_runs", "number"), |row| {
+    readable(wakeups.query([])?, ("engine_runs", "number"), |row| {
         Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]))
     })
 }
 
-/// Closed runs of a namespace that ended before this moment.
+/// Closed runs of a namespace that ended before this time.
 pub(crate) fn expired(
     sql: &Connection,
     namespace: &str,
@@ -167,7 +167,7 @@ pub(crate) fn expired(
     readable(runs, ("engine_visibility", "run"), |row| Ok([row.get(0)?, row.get(1)?]))
 }
 
-/// Removes a run and everything of it. If it was current, the workflow id is free.
+/// Deletes a run. If it was the current one, its workflow id has no current run any more.
 pub(crate) fn delete_run(sql: &Connection, number: i64) -> rusqlite::Result<()> {
     for statement in [
         "DELETE FROM engine_history WHERE run = ?1",
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
     use crate::persist::MIGRATIONS;
 
-    /// What a build before the third migration left: runs that are open, that have ended, and that have ended and still
-    /// have something to send or to wait for.
+    /// Runs written by a build before the third migration: open ones, closed ones, and closed ones that still have
+    /// messages or wake-up times.
     const RUNS: &str = "
         INSERT INTO engine_runs (number, namespace, workflow_id, run_id, state, next_due, ready) VALUES
             (1, 'n', 'waits', 'r1', x'', 100, 0), (2, 'n', 'rests', 'r2', x'', NULL, 0),
@@ -218,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn only_runs_that_have_ended_with_nothing_left_to_do_are_at_rest() {
+    fn only_closed_runs_with_an_empty_outbox_are_at_rest() {
         let sql = Connection::open_in_memory().unwrap();
         MIGRATIONS[..2].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
         sql.execute_batch(RUNS).unwrap();
         MIGRATIONS[2..].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
         assert_eq!(awake(&sql), [1, 2, 4, 5]);
-        let due: Vec<Nanos> = alarms(&sql).unwrap().into_iter().map(|(at, _)| at).collect();
+        let due: Vec<Nanos> = wakeups(&sql).unwrap().into_iter().map(|(at, _)| at).collect();
         assert_eq!(due, [100, 200]);
         let ready: Vec<i64> = ready_runs(&sql, 0, 10).unwrap().into_iter().map(|(number, _)| number).collect();
         assert_eq!(ready, [4]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_whose_ids_cannot_be_read_keeps_no_other_from_going_on() {
+    fn a_run_with_unreadable_ids_does_not_block_other_runs() {
         let sql = Connection::open_in_memory().unwrap();
         MIGRATIONS[..2].iter().for_each(|migration| sql.execute_batch(migration).unwrap());
         sql.execute_batch(RUNS).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let damage = "UPDATE engine_runs SET ready = 1;
                       UPDATE engine_runs SET workflow_id = CAST(x'ff' AS TEXT) WHERE number IN (1, 5)";
         sql.execute_batch(damage).unwrap();
-        assert_eq!(alarms(&sql).unwrap(), []);
+        assert_eq!(wakeups(&sql).unwrap(), []);
         let ready: Vec<_> = ready_runs(&sql, 0, 10).unwrap().into_iter().map(|(n, ids)| (n, ids.is_some())).collect();
         assert_eq!(ready, [(1, false), (2, true), (3, true), (4, true), (5, false)]);
     }

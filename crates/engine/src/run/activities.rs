@@ -1,7 +1,7 @@
-//! Activities: handed out, answered, timed out, tried again.
+//! Activities: dispatch, results, timeouts, retries.
 //!
-//! That a worker has begun is written only together with how it ended, so that attempts that are repeated leave no
-//! events. A started event therefore carries a time before those of events around it.
+//! The started event is written together with the final result, so that retried attempts leave no events. It therefore
+//! has an earlier time than the events around it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,18 +21,18 @@ use super::{
     retry::{backoff, timeout_name},
     state::Activity,
 };
-use crate::{refusal::Refusal, time::Nanos};
+use crate::{service_error::ServiceError, time::Nanos};
 
-/// An activity as its worker gets it.
+/// An activity task as a worker gets it.
 #[derive(Debug, Clone)]
 pub(crate) struct StartedActivity {
     pub(crate) scheduled_id: i64,
     pub(crate) activity: Activity,
-    /// `None` when it must be read from history first.
+    /// `None` if it must be read from history first.
     pub(crate) scheduled: Option<Arc<ActivityTaskScheduledEventAttributes>>,
 }
 
-/// What a worker says about an attempt that did not succeed.
+/// A worker's report of a failed attempt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActivityFailure {
     pub(crate) failure: Option<Failure>,
@@ -42,7 +42,7 @@ pub(crate) struct ActivityFailure {
 }
 
 impl Run {
-    /// A worker takes the activity. `None` if there is nothing to take.
+    /// Starts the activity for a worker. `None` if the attempt is no longer pending.
     pub(crate) fn start_activity(
         &mut self,
         env: &Env<'_>,
@@ -68,7 +68,7 @@ impl Run {
         Some(StartedActivity { scheduled_id, activity, scheduled })
     }
 
-    /// Activities that wait for a worker; for queues that are filled again after a restart.
+    /// Activities that wait for a worker, to fill the queues after a restart.
     pub(crate) fn waiting_activities(&self) -> Vec<Dispatch> {
         let waiting =
             self.state.activities.iter().filter(|(_, activity)| !activity.is_started() && !activity.backing_off);
@@ -81,8 +81,8 @@ impl Run {
         }
     }
 
-    /// The activity a worker speaks of, if it is still that worker's to speak of.
-    fn held_activity(&self, scheduled_id: i64, attempt: i32) -> Result<&Activity, Refusal> {
+    /// The activity that a worker reports on, if the attempt is still the current one.
+    fn held_activity(&self, scheduled_id: i64, attempt: i32) -> Result<&Activity, ServiceError> {
         self.must_run()?;
         let activity = self.state.activities.get(&scheduled_id);
         activity
@@ -101,7 +101,7 @@ impl Run {
         attempt: i32,
         result: Option<Payloads>,
         worker: Worker<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         let identity = worker.identity;
         if attempt == 0 {
             self.start_unasked(env, scheduled_id, identity);
@@ -115,12 +115,13 @@ impl Run {
             identity: identity.to_owned(),
             ..ActivityTaskCompletedEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskCompletedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ActivityTaskCompletedEventAttributes(attributes));
+        self.ensure_task(env);
         Ok(())
     }
 
-    /// Whoever knows the activity's id may complete it though no worker has taken it. History then shows a start.
+    /// A client that knows the activity's id may complete it before a worker has started it. History then has a started
+    /// event.
     fn start_unasked(&mut self, env: &Env<'_>, scheduled_id: i64, identity: &str) {
         let running = self.state.is_running();
         let unstarted = self.state.activities.get_mut(&scheduled_id).filter(|it| running && !it.is_started());
@@ -136,7 +137,7 @@ impl Run {
         scheduled_id: i64,
         attempt: i32,
         failed: ActivityFailure,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         self.held_activity(scheduled_id, attempt)?;
         if let Some(activity) = self.state.activities.get_mut(&scheduled_id) {
             activity.last_attempt_complete_time = env.now;
@@ -155,8 +156,8 @@ impl Run {
             retry_state: retry_state as i32,
             ..ActivityTaskFailedEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskFailedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ActivityTaskFailedEventAttributes(attributes));
+        self.ensure_task(env);
         Ok(())
     }
 
@@ -167,17 +168,17 @@ impl Run {
         attempt: i32,
         details: Option<Payloads>,
         identity: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         let activity = self.held_activity(scheduled_id, attempt)?;
         if !activity.cancel_requested {
-            return Err(Refusal::invalid(
+            return Err(ServiceError::invalid(
                 "unable to mark activity as canceled without activity being request canceled first",
             ));
         }
         let Some(activity) = self.take_activity(scheduled_id) else { return Err(activity_not_found()) };
         self.write_start(scheduled_id, &activity, None);
         self.activity_cancelled(env, scheduled_id, activity.cancel_requested_id, details, identity);
-        self.look_at_news(env);
+        self.ensure_task(env);
         Ok(())
     }
 
@@ -196,17 +197,17 @@ impl Run {
             identity: identity.to_owned(),
             ..ActivityTaskCanceledEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
+        self.buffer_event(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
     }
 
-    /// A sign of life. Says whether the activity should stop. It is not worth a write to disk.
+    /// Records a heartbeat, without a write, and returns whether the activity should be cancelled.
     pub(crate) fn heartbeat(
         &mut self,
         env: &Env<'_>,
         scheduled_id: i64,
         attempt: i32,
         details: Option<Payloads>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, ServiceError> {
         self.held_activity(scheduled_id, attempt)?;
         let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(activity_not_found()) };
         activity.last_heartbeat = env.now;
@@ -216,7 +217,7 @@ impl Run {
         Ok(should_stop)
     }
 
-    /// An attempt, or the whole activity, took too long.
+    /// Times out an attempt or the whole activity.
     pub(super) fn time_out_activity(&mut self, env: &Env<'_>, scheduled_id: i64, kind: TimeoutType) {
         let mut failure = timeout_failure(format!("activity {} timeout", timeout_name(kind)), kind);
         let Err(retry_state) = self.retry_activity(env, scheduled_id, Some(&failure)) else { return };
@@ -239,11 +240,11 @@ impl Run {
             retry_state: retry_state as i32,
             ..ActivityTaskTimedOutEventAttributes::default()
         };
-        self.happen(env, Attributes::ActivityTaskTimedOutEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ActivityTaskTimedOutEventAttributes(attributes));
+        self.ensure_task(env);
     }
 
-    /// Plans the next attempt, or says why there is none.
+    /// Schedules the next attempt, or returns why there is none.
     fn retry_activity(
         &mut self,
         env: &Env<'_>,
@@ -277,7 +278,7 @@ impl Run {
         Ok(())
     }
 
-    /// The wait before the next attempt is over.
+    /// The backoff of the next attempt has passed.
     pub(super) fn activity_due(&mut self, scheduled_id: i64) {
         if let Some(activity) = self.state.activities.get_mut(&scheduled_id) {
             activity.backing_off = false;
@@ -293,15 +294,15 @@ impl Run {
             self.touch();
         }
         if self.state.activities.is_empty() {
-            // An emptied map keeps room for activities that may not come for weeks.
+            // A new map, because a cleared one keeps its memory, and the run may be idle for weeks.
             self.state.activities = BTreeMap::new();
             self.memory.scheduled = BTreeMap::new();
         }
         taken
     }
 
-    /// Writes, late, that the last attempt had begun. Its build is named by the worker that ends it.
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    /// Writes the started event of the last attempt. Its build id comes from the worker that reports the result.
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) fn write_start(&mut self, scheduled_id: i64, activity: &Activity, build: Option<&WorkerVersionStamp>) {
         if !activity.is_started() {
             return;
@@ -315,11 +316,11 @@ impl Run {
             worker_version: build.cloned(),
             ..ActivityTaskStartedEventAttributes::default()
         };
-        self.happen_at(activity.started_time, Attributes::ActivityTaskStartedEventAttributes(attributes));
+        self.buffer_event_at(activity.started_time, Attributes::ActivityTaskStartedEventAttributes(attributes));
     }
 }
 
-/// No attempt begins after this; zero for "never".
+/// No attempt starts after this time; zero for no limit.
 pub(super) fn retries_until(activity: &Activity) -> Nanos {
     match activity.schedule_to_close {
         0 => 0,
@@ -343,6 +344,6 @@ pub(super) fn timeout_failure(message: String, kind: TimeoutType) -> Failure {
     }
 }
 
-pub(crate) fn activity_not_found() -> Refusal {
-    Refusal::not_found("invalid activityID or activity already timed out or invoking workflow is completed")
+pub(crate) fn activity_not_found() -> ServiceError {
+    ServiceError::not_found("invalid activityID or activity already timed out or invoking workflow is completed")
 }

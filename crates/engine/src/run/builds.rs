@@ -1,4 +1,4 @@
-//! What a run remembers of the workers that completed its tasks: points to reset to, and search attributes.
+//! What a run records of the workers that completed its tasks: reset points and search attributes.
 
 use temporalio_protos::temporal::api::{
     common::v1::Payload, history::v1::WorkflowTaskCompletedEventAttributes, workflow::v1::ResetPointInfo,
@@ -11,8 +11,8 @@ const CHECKSUMS: &str = "BinaryChecksums";
 const DEPLOYMENT: &str = "TemporalWorkerDeployment";
 
 impl RunState {
-    /// A worker has completed a task. Returns whether search attributes have changed.
-    #[allow(deprecated, reason = "older builds are known by their checksum")]
+    /// Records the worker that completed a task. Returns whether search attributes have changed.
+    #[allow(deprecated, reason = "older builds are identified by their checksum")]
     pub(super) fn remember_worker(
         &mut self,
         at: Nanos,
@@ -34,8 +34,8 @@ impl RunState {
         changed
     }
 
-    /// Remembers the first completed task of each build. Returns whether this is one.
-    #[allow(deprecated, reason = "older builds are known by their checksum")]
+    /// Adds a reset point for the first completed task of each build. Returns whether it added one.
+    #[allow(deprecated, reason = "older builds are identified by their checksum")]
     fn add_reset_point(
         &mut self,
         at: Nanos,
@@ -66,7 +66,7 @@ impl RunState {
         true
     }
 
-    /// Sets an attribute that no event tells of, or takes it away. Returns whether that changes anything.
+    /// Sets or removes a search attribute without an event. Returns whether it changed.
     pub(super) fn set_attribute(&mut self, name: &str, value: Option<Payload>) -> bool {
         let mut attributes = self.search_attributes.take().unwrap_or_default();
         let before = match value.clone() {

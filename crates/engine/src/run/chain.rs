@@ -1,4 +1,4 @@
-//! From one run of a chain to the next: continued as new, or tried again.
+//! The next run of a chain: continue-as-new and retries.
 
 use temporalio_protos::temporal::api::{
     command::v1::ContinueAsNewWorkflowExecutionCommandAttributes,
@@ -13,7 +13,7 @@ use super::{Env, Run, RunState, StartSpec};
 use crate::time::{Nanos, SECOND, duration, moment, timestamp};
 
 impl Run {
-    /// What a new run of this chain inherits in any case.
+    /// What every next run of the chain inherits.
     fn next_in_chain(&self, env: &Env<'_>) -> StartSpec {
         StartSpec {
             namespace: self.state.namespace.clone(),
@@ -40,7 +40,7 @@ impl Run {
         }
     }
 
-    /// A run that has ended is not kept for ever, and neither is the way back to it.
+    /// A closed run is deleted after its retention, so its reset points get an expiry time.
     fn expiring_reset_points(&self, env: &Env<'_>) -> Vec<ResetPointInfo> {
         let mut points = self.state.reset_points.clone();
         expire(&mut points, &self.state.run_id, env.now);
@@ -48,7 +48,7 @@ impl Run {
         points
     }
 
-    /// The run itself says so, too.
+    /// Sets the expiry on this run's own reset points, too.
     fn expire_reset_points(&mut self, env: &Env<'_>) {
         let RunState { reset_points, run_id, .. } = &mut self.state;
         expire(reset_points, run_id, env.now);
@@ -84,7 +84,7 @@ impl Run {
         }
     }
 
-    /// The same run once more, from its beginning.
+    /// A retry of the run with the same input.
     pub(super) fn prepare_retry(
         &self,
         env: &Env<'_>,
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    /// Lets the chain go on with this run, which begins at once.
+    /// Makes this the next run of the chain. It starts at once.
     pub(super) fn succeed(&mut self, env: &Env<'_>, next: StartSpec) {
         let mut next = Self::start(env, next);
         next.begin(env);
@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// The way back to a run that ends now is kept for a while.
+/// Reset points of the closing run expire after its retention.
 fn expire(points: &mut [ResetPointInfo], run_id: &str, now: Nanos) {
     const KEPT: Nanos = 3 * 24 * 3600 * SECOND;
     for point in points.iter_mut().filter(|point| point.run_id == run_id) {

@@ -1,4 +1,4 @@
-//! A worker has decided: the end of a workflow task.
+//! Completion and failure of workflow tasks by a worker.
 
 use std::collections::BTreeMap;
 
@@ -21,25 +21,25 @@ use super::{
     task::{Delivery, Worker},
     updates::AbortReason,
 };
-use crate::{refusal::Refusal, time::span};
+use crate::{service_error::ServiceError, time::span};
 
-/// Name of the request by which a worker gets its next task with the answer to its last.
+/// The request id of a task that is returned with the reply to a completion.
 const INLINE_REQUEST: &str = "request-from-RespondWorkflowTaskCompleted";
 
-/// How the end of a task is answered.
+/// The reply to a completion.
 #[derive(Debug, Default)]
 pub(crate) struct Completion {
-    /// Activities the worker takes along.
+    /// Activities that were started eagerly for this worker.
     pub(crate) eager: Vec<StartedActivity>,
     /// The next task, if the worker asked for it and there is one.
     pub(crate) next: Option<StartedTask>,
-    /// Where the worker's view of history ends after a task that left no trace.
+    /// The event up to which the worker must reset its history after a speculative task that was dropped.
     pub(crate) reset_history_event_id: i64,
-    /// The task was ended otherwise than the worker wanted; this is kept, and the worker is told.
-    pub(crate) refused: Option<Refusal>,
+    /// The error for the worker when its commands were rejected. The failed task is stored.
+    pub(crate) refused: Option<ServiceError>,
 }
 
-/// What the run was like before the worker's decisions were applied.
+/// The state before the commands were applied.
 struct Before {
     state: RunState,
     scheduled: BTreeMap<
@@ -50,8 +50,8 @@ struct Before {
 }
 
 impl Run {
-    /// The started task that a token speaks of.
-    fn held_task(&self, scheduled_id: i64, started_id: i64, attempt: i32) -> Result<WorkflowTask, Refusal> {
+    /// The started task that a token names.
+    fn held_task(&self, scheduled_id: i64, started_id: i64, attempt: i32) -> Result<WorkflowTask, ServiceError> {
         let task = self.state.task.as_ref().filter(|task| {
             self.state.is_running()
                 && task.started_id != 0
@@ -62,8 +62,8 @@ impl Run {
         task.cloned().ok_or_else(task_not_found)
     }
 
-    /// Refuses the answer to a task that is not there any more, or not with a worker.
-    pub(crate) fn must_have_lent(&self, token: (i64, i64, i32)) -> Result<(), Refusal> {
+    /// Rejects a completion of a task that is not started or does not exist any more.
+    pub(crate) fn check_started_task(&self, token: (i64, i64, i32)) -> Result<(), ServiceError> {
         self.held_task(token.0, token.1, token.2).map(|_| ())
     }
 
@@ -73,7 +73,7 @@ impl Run {
         token: (i64, i64, i32),
         mut request: RespondWorkflowTaskCompletedRequest,
         beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
-    ) -> Result<Completion, Refusal> {
+    ) -> Result<Completion, ServiceError> {
         let task = self.held_task(token.0, token.1, token.2)?;
         let (commands, messages) = (std::mem::take(&mut request.commands), std::mem::take(&mut request.messages));
         let beats = request.force_create_new_workflow_task && commands.is_empty() && messages.is_empty();
@@ -81,7 +81,7 @@ impl Run {
             self.time_out_started_task(env, task);
             self.memory.sticky = None;
             self.schedule_task(env, Delivery::Queue, env.now);
-            let refused = Some(Refusal::not_found("workflow task heartbeat timeout"));
+            let refused = Some(ServiceError::not_found("workflow task heartbeat timeout"));
             return Ok(Completion { refused, ..Completion::default() });
         }
 
@@ -92,7 +92,7 @@ impl Run {
         };
         let completed_id = self.write_completion(env, &task, &request, &commands, &messages);
         self.memory.sticky = sticky(&request);
-        let decided = self.carry_out(env, completed_id, commands, messages, &request.identity, beginning);
+        let decided = self.apply_commands(env, completed_id, commands, messages, &request.identity, beginning);
         let decided = match decided {
             Ok(decided) => decided,
             Err(rejected) => return self.refuse_decisions(env, before, task, &rejected, &request),
@@ -108,12 +108,12 @@ impl Run {
         if completed_id == 0 {
             completion.reset_history_event_id = self.state.previous_started_id;
         }
-        self.schedule_next(env, &task, beats, decided.news, &request, &mut completion);
+        self.schedule_next(env, &task, beats, decided.has_new_events, &request, &mut completion);
         Ok(completion)
     }
 
-    /// Writes that the task is complete, unless it was for an update alone and came to nothing.
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
+    /// Writes the completed event, unless the task was speculative and had no effect.
+    #[allow(deprecated, reason = "older workers still send their binary checksum")]
     fn write_completion(
         &mut self,
         env: &Env<'_>,
@@ -178,8 +178,8 @@ impl Run {
             && only_rejections
     }
 
-    /// A decision made no sense. The task fails with it, and everything is as before the worker answered.
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
+    /// A command was invalid. The task fails, and all changes of the completion are undone.
+    #[allow(deprecated, reason = "older workers still send their binary checksum")]
     fn refuse_decisions(
         &mut self,
         env: &Env<'_>,
@@ -187,24 +187,24 @@ impl Run {
         task: WorkflowTask,
         rejected: &Rejected,
         request: &RespondWorkflowTaskCompletedRequest,
-    ) -> Result<Completion, Refusal> {
+    ) -> Result<Completion, ServiceError> {
         self.state = before.state;
         self.memory.scheduled = before.scheduled;
         self.memory.updates = before.updates;
         self.memory.sticky.clone_from(&self.memory.kept_sticky);
         self.settle_in_memory();
         self.forget_queries();
-        self.leave_accepted_updates();
+        self.drop_update_waiters();
         let (cause, terminate) = match rejected {
             Rejected::Task { cause, terminate, .. } => (*cause, *terminate),
-            Rejected::Request(refusal) => return Ok(self.forget_updates_were_sent(env, &task, refusal.clone())),
+            Rejected::Request(error) => return Ok(self.forget_updates_were_sent(env, &task, error.clone())),
         };
         let message = rejected.message();
-        let refused = Refusal::InvalidArgument(message.clone());
+        let refused = ServiceError::InvalidArgument(message.clone());
         self.abort_updates(AbortReason::TaskFailed);
         if task.attempt > 1 && cause != WorkflowTaskFailedCause::UnhandledCommand {
-            // It keeps failing: let it time out, so that it is not repeated in a tight loop.
-            self.abort_hopeless_updates();
+            // The task keeps failing: it is left to time out, which avoids a tight retry loop.
+            self.abort_updates_of_failing_task();
             return Ok(Completion { refused: Some(refused), ..Completion::default() });
         }
         let failure = Some(server_failure(message.clone()));
@@ -215,29 +215,29 @@ impl Run {
             self.terminate(env, &message, None, "history-service")?;
         } else {
             self.schedule_task(env, Delivery::Queue, env.now);
-            self.abort_hopeless_updates();
+            self.abort_updates_of_failing_task();
         }
         Ok(Completion { refused: Some(refused), ..Completion::default() })
     }
 
-    /// An answer that cannot be read changes nothing but this: its updates count as unseen, and a task that was for them
-    /// alone is to be taken again, by any worker.
-    fn forget_updates_were_sent(&mut self, env: &Env<'_>, task: &WorkflowTask, refusal: Refusal) -> Completion {
-        self.take_updates_again();
+    /// A completion that cannot be decoded marks its updates as not sent, and a task that was only for them is
+    /// dispatched again to the normal queue.
+    fn forget_updates_were_sent(&mut self, env: &Env<'_>, task: &WorkflowTask, error: ServiceError) -> Completion {
+        self.readmit_updates();
         if task.speculative {
             self.lose_speculative_task(env);
         }
-        Completion { refused: Some(refusal), ..Completion::default() }
+        Completion { refused: Some(error), ..Completion::default() }
     }
 
-    /// A worker is refused an answer to a task that is not there any more. The real server then forgets nothing, unless
-    /// it must think that it has read the run too early to know of the task, or a task of the same number is for the
-    /// worker's cache and in no history that this worker could read now.
+    /// Rejects a completion of a task that does not exist any more. The real server keeps its transient state then,
+    /// with two exceptions: it may have read the run too early to know the task, or a sticky task of the same number is
+    /// not in any history that this worker could read now.
     pub(crate) fn refuse_stale_answer(&mut self, env: &Env<'_>, scheduled_id: i64) {
         match self.state.task.as_ref().filter(|task| task.scheduled_id == scheduled_id) {
-            None if scheduled_id >= self.state.next_event_id => self.forget_passing_facts(),
+            None if scheduled_id >= self.state.next_event_id => self.drop_transient_state(),
             Some(task) if task.speculative && self.memory.sticky.is_some() => {
-                self.take_updates_again();
+                self.readmit_updates();
                 self.lose_speculative_task(env);
             }
             _ => {}
@@ -253,13 +253,13 @@ impl Run {
         }
     }
 
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     fn schedule_next(
         &mut self,
         env: &Env<'_>,
         task: &WorkflowTask,
         beats: bool,
-        news: bool,
+        has_new_events: bool,
         request: &RespondWorkflowTaskCompletedRequest,
         completion: &mut Completion,
     ) {
@@ -267,12 +267,12 @@ impl Run {
             return;
         }
         let delivery = if request.return_new_workflow_task { Delivery::Inline } else { Delivery::Queue };
-        if request.force_create_new_workflow_task || news {
+        if request.force_create_new_workflow_task || has_new_events {
             let original = if beats { task.original_scheduled_time } else { env.now };
             self.schedule_task(env, delivery, original);
         } else if self.has_unsent_updates() {
             match delivery {
-                // What history must keep is kept before the speculative task begins.
+                // The events are stored before the speculative task starts.
                 Delivery::Inline => {
                     self.flush();
                     self.schedule_speculative_task(env, delivery);
@@ -290,14 +290,14 @@ impl Run {
         }
     }
 
-    /// A worker could not decide.
-    #[allow(deprecated, reason = "unversioned and older workers still name their build here")]
+    /// A worker reports that it could not complete the task.
+    #[allow(deprecated, reason = "unversioned and older workers still send their build here")]
     pub(crate) fn task_failed(
         &mut self,
         env: &Env<'_>,
         token: (i64, i64, i32),
         request: RespondWorkflowTaskFailedRequest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         let task = self.held_task(token.0, token.1, token.2)?;
         let cause = request.cause();
         if cause == WorkflowTaskFailedCause::GrpcMessageTooLarge {
@@ -310,8 +310,8 @@ impl Run {
     }
 }
 
-pub(crate) fn task_not_found() -> Refusal {
-    Refusal::not_found("Workflow task not found.")
+pub(crate) fn task_not_found() -> ServiceError {
+    ServiceError::not_found("Workflow task not found.")
 }
 
 fn sticky(request: &RespondWorkflowTaskCompletedRequest) -> Option<Sticky> {

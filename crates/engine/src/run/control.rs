@@ -1,4 +1,4 @@
-//! What people and other runs do to a run: signal it, ask it to stop, end it.
+//! Signals, cancellation requests, termination and timeouts of a run.
 
 use temporalio_protos::temporal::api::{
     common::v1::{Header, Payloads, WorkflowExecution},
@@ -11,7 +11,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{Env, Run, Worker, events::new_event, updates::AbortReason};
-use crate::{refusal::Refusal, time::Nanos};
+use crate::{service_error::ServiceError, time::Nanos};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signal {
@@ -20,18 +20,20 @@ pub(crate) struct Signal {
     pub(crate) header: Option<Header>,
     pub(crate) identity: String,
     pub(crate) request_id: String,
-    /// The run that sent it, if it was one.
+    /// The workflow execution that sent the signal, if any.
     pub(crate) sender: Option<WorkflowExecution>,
 }
 
 impl Run {
-    pub(crate) fn signal(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), Refusal> {
+    pub(crate) fn signal(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), ServiceError> {
         if !signal.request_id.is_empty() && self.state.signal_request_ids.contains(&signal.request_id) {
             return Ok(());
         }
         self.must_run()?;
         if self.state.signal_request_ids.len() >= env.limits.signals {
-            return Err(Refusal::InvalidArgument("exceeded workflow execution limit for signal events".to_owned()));
+            return Err(ServiceError::InvalidArgument(
+                "exceeded workflow execution limit for signal events".to_owned(),
+            ));
         }
         self.must_not_be_closing()?;
         self.state.signal_request_ids.push(signal.request_id.clone());
@@ -44,20 +46,20 @@ impl Run {
             request_id: signal.request_id,
             ..WorkflowExecutionSignaledEventAttributes::default()
         };
-        self.happen(env, Attributes::WorkflowExecutionSignaledEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::WorkflowExecutionSignaledEventAttributes(attributes));
+        self.ensure_task(env);
         Ok(())
     }
 
-    /// A signal that comes with the start stands in history before the first workflow task.
-    pub(crate) fn signal_before_first_task(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), Refusal> {
+    /// A signal of signal-with-start comes before the first workflow task in history.
+    pub(crate) fn signal_before_first_task(&mut self, env: &Env<'_>, signal: Signal) -> Result<(), ServiceError> {
         let due = std::mem::replace(&mut self.state.first_task_due, Nanos::MAX);
         let signalled = self.signal(env, signal);
         self.state.first_task_due = due;
         signalled
     }
 
-    /// Asks the run to stop. Asking again changes nothing.
+    /// Requests cancellation. A repeated request changes nothing.
     pub(crate) fn request_cancel(
         &mut self,
         env: &Env<'_>,
@@ -65,7 +67,7 @@ impl Run {
         reason: &str,
         identity: &str,
         asked_by: Option<(WorkflowExecution, i64)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         self.must_run()?;
         if self.state.cancel_requested {
             return Ok(());
@@ -80,21 +82,21 @@ impl Run {
             external_workflow_execution,
             identity: identity.to_owned(),
         };
-        self.happen(env, Attributes::WorkflowExecutionCancelRequestedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::WorkflowExecutionCancelRequestedEventAttributes(attributes));
+        self.ensure_task(env);
         Ok(())
     }
 
-    /// Ends the run, whatever it is doing.
+    /// Terminates the run.
     pub(crate) fn terminate(
         &mut self,
         env: &Env<'_>,
         reason: &str,
         details: Option<Payloads>,
         identity: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         self.must_run()?;
-        self.stop_deciding(env);
+        self.fail_started_task(env);
         let attributes = WorkflowExecutionTerminatedEventAttributes {
             reason: reason.to_owned(),
             details,
@@ -107,7 +109,7 @@ impl Run {
     }
 
     pub(super) fn time_out(&mut self, env: &Env<'_>, retry_state: RetryState, new_run_id: &str) {
-        self.stop_deciding(env);
+        self.fail_started_task(env);
         let attributes = WorkflowExecutionTimedOutEventAttributes {
             retry_state: retry_state as i32,
             new_execution_run_id: new_run_id.to_owned(),
@@ -116,8 +118,8 @@ impl Run {
         self.close(env, WorkflowExecutionStatus::TimedOut, close);
     }
 
-    /// A worker that is deciding is told that it is too late, and what was held back is written.
-    fn stop_deciding(&mut self, env: &Env<'_>) {
+    /// Fails a started workflow task and writes the buffered events.
+    fn fail_started_task(&mut self, env: &Env<'_>) {
         if let Some(task) = self.state.task.clone().filter(|task| task.started_id != 0) {
             let worker = Worker::unknown("history-service");
             self.fail_task(env, task, WorkflowTaskFailedCause::ForceCloseCommand, None, worker, "");
@@ -125,28 +127,32 @@ impl Run {
         }
     }
 
-    /// The last event. What other runs must hear of it is put into the outbox.
+    /// Writes the closing event. Messages to other runs go to the outbox.
     pub(super) fn close(&mut self, env: &Env<'_>, status: WorkflowExecutionStatus, close: Attributes) {
         self.write(env, close);
         self.state.status = status as i32;
         self.state.close_time = env.now;
-        // Whoever asks a closed run may be answered by any worker.
+        // Queries of a closed run may go to any worker.
         self.memory.sticky = None;
         self.changes.listing = true;
-        self.announce_end();
+        self.notify_parent_and_children();
     }
 
-    pub(crate) fn must_run(&self) -> Result<(), Refusal> {
-        if self.state.is_running() { Ok(()) } else { Err(Refusal::not_found("workflow execution already completed")) }
+    pub(crate) fn must_run(&self) -> Result<(), ServiceError> {
+        if self.state.is_running() {
+            Ok(())
+        } else {
+            Err(ServiceError::not_found("workflow execution already completed"))
+        }
     }
 
-    /// A worker that wanted to end the run, but had not seen all, is about to look at the rest. More would only keep it
-    /// from ending.
-    pub(super) fn must_not_be_closing(&self) -> Result<(), Refusal> {
-        if self.memory.close_attempted && self.has_started_task() { Err(Refusal::closing()) } else { Ok(()) }
+    /// A worker tried to close the run without having seen all events, and is processing the rest. More events would
+    /// prevent the run from closing.
+    pub(super) fn must_not_be_closing(&self) -> Result<(), ServiceError> {
+        if self.memory.close_attempted && self.has_started_task() { Err(ServiceError::closing()) } else { Ok(()) }
     }
 
-    /// A start that found this run and wants to be remembered by it.
+    /// Records the request id of a start that found this run.
     pub(crate) fn attach_request(&mut self, env: &Env<'_>, request_id: &str) {
         if !request_id.is_empty() {
             self.state.attached_requests.insert(request_id.to_owned(), 0);
@@ -159,10 +165,5 @@ impl Run {
         let event = HistoryEvent { worker_may_ignore: true, ..new_event(env.now, attributes) };
         self.state.buffered.push(event);
         self.touch();
-    }
-
-    /// A run that has not begun yet hears of everything at once when it does.
-    pub(super) fn look_at_news(&mut self, env: &Env<'_>) {
-        self.ensure_task(env);
     }
 }

@@ -1,7 +1,7 @@
-//! What happens to a run by itself, and when.
+//! Timers, timeouts and retries of a run.
 //!
-//! A run has one alarm: the earliest of all its deadlines. When it rings, everything that is due is done, in the order in
-//! which it became due.
+//! A run has one wake-up time: the earliest of all its deadlines. When it has come, everything that is due is processed
+//! in order of time.
 
 use temporalio_protos::temporal::api::{
     enums::v1::{RetryState, TimeoutType},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::time::Nanos;
 
-/// Something that is due at a moment.
+/// Something that is due at a certain time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     RunTimeout,
@@ -30,8 +30,8 @@ enum Due {
 }
 
 impl Run {
-    /// The next moment at which something happens by itself.
-    pub(crate) fn alarm(&self) -> Option<Nanos> {
+    /// The time of the next deadline.
+    pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.next_due().map(|(at, _)| at)
     }
 
@@ -74,8 +74,8 @@ impl Run {
         next
     }
 
-    /// Does what is due. `beginning` is the run's first event, needed when a run that took too long is tried again.
-    pub(crate) fn ring(
+    /// Processes what is due. `beginning` is the run's first event, needed to retry a run that timed out.
+    pub(crate) fn fire_due(
         &mut self,
         env: &Env<'_>,
         beginning: &mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>,
@@ -110,8 +110,8 @@ impl Run {
     fn fire_timer(&mut self, env: &Env<'_>, id: &str) {
         let Some(timer) = self.state.timers.remove(id) else { return };
         let attributes = TimerFiredEventAttributes { timer_id: id.to_owned(), started_event_id: timer.started_id };
-        self.happen(env, Attributes::TimerFiredEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::TimerFiredEventAttributes(attributes));
+        self.ensure_task(env);
     }
 
     fn run_timed_out(
@@ -144,8 +144,8 @@ impl Run {
     }
 }
 
-/// The earliest of an activity's timeouts that can still happen. Of two at the same moment, that of a single attempt comes
-/// before that of all.
+/// The earliest pending timeout of an activity. Of two at the same time, the timeout of the attempt comes before that
+/// of the activity.
 fn next_timeout(activity: &Activity, remembers_from: Nanos) -> Option<(Nanos, TimeoutType)> {
     let mut next: Option<(Nanos, TimeoutType)> = None;
     let mut consider = |at: Nanos, kind: TimeoutType| {

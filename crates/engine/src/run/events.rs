@@ -1,4 +1,4 @@
-//! Writing history: numbering, and holding back what happens while a worker decides.
+//! Writing history: event ids, and buffering of events while a workflow task is started.
 
 use prost::Message;
 use temporalio_protos::temporal::api::{
@@ -10,7 +10,7 @@ use super::{Env, Run, RunState};
 use crate::time::{Nanos, timestamp};
 
 impl RunState {
-    /// Callers find the event that came of their request.
+    /// Records the event of a request, so that clients can find it.
     fn note_request(&mut self, event: &HistoryEvent) {
         let request = match &event.attributes {
             Some(Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(updated)) => &updated.attached_request_id,
@@ -26,7 +26,7 @@ impl RunState {
 }
 
 impl Run {
-    /// Writes an event that is never held back: a worker's decision, a workflow task's own events, an end.
+    /// Writes an event that is never buffered: from commands, of workflow tasks, or the closing event.
     pub(super) fn write(&mut self, env: &Env<'_>, attributes: Attributes) -> i64 {
         self.write_at(env.now, attributes)
     }
@@ -41,17 +41,17 @@ impl Run {
         self.changes.events.last_mut()
     }
 
-    /// Writes an event of the outside world, after those a worker is about to decide.
-    pub(super) fn happen(&mut self, env: &Env<'_>, attributes: Attributes) {
-        self.happen_at(env.now, attributes);
+    /// Buffers an event that comes from outside. It is written after the events of the started workflow task.
+    pub(super) fn buffer_event(&mut self, env: &Env<'_>, attributes: Attributes) {
+        self.buffer_event_at(env.now, attributes);
     }
 
-    pub(super) fn happen_at(&mut self, at: Nanos, attributes: Attributes) {
+    pub(super) fn buffer_event_at(&mut self, at: Nanos, attributes: Attributes) {
         self.state.buffered.push(new_event(at, attributes));
         self.touch();
     }
 
-    /// Gives the held-back events their numbers.
+    /// Writes the buffered events.
     pub(super) fn flush(&mut self) {
         for event in in_order(std::mem::take(&mut self.state.buffered)) {
             self.append(event);
@@ -75,7 +75,7 @@ impl Run {
         id
     }
 
-    /// Adds something to an event that this operation has written.
+    /// Changes an event that this operation has written.
     pub(super) fn amend(&mut self, index: usize, amend: impl FnOnce(&mut HistoryEvent)) {
         let Some(event) = self.changes.events.get_mut(index) else { return };
         let size = |event: &HistoryEvent| i64::try_from(event.encoded_len()).unwrap_or(i64::MAX);
@@ -84,7 +84,7 @@ impl Run {
         self.state.history_size += size(event);
     }
 
-    /// A finish names the event of its start, whose number may have become known only now.
+    /// Sets the started event's id in a finishing event. The id may be known only now.
     fn refer_to_start(&self, event: &mut HistoryEvent) {
         use Attributes as A;
         let Some(attributes) = &mut event.attributes else { return };
@@ -107,7 +107,7 @@ impl Run {
     }
 }
 
-/// What a started event starts.
+/// The scheduled or initiated event that a started event refers to.
 fn starts(event: &HistoryEvent) -> Option<i64> {
     match event.attributes.as_ref()? {
         Attributes::ActivityTaskStartedEventAttributes(a) => Some(a.scheduled_event_id),
@@ -125,7 +125,7 @@ pub(super) fn new_event(at: Nanos, attributes: Attributes) -> HistoryEvent {
     }
 }
 
-/// Finishes of activities and children come after everything else that was held back.
+/// Finishing events of activities and children come after all other buffered events.
 pub(super) fn in_order(held_back: Vec<HistoryEvent>) -> impl Iterator<Item = HistoryEvent> {
     let (finishes, others): (Vec<_>, Vec<_>) = held_back.into_iter().partition(is_finish);
     others.into_iter().chain(finishes)

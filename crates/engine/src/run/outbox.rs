@@ -1,7 +1,7 @@
-//! What a run has to tell other runs.
+//! Messages of a run to other runs.
 //!
-//! A letter is kept with the run until its delivery has been answered, so that a crash in between only means that it is
-//! delivered again. Receivers know repeats by the request id.
+//! A message is stored with the run until its delivery is answered. After a crash it is delivered again; receivers
+//! recognise duplicates by the request id.
 
 use temporalio_protos::temporal::api::history::v1::{
     HistoryEvent, RequestCancelExternalWorkflowExecutionInitiatedEventAttributes,
@@ -11,7 +11,7 @@ use temporalio_protos::temporal::api::history::v1::{
 use super::{Run, state::Parent};
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Letter {
+pub(crate) struct OutboxMessage {
     #[prost(int64, tag = "1")]
     pub(crate) id: i64,
     #[prost(oneof = "Content", tags = "2, 3, 4, 5, 6")]
@@ -19,7 +19,7 @@ pub(crate) struct Letter {
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-#[expect(clippy::large_enum_variant, reason = "letters are few, and prost does not box them")]
+#[expect(clippy::large_enum_variant, reason = "messages are few, and prost does not box them")]
 pub(crate) enum Content {
     #[prost(message, tag = "2")]
     StartChild(StartChild),
@@ -43,7 +43,7 @@ pub(crate) struct StartChild {
     pub(crate) child: Option<StartChildWorkflowExecutionInitiatedEventAttributes>,
     #[prost(message, optional, tag = "4")]
     pub(crate) user_metadata: Option<temporalio_protos::temporal::api::sdk::v1::UserMetadata>,
-    /// The run that this one was made from by a reset may have started the child.
+    /// The base run of a reset may have started the child already.
     #[prost(bool, tag = "5")]
     pub(crate) may_be_running: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct CancelRun {
     pub(crate) cancel: Option<RequestCancelExternalWorkflowExecutionInitiatedEventAttributes>,
 }
 
-/// For the parent: how its child ended.
+/// To the parent: the child's closing event.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ChildEnded {
     #[prost(message, optional, tag = "1")]
@@ -77,7 +77,7 @@ pub(crate) struct ChildEnded {
     pub(crate) end: Option<HistoryEvent>,
 }
 
-/// For a child: what the end of its parent means for it.
+/// To a child: its parent has closed.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ParentEnded {
     #[prost(string, tag = "1")]
@@ -92,20 +92,20 @@ pub(crate) struct ParentEnded {
 }
 
 impl Run {
-    pub(super) fn post(&mut self, content: Content) {
-        self.state.letters += 1;
-        self.state.outbox.push(Letter { id: self.state.letters, content: Some(content) });
+    pub(super) fn send(&mut self, content: Content) {
+        self.state.last_message_id += 1;
+        self.state.outbox.push(OutboxMessage { id: self.state.last_message_id, content: Some(content) });
         self.touch();
     }
 
-    pub(crate) fn next_letter(&self) -> Option<&Letter> {
+    pub(crate) fn next_message(&self) -> Option<&OutboxMessage> {
         self.state.outbox.first()
     }
 
-    /// The letter has arrived, or never will.
-    pub(crate) fn letter_done(&mut self, id: i64) {
+    /// Removes a message that was delivered or cannot be delivered.
+    pub(crate) fn remove_message(&mut self, id: i64) {
         let before = self.state.outbox.len();
-        self.state.outbox.retain(|letter| letter.id != id);
+        self.state.outbox.retain(|message| message.id != id);
         if self.state.outbox.len() != before {
             self.touch();
         }

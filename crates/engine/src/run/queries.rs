@@ -1,4 +1,4 @@
-//! Questions to a run's worker. They leave no trace in history.
+//! Queries. They leave no events in history.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::Run;
 use crate::registry::RunKey;
 
-/// A question, and whoever waits for the answer.
+/// A query and the channel of its reply.
 #[derive(Debug)]
 pub(crate) struct PendingQuery {
     pub(crate) id: String,
@@ -29,9 +29,9 @@ pub(crate) enum QueryAnswer {
         message: String,
         failure: Option<Box<Failure>>,
     },
-    /// No workflow task of its run will bring it to the worker: it goes there on its own.
+    /// No workflow task will carry the query: it must be dispatched as a query task.
     AskDirectly,
-    /// It was forgotten, and has to be asked anew.
+    /// The query was dropped and must be sent again.
     AskAgain,
 }
 
@@ -44,12 +44,12 @@ impl PendingQuery {
     pub(crate) fn answer(&self, answer: QueryAnswer) {
         let sender = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             sender.send(answer).ok();
         }
     }
 
-    /// Whether somebody still wants to know.
+    /// Whether the caller still waits.
     pub(crate) fn is_wanted(&self) -> bool {
         let reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
         reply.as_ref().is_some_and(|sender| !sender.is_closed())
@@ -57,13 +57,14 @@ impl PendingQuery {
 }
 
 impl Run {
-    /// Whether a question can go straight to the worker, because no decision is pending that it would miss.
+    /// Whether a query can be dispatched as a query task, because there is no pending workflow task that it would have
+    /// to wait for.
     pub(crate) fn can_ask_directly(&self) -> bool {
         !self.state.is_running() || self.state.task.is_none()
     }
 
-    /// Takes the answers a worker gave along with its decision. What it left out waits for the next task, or goes to
-    /// the worker on its own.
+    /// Takes the query results of a completion. Queries without a result wait for the next task or are dispatched as
+    /// query tasks.
     pub(crate) fn answer_queries(&mut self, mut results: std::collections::HashMap<String, WorkflowQueryResult>) {
         let more_tasks = self.state.is_running() && self.state.task.is_some();
         let mut left = Vec::new();
@@ -80,14 +81,14 @@ impl Run {
         self.memory.queries = left;
     }
 
-    /// What came with a refused answer does not count, and a worker that answers later answers another question.
+    /// Drops the pending queries after a rejected completion. Later results for them are ignored.
     pub(super) fn forget_queries(&mut self) {
         for query in std::mem::take(&mut self.memory.queries) {
             query.answer(QueryAnswer::AskAgain);
         }
     }
 
-    /// Nobody will decide anything any more.
+    /// The run is closed: pending queries are dispatched as query tasks.
     pub(crate) fn release_queries(&mut self) {
         for query in std::mem::take(&mut self.memory.queries) {
             query.answer(QueryAnswer::AskDirectly);

@@ -1,16 +1,16 @@
-//! The state of a run, read off its history.
+//! Rebuilds the state of a run from its history.
 //!
-//! A reset goes back to an earlier moment of a run, and only history knows what the run was like then. History does not
-//! know everything, though. It is silent about
-//! - who made the run: its namespace, its id, the request it was created by, and where else that request left a trace,
-//! - what has not become an event: attempts, heartbeats and starts of activities, repeated workflow tasks and how often
-//!   they failed, requests for queries and updates without an answer, held-back events, letters, and the ids under
-//!   which letters are sent,
-//! - what a reset did to the run: the moment it begins anew, the deadlines that count from there, and that it forgot the
-//!   requests of earlier signals.
+//! A reset goes back to an earlier event of a run, and only history has the state of that time. History does not
+//! contain
 //!
-//! Of these, activities come out as if they had just been scheduled, and a workflow task that failed comes out as one
-//! that is to be repeated. The rest is left for the caller to fill in.
+//! - the identity of the run: namespace, ids, the request that created it, and other events of that request,
+//! - what has no event: attempts, heartbeats and starts of activities, retried workflow tasks and their failures,
+//!   pending queries and updates, buffered events, outbox messages and their request ids,
+//! - what a reset changed: the new start time, the deadlines that count from it, and the dropped request ids of earlier
+//!   signals.
+//!
+//! Activities are rebuilt as just scheduled, and a failed workflow task as one to be retried. The caller fills in the
+//! rest.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -31,7 +31,7 @@ use crate::{
     time::{Nanos, moment, span},
 };
 
-/// What history does not say about a run: who it is.
+/// The identity of a run, which history does not contain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Identity {
     pub(crate) namespace: String,
@@ -46,7 +46,7 @@ pub(crate) struct Unreadable {
     problem: &'static str,
 }
 
-/// The run as it was after these events.
+/// The state of the run after these events.
 pub(crate) fn rebuild<'e>(
     identity: &Identity,
     events: impl IntoIterator<Item = &'e HistoryEvent>,
@@ -69,7 +69,7 @@ pub(crate) fn rebuild<'e>(
     Ok(state)
 }
 
-/// A run that has just begun, before its first event is counted.
+/// The state of a run before its first event is counted.
 pub(super) fn begun(
     identity: &Identity,
     event: &HistoryEvent,
@@ -124,7 +124,7 @@ pub(super) fn begun(
     }
 }
 
-/// When a run that begins at `from` is over in any case; zero for never.
+/// The time at which a run that starts at `from` times out; zero for never.
 pub(super) fn run_expires(from: Nanos, run_timeout: Nanos, execution_expires: Nanos) -> Nanos {
     match (run_timeout, execution_expires) {
         (0, _) => 0,
@@ -147,12 +147,12 @@ impl RunState {
         Ok(())
     }
 
-    /// Does to the state what the event tells of.
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    /// Applies an event to the state.
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     fn follow(&mut self, event: &HistoryEvent, limits: &Limits) -> Result<(), &'static str> {
         use Attributes as A;
         let (id, at) = (event.event_id, moment(event.event_time.as_ref()));
-        let Some(attributes) = &event.attributes else { return Err("an event says nothing") };
+        let Some(attributes) = &event.attributes else { return Err("an event has no attributes") };
         match attributes {
             A::WorkflowTaskScheduledEventAttributes(it) => {
                 self.first_task_due = 0;
@@ -222,7 +222,7 @@ impl RunState {
             }
             A::ChildWorkflowExecutionStartedEventAttributes(it) => {
                 let child = self.children.get_mut(&it.initiated_event_id).filter(|child| child.started_id == 0);
-                let child = child.ok_or("a child starts that nobody wanted")?;
+                let child = child.ok_or("a child has started that was not initiated")?;
                 child.started_id = id;
                 child.run_id = it.workflow_execution.clone().unwrap_or_default().run_id;
             }
@@ -294,7 +294,7 @@ impl RunState {
         }
     }
 
-    /// The next attempt is not in history before it succeeds.
+    /// The next attempt is not in history before it completes.
     fn repeat_task(&mut self, at: Nanos, counts: bool) {
         self.task_attempt = if counts { self.task_attempt + 1 } else { 1 };
         self.task = self.is_transient().then(|| WorkflowTask {
@@ -317,7 +317,7 @@ impl RunState {
     }
 
     fn end_child(&mut self, initiated_id: i64) -> Result<(), &'static str> {
-        self.children.remove(&initiated_id).map(drop).ok_or("a child ends that nobody wanted")
+        self.children.remove(&initiated_id).map(drop).ok_or("a child has ended that was not initiated")
     }
 
     fn end_signal(&mut self, initiated_id: i64) -> Result<(), &'static str> {

@@ -1,7 +1,7 @@
-//! A reset: a new run that shares the beginning of another one and takes its own way from there.
+//! Reset: a new run that shares the history of another one up to an event.
 //!
-//! The workflow task at which the ways part fails in the new run. What happened to the old one later and was not its
-//! own doing (signals, updates, what became of its children) happens to the new one as well.
+//! The workflow task at that event fails in the new run. Later signals, updates and child events of the old run are
+//! applied to the new one again.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,15 +23,15 @@ use super::{
     state::{RunState, UpdateRecord, WorkflowTask},
     task::started_attributes,
 };
-use crate::{refusal::Refusal, time::span};
+use crate::{service_error::ServiceError, time::span};
 
-/// Who ends a run that is reset while it is open.
+/// The identity that terminates an open run that is reset.
 pub(super) const RESETTER: &str = "history-resetter";
 const SERVICE: &str = "history-service";
-/// Names the request for a task that no worker has asked for.
+/// The request id of a task that no worker has polled.
 const NO_REQUEST: &str = "emptyUuid";
 
-/// What a new run is made of.
+/// What a new run is made from.
 #[derive(Debug)]
 pub(crate) struct Fork {
     pub(crate) number: i64,
@@ -42,25 +42,24 @@ pub(crate) struct Fork {
     pub(crate) shared: Vec<Vec<HistoryEvent>>,
 }
 
-/// What does not happen again.
+/// What is not reapplied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Excluded {
     pub(crate) signals: bool,
     pub(crate) updates: bool,
 }
 
-/// Parts history in two after an event. Events that were written together are not parted, unless a workflow task starts
-/// among them.
+/// Splits history after an event. Events of one batch are split only after a workflow task started event.
 pub(crate) fn part(
     batches: Vec<Vec<HistoryEvent>>,
     after: i64,
-) -> Result<(Vec<Vec<HistoryEvent>>, Vec<HistoryEvent>), Refusal> {
+) -> Result<(Vec<Vec<HistoryEvent>>, Vec<HistoryEvent>), ServiceError> {
     let (mut shared, mut later) = (Vec::new(), Vec::new());
     for mut batch in batches {
         let rest = batch.split_off(batch.partition_point(|event| event.event_id <= after));
         let splits = batch.last().is_some_and(|last| last.event_type() != EventType::WorkflowTaskStarted);
         if splits && !rest.is_empty() {
-            return Err(Refusal::InvalidArgument(format!(
+            return Err(ServiceError::InvalidArgument(format!(
                 "StateRebuilder unable to Rebuild mutable state to event ID: {after}, version: 0, this event must be \
                  at the boundary"
             )));
@@ -74,30 +73,30 @@ pub(crate) fn part(
 }
 
 impl Run {
-    /// The new run, up to where its workflow task has failed.
-    pub(crate) fn fork(env: &Env<'_>, fork: Fork) -> Result<Self, Refusal> {
-        let unreadable = |unreadable: Unreadable| Refusal::Internal(unreadable.to_string());
+    /// The new run, up to its failed workflow task.
+    pub(crate) fn fork(env: &Env<'_>, fork: Fork) -> Result<Self, ServiceError> {
+        let unreadable = |unreadable: Unreadable| ServiceError::Internal(unreadable.to_string());
         let state = rebuild(&fork.identity, fork.shared.iter().flatten(), env.limits).map_err(unreadable)?;
         let Some(task) = state.task.clone() else {
-            return Err(Refusal::InvalidArgument(format!(
+            return Err(ServiceError::InvalidArgument(format!(
                 "Can only reset workflow to event ID in range [WorkflowTaskScheduled +1, WorkflowTaskStarted + 1]: {}",
                 state.next_event_id
             )));
         };
-        let state = begun_anew(env, state);
+        let state = restart_times(env, state);
         let changes = Changes { listing: true, dirty: true, inherited: fork.shared, ..Changes::default() };
         let mut run = Self { number: fork.number, state, memory: Memory::default(), changes };
         run.fail_task_of_old(env, task, fork.base_run_id, fork.reason);
-        run.take_up_activities(env);
+        run.reschedule_activities(env);
         Ok(run)
     }
 
-    /// History must show the start of a task before its failure.
+    /// Fails the pending task. History must have its started event first.
     fn fail_task_of_old(&mut self, env: &Env<'_>, mut task: WorkflowTask, base_run_id: String, reason: String) {
         if task.started_id == 0 {
             task.request_id = NO_REQUEST.to_owned();
             if task.attempt > 1 {
-                // It was to repeat one that failed, and is not in history yet.
+                // A retry of a failed task is not in history yet.
                 task = self
                     .write_task(WorkflowTask { attempt: 1, scheduled_time: env.now, ..task }, Worker::unknown(SERVICE));
             }
@@ -126,8 +125,8 @@ impl Run {
         self.state.task_attempt = 1;
     }
 
-    /// Activities that had not ended are handed out again, from their first attempt on.
-    fn take_up_activities(&mut self, env: &Env<'_>) {
+    /// Dispatches the pending activities again, from their first attempt.
+    fn reschedule_activities(&mut self, env: &Env<'_>) {
         for event in self.changes.inherited.iter().flatten() {
             if let Some(Attributes::ActivityTaskScheduledEventAttributes(scheduled)) = &event.attributes
                 && let Some(activity) = self.state.activities.get_mut(&event.event_id)
@@ -141,28 +140,33 @@ impl Run {
         pending.into_iter().for_each(|scheduled_id| self.dispatch_activity(scheduled_id));
     }
 
-    /// Lets happen again what happened to the old run, or to those that continued it.
+    /// Reapplies events of the old run and of the runs that continued it.
     pub(crate) fn reapply(&mut self, env: &Env<'_>, events: &[HistoryEvent], excluded: Excluded) {
         use Attributes as A;
         for event in events {
             match event.attributes.clone() {
                 Some(A::WorkflowExecutionSignaledEventAttributes(signal)) if !excluded.signals => {
-                    self.signal_again(env, signal, event);
+                    self.reapply_signal(env, signal, event);
                 }
                 Some(A::WorkflowExecutionUpdateAdmittedEventAttributes(update)) if !excluded.updates => {
-                    self.admit_again(env, update.request.clone(), update.origin());
+                    self.reapply_update(env, update.request.clone(), update.origin());
                 }
-                // Without its request, an update was brought along by an earlier reset and has its own event.
+                // An accepted update without its request was reapplied by an earlier reset and has an admitted event.
                 Some(A::WorkflowExecutionUpdateAcceptedEventAttributes(update)) if !excluded.updates => {
-                    self.admit_again(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
+                    self.reapply_update(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
                 }
-                Some(attributes) => self.hear_of_child_again(env, attributes),
+                Some(attributes) => self.reapply_child_event(env, attributes),
                 None => {}
             }
         }
     }
 
-    fn signal_again(&mut self, env: &Env<'_>, signal: WorkflowExecutionSignaledEventAttributes, event: &HistoryEvent) {
+    fn reapply_signal(
+        &mut self,
+        env: &Env<'_>,
+        signal: WorkflowExecutionSignaledEventAttributes,
+        event: &HistoryEvent,
+    ) {
         self.state.signal_request_ids.push(String::new());
         let signal = WorkflowExecutionSignaledEventAttributes { external_workflow_execution: None, ..signal };
         let mut again = new_event(env.now, Attributes::WorkflowExecutionSignaledEventAttributes(signal));
@@ -170,7 +174,7 @@ impl Run {
         self.append(again);
     }
 
-    fn admit_again(&mut self, env: &Env<'_>, request: Option<Request>, origin: UpdateAdmittedEventOrigin) {
+    fn reapply_update(&mut self, env: &Env<'_>, request: Option<Request>, origin: UpdateAdmittedEventOrigin) {
         let Some(request) = request else { return };
         let update_id = request.meta.clone().unwrap_or_default().update_id;
         if self.state.updates.contains_key(&update_id) {
@@ -182,8 +186,8 @@ impl Run {
         self.state.updates.insert(update_id, UpdateRecord { admitted_id, ..UpdateRecord::default() });
     }
 
-    /// Only what became of children that this run has, too.
-    fn hear_of_child_again(&mut self, env: &Env<'_>, mut attributes: Attributes) {
+    /// Reapplies events of children that this run has, too.
+    fn reapply_child_event(&mut self, env: &Env<'_>, mut attributes: Attributes) {
         use Attributes as A;
         if let A::ChildWorkflowExecutionStartedEventAttributes(it) = &attributes {
             let child = self.state.children.get_mut(&it.initiated_event_id).filter(|child| child.run_id.is_empty());
@@ -208,8 +212,8 @@ impl Run {
         }
     }
 
-    /// The new run goes on: what it had asked of others is asked again, and a worker is to look at it.
-    pub(crate) fn go_on(&mut self, env: &Env<'_>) {
+    /// Sends unanswered requests to other runs again and schedules a workflow task.
+    pub(crate) fn resume_after_reset(&mut self, env: &Env<'_>) {
         let shared = std::mem::take(&mut self.changes.inherited);
         let by_id: BTreeMap<i64, &HistoryEvent> =
             shared.iter().flatten().map(|event| (event.event_id, event)).collect();
@@ -219,16 +223,16 @@ impl Run {
         let mut asked: Vec<i64> = asked.collect();
         asked.sort_unstable();
         for event in asked.into_iter().filter_map(|id| by_id.get(&id).copied()) {
-            self.ask_again(env, event);
+            self.resend_request(env, event);
         }
         self.changes.inherited = shared;
         self.ensure_task(env);
     }
 
-    fn ask_again(&mut self, env: &Env<'_>, event: &HistoryEvent) {
+    fn resend_request(&mut self, env: &Env<'_>, event: &HistoryEvent) {
         use Attributes as A;
         let (initiated_id, mut request_id) = (event.event_id, (env.new_id)());
-        let letter = match event.attributes.clone() {
+        let message = match event.attributes.clone() {
             Some(A::StartChildWorkflowExecutionInitiatedEventAttributes(child)) => {
                 request_id = self.child_request_id(initiated_id);
                 if let Some(child) = self.state.children.get_mut(&initiated_id) {
@@ -236,9 +240,9 @@ impl Run {
                 }
                 let user_metadata = event.user_metadata.clone();
                 // The old run may have started it already.
-                let letter =
+                let message =
                     StartChild { initiated_id, request_id, child: Some(child), user_metadata, may_be_running: true };
-                Content::StartChild(letter)
+                Content::StartChild(message)
             }
             Some(A::SignalExternalWorkflowExecutionInitiatedEventAttributes(signal)) => {
                 if let Some(request) = self.state.signals_out.get_mut(&initiated_id) {
@@ -254,25 +258,25 @@ impl Run {
             }
             _ => return,
         };
-        self.post(letter);
+        self.send(message);
     }
 
-    /// A reset has made another run of this one.
+    /// Records the run that a reset made from this one.
     pub(crate) fn reset_to(&mut self, run_id: &str) {
         run_id.clone_into(&mut self.state.reset_run_id);
         self.touch();
     }
 
-    /// Ends an open run in favour of the one that a reset makes.
-    pub(crate) fn end_for_reset(&mut self, env: &Env<'_>, reason: &str) -> Result<Vec<HistoryEvent>, Refusal> {
+    /// Terminates an open run because of a reset.
+    pub(crate) fn end_for_reset(&mut self, env: &Env<'_>, reason: &str) -> Result<Vec<HistoryEvent>, ServiceError> {
         self.terminate(env, reason, None, RESETTER)?;
         self.release_queries();
         Ok(self.written_events())
     }
 }
 
-/// Times count from the reset on.
-fn begun_anew(env: &Env<'_>, old: RunState) -> RunState {
+/// Times count from the reset.
+fn restart_times(env: &Env<'_>, old: RunState) -> RunState {
     let execution_timeout = span(old.execution_timeout.as_ref());
     let execution_expires = match execution_timeout {
         0 => old.execution_expires,
@@ -286,7 +290,7 @@ fn begun_anew(env: &Env<'_>, old: RunState) -> RunState {
         original_start_time: old.start_time,
         reset_time: env.now,
         state_transitions: 1,
-        // They count, but their requests are not known any more: the same one would be another signal.
+        // The count is kept, but not the request ids, so a repeated request is a new signal.
         signal_request_ids: vec![String::new(); old.signal_request_ids.len()],
         ..old
     }

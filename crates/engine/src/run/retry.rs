@@ -1,4 +1,4 @@
-//! Whether something that failed is tried again, and when.
+//! Retry policies: whether there is another attempt, and when.
 
 use temporalio_protos::temporal::api::{
     common::v1::RetryPolicy,
@@ -7,13 +7,13 @@ use temporalio_protos::temporal::api::{
 };
 
 use crate::{
-    refusal::Refusal,
+    service_error::ServiceError,
     time::{Nanos, SECOND, check_span, duration, span},
 };
 
 const TIMEOUT_PREFIX: &str = "TemporalTimeout:";
 
-/// Fills in what a policy leaves open.
+/// Fills in the defaults of a policy.
 pub(crate) fn complete(policy: &mut RetryPolicy) {
     if span(policy.initial_interval.as_ref()) == 0 {
         policy.initial_interval = Some(duration(SECOND));
@@ -26,11 +26,11 @@ pub(crate) fn complete(policy: &mut RetryPolicy) {
     }
 }
 
-pub(crate) fn check(policy: &mut RetryPolicy) -> Result<(), Refusal> {
+pub(crate) fn check(policy: &mut RetryPolicy) -> Result<(), ServiceError> {
     if policy.maximum_attempts == 1 {
         return Ok(());
     }
-    let bad = |message: String| Err(Refusal::InvalidArgument(message));
+    let bad = |message: String| Err(ServiceError::InvalidArgument(message));
     if let Err(problem) = check_span(&mut policy.initial_interval) {
         return bad(format!("invalid InitialInterval set on retry policy: {problem}"));
     }
@@ -63,7 +63,7 @@ fn timeout_named(name: &str) -> Option<TimeoutType> {
     all.into_iter().find(|kind| timeout_name(*kind) == name || kind.as_str_name() == name)
 }
 
-/// As the protocol writes it in messages.
+/// The name in error texts.
 pub(crate) fn timeout_name(kind: TimeoutType) -> &'static str {
     match kind {
         TimeoutType::StartToClose => "StartToClose",
@@ -74,7 +74,7 @@ pub(crate) fn timeout_name(kind: TimeoutType) -> &'static str {
     }
 }
 
-/// How long to wait before the next attempt, or why there is none.
+/// The backoff before the next attempt, or why there is none.
 pub(crate) fn backoff(
     policy: &RetryPolicy,
     attempt: i32,
@@ -109,7 +109,7 @@ pub(crate) fn backoff(
 }
 
 fn exponential(first: Nanos, coefficient: f64, attempt: i32) -> Nanos {
-    // The cast saturates, which is what is wanted.
+    // The cast saturates, as intended.
     (first as f64 * coefficient.powi(attempt - 1)).max(0.0) as Nanos
 }
 

@@ -1,4 +1,4 @@
-//! The beginning of a run.
+//! The start of a run.
 
 use prost_wkt_types::Duration;
 use temporalio_protos::temporal::api::{
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::time::{Nanos, duration, optional_timestamp, span};
 
-/// Everything a run begins with, checked and completed by whoever starts it.
+/// What a run starts with, checked and completed by the caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StartSpec {
     pub(crate) number: i64,
@@ -77,21 +77,21 @@ impl Run {
         run
     }
 
-    /// Schedules the first workflow task, unless it has to wait.
+    /// Schedules the first workflow task, unless the start is delayed.
     pub(crate) fn begin(&mut self, env: &Env<'_>) {
         self.ensure_task(env);
     }
 
-    /// Schedules the first workflow task of a child that was held back. Whatever has happened to it since, such as a
-    /// signal, has done so already.
-    pub(crate) fn begin_if_held(&mut self, env: &Env<'_>) {
+    /// Schedules the first workflow task of a child that was started held. Later events, such as signals, are already
+    /// in history.
+    pub(crate) fn schedule_first_task_if_held(&mut self, env: &Env<'_>) {
         const ONLY_ITS_START: i64 = 2;
         if self.state.next_event_id == ONLY_ITS_START {
             self.begin(env);
         }
     }
 
-    /// Schedules the first workflow task for the very worker that starts the run.
+    /// Schedules the first workflow task and starts it for the client that started the run.
     pub(crate) fn begin_inline(&mut self, env: &Env<'_>) -> Option<i64> {
         if self.state.first_task_due != 0 {
             return None;
@@ -153,7 +153,7 @@ pub(crate) fn run_timeout(run: Nanos, execution: Nanos) -> Nanos {
     }
 }
 
-/// A workflow task's timeout: the default if none is given, and never more than two minutes or the run's own.
+/// The workflow task timeout: the default if none is given, at most two minutes and at most the run timeout.
 pub(crate) fn task_timeout(task: Nanos, run: Nanos) -> Duration {
     const DEFAULT: Nanos = 10 * crate::time::SECOND;
     const LONGEST: Nanos = 120 * crate::time::SECOND;

@@ -1,8 +1,7 @@
-//! What a run is, as it is kept on disk.
+//! The stored state of a run.
 //!
-//! The messages are written out by hand rather than generated: they are the engine's own record and nobody else's
-//! protocol. Tags are never reused. Whatever a restart may forget (pollers, queries, sticky bindings, updates that were
-//! only admitted) is not here but in the run's memory.
+//! The messages are written by hand, not generated, because only the engine reads them. Tags are never reused. State
+//! that is not stored (pollers, queries, sticky queues, admitted updates) is in [`Memory`](super::Memory).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use temporalio_protos::temporal::api::{
     workflow::v1::ResetPointInfo,
 };
 
-use super::outbox::Letter;
+use super::outbox::OutboxMessage;
 use crate::time::Nanos;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -42,7 +41,7 @@ pub(crate) struct RunState {
     pub(crate) next_event_id: i64,
     #[prost(int64, tag = "11")]
     pub(crate) history_size: i64,
-    /// The last workflow task that was completed had this started event.
+    /// The started event of the last completed workflow task.
     #[prost(int64, tag = "12")]
     pub(crate) previous_started_id: i64,
     #[prost(int64, tag = "13")]
@@ -64,7 +63,7 @@ pub(crate) struct RunState {
     pub(crate) execution_expires: Nanos,
     #[prost(int64, tag = "27")]
     pub(crate) run_expires: Nanos,
-    /// The first workflow task is not scheduled before this.
+    /// The first workflow task is not scheduled before this time.
     #[prost(int64, tag = "28")]
     pub(crate) first_task_due: Nanos,
 
@@ -78,20 +77,20 @@ pub(crate) struct RunState {
     pub(crate) root_workflow_id: String,
     #[prost(string, tag = "34")]
     pub(crate) root_run_id: String,
-    /// The run that replaced this one: continued, retried or reset.
+    /// The run that replaced this one: by continue-as-new, retry or reset.
     #[prost(string, tag = "35")]
     pub(crate) successor_run_id: String,
-    /// When the run began that this one shares its beginning with; zero if that is this one.
+    /// The start time of the base run of a reset; zero for other runs.
     #[prost(int64, tag = "36")]
     pub(crate) original_start_time: Nanos,
 
-    /// The run that a reset made of this one.
+    /// The run that a reset made from this one.
     #[prost(string, tag = "37")]
     pub(crate) reset_run_id: String,
     /// When a reset made this run.
     #[prost(int64, tag = "38")]
     pub(crate) reset_time: Nanos,
-    /// The run whose beginning this one shares; its own id unless a reset made it.
+    /// The base run of a reset; its own id for other runs.
     #[prost(string, tag = "39")]
     pub(crate) original_run_id: String,
 
@@ -108,14 +107,14 @@ pub(crate) struct RunState {
     #[prost(message, optional, tag = "45")]
     pub(crate) priority: Option<Priority>,
 
-    /// Moments to which the chain can be reset, one for each build of the worker.
+    /// Events to which the chain can be reset, one for each build of the worker.
     #[prost(message, repeated, tag = "46")]
     pub(crate) reset_points: Vec<ResetPointInfo>,
-    /// The deployment of the worker that completed a workflow task last.
+    /// The deployment of the worker that last completed a workflow task.
     #[prost(string, tag = "48")]
     pub(crate) worker_deployment_name: String,
 
-    /// The build of the worker that completed a workflow task last.
+    /// The build of the worker that last completed a workflow task.
     #[prost(message, optional, tag = "47")]
     pub(crate) most_recent_build: Option<WorkerVersionStamp>,
 
@@ -124,10 +123,10 @@ pub(crate) struct RunState {
     /// Attempt of the pending or, if there is none, of the next workflow task.
     #[prost(int32, tag = "51")]
     pub(crate) task_attempt: i32,
-    /// Workflow tasks that failed since one was completed.
+    /// Consecutive failed workflow tasks.
     #[prost(int32, tag = "52")]
     pub(crate) task_failures: i32,
-    /// What was wrong with the last of them that is in history.
+    /// The cause of the last failure that is in history.
     #[prost(string, repeated, tag = "53")]
     pub(crate) task_problem: Vec<String>,
 
@@ -147,16 +146,16 @@ pub(crate) struct RunState {
     pub(crate) updates: BTreeMap<String, UpdateRecord>,
     #[prost(message, repeated, tag = "67")]
     pub(crate) buffered: Vec<HistoryEvent>,
-    /// What other runs must be told, in order. Repeating one is harmless.
+    /// Messages to other runs, in order. Delivering one twice is harmless.
     #[prost(message, repeated, tag = "68")]
-    pub(crate) outbox: Vec<Letter>,
-    /// Letters written so far.
+    pub(crate) outbox: Vec<OutboxMessage>,
+    /// The id of the last outbox message.
     #[prost(int64, tag = "69")]
-    pub(crate) letters: i64,
-    /// The last event that carries the request by which the run was created, if it is not the first.
+    pub(crate) last_message_id: i64,
+    /// The last event that carries the request that created the run, if it is not the first event.
     #[prost(int64, tag = "71")]
     pub(crate) create_request_event: i64,
-    /// Starts that found this run and were noted in its history, with the event; zero while that is held back.
+    /// Request ids of starts that found this run, with their event; zero while the event is buffered.
     #[prost(btree_map = "string, int64", tag = "70")]
     pub(crate) attached_requests: BTreeMap<String, i64>,
 }
@@ -177,7 +176,7 @@ pub(crate) struct Parent {
 pub(crate) struct WorkflowTask {
     #[prost(int64, tag = "1")]
     pub(crate) scheduled_id: i64,
-    /// Zero until a worker has it.
+    /// Zero before a worker has started it.
     #[prost(int64, tag = "2")]
     pub(crate) started_id: i64,
     #[prost(int64, tag = "3")]
@@ -191,7 +190,7 @@ pub(crate) struct WorkflowTask {
     pub(crate) request_id: String,
     #[prost(int64, tag = "7")]
     pub(crate) timeout: Nanos,
-    /// Its events are written only once it turns out to matter.
+    /// The events are written only if the task has an effect.
     #[prost(bool, tag = "8")]
     pub(crate) speculative: bool,
     #[prost(int64, tag = "9")]
@@ -200,7 +199,7 @@ pub(crate) struct WorkflowTask {
     pub(crate) suggest_continue_as_new: Vec<i32>,
     #[prost(int32, tag = "11")]
     pub(crate) attempt: i32,
-    /// The incarnation of the engine whose own process has the worker; zero for a worker elsewhere.
+    /// The incarnation of the engine if a local worker has the task; zero for a remote worker.
     #[prost(uint64, tag = "12")]
     pub(crate) incarnation: u64,
 }
@@ -223,7 +222,7 @@ pub(crate) struct Activity {
     /// The attempt waits for its backoff to end at `scheduled_time`.
     #[prost(bool, tag = "7")]
     pub(crate) backing_off: bool,
-    /// Zero unless a worker has it.
+    /// Zero unless a worker has started it.
     #[prost(int64, tag = "8")]
     pub(crate) started_time: Nanos,
     /// Zero, or the started event that is still buffered or already written.
@@ -257,7 +256,7 @@ pub(crate) struct Activity {
     pub(crate) last_worker_identity: String,
     #[prost(message, optional, tag = "23")]
     pub(crate) priority: Option<Priority>,
-    /// As that of a workflow task.
+    /// As for a workflow task.
     #[prost(uint64, tag = "24")]
     pub(crate) incarnation: u64,
 }
@@ -276,7 +275,7 @@ pub(crate) struct Child {
     pub(crate) namespace: String,
     #[prost(string, tag = "2")]
     pub(crate) workflow_id: String,
-    /// Empty until it has started.
+    /// Empty before the child has started.
     #[prost(string, tag = "3")]
     pub(crate) run_id: String,
     #[prost(string, tag = "4")]
@@ -289,7 +288,7 @@ pub(crate) struct Child {
     pub(crate) create_request_id: String,
 }
 
-/// A signal or a cancellation on its way to another run.
+/// A signal or a cancellation request to another run.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ExternalRequest {
     #[prost(string, tag = "1")]
@@ -298,13 +297,13 @@ pub(crate) struct ExternalRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct UpdateRecord {
-    /// Zero until a worker has accepted it.
+    /// Zero before a worker has accepted it.
     #[prost(int64, tag = "1")]
     pub(crate) accepted_id: i64,
-    /// Zero while it is running.
+    /// Zero before it is completed.
     #[prost(int64, tag = "2")]
     pub(crate) completed_id: i64,
-    /// The event by which a reset brought the update along; workers read of it in history. Zero for others.
+    /// The admitted event by which a reset reapplied the update; zero for other updates.
     #[prost(int64, tag = "3")]
     pub(crate) admitted_id: i64,
 }
@@ -314,7 +313,7 @@ impl RunState {
         self.status == WorkflowExecutionStatus::Running as i32
     }
 
-    /// The next workflow task repeats one that failed; its events are not written before it succeeds.
+    /// The next workflow task retries a failed one. Its events are not written before it completes.
     pub(crate) fn is_transient(&self) -> bool {
         self.task_attempt > 1
     }

@@ -1,7 +1,7 @@
-//! The workflow task: the one outstanding request for a worker's next decision.
+//! The workflow task.
 //!
-//! A *transient* task repeats one that failed; its events are written when it succeeds. A *speculative* task only brings
-//! an update to the worker; its events are written once something comes of it.
+//! A *transient* task retries a failed one; its events are written when it completes. A *speculative* task only carries
+//! updates to the worker; its events are written only if it has an effect.
 
 use temporalio_protos::temporal::api::{
     common::v1::WorkerVersionStamp,
@@ -17,19 +17,19 @@ use temporalio_protos::temporal::api::{
 use super::{Dispatch, Env, Run, events::new_event, state::WorkflowTask};
 use crate::time::{Nanos, SECOND, duration, span};
 
-/// A task as a worker gets it.
+/// A started task as a worker gets it.
 #[derive(Debug, Clone)]
 pub(crate) struct StartedTask {
     pub(crate) task: WorkflowTask,
-    /// Events that are shown to the worker though they are not in history yet.
+    /// Events that are shown to the worker and are not in history yet.
     pub(crate) unwritten: Vec<HistoryEvent>,
 }
 
-/// A worker that takes a task or answers it, as far as it says who it is.
+/// The identity that a worker reports when it starts or completes a task.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Worker<'a> {
     pub(crate) identity: &'a str,
-    /// The build of a worker that takes the tasks of all builds.
+    /// The build id of an unversioned worker.
     pub(crate) build: Option<&'a WorkerVersionStamp>,
 }
 
@@ -43,15 +43,15 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Attempts of a workflow task that have no more time than the first.
+/// Attempts of a workflow task with the normal timeout.
 const USUAL_ATTEMPTS: i32 = 3;
-/// What the next attempt has beyond that; it doubles with every further one.
+/// The extra time of the next attempt; it doubles with every further attempt.
 const FIRST_EXTRA: Nanos = 5 * SECOND;
 const LONGEST_EXTRA: Nanos = 600 * SECOND;
 
-/// How much longer than the first one an attempt of a workflow task may take. A task that needs more than its timeout is
-/// done in the end, and one that always fails is repeated less and less often. A fifth of it is left to chance, so that
-/// many runs that fail together are not all repeated at the same moment.
+/// The extra time of a retried workflow task. It lets a slow task complete in the end, and a task that always fails is
+/// retried less and less often. A fifth of it is random, so that runs that fail together are not all retried at the
+/// same time.
 fn extra_time(attempt: i32, chance: &dyn Fn(Nanos) -> Nanos) -> Nanos {
     let doubled = match u32::try_from(attempt - USUAL_ATTEMPTS) {
         Ok(0) | Err(_) => return 0,
@@ -61,10 +61,10 @@ fn extra_time(attempt: i32, chance: &dyn Fn(Nanos) -> Nanos) -> Nanos {
     extra / 5 * 4 + chance(extra / 5)
 }
 
-/// How long a speculative task waits for any worker. It is in no store, so one that went astray is made up for.
-const SPECULATIVE_PATIENCE: Nanos = 5 * SECOND;
+/// How long a speculative task waits for a worker. It is not stored, so a lost one must be scheduled again.
+const SPECULATIVE_TIMEOUT: Nanos = 5 * SECOND;
 
-/// Whether the new task goes to a queue or straight to the worker that asks for it.
+/// Whether the new task goes to a queue or into the reply to the worker that asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Queue,
@@ -76,27 +76,27 @@ impl Run {
         self.state.task.as_ref().is_some_and(|task| task.started_id != 0)
     }
 
-    /// Whether the pending task is one that is not kept on disk.
+    /// Whether the pending task is speculative.
     pub(crate) fn speculates(&self) -> bool {
         self.state.task.as_ref().is_some_and(|task| task.speculative)
     }
 
-    /// Whether the task that waits for a worker is handed out again if none takes it in time.
+    /// Whether the waiting task is dispatched again if no worker starts it in time.
     pub(crate) fn task_comes_back(&self) -> bool {
         self.memory.task_waits_until != 0 && self.state.task.as_ref().is_some_and(|task| task.started_id == 0)
     }
 
-    /// Makes sure that a worker will look at what has happened.
+    /// Schedules a workflow task if none is pending.
     pub(super) fn ensure_task(&mut self, env: &Env<'_>) {
         if self.state.is_running() && self.state.task.is_none() && self.state.first_task_due == 0 {
             self.schedule_task(env, Delivery::Queue, env.now);
         }
     }
 
-    /// Schedules a task that history will show, once its attempt is not a repeat.
+    /// Schedules a task. Its events are written unless it is a retry.
     pub(super) fn schedule_task(&mut self, env: &Env<'_>, delivery: Delivery, original_scheduled_time: Nanos) {
         if !self.state.buffered.is_empty() {
-            // There is news since the failed attempt, so this is a new task.
+            // There are new events since the failed attempt, so this is not a retry.
             self.state.task_attempt = 1;
             self.flush();
         }
@@ -112,11 +112,11 @@ impl Run {
             task.scheduled_id = self.write(env, self.scheduled_attributes(&task));
         }
         self.touch();
-        self.hand_out(&task, delivery);
+        self.dispatch(&task, delivery);
         self.state.task = Some(task);
     }
 
-    /// Schedules a task that leaves no trace if nothing comes of it.
+    /// Schedules a speculative task.
     pub(super) fn schedule_speculative_task(&mut self, env: &Env<'_>, delivery: Delivery) {
         let task = WorkflowTask {
             scheduled_id: self.state.next_event_id,
@@ -127,22 +127,22 @@ impl Run {
             attempt: self.state.task_attempt,
             ..WorkflowTask::default()
         };
-        self.hand_out(&task, delivery);
+        self.dispatch(&task, delivery);
         self.state.task = Some(task);
         self.changes.speculates = true;
     }
 
-    /// How long a worker may take for the next task.
+    /// The timeout of the next task.
     fn next_timeout(&self, env: &Env<'_>) -> Nanos {
         span(self.state.task_timeout.as_ref()).saturating_add(extra_time(self.state.task_attempt, env.chance))
     }
 
-    fn hand_out(&mut self, task: &WorkflowTask, delivery: Delivery) {
+    fn dispatch(&mut self, task: &WorkflowTask, delivery: Delivery) {
         self.memory.task_waits_until = match &self.memory.sticky {
             Some(sticky) if sticky.schedule_to_start > 0 => {
                 task.scheduled_time.saturating_add(sticky.schedule_to_start)
             }
-            None if task.speculative => task.scheduled_time.saturating_add(SPECULATIVE_PATIENCE),
+            None if task.speculative => task.scheduled_time.saturating_add(SPECULATIVE_TIMEOUT),
             _ => 0,
         };
         if delivery == Delivery::Queue {
@@ -158,19 +158,19 @@ impl Run {
         }
     }
 
-    /// The task that waits for a worker, if any; for queues that are filled again after a restart.
+    /// The task that waits for a worker, to fill the queues after a restart.
     pub(crate) fn waiting_task(&self) -> Option<Dispatch> {
         let task = self.state.task.as_ref().filter(|task| self.state.is_running() && task.started_id == 0)?;
         Some(self.task_dispatch(task.scheduled_id))
     }
 
-    /// The queue's worker is gone: the task moves to the queue of all workers.
+    /// The sticky worker is gone: the task moves to the normal queue.
     pub(crate) fn unstick(&mut self) -> Option<Dispatch> {
         self.memory.sticky = None;
         self.waiting_task()
     }
 
-    /// A worker takes the task. `None` if it is not there to be taken.
+    /// Starts the task for a worker. `None` if it is no longer pending.
     pub(crate) fn start_task(
         &mut self,
         env: &Env<'_>,
@@ -188,7 +188,7 @@ impl Run {
         }
         let mut written = !self.state.is_transient() && !task.speculative;
         if !written && task.scheduled_id != self.state.next_event_id {
-            // Something was written since: the task is no repeat any more, and not for an update alone.
+            // Events were written since: the task is neither a retry nor speculative any more.
             self.state.task_attempt = 1;
             task.attempt = 1;
             task.speculative = false;
@@ -211,7 +211,7 @@ impl Run {
         Some(StartedTask { task, unwritten })
     }
 
-    /// The started task, if whoever it was started for was never told of it.
+    /// The started task, if the worker it was started for did not get it.
     fn deliver_again(&mut self, task: WorkflowTask, scheduled_id: i64, identity: &str) -> Option<StartedTask> {
         self.memory
             .undelivered
@@ -221,7 +221,7 @@ impl Run {
         Some(StartedTask { task, unwritten })
     }
 
-    /// Events of the pending task that history does not have, but that readers of history are shown.
+    /// Events of the pending task that are shown to readers and are not in history.
     pub(crate) fn unwritten_task(&self) -> Vec<HistoryEvent> {
         let task = self.state.task.as_ref().filter(|task| self.state.is_running() && !self.task_is_written(task));
         let Some(task) = task.filter(|task| task.scheduled_id == self.state.next_event_id) else { return Vec::new() };
@@ -232,7 +232,7 @@ impl Run {
         events
     }
 
-    /// Events of a started task that history does not have yet.
+    /// Events of a started task that are not in history yet.
     fn unwritten(&self, task: &WorkflowTask, identity: &str) -> Vec<HistoryEvent> {
         let mut scheduled = new_event(task.scheduled_time, self.scheduled_attributes(task));
         let mut started = new_event(task.started_time, started_attributes(task, Worker::unknown(identity)));
@@ -241,12 +241,12 @@ impl Run {
         vec![scheduled, started]
     }
 
-    /// Whether history has the events of the pending task.
+    /// Whether the events of the pending task are in history.
     pub(super) fn task_is_written(&self, task: &WorkflowTask) -> bool {
         task.attempt <= 1 && !task.speculative
     }
 
-    /// Writes what a task has kept back so far; returns it with the numbers it got.
+    /// Writes the events of a task that were not written yet, and returns the task with their ids.
     pub(super) fn write_task(&mut self, mut task: WorkflowTask, worker: Worker<'_>) -> WorkflowTask {
         task.scheduled_id = self.write_at(task.scheduled_time, self.scheduled_attributes(&task));
         if task.started_id != 0 {
@@ -256,7 +256,7 @@ impl Run {
         task
     }
 
-    /// A speculative task cannot be kept on disk: as soon as anything is, it becomes a normal one.
+    /// A speculative task is not stored. It becomes a normal task as soon as anything else is written.
     pub(super) fn write_speculative_task(&mut self, _env: &Env<'_>) {
         if !self.changes.dirty || self.changes.speculates || !self.state.is_running() {
             return;
@@ -267,7 +267,7 @@ impl Run {
         }
     }
 
-    #[allow(deprecated, reason = "older workers still say which binary they are")]
+    #[allow(deprecated, reason = "older workers still send their binary checksum")]
     pub(super) fn fail_task(
         &mut self,
         env: &Env<'_>,
@@ -294,7 +294,7 @@ impl Run {
         self.give_up_task(true);
     }
 
-    /// The worker that took the task did not answer in time.
+    /// The worker did not complete the task in time.
     pub(super) fn time_out_started_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
         let task = if task.speculative { self.write_task(task, Worker::default()) } else { task };
         if self.task_is_written(&task) {
@@ -304,7 +304,7 @@ impl Run {
         self.give_up_task(true);
     }
 
-    /// No worker takes the task.
+    /// No worker started the task in time.
     pub(super) fn time_out_waiting_task(&mut self, env: &Env<'_>, task: WorkflowTask) {
         let task = if task.speculative { self.write_task(task, Worker::default()) } else { task };
         if self.task_is_written(&task) {
@@ -313,7 +313,7 @@ impl Run {
         self.give_up_task(false);
     }
 
-    /// A failure on the worker that had the run cached costs no attempt: another worker may do better.
+    /// A failure on a sticky queue does not count as an attempt, because another worker may succeed.
     fn give_up_task(&mut self, count: bool) {
         self.memory.close_attempted = false;
         let was_sticky = self.memory.sticky.take().is_some();
@@ -326,7 +326,7 @@ impl Run {
         self.touch();
     }
 
-    /// The queue of the pending task as workers see it.
+    /// The queue of the pending task, as workers see it.
     pub(super) fn current_queue(&self) -> TaskQueue {
         match &self.memory.sticky {
             Some(sticky) => TaskQueue {
@@ -363,7 +363,7 @@ pub(super) fn normal_queue(name: &str) -> TaskQueue {
     TaskQueue { name: name.to_owned(), kind: TaskQueueKind::Normal as i32, ..TaskQueue::default() }
 }
 
-#[allow(deprecated, reason = "unversioned workers still name their build here")]
+#[allow(deprecated, reason = "unversioned workers still send their build here")]
 pub(super) fn started_attributes(task: &WorkflowTask, worker: Worker<'_>) -> Attributes {
     Attributes::WorkflowTaskStartedEventAttributes(WorkflowTaskStartedEventAttributes {
         scheduled_event_id: task.scheduled_id,
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_has_more_time_the_more_have_failed_and_ten_minutes_more_at_most() {
+    fn task_timeouts_grow_with_failed_attempts_by_at_most_ten_minutes() {
         let spans = |chance: &dyn Fn(Nanos) -> Nanos| {
             [1, 3, 4, 5, 6, 11, 12, 1000, i32::MAX].map(|attempt| extra_time(attempt, chance))
         };

@@ -1,8 +1,7 @@
-//! Updates: requests that a worker accepts or rejects and later answers.
+//! Updates: requests that a worker accepts or rejects and later completes.
 //!
-//! An update that was only admitted is kept in memory; whoever sent it asks again after a restart, under the same id.
-//! Accepted and completed ones are in history. Who waits for an update is told through [`UpdateNews`], once what they
-//! are told is kept.
+//! An admitted update is kept in memory only; after a restart its caller sends it again under the same id. Accepted and
+//! completed updates are in history. Callers that wait are notified by [`UpdateChange`] after the change is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,42 +18,42 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{Env, Run, state::UpdateRecord, task::Delivery};
-use crate::refusal::Refusal;
+use crate::service_error::ServiceError;
 
 const REQUEST: &str = "type.googleapis.com/temporal.api.update.v1.Request";
 
-/// A worker that has failed this often will not get to an update either.
-const HOPELESS_ATTEMPT: i32 = 3;
+/// From this attempt of the workflow task on, updates are rejected.
+const FAILING_ATTEMPT: i32 = 3;
 
-/// Where an update stands.
+/// The stage of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Progress {
     Admitted,
-    /// Still admitted, after the real server lost it from memory and took it again from its caller.
-    TakenAgain,
+    /// Still admitted, after the real server lost it from memory and got it again from its caller.
+    Readmitted,
     Accepted,
-    /// Accepted, and whoever waits for its end is to ask anew.
-    Unattended,
+    /// Accepted; callers that wait for the result must ask again.
+    WaiterDropped,
     Completed(Box<Outcome>),
-    /// It will not be answered here; the sender may try again if the refusal says so.
-    Aborted(Refusal),
+    /// Not processed by this run. The caller may retry if the error is retryable.
+    Aborted(ServiceError),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct UpdateNews {
+pub(crate) struct UpdateChange {
     pub(crate) update_id: String,
     pub(crate) progress: Progress,
 }
 
-/// Updates that a worker has still to see or to answer.
+/// Updates that a worker has not accepted or rejected yet.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Registry {
     open: BTreeMap<String, Open>,
     admitted: u64,
-    /// Updates that a reset brought along, and that the worker of the pending task has seen.
-    brought_seen: BTreeSet<String>,
-    /// What ended unanswered with the run; whoever sends it again is told the same.
-    aborted: BTreeMap<String, Refusal>,
+    /// Updates that a reset reapplied and that the worker of the pending task has seen.
+    reapplied_seen: BTreeSet<String>,
+    /// Updates that were aborted when the run closed. A repeated request gets the same error.
+    aborted: BTreeMap<String, ServiceError>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,7 +70,7 @@ pub(crate) enum AbortReason {
     TaskFailed,
 }
 
-/// A message of the worker that makes no sense.
+/// An invalid message of a worker.
 pub(super) struct BadMessage(pub(super) String);
 
 impl Registry {
@@ -79,10 +78,10 @@ impl Registry {
         self.open.is_empty()
     }
 
-    /// Forgets which updates ended with the run, and which of those that a reset brought along a worker has seen.
-    pub(crate) fn forget_ended_and_seen(&mut self) {
+    /// Clears which updates were aborted when the run closed, and which reapplied updates a worker has seen.
+    pub(crate) fn clear_aborted_and_seen(&mut self) {
         self.aborted.clear();
-        self.brought_seen.clear();
+        self.reapplied_seen.clear();
     }
 
     fn has_unsent(&self) -> bool {
@@ -97,44 +96,44 @@ impl Registry {
 }
 
 impl Run {
-    /// When the real server refuses something, it forgets the updates that are only in its memory, and their callers ask
-    /// anew: what a worker has seen counts as unseen, and what ended as never heard of.
-    pub(super) fn take_updates_again(&mut self) {
+    /// When the real server rejects a request, it loses the updates that are only in memory, and their callers send
+    /// them again: sent updates count as not sent, and aborted ones as unknown.
+    pub(super) fn readmit_updates(&mut self) {
         let registry = &mut self.memory.updates;
         registry.open.values_mut().for_each(|open| open.sent = false);
-        registry.forget_ended_and_seen();
+        registry.clear_aborted_and_seen();
         let open: Vec<String> = registry.open.keys().cloned().collect();
-        open.iter().for_each(|id| self.tell(id, Progress::TakenAgain));
+        open.iter().for_each(|id| self.tell(id, Progress::Readmitted));
     }
 
-    /// Takes a new update in, or says where the one with this id stands.
-    pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, Refusal> {
+    /// Admits a new update, or returns the stage of the one with this id.
+    pub(crate) fn admit_update(&mut self, env: &Env<'_>, request: Request) -> Result<Progress, ServiceError> {
         let id = request.meta.as_ref().map(|meta| meta.update_id.clone()).unwrap_or_default();
         let known = self.update_progress(&id);
         if !self.state.is_running() {
-            return known.ok_or_else(|| Refusal::not_found("workflow execution already completed"));
+            return known.ok_or_else(|| ServiceError::not_found("workflow execution already completed"));
         }
-        // The real server loses the updates that wait when it refuses one, and takes them anew from their senders.
-        if self.state.task_attempt >= HOPELESS_ATTEMPT {
-            self.forget_passing_facts();
-            self.leave_accepted_updates();
-            self.abort_hopeless_updates();
-            return Ok(Progress::Aborted(hopeless()));
+        // When the real server rejects an update, it loses the waiting ones and gets them again from their callers.
+        if self.state.task_attempt >= FAILING_ATTEMPT {
+            self.drop_transient_state();
+            self.drop_update_waiters();
+            self.abort_updates_of_failing_task();
+            return Ok(Progress::Aborted(task_keeps_failing()));
         }
-        self.must_not_be_closing().inspect_err(|_| self.take_updates_again())?;
+        self.must_not_be_closing().inspect_err(|_| self.readmit_updates())?;
         if let Some(progress) = known {
             return Ok(progress);
         }
         let limit = env.limits.updates_in_flight;
         if self.memory.updates.open.len() >= limit {
-            return Err(Refusal::Exhausted {
+            return Err(ServiceError::Exhausted {
                 message: format!("limit on number of concurrent in-flight updates has been reached ({limit})"),
                 cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::ConcurrentLimit,
             });
         }
         let total = env.limits.updates_in_all;
         if self.memory.updates.open.len() + self.state.updates.len() >= total {
-            return Err(Refusal::FailedPrecondition(format!(
+            return Err(ServiceError::FailedPrecondition(format!(
                 "The limit on the total number of distinct updates in this workflow has been reached ({total}). Make \
                  sure any duplicate updates share an Update ID so the server can deduplicate them, and consider \
                  rejecting updates that you aren't going to process. You can also Continue-as-New to avoid this; we \
@@ -150,13 +149,13 @@ impl Run {
         Ok(Progress::Admitted)
     }
 
-    /// `None` for an update nobody has heard of. A completed one is only known to be: its outcome is in history.
+    /// `None` for an unknown update. The outcome of a completed one is in history.
     pub(crate) fn update_progress(&self, id: &str) -> Option<Progress> {
         if self.memory.updates.open.contains_key(id) {
             return Some(Progress::Admitted);
         }
-        if let Some(refusal) = self.memory.updates.aborted.get(id) {
-            return Some(Progress::Aborted(refusal.clone()));
+        if let Some(error) = self.memory.updates.aborted.get(id) {
+            return Some(Progress::Aborted(error.clone()));
         }
         let record = self.state.updates.get(id)?;
         Some(match record {
@@ -166,16 +165,16 @@ impl Run {
         })
     }
 
-    /// Whether updates wait to be brought to a worker.
+    /// Whether there are updates that no worker has been sent.
     pub(crate) fn has_unsent_updates(&self) -> bool {
         let registry = &self.memory.updates;
-        registry.has_unsent() || self.brought_along().any(|id| !registry.brought_seen.contains(id))
+        registry.has_unsent() || self.reapplied_updates().any(|id| !registry.reapplied_seen.contains(id))
     }
 
-    /// Messages for the worker that has just started a task. Those of an earlier attempt come again.
+    /// Messages for the worker that starts a task. With `again`, those of an earlier attempt are repeated.
     pub(crate) fn update_messages(&mut self, started_id: i64, again: bool) -> Vec<Message> {
         // The worker finds these in history.
-        self.memory.updates.brought_seen = self.brought_along().cloned().collect();
+        self.memory.updates.reapplied_seen = self.reapplied_updates().cloned().collect();
         let mut messages = Vec::new();
         for (id, open) in self.memory.updates.in_order() {
             if open.sent && !again {
@@ -192,7 +191,7 @@ impl Run {
         messages
     }
 
-    /// What a worker says about an update.
+    /// Applies a worker's message about an update.
     pub(super) fn update_message(&mut self, env: &Env<'_>, message: &Message) -> Result<(), BadMessage> {
         let id = &message.protocol_instance_id;
         let body =
@@ -216,9 +215,9 @@ impl Run {
     fn accepted(&mut self, env: &Env<'_>, id: &str, acceptance: Acceptance) -> Result<(), BadMessage> {
         let request = match self.memory.updates.open.remove(id) {
             Some(open) => Some(open.request),
-            // The event by which it was brought along has the request.
-            None if self.was_brought_along(id) => None,
-            None => Some(self.resurrected(id, acceptance.accepted_request, "Acceptance")?),
+            // The admitted event has the request.
+            None if self.is_reapplied(id) => None,
+            None => Some(self.request_of_forgotten(id, acceptance.accepted_request, "Acceptance")?),
         };
         if !self.state.is_running() {
             self.abort_update(id, aborted_by_closing());
@@ -237,10 +236,10 @@ impl Run {
     }
 
     fn rejected(&mut self, _env: &Env<'_>, id: &str, rejection: Rejection) -> Result<(), BadMessage> {
-        if self.was_brought_along(id) {
+        if self.is_reapplied(id) {
             self.state.updates.remove(id);
         } else if self.memory.updates.open.remove(id).is_none() {
-            self.resurrected(id, rejection.rejected_request, "Rejection")?;
+            self.request_of_forgotten(id, rejection.rejected_request, "Rejection")?;
         }
         self.tell(id, failed(rejection.failure.unwrap_or_default()));
         Ok(())
@@ -257,7 +256,7 @@ impl Run {
             return Err(wrong_state(id, "Response", "Completed"));
         }
         if record.accepted_id == 0 {
-            let seen = self.memory.updates.brought_seen.contains(id);
+            let seen = self.memory.updates.reapplied_seen.contains(id);
             return Err(wrong_state(id, "Response", if seen { "Sent" } else { "Admitted" }));
         }
         if !self.state.is_running() {
@@ -275,22 +274,22 @@ impl Run {
         Ok(())
     }
 
-    /// Updates that a reset brought along, and that no worker has answered yet.
-    fn brought_along(&self) -> impl Iterator<Item = &String> {
+    /// Updates that a reset reapplied and that no worker has answered yet.
+    fn reapplied_updates(&self) -> impl Iterator<Item = &String> {
         self.state.updates.iter().filter(|(_, record)| record.accepted_id == 0).map(|(id, _)| id)
     }
 
-    fn brought_and_seen(&self) -> Vec<String> {
-        self.brought_along().filter(|id| self.memory.updates.brought_seen.contains(*id)).cloned().collect()
+    fn reapplied_and_seen(&self) -> Vec<String> {
+        self.reapplied_updates().filter(|id| self.memory.updates.reapplied_seen.contains(*id)).cloned().collect()
     }
 
-    /// A reset brought the update along, and no worker has answered it yet.
-    fn was_brought_along(&self, id: &str) -> bool {
+    /// Whether a reset reapplied the update and no worker has answered it yet.
+    fn is_reapplied(&self, id: &str) -> bool {
         self.state.updates.get(id).is_some_and(|record| record.accepted_id == 0)
     }
 
-    /// The worker knows an update that a restart has forgotten, and brings its request along.
-    fn resurrected(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
+    /// The request of an update that a restart has dropped, from the worker's message.
+    fn request_of_forgotten(&self, id: &str, request: Option<Request>, message: &str) -> Result<Request, BadMessage> {
         match self.state.updates.get(id) {
             Some(record) if record.completed_id != 0 => Err(wrong_state(id, message, "Completed")),
             Some(_) => Err(wrong_state(id, message, "Accepted")),
@@ -298,21 +297,21 @@ impl Run {
         }
     }
 
-    /// A worker that completes a task must have said something about every update it was sent.
+    /// A worker that completes a task must answer every update it was sent.
     pub(super) fn reject_unprocessed_updates(&mut self) {
         let silent: Vec<String> =
             self.memory.updates.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| id.clone()).collect();
-        for id in silent.into_iter().chain(self.brought_and_seen()) {
+        for id in silent.into_iter().chain(self.reapplied_and_seen()) {
             self.memory.updates.open.remove(&id);
             self.state.updates.remove(&id);
             self.tell(&id, failed(unprocessed()));
         }
     }
 
-    /// Ends what will not be answered any more.
+    /// Aborts the updates that will not be completed.
     pub(super) fn abort_updates(&mut self, reason: AbortReason) {
         if reason == AbortReason::TaskFailed {
-            return self.abort_seen_updates();
+            return self.abort_sent_updates();
         }
         let running = self.state.updates.iter().filter(|(_, record)| record.completed_id == 0);
         let running: Vec<_> = running.map(|(id, record)| (id.clone(), record.accepted_id != 0)).collect();
@@ -322,46 +321,46 @@ impl Run {
         }
         for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
             let goes_on = reason == AbortReason::Continuing;
-            let refusal = if goes_on { Refusal::closing() } else { aborted_by_closing() };
-            self.memory.updates.aborted.insert(id.clone(), refusal.clone());
-            self.abort_update(&id, refusal);
+            let error = if goes_on { ServiceError::closing() } else { aborted_by_closing() };
+            self.memory.updates.aborted.insert(id.clone(), error.clone());
+            self.abort_update(&id, error);
         }
     }
 
-    /// Those that the failed worker has seen are not tried again, though what a reset brought along stays in history. The
-    /// others wait for a better worker.
-    fn abort_seen_updates(&mut self) {
-        let brought = self.brought_and_seen();
+    /// Aborts the updates that the failed worker was sent; the admitted events of reapplied ones stay in history. The
+    /// others wait for the next task.
+    fn abort_sent_updates(&mut self) {
+        let brought = self.reapplied_and_seen();
         let sent = self.memory.updates.open.extract_if(.., |_, open| open.sent);
         for id in sent.map(|(id, _)| id).chain(brought).collect::<Vec<_>>() {
             self.abort_update(&id, task_failed("unexpected workflow task failure."));
         }
     }
 
-    /// The real server forgets who waits for the end of an accepted update when it refuses what a worker has decided.
-    pub(super) fn leave_accepted_updates(&mut self) {
+    /// When the real server rejects a worker's commands, it drops the callers that wait for accepted updates.
+    pub(super) fn drop_update_waiters(&mut self) {
         let open = |record: &UpdateRecord| record.accepted_id != 0 && record.completed_id == 0;
         let open = self.state.updates.iter().filter(|(_, record)| open(record)).map(|(id, _)| id.clone());
-        open.collect::<Vec<_>>().iter().for_each(|id| self.tell(id, Progress::Unattended));
+        open.collect::<Vec<_>>().iter().for_each(|id| self.tell(id, Progress::WaiterDropped));
     }
 
-    /// Gives up what waits for a worker that will not come to it.
-    pub(super) fn abort_hopeless_updates(&mut self) {
-        if self.state.task_attempt >= HOPELESS_ATTEMPT {
+    /// Aborts the waiting updates when the workflow task keeps failing.
+    pub(super) fn abort_updates_of_failing_task(&mut self) {
+        if self.state.task_attempt >= FAILING_ATTEMPT {
             for id in std::mem::take(&mut self.memory.updates.open).into_keys() {
-                self.abort_update(&id, hopeless());
+                self.abort_update(&id, task_keeps_failing());
             }
         }
     }
 
-    fn abort_update(&mut self, id: &str, refusal: Refusal) {
-        self.tell(id, Progress::Aborted(refusal));
+    fn abort_update(&mut self, id: &str, error: ServiceError) {
+        self.tell(id, Progress::Aborted(error));
     }
 
-    /// Whoever waits hears only how far an update came in one step, not of the stages on the way.
+    /// Only the last stage that an update reached in an operation is reported.
     fn tell(&mut self, id: &str, progress: Progress) {
-        self.changes.updates.retain(|news| news.update_id != id);
-        self.changes.updates.push(UpdateNews { update_id: id.to_owned(), progress });
+        self.changes.updates.retain(|change| change.update_id != id);
+        self.changes.updates.push(UpdateChange { update_id: id.to_owned(), progress });
     }
 }
 
@@ -382,17 +381,17 @@ fn unknown(id: &str) -> BadMessage {
     ))
 }
 
-fn task_failed(why: &str) -> Refusal {
-    Refusal::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
+fn task_failed(why: &str) -> ServiceError {
+    ServiceError::WorkflowNotReady(format!("Unable to perform workflow execution update due to {why}"))
 }
 
-/// No worker gets anywhere with the run's task.
-pub(crate) fn hopeless() -> Refusal {
+/// The run's workflow task keeps failing.
+pub(crate) fn task_keeps_failing() -> ServiceError {
     task_failed("Workflow Task in failed state.")
 }
 
-pub(crate) fn aborted_by_closing() -> Refusal {
-    Refusal::not_found("workflow update was aborted by closing workflow")
+pub(crate) fn aborted_by_closing() -> ServiceError {
+    ServiceError::not_found("workflow update was aborted by closing workflow")
 }
 
 fn unprocessed() -> Failure {

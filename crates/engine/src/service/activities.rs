@@ -1,4 +1,4 @@
-//! Activities: polled for, answered by token or by id, kept alive.
+//! Activity requests: polls, results by token or by id, heartbeats.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,16 +21,16 @@ use windlass_sqlite::Ack;
 
 use super::tasks::poll_deadline;
 use crate::{
-    core::{Core, Done, Target, unavailable},
+    core::{Applied, Core, Target, unavailable},
     queues::{Kind, Task},
-    refusal::Refusal,
     registry::RunKey,
     run::{ActivityFailure, Env, Run, StartedActivity, Worker, activity_not_found},
+    service_error::ServiceError,
     time::{duration, timestamp},
     token::TaskToken,
 };
 
-/// How somebody names an activity.
+/// How a request names an activity.
 enum Named {
     Token(TaskToken),
     Id { target: Target, activity_id: String },
@@ -42,7 +42,7 @@ impl Core {
         request: PollActivityTaskQueueRequest,
         timeout: Option<Duration>,
         local: bool,
-    ) -> Result<PollActivityTaskQueueResponse, Refusal> {
+    ) -> Result<PollActivityTaskQueueResponse, ServiceError> {
         let deadline = poll_deadline(timeout)?;
         let key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Activity)?;
@@ -51,16 +51,16 @@ impl Core {
             match self.take_activity(run, *scheduled_id, *attempt, &request.identity, local).await {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
-                Err(refusal) => {
-                    self.queues.offer_kept(&key, task);
-                    return Err(refusal);
+                Err(error) => {
+                    self.queues.offer_stored(&key, task);
+                    return Err(error);
                 }
             }
         }
         Ok(PollActivityTaskQueueResponse::default())
     }
 
-    /// Hands an activity out, once it is kept that it was: otherwise one attempt could become two.
+    /// Gives an activity to a worker after its start is durable. Otherwise one attempt could be executed twice.
     async fn take_activity(
         self: &Arc<Self>,
         run: &RunKey,
@@ -68,7 +68,7 @@ impl Core {
         attempt: i32,
         identity: &str,
         local: bool,
-    ) -> Result<Option<PollActivityTaskQueueResponse>, Refusal> {
+    ) -> Result<Option<PollActivityTaskQueueResponse>, ServiceError> {
         let taken = self.with_run(&Target::of(run), |run, env| {
             if !run.memory.scheduled.contains_key(&scheduled_id) && run.state.activities.contains_key(&scheduled_id) {
                 let scheduled = self.scheduled(run.number, scheduled_id)?;
@@ -76,29 +76,29 @@ impl Core {
             }
             let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
             if started.is_none() {
-                // The queue had a task that the run refuses.
-                run.forget_passing_facts();
+                // The task in the queue was stale.
+                run.drop_transient_state();
             }
             Ok(started.map(|started| {
-                run.lend_activity(scheduled_id, self.lent_to(local));
+                run.set_activity_incarnation(scheduled_id, self.incarnation_for(local));
                 let mut response = activity_response(run, &started);
-                // One that a queue hands out is as urgent as its run, unless it says otherwise.
+                // An activity has the priority of its run, unless it has its own.
                 response.priority = response.priority.or_else(|| run.state.priority.clone());
                 response
             }))
         });
         match taken {
-            Ok(done) => done.kept().await,
-            Err(Refusal::NotFound(_)) => Ok(None),
-            Err(refusal) => Err(refusal),
+            Ok(done) => done.acknowledged().await,
+            Err(ServiceError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) async fn complete_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskCompletedRequest,
-    ) -> Result<RespondActivityTaskCompletedResponse, Refusal> {
+    ) -> Result<RespondActivityTaskCompletedResponse, ServiceError> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         super::checks::blob(request.result.as_ref(), &self.limits)?;
         self.end_activity(&named, |run, env, (id, attempt)| {
@@ -112,7 +112,7 @@ impl Core {
     pub(super) async fn complete_activity_by_id(
         self: &Arc<Self>,
         request: RespondActivityTaskCompletedByIdRequest,
-    ) -> Result<RespondActivityTaskCompletedByIdResponse, Refusal> {
+    ) -> Result<RespondActivityTaskCompletedByIdResponse, ServiceError> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         super::checks::blob(request.result.as_ref(), &self.limits)?;
         self.end_activity(&named, |run, env, (id, attempt)| {
@@ -122,11 +122,11 @@ impl Core {
         Ok(RespondActivityTaskCompletedByIdResponse {})
     }
 
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) async fn fail_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskFailedRequest,
-    ) -> Result<RespondActivityTaskFailedResponse, Refusal> {
+    ) -> Result<RespondActivityTaskFailedResponse, ServiceError> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         let failed = ActivityFailure {
             failure: request.failure,
@@ -141,7 +141,7 @@ impl Core {
     pub(super) async fn fail_activity_by_id(
         self: &Arc<Self>,
         request: RespondActivityTaskFailedByIdRequest,
-    ) -> Result<RespondActivityTaskFailedByIdResponse, Refusal> {
+    ) -> Result<RespondActivityTaskFailedByIdResponse, ServiceError> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         let failed = ActivityFailure {
             failure: request.failure,
@@ -156,7 +156,7 @@ impl Core {
     pub(super) async fn cancel_activity(
         self: &Arc<Self>,
         request: RespondActivityTaskCanceledRequest,
-    ) -> Result<RespondActivityTaskCanceledResponse, Refusal> {
+    ) -> Result<RespondActivityTaskCanceledResponse, ServiceError> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         self.end_activity(&named, |run, env, (id, attempt)| {
             run.cancel_activity(env, id, attempt, request.details, &request.identity)
@@ -168,7 +168,7 @@ impl Core {
     pub(super) async fn cancel_activity_by_id(
         self: &Arc<Self>,
         request: RespondActivityTaskCanceledByIdRequest,
-    ) -> Result<RespondActivityTaskCanceledByIdResponse, Refusal> {
+    ) -> Result<RespondActivityTaskCanceledByIdResponse, ServiceError> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         self.end_activity(&named, |run, env, (id, attempt)| {
             run.cancel_activity(env, id, attempt, request.details, &request.identity)
@@ -180,7 +180,7 @@ impl Core {
     pub(super) async fn heartbeat(
         self: &Arc<Self>,
         request: RecordActivityTaskHeartbeatRequest,
-    ) -> Result<RecordActivityTaskHeartbeatResponse, Refusal> {
+    ) -> Result<RecordActivityTaskHeartbeatResponse, ServiceError> {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         let done =
             self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
@@ -193,7 +193,7 @@ impl Core {
     pub(super) async fn heartbeat_by_id(
         self: &Arc<Self>,
         request: RecordActivityTaskHeartbeatByIdRequest,
-    ) -> Result<RecordActivityTaskHeartbeatByIdResponse, Refusal> {
+    ) -> Result<RecordActivityTaskHeartbeatByIdResponse, ServiceError> {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         let done =
             self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
@@ -209,37 +209,37 @@ impl Core {
         workflow_id: String,
         run_id: String,
         activity_id: String,
-    ) -> Result<Named, Refusal> {
+    ) -> Result<Named, ServiceError> {
         self.read_namespaces().named(namespace)?;
         if workflow_id.is_empty() {
-            return Err(Refusal::invalid("WorkflowId is not set on request."));
+            return Err(ServiceError::invalid("WorkflowId is not set on request."));
         }
         if activity_id.is_empty() {
-            return Err(Refusal::invalid("activityId is not set on request"));
+            return Err(ServiceError::invalid("activityId is not set on request"));
         }
         let target = Target { namespace: namespace.to_owned(), workflow_id, run_id };
         Ok(Named::Id { target, activity_id })
     }
 
-    /// Ends an attempt and waits until that is kept, without asking for a sync of its own: the workflow task that it leads
-    /// to brings one, and without it a sync comes soon anyway.
+    /// Ends an attempt with a relaxed write: the workflow task that follows needs a sync anyway, and without one a sync
+    /// follows soon.
     async fn end_activity(
         self: &Arc<Self>,
         named: &Named,
-        act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
-        self.on_activity(named, act)?.kept().await?;
+        act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<(), ServiceError>,
+    ) -> Result<(), ServiceError> {
+        self.on_activity(named, act)?.acknowledged().await?;
         self.database.synced().await.map_err(|error| unavailable(&error))
     }
 
-    /// Does something with an activity that somebody names. The attempt is zero where it is not named.
+    /// Applies an operation to a named activity. The attempt is zero if the request does not name it.
     fn on_activity<T>(
         self: &Arc<Self>,
         named: &Named,
-        act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<T, Refusal>,
-    ) -> Result<Done<T>, Refusal> {
+        act: impl FnOnce(&mut Run, &Env<'_>, (i64, i32)) -> Result<T, ServiceError>,
+    ) -> Result<Applied<T>, ServiceError> {
         match named {
-            Named::Token(token) => self.with_run_acked(&token.target(), Ack::Written, |run, env| {
+            Named::Token(token) => self.with_run_acked(&token.target(), Ack::Relaxed, |run, env| {
                 run.must_run()?;
                 let held = run.state.activities.get(&token.scheduled_id);
                 if held.is_some_and(|activity| activity.started_time != token.started_time) {
@@ -247,10 +247,10 @@ impl Core {
                 }
                 act(run, env, (token.scheduled_id, token.attempt))
             }),
-            Named::Id { target, activity_id } => self.with_run_acked(target, Ack::Written, |run, env| {
+            Named::Id { target, activity_id } => self.with_run_acked(target, Ack::Relaxed, |run, env| {
                 run.must_run()?;
                 let id = run.activity_by_id(activity_id).ok_or_else(|| {
-                    Refusal::not_found(format!(
+                    ServiceError::not_found(format!(
                         "cannot find pending activity with ActivityID {activity_id}, check workflow execution \
                              history for more details"
                     ))

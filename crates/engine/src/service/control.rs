@@ -17,24 +17,24 @@ use super::checks;
 use crate::{
     core::{Core, Target, unavailable},
     persist,
-    refusal::Refusal,
     run::{Run, Signal},
+    service_error::ServiceError,
 };
 
 impl Core {
     pub(super) async fn signal_workflow(
         self: &Arc<Self>,
         request: SignalWorkflowExecutionRequest,
-    ) -> Result<SignalWorkflowExecutionResponse, Refusal> {
+    ) -> Result<SignalWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
         if request.signal_name.is_empty() {
-            return Err(Refusal::invalid("SignalName is not set on request."));
+            return Err(ServiceError::invalid("SignalName is not set on request."));
         }
         if request.signal_name.len() > self.limits.id_length {
-            return Err(Refusal::invalid("SignalName length exceeds limit."));
+            return Err(ServiceError::invalid("SignalName length exceeds limit."));
         }
         if request.request_id.len() > self.limits.id_length {
-            return Err(Refusal::invalid("RequestId length exceeds limit."));
+            return Err(ServiceError::invalid("RequestId length exceeds limit."));
         }
         checks::blob(request.input.as_ref(), &self.limits)?;
         let request_id = match request.request_id {
@@ -50,7 +50,7 @@ impl Core {
             sender: None,
         };
         let done = self.with_run(&target, |run, env| Ok(run.signal(env, signal).map(|()| run.state.run_id.clone())))?;
-        let run_id = done.transpose()?.kept().await?;
+        let run_id = done.transpose()?.acknowledged().await?;
         let reference = link::workflow_event::Reference::RequestIdRef(link::workflow_event::RequestIdReference {
             request_id,
             event_type: EventType::WorkflowExecutionSignaled as i32,
@@ -67,24 +67,24 @@ impl Core {
     pub(super) async fn cancel_workflow(
         self: &Arc<Self>,
         request: RequestCancelWorkflowExecutionRequest,
-    ) -> Result<RequestCancelWorkflowExecutionResponse, Refusal> {
+    ) -> Result<RequestCancelWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
         let done = self.with_run(&target, |run, env| {
             same_chain(run, &request.first_execution_run_id)?;
-            // Whoever wants a run to stop is content that it has.
+            // A run that is already closed needs no cancellation.
             if !run.state.is_running() {
                 return Ok(());
             }
             run.request_cancel(env, &request.request_id, &request.reason, &request.identity, None)
         })?;
-        done.kept().await?;
+        done.acknowledged().await?;
         Ok(RequestCancelWorkflowExecutionResponse {})
     }
 
     pub(super) async fn terminate_workflow(
         self: &Arc<Self>,
         request: TerminateWorkflowExecutionRequest,
-    ) -> Result<TerminateWorkflowExecutionResponse, Refusal> {
+    ) -> Result<TerminateWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
         let done = self.with_run(&target, |run, env| {
             same_chain(run, &request.first_execution_run_id)?;
@@ -92,15 +92,15 @@ impl Core {
             run.release_queries();
             Ok(())
         })?;
-        done.kept().await?;
+        done.acknowledged().await?;
         Ok(TerminateWorkflowExecutionResponse {})
     }
 
-    /// Deletes a run; one that is open is ended first.
+    /// Deletes a run. An open one is terminated first.
     pub(super) async fn delete_workflow(
         self: &Arc<Self>,
         request: DeleteWorkflowExecutionRequest,
-    ) -> Result<DeleteWorkflowExecutionResponse, Refusal> {
+    ) -> Result<DeleteWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution)?;
         let done = self.with_run(&target, |run, env| {
             if run.state.is_running() {
@@ -109,31 +109,31 @@ impl Core {
             }
             Ok(run.state.run_id.clone())
         })?;
-        let run_id = done.kept().await?;
+        let run_id = done.acknowledged().await?;
         self.delete(&Target { run_id, ..target }).await?;
         Ok(DeleteWorkflowExecutionResponse {})
     }
 
-    /// Removes a closed run from memory and disk, once it has sent the letters it still has to send.
-    pub(crate) async fn delete(self: &Arc<Self>, target: &Target) -> Result<(), Refusal> {
+    /// Deletes a closed run from memory and disk, after its outbox is empty.
+    pub(crate) async fn delete(self: &Arc<Self>, target: &Target) -> Result<(), ServiceError> {
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-        const PATIENCE: u32 = 1000;
-        for _ in 0..PATIENCE {
+        const ATTEMPTS: u32 = 1000;
+        for _ in 0..ATTEMPTS {
             if let Some(ticket) = self.remove_unless_busy(target)? {
                 return ticket.await.map(|_| ()).map_err(|error| unavailable(&error));
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Err(Refusal::Unavailable("the run still has letters to send; try again".to_owned()))
+        Err(ServiceError::Unavailable("the run still has outbox messages to deliver; try again".to_owned()))
     }
 
     fn remove_unless_busy(
         self: &Arc<Self>,
         target: &Target,
-    ) -> Result<Option<windlass_sqlite::Ticket<bool, windlass_sqlite::DatabaseError>>, Refusal> {
+    ) -> Result<Option<windlass_sqlite::Ticket<bool, windlass_sqlite::DatabaseError>>, ServiceError> {
         self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
             let run = self.run_in(workflow, target)?;
-            if run.state.is_running() || run.next_letter().is_some() {
+            if run.state.is_running() || run.next_message().is_some() {
                 return Ok(None);
             }
             let number = run.number;
@@ -153,10 +153,10 @@ impl Core {
     }
 }
 
-/// A request may insist on the chain it means.
-fn same_chain(run: &Run, first_run_id: &str) -> Result<(), Refusal> {
+/// Checks the first run id of the chain, if the request names one.
+fn same_chain(run: &Run, first_run_id: &str) -> Result<(), ServiceError> {
     if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
-        return Err(Refusal::not_found("workflow execution not found"));
+        return Err(ServiceError::not_found("workflow execution not found"));
     }
     Ok(())
 }

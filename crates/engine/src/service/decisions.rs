@@ -1,17 +1,17 @@
-//! Which decisions of a worker must be safe before it goes on.
+//! Which completions must be durable before the worker continues.
 //!
-//! A worker in the engine's own process ends with the engine, and what it causes by going on comes later in the same log:
-//! a failure that takes the decision takes all of that too, and the workflow task is decided again. So such a worker need
-//! not wait for the disk, unless somebody outside would be told of the decision or could see it twice.
+//! A local worker ends with the engine's process, and everything it causes is later in the same log: a crash that loses
+//! the completion loses that too, and the workflow task is executed again. So a local worker need not wait for the
+//! disk, unless a client or another run could see the completion.
 
 use temporalio_protos::temporal::api::{
     command::v1::{Command, ScheduleActivityTaskCommandAttributes, command::Attributes},
     workflowservice::v1::RespondWorkflowTaskCompletedRequest,
 };
 
-/// Whether nobody but this worker would know if the decision were lost and made again.
+/// Whether the completion could be lost and repeated without being visible to anyone else.
 pub(super) fn may_be_made_again(request: &RespondWorkflowTaskCompletedRequest) -> bool {
-    // Messages answer updates.
+    // Messages answer updates, so a client would see them.
     request.messages.is_empty() && request.commands.iter().all(stays_inside)
 }
 
@@ -26,12 +26,12 @@ fn stays_inside(command: &Command) -> bool {
             | Attributes::UpsertWorkflowSearchAttributesCommandAttributes(_)
             | Attributes::ModifyWorkflowPropertiesCommandAttributes(_),
         ) => true,
-        // The end of the run, and whatever concerns other runs.
+        // Commands that close the run or concern other runs.
         _ => false,
     }
 }
 
-/// An activity may begin before its schedule is safe if it may begin twice.
+/// An activity may start before its scheduled event is durable if it may be executed twice.
 fn may_be_repeated(activity: &ScheduleActivityTaskCommandAttributes) -> bool {
     activity.retry_policy.as_ref().is_none_or(|policy| policy.maximum_attempts != 1)
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_else_can_see_may_be_decided_again() {
+    fn only_commands_without_external_effects_may_be_repeated() {
         let child = StartChildWorkflowExecutionCommandAttributes::default();
         let signal = SignalExternalWorkflowExecutionCommandAttributes::default();
         let end = CompleteWorkflowExecutionCommandAttributes::default();

@@ -1,4 +1,4 @@
-//! A run as people see it.
+//! DescribeWorkflowExecution, and the run's row in lists.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,8 +18,8 @@ use temporalio_protos::temporal::api::{
 use super::checks;
 use crate::{
     core::Core,
-    refusal::Refusal,
     run::{Run, RunState, state::Activity},
+    service_error::ServiceError,
     time::{duration, optional_timestamp, timestamp},
     visibility::{index, sql::VisibilityRow},
 };
@@ -28,7 +28,7 @@ impl Core {
     pub(super) async fn describe_workflow(
         self: &Arc<Self>,
         request: DescribeWorkflowExecutionRequest,
-    ) -> Result<DescribeWorkflowExecutionResponse, Refusal> {
+    ) -> Result<DescribeWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         let parent_namespace_id = self.read_namespaces().id(&request.namespace).unwrap_or_default();
         let done = self.with_run(&target, |run, _| Ok(described(run, &parent_namespace_id)))?;
@@ -40,7 +40,7 @@ impl Core {
         let state = &run.state;
         let known = self.read_namespaces().attributes(&state.namespace);
         let given = state.search_attributes.clone().unwrap_or_default();
-        // They were checked when they were set; an attribute that was removed since is not listed any more.
+        // The attributes were checked when they were set. One that was removed from the namespace since is not listed.
         let indexed = index::index_kept(&given, &known);
         VisibilityRow {
             run: run.number,
@@ -121,7 +121,7 @@ fn described(run: &Run, parent_namespace_id: &str) -> DescribeWorkflowExecutionR
     }
 }
 
-/// The requests that left an event in history, by which their senders find it.
+/// The requests that have an event in history.
 fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
     let info = |event_type: EventType, event_id: i64| RequestIdInfo {
         event_type: event_type as i32,
@@ -139,7 +139,7 @@ fn requests(state: &RunState) -> HashMap<String, RequestIdInfo> {
         .collect()
 }
 
-#[allow(deprecated, reason = "unversioned workers still name their build here")]
+#[allow(deprecated, reason = "unversioned workers still send their build here")]
 fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
     let execution = |workflow_id: &str, run_id: &str| WorkflowExecution {
         workflow_id: workflow_id.to_owned(),
@@ -174,7 +174,7 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
 
 fn pending_activity(activity: &Activity) -> PendingActivityInfo {
     let state = match (activity.is_started(), activity.cancel_requested) {
-        // Also of one that a reset hands out again.
+        // Also for one that a reset has dispatched again.
         (_, true) => PendingActivityState::CancelRequested,
         (true, false) => PendingActivityState::Started,
         (false, false) => PendingActivityState::Scheduled,

@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: the engine serves as long as its database takes a write and gives it back.
+//! `grpc.health.v1.Health`: the status is serving while the database can be written and read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,20 +7,23 @@ use temporalio_protos::grpc::health::v1::{
 };
 use windlass_sqlite::DatabaseError;
 
-use crate::{core::Core, refusal::Refusal};
+use crate::{core::Core, service_error::ServiceError};
 
-/// The services that are up together; the empty name stands for the whole server.
+/// The services with this status; the empty name is the whole server.
 const SERVED: [&str; 2] = ["", "temporal.api.workflowservice.v1.WorkflowService"];
 
-/// A database that takes longer is not ready.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A slower database counts as not serving.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Core {
-    pub(super) async fn health(self: &Arc<Self>, request: HealthCheckRequest) -> Result<HealthCheckResponse, Refusal> {
+    pub(super) async fn health(
+        self: &Arc<Self>,
+        request: HealthCheckRequest,
+    ) -> Result<HealthCheckResponse, ServiceError> {
         if !SERVED.contains(&request.service.as_str()) {
-            return Err(Refusal::not_found("unknown service"));
+            return Err(ServiceError::not_found("unknown service"));
         }
-        let status = match tokio::time::timeout(PATIENCE, self.database.probe()).await {
+        let status = match tokio::time::timeout(TIMEOUT, self.database.probe()).await {
             Ok(Ok(())) => ServingStatus::Serving,
             Ok(Err(error)) => not_serving(&error),
             Err(_) => not_serving(&DatabaseError::Closed),
@@ -30,7 +33,7 @@ impl Core {
 }
 
 fn not_serving(error: &DatabaseError) -> ServingStatus {
-    tracing::warn!(%error, "the engine's database does not work");
+    tracing::warn!(%error, "the probe of the engine's database failed");
     ServingStatus::NotServing
 }
 
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_engine_whose_disk_takes_no_writes_does_not_serve() {
+    async fn health_is_not_serving_when_writes_fail() {
         let (directory, disk) = (tempfile::tempdir().unwrap(), Arc::new(Disk::default()));
         let path = directory.path().join("engine.db");
         let options = windlass_sqlite::Options { faults: Some(disk.clone()), ..windlass_sqlite::Options::new(path) };
@@ -89,7 +92,7 @@ mod tests {
             assert_eq!(status(service).await, ServingStatus::NotServing, "{service:?}");
         }
         disk.fails.store(false, Ordering::SeqCst);
-        // What was found is told for a moment.
+        // The result of a probe is cached for a short time.
         while status("").await != ServingStatus::Serving {}
         assert_eq!(check(&handle, "Check", "no.such.Service").await.unwrap_err().code(), Code::NotFound);
         assert_eq!(check(&handle, "Watch", "").await.unwrap_err().code(), Code::Unimplemented);

@@ -1,4 +1,4 @@
-//! Reading history: in pages, as it grows, its end alone, or backwards.
+//! Reads of history: in pages, with long polls, the closing event only, or backwards.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,39 +16,39 @@ use tokio::time::Instant;
 use super::checks;
 use crate::{
     core::{Core, Target, forgotten, unavailable},
-    news::Position,
+    notifications::Position,
     persist,
-    refusal::Refusal,
+    service_error::ServiceError,
     token::HistoryToken,
 };
 
-/// Events of a page, if nobody asks for fewer.
+/// Events of a page, unless the request asks for fewer.
 pub(super) const PAGE_EVENTS: usize = 256;
-/// How long somebody waits for new events before being sent away with a token.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a long poll waits before it returns an empty page with a token.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// `with_unwritten` also shows the pending task's events that are not in history before it succeeds, as workers see
-    /// them.
+    /// `with_unwritten` also returns the events of the pending task that are not in history before it completes, as
+    /// workers see them.
     pub(super) async fn workflow_history(
         self: &Arc<Self>,
         request: GetWorkflowExecutionHistoryRequest,
         timeout: Option<Duration>,
         with_unwritten: bool,
-    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryResponse, ServiceError> {
         let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
         let close_only = request.history_event_filter_type() == HistoryEventFilterType::CloseEvent;
         let token = HistoryToken::read(&request.next_page_token)?;
         if let Some(token) = &token {
-            // The pages are of one run, whatever has become current meanwhile.
+            // All pages are of the run of the first one, even if another run is current now.
             target.run_id.clone_from(&token.run_id);
         }
         if let Some(token) = token.as_ref().filter(|token| token.until != 0) {
             return self.rest_for_worker(&target, token, request.maximum_page_size);
         }
         let after = token.as_ref().map_or(0, |token| token.position);
-        // The first read for the last event waits for it even without `wait_new_event`, as on the real server.
+        // The first read for the closing event waits for it even without `wait_new_event`, as on the real server.
         let waits = if token.is_some() { request.wait_new_event } else { close_only };
         let (number, run_id, position) = self.await_events(&target, after, waits, close_only, timeout).await?;
         if close_only {
@@ -72,14 +72,14 @@ impl Core {
         })
     }
 
-    /// The last event of a run that has ended; nothing of one that has not.
+    /// The closing event of a closed run; nothing for an open one.
     fn closing_event(
         &self,
         number: i64,
         run_id: String,
         position: Position,
         waits: bool,
-    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryResponse, ServiceError> {
         let mut response = GetWorkflowExecutionHistoryResponse {
             history: Some(History::default()),
             ..GetWorkflowExecutionHistoryResponse::default()
@@ -94,7 +94,7 @@ impl Core {
         Ok(response)
     }
 
-    /// Waits, if somebody wants that, until there are events after `after`, or the run has ended.
+    /// Waits until there are events after `after` or the run is closed, if the request asks for it.
     async fn await_events(
         self: &Arc<Self>,
         target: &Target,
@@ -102,29 +102,29 @@ impl Core {
         waits: bool,
         close_only: bool,
         timeout: Option<Duration>,
-    ) -> Result<(i64, String, Position), Refusal> {
+    ) -> Result<(i64, String, Position), ServiceError> {
         let look = || {
             self.with_run(target, |run, _| {
-                let news = self.news.history(&run.state.run_id);
+                let changes = self.notifications.history(&run.state.run_id);
                 let position = Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() };
-                Ok((run.number, run.state.run_id.clone(), position, news))
+                Ok((run.number, run.state.run_id.clone(), position, changes))
             })
         };
         let epoch = self.registry.epoch();
-        let (number, run_id, mut position, mut news) = look()?.value();
+        let (number, run_id, mut position, mut changes) = look()?.value();
         let enough = |position: &Position| position.closed || (!close_only && position.next_event_id > after + 1);
         if waits && !enough(&position) {
-            let patience = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
+            let patience = timeout.map_or(TIMEOUT, |timeout| timeout.saturating_sub(TAIL_ROOM).min(TIMEOUT));
             let deadline = Instant::now() + patience;
             while !enough(&position) {
-                match tokio::time::timeout_at(deadline, news.changed()).await {
-                    Ok(Ok(())) => position = *news.borrow_and_update(),
+                match tokio::time::timeout_at(deadline, changes.changed()).await {
+                    Ok(Ok(())) => position = *changes.borrow_and_update(),
                     Ok(Err(_)) => position = look()?.value().2,
                     Err(_) => break,
                 }
             }
         } else {
-            // What memory knows may be on its way to disk still.
+            // Events in memory may not be committed yet.
             self.written().await?;
             if self.registry.epoch() != epoch {
                 return Err(forgotten());
@@ -133,18 +133,18 @@ impl Core {
         Ok((number, run_id, position))
     }
 
-    /// Returns once everything that memory knows can be read.
-    async fn written(&self) -> Result<(), Refusal> {
+    /// Returns when all queued writes can be read.
+    async fn written(&self) -> Result<(), ServiceError> {
         self.database.committed().await.map_err(|error| unavailable(&error))
     }
 
-    /// Pages of the history that a worker was handed with a task.
+    /// Further pages of the history of a workflow task.
     fn rest_for_worker(
         self: &Arc<Self>,
         target: &Target,
         token: &HistoryToken,
         page_size: i32,
-    ) -> Result<GetWorkflowExecutionHistoryResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryResponse, ServiceError> {
         let number = self.with_run(target, |run, _| Ok(run.number))?.value();
         let limit = page_limit(page_size);
         let mut events = self.read(|sql| persist::events_after(sql, number, token.position, limit))?;
@@ -166,7 +166,7 @@ impl Core {
     pub(super) async fn workflow_history_reverse(
         self: &Arc<Self>,
         request: GetWorkflowExecutionHistoryReverseRequest,
-    ) -> Result<GetWorkflowExecutionHistoryReverseResponse, Refusal> {
+    ) -> Result<GetWorkflowExecutionHistoryReverseResponse, ServiceError> {
         let mut target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         let token = HistoryToken::read(&request.next_page_token)?;
         if let Some(token) = &token {

@@ -1,4 +1,4 @@
-//! What the engine says about itself, and the lists of things it does not have, which are empty.
+//! System and cluster information, and empty lists of features that the engine does not have.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::workflowservice::v1::{
@@ -7,13 +7,13 @@ use temporalio_protos::temporal::api::workflowservice::v1::{
     RecordWorkerHeartbeatResponse, get_system_info_response::Capabilities,
 };
 
-use crate::{core::Core, refusal::Refusal};
+use crate::{core::Core, service_error::ServiceError};
 
-/// The server whose protocol the engine speaks.
+/// The server version that the engine reports.
 const SPOKEN_VERSION: &str = "1.32.0";
 
 impl Core {
-    pub(super) fn about_the_service(&self, rpc: &str) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn about_the_service(&self, rpc: &str) -> Result<Vec<u8>, ServiceError> {
         Ok(match rpc {
             "GetSystemInfo" => system_info().encode_to_vec(),
             "GetClusterInfo" => cluster_info().encode_to_vec(),
@@ -24,12 +24,12 @@ impl Core {
             "ListWorkers" => ListWorkersResponse::default().encode_to_vec(),
             "ListWorkflowRules" => ListWorkflowRulesResponse::default().encode_to_vec(),
             "RecordWorkerHeartbeat" => RecordWorkerHeartbeatResponse::default().encode_to_vec(),
-            rpc => return Err(Refusal::Unimplemented(rpc.to_owned())),
+            rpc => return Err(ServiceError::Unimplemented(rpc.to_owned())),
         })
     }
 }
 
-/// Workers do without what is not promised here.
+/// Workers do not use capabilities that are not listed here.
 fn system_info() -> GetSystemInfoResponse {
     GetSystemInfoResponse {
         server_version: SPOKEN_VERSION.to_owned(),
@@ -41,7 +41,7 @@ fn system_info() -> GetSystemInfoResponse {
             upsert_memo: true,
             eager_workflow_start: true,
             sdk_metadata: true,
-            // Otherwise workers name their build only in the older `binary_checksum`.
+            // Without it, workers send their build only in the older `binary_checksum`.
             build_id_based_versioning: true,
             count_group_by_execution_status: true,
             ..Capabilities::default()

@@ -19,7 +19,7 @@ use windlass_sqlite::DatabaseError;
 
 use crate::{
     core::{Core, unavailable},
-    refusal::Refusal,
+    service_error::ServiceError,
     time::{duration, optional_timestamp, timestamp},
     visibility::{
         parse,
@@ -27,14 +27,14 @@ use crate::{
     },
 };
 
-/// Runs of a page, if nobody asks for fewer.
+/// Runs of a page, unless the request asks for fewer.
 const PAGE: usize = 1000;
 
 impl Core {
     pub(super) async fn list_workflows(
         self: &Arc<Self>,
         request: ListWorkflowExecutionsRequest,
-    ) -> Result<ListWorkflowExecutionsResponse, Refusal> {
+    ) -> Result<ListWorkflowExecutionsResponse, ServiceError> {
         let page = self.page(&request.namespace, request.query, request.page_size, request.next_page_token).await?;
         let (executions, next_page_token) = shown(page);
         Ok(ListWorkflowExecutionsResponse { executions, next_page_token })
@@ -43,7 +43,7 @@ impl Core {
     pub(super) async fn scan_workflows(
         self: &Arc<Self>,
         request: ScanWorkflowExecutionsRequest,
-    ) -> Result<ScanWorkflowExecutionsResponse, Refusal> {
+    ) -> Result<ScanWorkflowExecutionsResponse, ServiceError> {
         let page = self.page(&request.namespace, request.query, request.page_size, request.next_page_token).await?;
         let (executions, next_page_token) = shown(page);
         Ok(ScanWorkflowExecutionsResponse { executions, next_page_token })
@@ -52,7 +52,7 @@ impl Core {
     pub(super) async fn list_open_workflows(
         self: &Arc<Self>,
         request: ListOpenWorkflowExecutionsRequest,
-    ) -> Result<ListOpenWorkflowExecutionsResponse, Refusal> {
+    ) -> Result<ListOpenWorkflowExecutionsResponse, ServiceError> {
         let filter = match request.filters {
             Some(open::Filters::ExecutionFilter(filter)) => by_execution(&filter),
             Some(open::Filters::TypeFilter(filter)) => by_type(&filter),
@@ -67,7 +67,7 @@ impl Core {
     pub(super) async fn list_closed_workflows(
         self: &Arc<Self>,
         request: ListClosedWorkflowExecutionsRequest,
-    ) -> Result<ListClosedWorkflowExecutionsResponse, Refusal> {
+    ) -> Result<ListClosedWorkflowExecutionsResponse, ServiceError> {
         let filter = match request.filters {
             Some(closed::Filters::ExecutionFilter(filter)) => by_execution(&filter),
             Some(closed::Filters::TypeFilter(filter)) => by_type(&filter),
@@ -83,7 +83,7 @@ impl Core {
     pub(super) async fn count_workflows(
         self: &Arc<Self>,
         request: CountWorkflowExecutionsRequest,
-    ) -> Result<CountWorkflowExecutionsResponse, Refusal> {
+    ) -> Result<CountWorkflowExecutionsResponse, ServiceError> {
         let query = self.filter(&request.namespace, &request.query)?;
         let namespace = request.namespace;
         let counted = self.database.read(move |sql| Ok::<_, DatabaseError>(sql::count(sql, &namespace, &query)?));
@@ -91,20 +91,20 @@ impl Core {
         Ok(CountWorkflowExecutionsResponse { count: total, groups })
     }
 
-    fn filter(&self, namespace: &str, query: &str) -> Result<crate::visibility::Query, Refusal> {
+    fn filter(&self, namespace: &str, query: &str) -> Result<crate::visibility::Query, ServiceError> {
         let namespaces = self.read_namespaces();
         namespaces.named(namespace)?;
         parse(query, &namespaces.attributes(namespace))
     }
 
-    async fn page(&self, namespace: &str, query: String, size: i32, token: Vec<u8>) -> Result<Page, Refusal> {
+    async fn page(&self, namespace: &str, query: String, size: i32, token: Vec<u8>) -> Result<Page, ServiceError> {
         let query = self.filter(namespace, &query)?;
         let size = usize::try_from(size).ok().filter(|size| *size > 0).unwrap_or(PAGE).min(PAGE);
         let namespace = namespace.to_owned();
         let listed = self.database.read(move |connection| {
             Ok::<_, DatabaseError>(match sql::list(connection, &namespace, &query, size, &token) {
                 Ok(page) => Ok(page),
-                Err(sql::Error::Refused(refusal)) => Err(refusal),
+                Err(sql::Error::Refused(error)) => Err(error),
                 Err(sql::Error::Database(error)) => return Err(error.into()),
             })
         });
@@ -140,7 +140,7 @@ fn info(row: VisibilityRow) -> WorkflowExecutionInfo {
     }
 }
 
-/// The older requests filter by fields instead of by text.
+/// The older requests have filter fields instead of a query.
 fn all_of(conditions: [String; 3]) -> String {
     conditions.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" AND ")
 }

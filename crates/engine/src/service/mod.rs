@@ -1,5 +1,5 @@
-//! The protocol's requests, one module for each family of them. They check what comes in, let the core do it, and put
-//! the answer into the protocol's words.
+//! The requests of the protocol, one module for each group. They check the request, apply an operation through the
+//! core, and build the response.
 
 pub(crate) mod activities;
 mod checks;

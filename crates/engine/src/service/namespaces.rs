@@ -22,22 +22,22 @@ use crate::{
     core::{Core, unavailable},
     namespaces::Namespaces,
     persist::{self, NamespaceRecord},
-    refusal::Refusal,
+    service_error::ServiceError,
     time::{Nanos, SECOND, duration, span},
 };
 
-/// The shortest time for which closed runs are kept.
+/// The minimum retention.
 const SHORTEST_RETENTION: Nanos = 24 * 3600 * SECOND;
 
 impl Core {
     pub(super) async fn describe_namespace(
         self: &Arc<Self>,
         request: DescribeNamespaceRequest,
-    ) -> Result<DescribeNamespaceResponse, Refusal> {
+    ) -> Result<DescribeNamespaceResponse, ServiceError> {
         let namespaces = self.read_namespaces();
         let record = if request.namespace.is_empty() && !request.id.is_empty() {
             let found = namespaces.records.values().find(|record| record.id == request.id);
-            found.ok_or_else(|| Refusal::NamespaceNotFound(request.id.clone()))?
+            found.ok_or_else(|| ServiceError::NamespaceNotFound(request.id.clone()))?
         } else {
             namespaces.named(&request.namespace)?
         };
@@ -47,7 +47,7 @@ impl Core {
     pub(super) async fn list_namespaces(
         self: &Arc<Self>,
         _request: ListNamespacesRequest,
-    ) -> Result<ListNamespacesResponse, Refusal> {
+    ) -> Result<ListNamespacesResponse, ServiceError> {
         let namespaces = self.read_namespaces().records.values().map(described).collect();
         Ok(ListNamespacesResponse { namespaces, ..ListNamespacesResponse::default() })
     }
@@ -55,15 +55,15 @@ impl Core {
     pub(super) async fn register_namespace(
         self: &Arc<Self>,
         request: RegisterNamespaceRequest,
-    ) -> Result<RegisterNamespaceResponse, Refusal> {
+    ) -> Result<RegisterNamespaceResponse, ServiceError> {
         if request.namespace.is_empty() {
-            return Err(Refusal::invalid("Namespace not set on request."));
+            return Err(ServiceError::invalid("Namespace not set on request."));
         }
         let retention = span(request.workflow_execution_retention_period.as_ref());
         check_retention(retention)?;
         let _change = self.namespace_changes.lock().await;
         if self.read_namespaces().records.contains_key(&request.namespace) {
-            return Err(Refusal::NamespaceExists);
+            return Err(ServiceError::NamespaceExists);
         }
         self.save_namespace(NamespaceRecord {
             name: request.namespace,
@@ -80,7 +80,7 @@ impl Core {
     pub(super) async fn update_namespace(
         self: &Arc<Self>,
         request: UpdateNamespaceRequest,
-    ) -> Result<UpdateNamespaceResponse, Refusal> {
+    ) -> Result<UpdateNamespaceResponse, ServiceError> {
         let _change = self.namespace_changes.lock().await;
         let mut record = self.read_namespaces().named(&request.namespace)?.clone();
         if let Some(info) = request.update_info {
@@ -108,8 +108,8 @@ impl Core {
         })
     }
 
-    /// Keeps a namespace; it is known once it is kept.
-    pub(crate) async fn save_namespace(self: &Arc<Self>, record: NamespaceRecord) -> Result<(), Refusal> {
+    /// Stores a namespace. It can be used after the write is durable.
+    pub(crate) async fn save_namespace(self: &Arc<Self>, record: NamespaceRecord) -> Result<(), ServiceError> {
         let kept = record.clone();
         let ticket = self.database.apply(Ack::Durable, move |tx| persist::save_namespace(tx, &kept));
         ticket.await.map_err(|error| unavailable(&error))?;
@@ -124,14 +124,14 @@ impl Core {
     pub(super) async fn search_attributes(
         self: &Arc<Self>,
         _request: GetSearchAttributesRequest,
-    ) -> Result<GetSearchAttributesResponse, Refusal> {
+    ) -> Result<GetSearchAttributesResponse, ServiceError> {
         Ok(GetSearchAttributesResponse { keys: system_attributes() })
     }
 
     pub(super) async fn list_search_attributes(
         self: &Arc<Self>,
         request: ListSearchAttributesRequest,
-    ) -> Result<ListSearchAttributesResponse, Refusal> {
+    ) -> Result<ListSearchAttributesResponse, ServiceError> {
         let namespaces = self.read_namespaces();
         namespaces.named(&request.namespace)?;
         Ok(ListSearchAttributesResponse {
@@ -144,9 +144,9 @@ impl Core {
     pub(super) async fn add_search_attributes(
         self: &Arc<Self>,
         request: AddSearchAttributesRequest,
-    ) -> Result<AddSearchAttributesResponse, Refusal> {
+    ) -> Result<AddSearchAttributesResponse, ServiceError> {
         if request.search_attributes.is_empty() {
-            return Err(Refusal::invalid("SearchAttributes are not set on request."));
+            return Err(ServiceError::invalid("SearchAttributes are not set on request."));
         }
         self.read_namespaces().named(&request.namespace)?;
         let known = self.read_namespaces().custom_attributes(&request.namespace);
@@ -155,15 +155,15 @@ impl Core {
         for (name, kind) in request.search_attributes {
             let kind = IndexedValueType::try_from(kind).unwrap_or_default();
             if system.contains_key(&name) {
-                return Err(Refusal::invalid(format!("Search attribute {name} is reserved by system.")));
+                return Err(ServiceError::invalid(format!("Search attribute {name} is reserved by system.")));
             }
             if kind == IndexedValueType::Unspecified {
-                return Err(Refusal::invalid(format!("Unknown search attribute type: {kind:?}.")));
+                return Err(ServiceError::invalid(format!("Unknown search attribute type: {kind:?}.")));
             }
             match known.get(&name) {
                 Some(existing) if *existing == kind as i32 => {}
                 Some(_) => {
-                    return Err(Refusal::AlreadyExists(format!("Search attribute {name} already exists.")));
+                    return Err(ServiceError::AlreadyExists(format!("Search attribute {name} already exists.")));
                 }
                 None => added.push((name, kind)),
             }
@@ -183,11 +183,11 @@ impl Core {
     pub(super) async fn remove_search_attributes(
         self: &Arc<Self>,
         request: RemoveSearchAttributesRequest,
-    ) -> Result<RemoveSearchAttributesResponse, Refusal> {
+    ) -> Result<RemoveSearchAttributesResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let known = self.read_namespaces().custom_attributes(&request.namespace);
         if let Some(unknown) = request.search_attributes.iter().find(|name| !known.contains_key(*name)) {
-            return Err(Refusal::not_found(format!("Search attribute {unknown} doesn't exist.")));
+            return Err(ServiceError::not_found(format!("Search attribute {unknown} doesn't exist.")));
         }
         let (namespace, names) = (request.namespace.clone(), request.search_attributes.clone());
         let ticket = self.database.apply(Ack::Durable, move |tx| {
@@ -202,9 +202,9 @@ impl Core {
     }
 }
 
-fn check_retention(retention: Nanos) -> Result<(), Refusal> {
+fn check_retention(retention: Nanos) -> Result<(), ServiceError> {
     if retention < SHORTEST_RETENTION {
-        return Err(Refusal::invalid("A valid retention period is not set on request."));
+        return Err(ServiceError::invalid("A valid retention period is not set on request."));
     }
     Ok(())
 }

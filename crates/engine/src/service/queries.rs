@@ -1,4 +1,4 @@
-//! Questions to runs. They go to the worker with the pending workflow task or, if there is none, on their own.
+//! Queries. They are sent to the worker with the pending workflow task or, without one, as a query task.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,28 +16,28 @@ use super::checks;
 use crate::{
     core::{Core, Target, unavailable},
     queues::{Kind, QueueKey, Task},
-    refusal::Refusal,
     run::{
         Run,
         queries::{PendingQuery, QueryAnswer},
     },
+    service_error::ServiceError,
     time::{Nanos, SECOND},
     token::TaskToken,
 };
 
-/// How long somebody waits for an answer if they do not say.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the worker that has the run cached may take before others are asked.
-const STICKY_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a query waits if the request has no deadline.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the sticky worker may take before the normal queue is tried.
+const STICKY_TIMEOUT: Duration = Duration::from_secs(10);
 const STICKY_SEEN: Nanos = 10 * SECOND;
-/// Whoever waited in vain is told if nobody has polled for this long.
+/// A query that timed out reports a missing worker if none has polled for this long.
 const WORKER_SEEN: Nanos = 20 * SECOND;
-/// Left for that answer to get back.
+/// Time for the response to reach the client before its deadline.
 const TAIL_ROOM: Duration = Duration::from_secs(1);
-/// A workflow task that failed this often will not bring any question to the worker.
-const HOPELESS_ATTEMPT: i32 = 3;
+/// A workflow task that failed this often will not carry a query.
+const FAILING_ATTEMPT: i32 = 3;
 
-/// How a question gets to the worker.
+/// How a query is sent to the worker.
 enum Way {
     Rejected(WorkflowExecutionStatus),
     WithTask { run_id: String, answer: oneshot::Receiver<QueryAnswer> },
@@ -49,16 +49,18 @@ impl Core {
         self: &Arc<Self>,
         request: QueryWorkflowRequest,
         timeout: Option<Duration>,
-    ) -> Result<QueryWorkflowResponse, Refusal> {
-        let deadline = Instant::now() + timeout.unwrap_or(PATIENCE);
+    ) -> Result<QueryWorkflowResponse, ServiceError> {
+        let deadline = Instant::now() + timeout.unwrap_or(TIMEOUT);
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution.clone())?;
         let condition = request.query_reject_condition();
-        let Some(query) = request.query else { return Err(Refusal::invalid("WorkflowQuery is not set on request.")) };
+        let Some(query) = request.query else {
+            return Err(ServiceError::invalid("WorkflowQuery is not set on request."));
+        };
         if query.query_type.is_empty() {
-            return Err(Refusal::invalid("QueryType is not set on request."));
+            return Err(ServiceError::invalid("QueryType is not set on request."));
         }
         let answer = self.ask_run(target, condition, query, deadline).await?;
-        // A worker in this process goes on before what it decided is safe, and answers from what it knows.
+        // A local worker may answer from state that is not durable yet, so the response waits for it.
         self.database.synced().await.map_err(|error| unavailable(&error))?;
         Ok(answer)
     }
@@ -69,7 +71,7 @@ impl Core {
         mut condition: QueryRejectCondition,
         query: WorkflowQuery,
         deadline: Instant,
-    ) -> Result<QueryWorkflowResponse, Refusal> {
+    ) -> Result<QueryWorkflowResponse, ServiceError> {
         loop {
             let (run_id, answer) = match self.choose_way(&target, condition, &query)? {
                 Way::Rejected(status) => {
@@ -85,7 +87,7 @@ impl Core {
             };
             match tokio::time::timeout_at(deadline, answer).await {
                 Err(_) => return Err(late()),
-                // Whatever run has followed since: the question was for this one.
+                // The query was for this run, even if another one is current now.
                 Ok(Ok(QueryAnswer::AskDirectly)) | Ok(Err(_)) => {
                     target.run_id = run_id;
                     condition = QueryRejectCondition::None;
@@ -101,22 +103,22 @@ impl Core {
         target: &Target,
         condition: QueryRejectCondition,
         query: &WorkflowQuery,
-    ) -> Result<Way, Refusal> {
-        // A question that is refused makes the run forget nothing.
+    ) -> Result<Way, ServiceError> {
+        // A rejected query does not change the run.
         self.with_run(target, |run, _| Ok(self.way(run, condition, query)))?.value()
     }
 
-    fn way(&self, run: &mut Run, condition: QueryRejectCondition, query: &WorkflowQuery) -> Result<Way, Refusal> {
+    fn way(&self, run: &mut Run, condition: QueryRejectCondition, query: &WorkflowQuery) -> Result<Way, ServiceError> {
         let status = WorkflowExecutionStatus::try_from(run.state.status).unwrap_or_default();
         if rejects(condition, status) {
             return Ok(Way::Rejected(status));
         }
-        let not_ready = |why: &str| Err(Refusal::WorkflowNotReady(why.to_owned()));
+        let not_ready = |why: &str| Err(ServiceError::WorkflowNotReady(why.to_owned()));
         let decided_once = run.state.previous_started_id > 0;
         if !run.state.is_running() && !decided_once {
             return not_ready("Workflow execution closed before WorkflowTaskStarted event");
         }
-        if run.state.task_attempt >= HOPELESS_ATTEMPT {
+        if run.state.task_attempt >= FAILING_ATTEMPT {
             return not_ready("Unable to query workflow due to Workflow Task in failed state.");
         }
         if run.can_ask_directly() && decided_once {
@@ -129,10 +131,10 @@ impl Core {
         self.join_task(run, query)
     }
 
-    /// Puts the question beside the pending workflow task.
-    fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, Refusal> {
+    /// Adds the query to the pending workflow task.
+    fn join_task(&self, run: &mut Run, query: &WorkflowQuery) -> Result<Way, ServiceError> {
         if run.memory.queries.len() >= self.limits.queries_waiting {
-            return Err(Refusal::Exhausted {
+            return Err(ServiceError::Exhausted {
                 message: "consistent query buffer is full, this may be caused by too many queries and workflow not \
                           able to process query fast enough"
                     .to_owned(),
@@ -146,7 +148,7 @@ impl Core {
         Ok(Way::WithTask { run_id: run.state.run_id.clone(), answer })
     }
 
-    /// Brings the question to the worker that has the run cached or, failing that, to any other.
+    /// Dispatches the query to the sticky queue and, after a timeout, to the normal one.
     async fn ask_directly(
         self: &Arc<Self>,
         target: &Target,
@@ -155,12 +157,12 @@ impl Core {
         queue: String,
         query: WorkflowQuery,
         deadline: Instant,
-    ) -> Result<QueryWorkflowResponse, Refusal> {
+    ) -> Result<QueryWorkflowResponse, ServiceError> {
         let target = Target { run_id: run_id.to_owned(), ..target.clone() };
         if let Some(sticky) = sticky {
             let key = QueueKey { namespace: target.namespace.as_str().into(), name: sticky, kind: Kind::Workflow };
             if self.queues.is_polled(&key, self.now() - STICKY_SEEN) {
-                let patience = deadline.min(Instant::now() + STICKY_PATIENCE);
+                let patience = deadline.min(Instant::now() + STICKY_TIMEOUT);
                 if let Some(answer) = self.ask(&target, &key, query.clone(), patience).await {
                     return respond(answer);
                 }
@@ -173,7 +175,7 @@ impl Core {
             Ok(answer) => answer,
             Err(_) if !self.queues.is_polled(&key, self.now() - WORKER_SEEN) => {
                 let message = "no poller seen for task queue recently, worker may be down";
-                return Err(Refusal::FailedPrecondition(message.to_owned()));
+                return Err(ServiceError::FailedPrecondition(message.to_owned()));
             }
             Err(_) => asked.await,
         };
@@ -190,17 +192,17 @@ impl Core {
         let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), target.key(), query);
         let pending = Arc::new(pending);
         let _open = self.open_queries.enter(Arc::clone(&pending));
-        self.queues.offer_kept(queue, Task::Query(pending));
+        self.queues.offer_stored(queue, Task::Query(pending));
         tokio::time::timeout_at(deadline, answer).await.ok()?.ok()
     }
 
     pub(super) async fn complete_query(
         self: &Arc<Self>,
         request: RespondQueryTaskCompletedRequest,
-    ) -> Result<RespondQueryTaskCompletedResponse, Refusal> {
+    ) -> Result<RespondQueryTaskCompletedResponse, ServiceError> {
         let token = TaskToken::read(&request.task_token)?;
         let Some(query) = self.open_queries.get(&token.query_id) else {
-            return Err(Refusal::not_found("query task not found, or already expired"));
+            return Err(ServiceError::not_found("query task not found, or already expired"));
         };
         query.answer(match request.completed_type() {
             QueryResultType::Answered => QueryAnswer::Answered(request.query_result),
@@ -220,16 +222,16 @@ fn rejects(condition: QueryRejectCondition, status: WorkflowExecutionStatus) -> 
     }
 }
 
-fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, Refusal> {
+fn respond(answer: QueryAnswer) -> Result<QueryWorkflowResponse, ServiceError> {
     match answer {
         QueryAnswer::Answered(query_result) => {
             Ok(QueryWorkflowResponse { query_result, ..QueryWorkflowResponse::default() })
         }
-        QueryAnswer::Failed { message, failure } => Err(Refusal::QueryFailed { message, failure }),
+        QueryAnswer::Failed { message, failure } => Err(ServiceError::QueryFailed { message, failure }),
         QueryAnswer::AskDirectly | QueryAnswer::AskAgain => Err(late()),
     }
 }
 
-fn late() -> Refusal {
-    Refusal::DeadlineExceeded("Deadline Exceeded".to_owned())
+fn late() -> ServiceError {
+    ServiceError::DeadlineExceeded("Deadline Exceeded".to_owned())
 }

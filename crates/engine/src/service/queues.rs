@@ -1,4 +1,4 @@
-//! Task queues as people and workers see them.
+//! Requests about task queues.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use super::checks;
 use crate::{
     core::{Core, Target},
     queues::{Kind, QueueKey, Task},
-    refusal::Refusal,
+    service_error::ServiceError,
     time::{Nanos, SECOND, timestamp},
 };
 
-/// How long a worker is listed after its last poll.
+/// How long a poller is listed after its last poll.
 const LISTED: Nanos = 5 * 60 * SECOND;
 
 impl Core {
-    #[allow(deprecated, reason = "tools still read the older forms of the answer")]
+    #[allow(deprecated, reason = "tools still read the older response fields")]
     pub(super) async fn describe_queue(
         self: &Arc<Self>,
         request: DescribeTaskQueueRequest,
-    ) -> Result<DescribeTaskQueueResponse, Refusal> {
+    ) -> Result<DescribeTaskQueueResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let name = checks::queue(request.task_queue.as_ref(), &self.limits)?;
         let key = |kind| QueueKey { namespace: request.namespace.as_str().into(), name: name.clone(), kind };
@@ -73,7 +73,7 @@ impl Core {
     pub(super) async fn queue_partitions(
         self: &Arc<Self>,
         request: ListTaskQueuePartitionsRequest,
-    ) -> Result<ListTaskQueuePartitionsResponse, Refusal> {
+    ) -> Result<ListTaskQueuePartitionsResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let key = checks::queue(request.task_queue.as_ref(), &self.limits)?;
         let partition = TaskQueuePartitionMetadata { key, ..TaskQueuePartitionMetadata::default() };
@@ -83,11 +83,11 @@ impl Core {
         })
     }
 
-    /// A worker has dropped a run from its cache.
+    /// A worker has evicted a run from its cache.
     pub(super) async fn reset_sticky_queue(
         self: &Arc<Self>,
         request: ResetStickyTaskQueueRequest,
-    ) -> Result<ResetStickyTaskQueueResponse, Refusal> {
+    ) -> Result<ResetStickyTaskQueueResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         self.with_run(&target, |run, _| {
             run.must_run()?;
@@ -98,11 +98,11 @@ impl Core {
         Ok(ResetStickyTaskQueueResponse {})
     }
 
-    /// A worker stops: what waits for it goes to the others.
+    /// A worker shuts down: tasks in its sticky queue move to the normal queue.
     pub(super) async fn shutdown_worker(
         self: &Arc<Self>,
         request: ShutdownWorkerRequest,
-    ) -> Result<ShutdownWorkerResponse, Refusal> {
+    ) -> Result<ShutdownWorkerResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let key = QueueKey {
             namespace: request.namespace.as_str().into(),
@@ -113,8 +113,8 @@ impl Core {
             match task {
                 Task::Workflow { run, .. } => {
                     let moved = self.with_run(&Target::of(&run), |run, _| Ok(run.unstick()));
-                    if let Ok(Some(dispatch)) = moved.map(crate::core::Done::value) {
-                        self.hand_out(&run, dispatch);
+                    if let Ok(Some(dispatch)) = moved.map(crate::core::Applied::value) {
+                        self.dispatch(&run, dispatch);
                     }
                 }
                 Task::Query(query) => query.answer(crate::run::queries::QueryAnswer::AskDirectly),

@@ -1,4 +1,4 @@
-//! Resets: a new run from an earlier moment of an old one.
+//! ResetWorkflowExecution: a new run from an earlier event of another one.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use windlass_sqlite::Ack;
 
 use super::checks;
 use crate::{
-    core::{Core, Done, Target, unavailable},
+    core::{Applied, Core, Target, unavailable},
     persist,
-    refusal::Refusal,
     registry::Workflow,
     run::{Excluded, Fork, Identity, Run, part},
+    service_error::ServiceError,
 };
 
-/// How often history is read again because the run has moved on meanwhile.
-const PATIENCE: u32 = 100;
+/// How often history is read again because events were added meanwhile.
+const MAX_READS: u32 = 100;
 
-/// What happened to a run after the moment it is reset to, there and in the runs that continued it.
+/// Events after the reset event, of the run and of the runs that continued it.
 struct Later {
     events: Vec<HistoryEvent>,
     /// The last run whose events these are.
@@ -33,38 +33,38 @@ impl Core {
     pub(super) async fn reset_workflow(
         self: &Arc<Self>,
         request: ResetWorkflowExecutionRequest,
-    ) -> Result<ResetWorkflowExecutionResponse, Refusal> {
+    ) -> Result<ResetWorkflowExecutionResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         if request.request_id.is_empty() {
-            return Err(Refusal::invalid("RequestId is not set on request."));
+            return Err(ServiceError::invalid("RequestId is not set on request."));
         }
         if request.request_id.len() > self.limits.id_length {
-            return Err(Refusal::invalid("RequestId length exceeds limit."));
+            return Err(ServiceError::invalid("RequestId length exceeds limit."));
         }
         let execution = request.workflow_execution.clone();
         let target = checks::target(&self.read_namespaces(), &request.namespace, execution)?;
         let reapply = Reapply::of(&request)?;
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_READS {
             if let Some(done) = self.reset(&target, &request, reapply)? {
-                return Ok(ResetWorkflowExecutionResponse { run_id: done.kept().await? });
+                return Ok(ResetWorkflowExecutionResponse { run_id: done.acknowledged().await? });
             }
-            // What memory knows is on its way to disk still.
+            // Events in memory may not be committed yet.
             self.database.committed().await.map_err(|error| unavailable(&error))?;
         }
-        Err(Refusal::Unavailable("the run does not stand still; try again".to_owned()))
+        Err(ServiceError::Unavailable("the run keeps changing; try again".to_owned()))
     }
 
-    /// `None` if history on disk is not complete yet.
+    /// `None` if the history on disk is not complete yet.
     fn reset(
         self: &Arc<Self>,
         target: &Target,
         request: &ResetWorkflowExecutionRequest,
         reapply: Reapply,
-    ) -> Result<Option<Done<String>>, Refusal> {
+    ) -> Result<Option<Applied<String>>, ServiceError> {
         self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
             let reset = self.reset_in(workflow, epoch, target, request, reapply);
             if let (Err(_), Ok(base)) = (&reset, self.run_in(workflow, target)) {
-                base.forget_passing_facts();
+                base.drop_transient_state();
             }
             reset
         })
@@ -77,13 +77,13 @@ impl Core {
         target: &Target,
         request: &ResetWorkflowExecutionRequest,
         reapply: Reapply,
-    ) -> Result<Option<Done<String>>, Refusal> {
+    ) -> Result<Option<Applied<String>>, ServiceError> {
         let (namespace, workflow_id) = (&target.namespace, &target.workflow_id);
         let base = self.run_in(workflow, target)?;
         let finish_id = request.workflow_task_finish_event_id;
         if finish_id <= 1 || finish_id >= base.state.next_event_id {
             let message = "Workflow task finish ID must be > 1 && <= workflow last event ID.";
-            return Err(Refusal::invalid(message));
+            return Err(ServiceError::invalid(message));
         }
         request.post_reset_operations.iter().try_for_each(refuse)?;
         let (base_id, request_id) = (base.state.run_id.clone(), base.state.create_request_id.clone());
@@ -92,8 +92,8 @@ impl Core {
         if let Some(current_id) = &current_id {
             let current = self.run_in(workflow, &Target::new(namespace, workflow_id, current_id))?;
             if current.state.create_request_id == request.request_id {
-                let kept = self.keep(workflow, current_id, epoch, Ack::Durable);
-                return Ok(Some(Done::new(current_id.clone(), kept)));
+                let kept = self.commit(workflow, current_id, epoch, Ack::Durable);
+                return Ok(Some(Applied::new(current_id.clone(), kept)));
             }
         }
         let (shared, later) = part(batches, finish_id - 1)?;
@@ -103,7 +103,7 @@ impl Core {
             identity: Identity {
                 namespace: namespace.clone(),
                 run_id: uuid::Uuid::new_v4().to_string(),
-                // Who starts the run again with the same request is content with this one.
+                // A repeated start with the same request id finds this run.
                 create_request_id: request_id,
             },
             base_run_id: base_id.clone(),
@@ -126,20 +126,20 @@ impl Core {
                     changed.push(current_id);
                 }
             }
-            new.go_on(env);
+            new.resume_after_reset(env);
             changed.dedup();
-            Ok(Some(self.keep_with_new(workflow, &changed, new, epoch).map(|()| new_id)))
+            Ok(Some(self.commit_with_new(workflow, &changed, new, epoch).map(|()| new_id)))
         })
     }
 
     /// A run's history; `None` if it is not complete on disk yet.
-    fn batches(&self, run: &Run) -> Result<Option<Vec<Vec<HistoryEvent>>>, Refusal> {
+    fn batches(&self, run: &Run) -> Result<Option<Vec<Vec<HistoryEvent>>>, ServiceError> {
         let batches = self.read(|sql| persist::batches(sql, run.number))?;
         let last = batches.last().and_then(|batch| batch.last()).map_or(0, |event| event.event_id);
         Ok((last + 1 == run.state.next_event_id).then_some(batches))
     }
 
-    /// Follows the chain to where it ends, or is not kept any more.
+    /// Follows the chain to its last run, or to the first one that was deleted.
     fn later(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -147,7 +147,7 @@ impl Core {
         base_id: &str,
         mut events: Vec<HistoryEvent>,
         reapply: Reapply,
-    ) -> Result<Option<Later>, Refusal> {
+    ) -> Result<Option<Later>, ServiceError> {
         let mut last_run_id = base_id.to_owned();
         if reapply.nothing {
             return Ok(Some(Later { events: Vec::new(), last_run_id }));
@@ -155,8 +155,8 @@ impl Core {
         while let Some(next_id) = events.last().and_then(continued_by) {
             let next = match self.run_in(workflow, &Target { run_id: next_id.clone(), ..target.clone() }) {
                 Ok(next) => next,
-                Err(Refusal::NotFound(_)) => break,
-                Err(refusal) => return Err(refusal),
+                Err(ServiceError::NotFound(_)) => break,
+                Err(error) => return Err(error),
             };
             let Some(batches) = self.batches(next)? else { return Ok(None) };
             events.extend(batches.into_iter().flatten());
@@ -166,21 +166,21 @@ impl Core {
     }
 }
 
-/// What of the old run's later life is taken along.
+/// Which later events are reapplied.
 #[derive(Debug, Clone, Copy)]
 struct Reapply {
     excluded: Excluded,
-    /// Everything that can be left out is.
+    /// Everything that can be excluded is excluded.
     nothing: bool,
 }
 
 impl Reapply {
-    #[allow(deprecated, reason = "clients may still name what they want in the old way")]
-    fn of(request: &ResetWorkflowExecutionRequest) -> Result<Self, Refusal> {
+    #[allow(deprecated, reason = "clients may still use the deprecated field")]
+    fn of(request: &ResetWorkflowExecutionRequest) -> Result<Self, ServiceError> {
         use ResetReapplyExcludeType as Exclude;
         let Ok(wanted) = ResetReapplyType::try_from(request.reset_reapply_type) else {
             let unknown = request.reset_reapply_type;
-            return Err(Refusal::Internal(format!("unknown reset reapply type: {unknown}")));
+            return Err(ServiceError::Internal(format!("unknown reset reapply type: {unknown}")));
         };
         let named = |kind: Exclude| request.reset_reapply_exclude_types.contains(&(kind as i32));
         let excluded = Excluded {
@@ -199,13 +199,12 @@ fn continued_by(end: &HistoryEvent) -> Option<String> {
     }
 }
 
-/// Nothing can be done to the new run in the same request: the engine knows no versions of workers, and the real server
-/// knows nothing else.
-fn refuse(operation: &PostResetOperation) -> Result<(), Refusal> {
+/// Post-reset operations are not supported: they only set worker versions, which the engine does not have.
+fn refuse(operation: &PostResetOperation) -> Result<(), ServiceError> {
     let name = match &operation.variant {
         Some(Variant::SignalWorkflow(_)) => "*workflow.PostResetOperation_SignalWorkflow_",
         Some(Variant::UpdateWorkflowOptions(_)) => "*workflow.PostResetOperation_UpdateWorkflowOptions_",
         None => "<nil>",
     };
-    Err(Refusal::InvalidArgument(format!("unsupported post reset operation: {name}")))
+    Err(ServiceError::InvalidArgument(format!("unsupported post reset operation: {name}")))
 }

@@ -1,4 +1,4 @@
-//! From an RPC's name to what does it.
+//! Maps RPC names to handlers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::test_service;
 use crate::{
     call::{Answer, Call},
     core::Core,
-    refusal::Refusal,
+    service_error::ServiceError,
 };
 
 const WORKFLOW: &str = "temporal.api.workflowservice.v1.WorkflowService";
@@ -16,11 +16,11 @@ const OPERATOR: &str = "temporal.api.operatorservice.v1.OperatorService";
 const HEALTH: &str = "grpc.health.v1.Health";
 const TEST: &str = "temporal.api.testservice.v1.TestService";
 
-/// Decodes the request, answers it, encodes the answer.
+/// Decodes the request, calls the handler, encodes the response.
 macro_rules! answer {
     ($call:ident, $handler:expr) => {{
         let request = Message::decode($call.message)
-            .map_err(|error| Refusal::invalid(format!("the request cannot be read: {error}")))?;
+            .map_err(|error| ServiceError::invalid(format!("the request cannot be read: {error}")))?;
         let response = $handler(request).await?;
         Ok(response.encode_to_vec())
     }};
@@ -29,28 +29,28 @@ macro_rules! answer {
 impl Core {
     pub(crate) async fn call(self: Arc<Self>, call: Call) -> Answer {
         let core = &self;
-        let answered: Result<Vec<u8>, Refusal> = match call.service.as_str() {
+        let answered: Result<Vec<u8>, ServiceError> = match call.service.as_str() {
             WORKFLOW => core.workflow_service(call).await,
             OPERATOR => core.operator_service(call).await,
             TEST => core.test_service(call).await,
             HEALTH => core.health_service(call).await,
-            service => Err(Refusal::Unimplemented(format!("{service}/{}", call.rpc))),
+            service => Err(ServiceError::Unimplemented(format!("{service}/{}", call.rpc))),
         };
         answered.map_err(Into::into)
     }
 
-    async fn health_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn health_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         match call.rpc.as_str() {
             "Check" => answer!(call, |request| self.health(request)),
-            rpc => Err(Refusal::Unimplemented(format!("{HEALTH}/{rpc}"))),
+            rpc => Err(ServiceError::Unimplemented(format!("{HEALTH}/{rpc}"))),
         }
     }
 
-    async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn workflow_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         let core = self;
         let (timeout, local) = (call.timeout, call.local);
         match call.rpc.as_str() {
-            // What a worker asks all the time.
+            // Requests of workers.
             "PollWorkflowTaskQueue" => answer!(call, |request| core.poll_workflow_task(request, timeout, local)),
             "RespondWorkflowTaskCompleted" => answer!(call, |request| core.complete_workflow_task(request, local)),
             "RespondWorkflowTaskFailed" => answer!(call, |request| core.fail_workflow_task(request)),
@@ -66,7 +66,7 @@ impl Core {
             "RecordActivityTaskHeartbeatById" => answer!(call, |request| core.heartbeat_by_id(request)),
             "ResetStickyTaskQueue" => answer!(call, |request| core.reset_sticky_queue(request)),
             "ShutdownWorker" => answer!(call, |request| core.shutdown_worker(request)),
-            // Starting and steering runs.
+            // Starting and controlling runs.
             "StartWorkflowExecution" => answer!(call, |request| core.start_workflow(request, local)),
             "SignalWithStartWorkflowExecution" => answer!(call, |request| core.signal_with_start(request)),
             "ExecuteMultiOperation" => answer!(call, |request| core.execute_multi_operation(request, timeout)),
@@ -78,7 +78,7 @@ impl Core {
             "TerminateWorkflowExecution" => answer!(call, |request| core.terminate_workflow(request)),
             "ResetWorkflowExecution" => answer!(call, |request| core.reset_workflow(request)),
             "DeleteWorkflowExecution" => answer!(call, |request| core.delete_workflow(request)),
-            // Looking at them.
+            // Reading runs.
             "DescribeWorkflowExecution" => answer!(call, |request| core.describe_workflow(request)),
             "GetWorkflowExecutionHistory" => {
                 let for_people = matches!(call.client.as_str(), "temporal-cli" | "temporal-ui");
@@ -92,7 +92,7 @@ impl Core {
             "CountWorkflowExecutions" => answer!(call, |request| core.count_workflows(request)),
             "DescribeTaskQueue" => answer!(call, |request| core.describe_queue(request)),
             "ListTaskQueuePartitions" => answer!(call, |request| core.queue_partitions(request)),
-            // The service itself.
+            // Namespaces, task queues and the server.
             "DescribeNamespace" => answer!(call, |request| core.describe_namespace(request)),
             "ListNamespaces" => answer!(call, |request| core.list_namespaces(request)),
             "RegisterNamespace" => answer!(call, |request| core.register_namespace(request)),
@@ -102,19 +102,19 @@ impl Core {
         }
     }
 
-    async fn operator_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn operator_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         let core = self;
         match call.rpc.as_str() {
             "ListSearchAttributes" => answer!(call, |request| core.list_search_attributes(request)),
             "AddSearchAttributes" => answer!(call, |request| core.add_search_attributes(request)),
             "RemoveSearchAttributes" => answer!(call, |request| core.remove_search_attributes(request)),
-            rpc => Err(Refusal::Unimplemented(format!("{OPERATOR}/{rpc}"))),
+            rpc => Err(ServiceError::Unimplemented(format!("{OPERATOR}/{rpc}"))),
         }
     }
 
-    async fn test_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, Refusal> {
+    async fn test_service(self: &Arc<Self>, call: Call) -> Result<Vec<u8>, ServiceError> {
         let Some(clock) = self.clock.skipping() else {
-            return Err(Refusal::Unimplemented(format!("{TEST}/{}: its clock cannot skip time", call.rpc)));
+            return Err(ServiceError::Unimplemented(format!("{TEST}/{}: its clock cannot skip time", call.rpc)));
         };
         match call.rpc.as_str() {
             "LockTimeSkipping" => answer!(call, |request| test_service::lock(clock, request)),
@@ -123,7 +123,7 @@ impl Core {
             "SleepUntil" => answer!(call, |request| test_service::sleep_until(clock, request)),
             "UnlockTimeSkippingWithSleep" => answer!(call, |request| test_service::unlock_with_sleep(clock, request)),
             "GetCurrentTime" => answer!(call, |()| test_service::current_time(clock)),
-            rpc => Err(Refusal::Unimplemented(format!("{TEST}/{rpc}"))),
+            rpc => Err(ServiceError::Unimplemented(format!("{TEST}/{rpc}"))),
         }
     }
 }

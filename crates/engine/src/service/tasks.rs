@@ -1,4 +1,4 @@
-//! Workflow tasks: polled for, completed, failed.
+//! Workflow task requests: polls, completions, failures.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,34 +21,34 @@ use crate::{
     core::{Core, Target},
     persist,
     queues::{Kind, QueueKey, Task},
-    refusal::Refusal,
     registry::RunKey,
     run::{Run, StartedTask, Undelivered, Worker, queries::PendingQuery, task_not_found},
+    service_error::ServiceError,
     time::timestamp,
     token::{HistoryToken, TaskToken},
 };
 use prost::Message as _;
 
-/// How long a poll waits if the worker does not say.
+/// How long a poll waits if the request has no deadline.
 const LONGEST_POLL: Duration = Duration::from_secs(60);
-/// Left for the answer to get back.
+/// Time for the response to reach the client before its deadline.
 const TAIL_ROOM: Duration = Duration::from_secs(1);
 const SHORTEST_POLL: Duration = Duration::from_secs(2);
 
-/// A task as it leaves the run's lock, before its history has been read.
+/// A task outside of the run's lock, before its history was read.
 struct Taken {
     response: PollWorkflowTaskQueueResponse,
     number: i64,
-    /// All of history has to be read, up to this event.
+    /// History has to be read from the start, up to this event.
     read_until: Option<i64>,
     unwritten: Vec<HistoryEvent>,
 }
 
-/// Until when a poll waits.
-pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, Refusal> {
+/// The deadline of a poll.
+pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, ServiceError> {
     let wait = match timeout {
         Some(timeout) if timeout < SHORTEST_POLL => {
-            return Err(Refusal::FailedPrecondition("Context timeout is too short.".to_owned()));
+            return Err(ServiceError::FailedPrecondition("Context timeout is too short.".to_owned()));
         }
         Some(timeout) => (timeout - TAIL_ROOM).min(LONGEST_POLL),
         None => LONGEST_POLL,
@@ -57,13 +57,13 @@ pub(super) fn poll_deadline(timeout: Option<Duration>) -> Result<Instant, Refusa
 }
 
 impl Core {
-    #[allow(deprecated, reason = "unversioned workers still name their build here")]
+    #[allow(deprecated, reason = "unversioned workers still send their build here")]
     pub(super) async fn poll_workflow_task(
         self: &Arc<Self>,
         request: PollWorkflowTaskQueueRequest,
         timeout: Option<Duration>,
         local: bool,
-    ) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+    ) -> Result<PollWorkflowTaskQueueResponse, ServiceError> {
         let deadline = poll_deadline(timeout)?;
         let key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
@@ -81,10 +81,10 @@ impl Core {
             match response {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
-                Err(refusal) => {
-                    // Another worker may have more luck with it.
-                    self.queues.offer_kept(&key, task);
-                    return Err(refusal);
+                Err(error) => {
+                    // Another worker may get it.
+                    self.queues.offer_stored(&key, task);
+                    return Err(error);
                 }
             }
         }
@@ -97,30 +97,30 @@ impl Core {
         queue: Option<&TaskQueue>,
         identity: &str,
         kind: Kind,
-    ) -> Result<QueueKey, Refusal> {
+    ) -> Result<QueueKey, ServiceError> {
         if identity.len() > self.limits.id_length {
-            return Err(Refusal::invalid("Identity length exceeds limit."));
+            return Err(ServiceError::invalid("Identity length exceeds limit."));
         }
         self.read_namespaces().named(namespace)?;
         let name = checks::queue(queue, &self.limits)?;
         Ok(QueueKey { namespace: namespace.into(), name, kind })
     }
 
-    /// The next task of a queue, unless none comes in time.
+    /// The next task of a queue, or `None` at the deadline.
     pub(super) async fn next_task(self: &Arc<Self>, key: &QueueKey, identity: &str, deadline: Instant) -> Option<Task> {
         let mut waiting = match self.queues.poll(key, identity, self.now()) {
             Ok(task) => return Some(task),
             Err(waiting) => waiting,
         };
         if self.queues.take_spilled(key)
-            && let Err(error) = self.hand_out_ready_runs()
+            && let Err(error) = self.dispatch_ready_runs()
         {
-            tracing::warn!(%error, "tasks that did not fit in memory cannot be read now");
+            tracing::warn!(%error, "tasks could not be loaded from disk; retrying at a later poll");
         }
         tokio::time::timeout_at(deadline, waiting.task()).await.ok().flatten()
     }
 
-    /// Hands a task to a worker. `None` if it is none any more.
+    /// Starts a task for a worker. `None` if the task is stale.
     async fn take_task(
         self: &Arc<Self>,
         run: &RunKey,
@@ -128,31 +128,31 @@ impl Core {
         sticky: bool,
         worker: Worker<'_>,
         local: bool,
-    ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+    ) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
         let target = Target::of(run);
-        let taken = self.with_run_acked(&target, Ack::Written, |run, env| {
+        let taken = self.with_run_acked(&target, Ack::Relaxed, |run, env| {
             if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
-                // Its worker was said to have dropped the run: the task is lost until then.
+                // The worker has evicted the run, so the task is lost until its timeout.
                 return Ok(None);
             }
             let Some(task) = run.start_task(env, scheduled_id, worker, &(env.new_id)()) else { return Ok(None) };
-            run.lend_task(self.lent_to(local));
+            run.set_task_incarnation(self.incarnation_for(local));
             let start = Undelivered { scheduled_id, request_id: task.task.request_id.clone() };
             let messages = run.update_messages(task.task.started_id, true);
             Ok(Some((taken(run, task, messages, sticky && run.memory.sticky.is_some()), start)))
         });
         let done = match taken {
             Ok(done) => done,
-            Err(Refusal::NotFound(_)) => return Ok(None),
-            Err(refusal) => return Err(refusal),
+            Err(ServiceError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
         };
-        // A worker that has the run in its cache gets what it needs from memory. For another one, history is read, and
-        // it must have been written first.
+        // A worker with the run in its cache gets the events from memory. For another one, history is read after it is
+        // committed.
         match &done.value {
             Some((taken, _)) if taken.read_until.is_some() => {}
             _ => return Ok(done.value().map(|(taken, _)| taken.response)),
         }
-        let Some((taken, start)) = done.kept().await? else { return Ok(None) };
+        let Some((taken, start)) = done.acknowledged().await? else { return Ok(None) };
         let told = self.with_history(taken).map(Some);
         if told.is_err() {
             self.hold_for_another(&target, start);
@@ -160,19 +160,19 @@ impl Core {
         told
     }
 
-    /// The task was started and nobody has it: without this it would be missing until it has timed out.
+    /// The task was started, but its worker did not get it. Without this, it would be lost until its timeout.
     fn hold_for_another(self: &Arc<Self>, target: &Target, undelivered: Undelivered) {
         let held = self.with_run(target, |run, _| {
             run.memory.undelivered = Some(undelivered);
             Ok(())
         });
-        if let Err(refusal) = held {
-            tracing::debug!(?refusal, "a task that nobody got is handed out again when it has timed out");
+        if let Err(error) = held {
+            tracing::debug!(?error, "a task that its worker did not get is dispatched again after its timeout");
         }
     }
 
-    /// Reads the first page of history into a task.
-    fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, Refusal> {
+    /// Adds the first page of history to a task.
+    fn with_history(&self, taken: Taken) -> Result<PollWorkflowTaskQueueResponse, ServiceError> {
         let Taken { mut response, number, read_until, unwritten } = taken;
         let Some(until) = read_until else { return Ok(response) };
         let mut events = self.read(|sql| persist::events_after(sql, number, 0, PAGE_EVENTS))?;
@@ -189,12 +189,12 @@ impl Core {
         Ok(response)
     }
 
-    /// Hands a question to a worker, with the history it needs to answer it.
+    /// Gives a query task to a worker, with the history it needs.
     async fn take_query(
         self: &Arc<Self>,
         query: &Arc<PendingQuery>,
         sticky: bool,
-    ) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+    ) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
         if !query.is_wanted() {
             return Ok(None);
         }
@@ -220,8 +220,8 @@ impl Core {
         });
         match taken {
             Ok(done) => self.with_history(done.value()).map(Some),
-            Err(Refusal::NotFound(_)) => Ok(None),
-            Err(refusal) => Err(refusal),
+            Err(ServiceError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -229,10 +229,10 @@ impl Core {
         self: &Arc<Self>,
         mut request: RespondWorkflowTaskCompletedRequest,
         local: bool,
-    ) -> Result<RespondWorkflowTaskCompletedResponse, Refusal> {
+    ) -> Result<RespondWorkflowTaskCompletedResponse, ServiceError> {
         let token = TaskToken::read(&request.task_token)?;
         if request.intermediate_page || request.page_number > 0 {
-            return Err(Refusal::FailedPrecondition(format!(
+            return Err(ServiceError::FailedPrecondition(format!(
                 "workflow task completion pagination is disabled for this namespace {}",
                 token.namespace
             )));
@@ -240,15 +240,15 @@ impl Core {
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
         let beats = request.force_create_new_workflow_task;
-        let ack = if local && decisions::may_be_made_again(&request) { Ack::Written } else { Ack::Durable };
+        let ack = if local && decisions::may_be_made_again(&request) { Ack::Relaxed } else { Ack::Durable };
         let done = self.with_run_acked(&target, ack, |run, env| {
             let held = (token.scheduled_id, token.started_id, token.attempt);
-            if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
+            if let Err(error) = must_be_this_start(run, &token).and_then(|()| run.check_started_task(held)) {
                 run.refuse_stale_answer(env, token.scheduled_id);
-                return Ok((Some(refusal), None, Vec::new(), 0));
+                return Ok((Some(error), None, Vec::new(), 0));
             }
-            // The worker takes what it gets with the answer to where it had the task.
-            let lent_to = run.state.task.as_ref().map_or(0, |task| task.incarnation);
+            // Tasks in the response are held by the same worker, local or remote.
+            let incarnation = run.state.task.as_ref().map_or(0, |task| task.incarnation);
             let number = run.number;
             let mut beginning = || self.beginning(number);
             let completion = run.complete_task(env, held, request, &mut beginning)?;
@@ -256,12 +256,15 @@ impl Core {
                 run.answer_queries(results);
             }
             if completion.next.is_some() {
-                run.lend_task(lent_to);
+                run.set_task_incarnation(incarnation);
             }
-            completion.eager.iter().for_each(|activity| run.lend_activity(activity.scheduled_id, lent_to));
-            // The worker that decided has the run at hand.
+            completion
+                .eager
+                .iter()
+                .for_each(|activity| run.set_activity_incarnation(activity.scheduled_id, incarnation));
+            // The worker has the run in its cache.
             let next = completion.next.map(|task| {
-                // Whoever asks for another task is still busy with the updates it has.
+                // A worker that asks for the next task is still processing the updates it has.
                 let messages = run.update_messages(task.task.started_id, !beats);
                 taken(run, task, messages, true)
             });
@@ -269,9 +272,9 @@ impl Core {
                 completion.eager.into_iter().map(|activity| activity_response(run, &activity)).collect();
             Ok((completion.refused, next, activities, completion.reset_history_event_id))
         })?;
-        let (refused, next, activity_tasks, reset_history_event_id) = done.kept().await?;
-        if let Some(refusal) = refused {
-            return Err(refusal);
+        let (refused, next, activity_tasks, reset_history_event_id) = done.acknowledged().await?;
+        if let Some(error) = refused {
+            return Err(error);
         }
         let workflow_task = next.map(|taken| self.with_history(taken)).transpose()?;
         Ok(RespondWorkflowTaskCompletedResponse { workflow_task, activity_tasks, reset_history_event_id })
@@ -280,38 +283,38 @@ impl Core {
     pub(super) async fn fail_workflow_task(
         self: &Arc<Self>,
         request: RespondWorkflowTaskFailedRequest,
-    ) -> Result<RespondWorkflowTaskFailedResponse, Refusal> {
+    ) -> Result<RespondWorkflowTaskFailedResponse, ServiceError> {
         let token = TaskToken::read(&request.task_token)?;
         let done = self.with_run(&token.target(), |run, env| {
             run.must_run()?;
             let held = (token.scheduled_id, token.started_id, token.attempt);
-            if let Err(refusal) = must_be_this_start(run, &token).and_then(|()| run.must_have_lent(held)) {
-                // A task that is gone is refused without anything being forgotten.
-                return Ok(Err(refusal));
+            if let Err(error) = must_be_this_start(run, &token).and_then(|()| run.check_started_task(held)) {
+                // A completion of a stale task is rejected and changes nothing.
+                return Ok(Err(error));
             }
             run.task_failed(env, held, request).map(Ok)
         })?;
-        done.kept().await??;
+        done.acknowledged().await??;
         Ok(RespondWorkflowTaskFailedResponse {})
     }
 }
 
-/// A start that was lost with the process may have been followed by another one of the same number, of a task that
-/// tells of other events. Only who took the task last may answer it.
-fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), Refusal> {
+/// After a crash, a task may have been started again under the same number with other events. Only the worker of the
+/// last start may complete it.
+fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), ServiceError> {
     match &run.state.task {
         Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
         _ => Ok(()),
     }
 }
 
-/// The build that a worker says it is.
+/// The build that a worker reports.
 fn build(capabilities: Option<&WorkerVersionCapabilities>) -> Option<WorkerVersionStamp> {
     let WorkerVersionCapabilities { build_id, use_versioning, .. } = capabilities?;
     (!build_id.is_empty()).then(|| WorkerVersionStamp { build_id: build_id.clone(), use_versioning: *use_versioning })
 }
 
-/// What a worker is told about a run.
+/// The response fields that describe the run.
 fn about(run: &Run) -> PollWorkflowTaskQueueResponse {
     PollWorkflowTaskQueueResponse {
         workflow_execution: Some(WorkflowExecution {
@@ -363,7 +366,7 @@ pub(super) fn task_response(
 fn taken(run: &Run, started: StartedTask, messages: Vec<Message>, cached: bool) -> Taken {
     let number = run.number;
     if cached {
-        // What this very operation has written is not in the tail yet.
+        // Events of this operation are not in the tail yet.
         let mut events = run.memory.tail.clone();
         events.extend(run.written_events());
         events.retain(|event| event.event_id > run.state.previous_started_id);

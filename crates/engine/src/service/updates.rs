@@ -1,4 +1,4 @@
-//! Updates: sent, waited for, asked after. A start that brings one along is in `update_with_start`.
+//! Update requests. Update-with-start is in `update_with_start`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,28 +16,28 @@ use tokio::{sync::watch, time::Instant};
 
 use super::checks;
 use crate::{
-    core::{Core, Done, Target},
-    news::UpdateStanding,
+    core::{Applied, Core, Target},
+    notifications::UpdateStatus,
     persist,
-    refusal::Refusal,
     run::{
         Env, Run,
         updates::{Progress, run_ended_first},
     },
+    service_error::ServiceError,
 };
 
-/// How long somebody waits before being told how far the update is.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long an update request waits before it returns the stage reached so far.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const TAIL_ROOM: Duration = Duration::from_secs(1);
-/// How often an update follows its run to the next one of the chain.
+/// How many continuations of the run an update follows.
 const MOVES: usize = 5;
 
-/// An update that was taken in, and the news of it.
+/// An update and the notifications of its progress.
 pub(super) struct Followed {
     pub(super) run_id: String,
     number: i64,
     progress: Progress,
-    pub(super) news: watch::Receiver<UpdateStanding>,
+    pub(super) changes: watch::Receiver<UpdateStatus>,
     completed_id: i64,
     running: bool,
 }
@@ -47,7 +47,7 @@ impl Core {
         self: &Arc<Self>,
         request: UpdateWorkflowExecutionRequest,
         timeout: Option<Duration>,
-    ) -> Result<UpdateWorkflowExecutionResponse, Refusal> {
+    ) -> Result<UpdateWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.workflow_execution.clone())?;
         let (update, stage) =
             check(request.request, request.wait_policy.map(|policy| policy.lifecycle_stage()), &self.limits)?;
@@ -57,15 +57,15 @@ impl Core {
             let followed = self.admit(&target, &update, &first_run_id)?;
             let id = update.meta.clone().unwrap_or_default().update_id;
             match self.follow(followed, &id, stage, deadline).await {
-                // The run is being replaced by the next one of its chain; the update goes there.
-                Err(Refusal::Exhausted { .. }) if target.run_id.is_empty() => {}
-                Err(refusal) => return Err(refusal),
+                // The run is continuing as new; the update goes to the next run.
+                Err(ServiceError::Exhausted { .. }) if target.run_id.is_empty() => {}
+                Err(error) => return Err(error),
                 Ok((run_id, reached, outcome)) => {
                     return Ok(response(&target.workflow_id, run_id, &id, reached, outcome));
                 }
             }
         }
-        Err(Refusal::Unavailable("the run keeps being replaced; try again".to_owned()))
+        Err(ServiceError::Unavailable("the run keeps continuing as new; try again".to_owned()))
     }
 
     fn admit(
@@ -73,37 +73,37 @@ impl Core {
         target: &Target,
         update: &Request,
         first_run_id: &str,
-    ) -> Result<Done<Followed>, Refusal> {
+    ) -> Result<Applied<Followed>, ServiceError> {
         self.with_run(target, |run, env| {
             if !first_run_id.is_empty() && run.state.first_run_id != first_run_id {
-                return Err(Refusal::not_found("workflow execution not found"));
+                return Err(ServiceError::not_found("workflow execution not found"));
             }
             self.admit_in(run, env, update)
         })
     }
 
-    pub(super) fn admit_in(&self, run: &mut Run, env: &Env<'_>, update: &Request) -> Result<Followed, Refusal> {
+    pub(super) fn admit_in(&self, run: &mut Run, env: &Env<'_>, update: &Request) -> Result<Followed, ServiceError> {
         let id = update.meta.clone().unwrap_or_default().update_id;
-        let news = self.news.update(&run.state.run_id, &id);
+        let changes = self.notifications.update(&run.state.run_id, &id);
         let progress = run.admit_update(env, update.clone())?;
-        Ok(followed(run, &id, progress, news))
+        Ok(followed(run, &id, progress, changes))
     }
 
     pub(super) async fn poll_update(
         self: &Arc<Self>,
         request: PollWorkflowExecutionUpdateRequest,
         timeout: Option<Duration>,
-    ) -> Result<PollWorkflowExecutionUpdateResponse, Refusal> {
+    ) -> Result<PollWorkflowExecutionUpdateResponse, ServiceError> {
         let Some(reference) = request.update_ref else {
-            return Err(Refusal::invalid("UpdateRef is not set on request."));
+            return Err(ServiceError::invalid("UpdateRef is not set on request."));
         };
         let target = checks::target(&self.read_namespaces(), &request.namespace, reference.workflow_execution)?;
         let stage = request.wait_policy.map_or(Stage::Unspecified, |policy| policy.lifecycle_stage());
         let id = reference.update_id;
         let found = self.with_run(&target, |run, _| {
-            let news = self.news.update(&run.state.run_id, &id);
-            let progress = run.update_progress(&id).map(|progress| followed(run, &id, progress, news));
-            Ok(progress.ok_or_else(|| Refusal::not_found(format!("update \"{id}\" not found"))))
+            let changes = self.notifications.update(&run.state.run_id, &id);
+            let progress = run.update_progress(&id).map(|progress| followed(run, &id, progress, changes));
+            Ok(progress.ok_or_else(|| ServiceError::not_found(format!("update \"{id}\" not found"))))
         })?;
         let followed = found.transpose()?;
         let wait_until = if stage == Stage::Unspecified { Instant::now() } else { deadline(timeout) };
@@ -116,21 +116,21 @@ impl Core {
         })
     }
 
-    /// Waits until the update is as far as somebody wants it, or for as long as they wait.
+    /// Waits until the update has reached the requested stage, or until the deadline.
     pub(super) async fn follow(
         self: &Arc<Self>,
-        followed: Done<Followed>,
+        followed: Applied<Followed>,
         id: &str,
         wanted: Stage,
         deadline: Instant,
-    ) -> Result<(String, Stage, Option<Outcome>), Refusal> {
-        // An update that was only admitted leaves nothing to keep.
+    ) -> Result<(String, Stage, Option<Outcome>), ServiceError> {
+        // An update that was only admitted needs no write.
         let admitted = followed.value.progress == Progress::Admitted;
-        let followed = if admitted { followed.value() } else { followed.kept().await? };
-        let Followed { run_id, number, mut progress, mut news, completed_id, running } = followed;
-        // A refused caller is not told either what became of the update before.
-        if let Progress::Aborted(refusal) = progress {
-            return Err(refusal);
+        let followed = if admitted { followed.value() } else { followed.acknowledged().await? };
+        let Followed { run_id, number, mut progress, mut changes, completed_id, running } = followed;
+        // A rejected request does not return earlier progress.
+        if let Progress::Aborted(error) = progress {
+            return Err(error);
         }
         if completed_id != 0 {
             let outcome = self.recorded_outcome(number, completed_id)?;
@@ -142,33 +142,33 @@ impl Core {
         loop {
             match progress {
                 Progress::Completed(outcome) => return Ok((run_id, Stage::Completed, Some(*outcome))),
-                Progress::Aborted(refusal) => return Err(refusal),
-                Progress::Unattended => return Ok((run_id, Stage::Accepted, None)),
+                Progress::Aborted(error) => return Err(error),
+                Progress::WaiterDropped => return Ok((run_id, Stage::Accepted, None)),
                 Progress::Accepted if wanted != Stage::Completed => return Ok((run_id, Stage::Accepted, None)),
-                Progress::Admitted | Progress::TakenAgain if wanted == Stage::Unspecified => {
+                Progress::Admitted | Progress::Readmitted if wanted == Stage::Unspecified => {
                     return Ok((run_id, Stage::Admitted, None));
                 }
-                Progress::Accepted | Progress::Admitted | Progress::TakenAgain => {}
+                Progress::Accepted | Progress::Admitted | Progress::Readmitted => {}
             }
             let reached = if progress == Progress::Accepted { Stage::Accepted } else { Stage::Admitted };
-            match tokio::time::timeout_at(deadline, news.changed()).await {
+            match tokio::time::timeout_at(deadline, changes.changed()).await {
                 Err(_) => return Ok((run_id, reached, None)),
-                Ok(Err(_)) => return Err(Refusal::Unavailable("workflow update was aborted".to_owned())),
+                Ok(Err(_)) => return Err(ServiceError::Unavailable("workflow update was aborted".to_owned())),
                 Ok(Ok(())) => {
-                    progress = news.borrow_and_update().progress.clone().unwrap_or(Progress::Admitted);
-                    tracing::trace!(id, ?progress, "update moved on");
+                    progress = changes.borrow_and_update().progress.clone().unwrap_or(Progress::Admitted);
+                    tracing::trace!(id, ?progress, "the update has progressed");
                 }
             }
         }
     }
 
-    fn recorded_outcome(&self, run: i64, completed_id: i64) -> Result<Outcome, Refusal> {
+    fn recorded_outcome(&self, run: i64, completed_id: i64) -> Result<Outcome, ServiceError> {
         let event = self.read(|sql| persist::event(sql, run, completed_id))?;
         match event.and_then(|event| event.attributes) {
             Some(Attributes::WorkflowExecutionUpdateCompletedEventAttributes(completed)) => {
                 Ok(completed.outcome.unwrap_or_default())
             }
-            _ => Err(Refusal::Unavailable("the update's outcome is not written yet; try again".to_owned())),
+            _ => Err(ServiceError::Unavailable("the update's outcome is not committed yet; try again".to_owned())),
         }
     }
 }
@@ -177,22 +177,22 @@ pub(super) fn check(
     request: Option<Request>,
     stage: Option<Stage>,
     limits: &crate::limits::Limits,
-) -> Result<(Request, Stage), Refusal> {
+) -> Result<(Request, Stage), ServiceError> {
     let mut request = request.unwrap_or_default();
-    let Some(meta) = &mut request.meta else { return Err(Refusal::invalid("Update meta is not set on request.")) };
+    let Some(meta) = &mut request.meta else { return Err(ServiceError::invalid("Update meta is not set on request.")) };
     if meta.update_id.len() > limits.id_length {
-        return Err(Refusal::invalid("UpdateId length exceeds limit."));
+        return Err(ServiceError::invalid("UpdateId length exceeds limit."));
     }
     if meta.update_id.is_empty() {
         meta.update_id = uuid::Uuid::new_v4().to_string();
     }
-    let Some(input) = &request.input else { return Err(Refusal::invalid("Update input is not set on request.")) };
+    let Some(input) = &request.input else { return Err(ServiceError::invalid("Update input is not set on request.")) };
     if input.name.is_empty() {
-        return Err(Refusal::invalid("Update name is not set on request."));
+        return Err(ServiceError::invalid("Update name is not set on request."));
     }
     checks::blob(input.args.as_ref(), limits)?;
     match stage.unwrap_or(Stage::Unspecified) {
-        Stage::Admitted => Err(Refusal::PermissionDenied(
+        Stage::Admitted => Err(ServiceError::PermissionDenied(
             "UpdateWorkflowExecution issued asynchronously and waiting on update admitted is not supported.".to_owned(),
         )),
         Stage::Unspecified => Ok((request, Stage::Accepted)),
@@ -200,19 +200,19 @@ pub(super) fn check(
     }
 }
 
-pub(super) fn followed(run: &Run, id: &str, progress: Progress, news: watch::Receiver<UpdateStanding>) -> Followed {
+pub(super) fn followed(run: &Run, id: &str, progress: Progress, changes: watch::Receiver<UpdateStatus>) -> Followed {
     Followed {
         run_id: run.state.run_id.clone(),
         number: run.number,
         progress,
-        news,
+        changes,
         completed_id: run.state.updates.get(id).map_or(0, |record| record.completed_id),
         running: run.state.is_running(),
     }
 }
 
 pub(super) fn deadline(timeout: Option<Duration>) -> Instant {
-    let wait = timeout.map_or(PATIENCE, |timeout| timeout.saturating_sub(TAIL_ROOM).min(PATIENCE));
+    let wait = timeout.map_or(TIMEOUT, |timeout| timeout.saturating_sub(TAIL_ROOM).min(TIMEOUT));
     Instant::now() + wait
 }
 

@@ -1,4 +1,4 @@
-//! The names a filter may use: what every run has, what Temporal predefines, and what a namespace adds.
+//! The names that a filter may use: system attributes, predefined attributes, and custom attributes of a namespace.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use temporalio_protos::temporal::api::enums::v1::IndexedValueType::{
 
 const PREFIX: &str = "Temporal";
 
-/// What a run has by itself: name, type, and how `engine_visibility` tells it. What is known only when a run closes is
-/// null before, as it is on the server.
+/// System attributes: name, type, and expression over `engine_visibility`. Those of closed runs are null before, as on
+/// the real server.
 const SYSTEM: [(&str, IndexedValueType, &str); 15] = [
     ("WorkflowId", Keyword, "workflow_id"),
     ("RunId", Keyword, "run_id"),
@@ -28,7 +28,7 @@ const SYSTEM: [(&str, IndexedValueType, &str); 15] = [
     ("RootRunId", Keyword, "root_run_id"),
 ];
 
-/// Known in every namespace and kept like custom attributes: name, type, and whether a caller may set it.
+/// Predefined in every namespace and stored like custom attributes: name, type, and whether a client may set it.
 const PREDEFINED: [(&str, IndexedValueType, bool); 17] = [
     ("TemporalChangeVersion", KeywordList, true),
     ("BinaryChecksums", KeywordList, true),
@@ -49,7 +49,7 @@ const PREDEFINED: [(&str, IndexedValueType, bool); 17] = [
     ("TemporalExternalPayloadSizeBytes", Int, false),
 ];
 
-/// The attributes that a namespace adds, by name.
+/// The custom attributes of a namespace, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     custom: BTreeMap<String, IndexedValueType>,
@@ -61,12 +61,12 @@ impl FromIterator<(String, IndexedValueType)> for Attributes {
     }
 }
 
-/// Something a filter can test.
+/// A field of a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
-    /// As the query spelled it.
+    /// As the query spells it.
     pub(super) alias: String,
-    /// As it is known.
+    /// The resolved name.
     pub(super) name: String,
     pub(super) kind: IndexedValueType,
     pub(super) place: Place,
@@ -80,7 +80,7 @@ pub(super) enum Place {
     Attribute(String),
 }
 
-/// Who decides about an attribute that a caller wants to set.
+/// Whether a client may set an attribute.
 #[derive(Debug, PartialEq)]
 pub(super) enum Settable {
     Yes(IndexedValueType),
@@ -89,7 +89,7 @@ pub(super) enum Settable {
 }
 
 impl Attributes {
-    /// Custom names first, then known ones, then known ones with `Temporal` put before or taken off.
+    /// Custom names first, then system and predefined ones, then those with the prefix `Temporal` added or removed.
     pub(super) fn resolve(&self, alias: &str) -> Option<Field> {
         let bare = alias.strip_prefix(PREFIX).unwrap_or(alias);
         let (name, kind, place) = self
@@ -109,7 +109,7 @@ impl Attributes {
         Some((name.to_owned(), kind, Place::Attribute(name.to_owned())))
     }
 
-    /// The name of the type that a value is noted with.
+    /// The type name to store with a value.
     pub(crate) fn kind_of(&self, name: &str) -> Option<&'static str> {
         match self.settable(name) {
             Settable::Yes(kind) => Some(kind_name(kind)),
@@ -117,7 +117,7 @@ impl Attributes {
         }
     }
 
-    /// The type of an attribute that is kept with a run, set by the engine or by a caller.
+    /// The type of an attribute that is stored with a run, set by the engine or by a client.
     pub(super) fn kept_as(&self, name: &str) -> Option<IndexedValueType> {
         match self.known(name)? {
             (_, kind, Place::Attribute(_)) => Some(kind),
@@ -137,7 +137,7 @@ impl Attributes {
     }
 }
 
-/// A type's name in messages and in the metadata of payloads.
+/// The name of a type in error texts and payload metadata.
 pub(super) fn kind_name(kind: IndexedValueType) -> &'static str {
     match kind {
         Unspecified => "Unspecified",
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_with_and_without_the_prefix() {
+    fn custom_attributes_resolve_with_and_without_the_prefix() {
         let attributes = Attributes::from_iter([("TemporalLike".to_owned(), Int), ("ScheduleId".to_owned(), Text)]);
         let found = |alias: &str| attributes.resolve(alias).map(|field| (field.name, field.kind));
         let known = |name: &str, kind| Some((name.to_owned(), kind));

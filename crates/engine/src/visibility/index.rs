@@ -1,6 +1,6 @@
-//! Search attributes of a run: checked against their types, and made into the JSON that filters read.
+//! Search attributes of a run: type checks, and the JSON that filters read.
 //!
-//! A list shows what is kept here, so values come back with their type, and a list of one as the one.
+//! Lists return what is stored here: values with their type, and a list of one item as that item.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,13 +16,13 @@ use super::{
     query::go_float,
     time,
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 const MOST_KEYS: usize = 100;
 const LARGEST_VALUE: usize = 2 << 10;
 const LARGEST_TOTAL: usize = 40 << 10;
 
-/// What a row keeps of search attributes.
+/// The stored forms of search attributes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Indexed {
     /// For the column `attributes`.
@@ -31,27 +31,31 @@ pub(crate) struct Indexed {
     pub shown: SearchAttributes,
 }
 
-/// Checks attributes that a caller sets. Those with a null value are removed by it and appear nowhere.
-pub(crate) fn index(namespace: &str, given: &SearchAttributes, attributes: &Attributes) -> Result<Indexed, Refusal> {
+/// Checks the attributes that a client sets. Null values remove an attribute and are not stored.
+pub(crate) fn index(
+    namespace: &str,
+    given: &SearchAttributes,
+    attributes: &Attributes,
+) -> Result<Indexed, ServiceError> {
     let fields: BTreeMap<_, _> = given.indexed_fields.iter().collect();
     if let Some(name) = fields.keys().find(|name| attributes.settable(name) == Settable::Unknown) {
-        return Err(Refusal::invalid(format!(
+        return Err(ServiceError::invalid(format!(
             "Namespace {namespace} has no mapping defined for search attribute {name}"
         )));
     }
     if fields.len() > MOST_KEYS {
         let count = fields.len();
-        return Err(Refusal::invalid(format!("number of search attributes {count} exceeds limit {MOST_KEYS}")));
+        return Err(ServiceError::invalid(format!("number of search attributes {count} exceeds limit {MOST_KEYS}")));
     }
     let mut indexed = Map::new();
     let mut shown = HashMap::new();
     for (name, payload) in &fields {
         let Settable::Yes(kind) = attributes.settable(name) else {
-            return Err(Refusal::invalid(format!("{name} attribute can't be set in SearchAttributes")));
+            return Err(ServiceError::invalid(format!("{name} attribute can't be set in SearchAttributes")));
         };
         let Some(value) = decode(payload, kind).map_err(|what| {
             let kind = kind_name(kind);
-            Refusal::invalid(format!("invalid value for search attribute {name} of type {kind}: {what}"))
+            ServiceError::invalid(format!("invalid value for search attribute {name} of type {kind}: {what}"))
         })?
         else {
             continue;
@@ -63,8 +67,8 @@ pub(crate) fn index(namespace: &str, given: &SearchAttributes, attributes: &Attr
     Ok(Indexed { json: Value::Object(indexed).to_string(), shown: SearchAttributes { indexed_fields: shown } })
 }
 
-/// What lists know of the attributes that a run has. They were checked when they were set; one that the namespace does
-/// not know any more is left out.
+/// The stored forms of a run's attributes. They were checked when they were set; one that the namespace does not have
+/// any more is left out.
 pub(crate) fn index_kept(kept: &SearchAttributes, attributes: &Attributes) -> Indexed {
     let mut indexed = Map::new();
     let mut shown = HashMap::new();
@@ -79,22 +83,22 @@ pub(crate) fn index_kept(kept: &SearchAttributes, attributes: &Attributes) -> In
     Indexed { json: Value::Object(indexed).to_string(), shown: SearchAttributes { indexed_fields: shown } }
 }
 
-fn check_size(given: &SearchAttributes, fields: &BTreeMap<&String, &Payload>) -> Result<(), Refusal> {
+fn check_size(given: &SearchAttributes, fields: &BTreeMap<&String, &Payload>) -> Result<(), ServiceError> {
     if let Some((name, payload)) = fields.iter().find(|(_, payload)| payload.data.len() > LARGEST_VALUE) {
         let size = payload.data.len();
-        return Err(Refusal::invalid(format!(
+        return Err(ServiceError::invalid(format!(
             "search attribute {name} value size {size} exceeds size limit {LARGEST_VALUE}"
         )));
     }
     match given.encoded_len() {
         ..=LARGEST_TOTAL => Ok(()),
-        size => {
-            Err(Refusal::invalid(format!("total size of search attributes {size} exceeds size limit {LARGEST_TOTAL}")))
-        }
+        size => Err(ServiceError::invalid(format!(
+            "total size of search attributes {size} exceeds size limit {LARGEST_TOTAL}"
+        ))),
     }
 }
 
-/// The payload's value, none if it is null or an empty list; otherwise how to call it in a refusal.
+/// The value of a payload, `None` for null or an empty list. The error is the value as error texts show it.
 fn decode(payload: &Payload, kind: IndexedValueType) -> Result<Option<Value>, String> {
     let encoding = payload.metadata.get("encoding").map_or(&[][..], Vec::as_slice);
     let unreadable = || format!("value from <{} payload>", String::from_utf8_lossy(encoding));
@@ -126,7 +130,7 @@ fn fits(value: &Value, kind: IndexedValueType) -> bool {
     }
 }
 
-/// A null inside a list stands for an empty text.
+/// A null inside a list is an empty text.
 fn with_texts(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -144,13 +148,13 @@ fn for_filters(value: &Value, kind: IndexedValueType) -> Value {
     }
 }
 
-/// A text's words in lower case, each between blanks, so that a phrase is found as part of it.
+/// The words of a text in lower case, each between blanks, so that a phrase can be found as a substring.
 pub(super) fn words(text: &str) -> String {
     let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
     words.fold(String::from(" "), |line, word| line + &word.to_lowercase() + " ")
 }
 
-/// A value with its type, as lists and counts show it.
+/// A value with its type, as lists and counts return it.
 pub(super) fn encode(value: &Value, kind: IndexedValueType) -> Payload {
     Payload {
         metadata: HashMap::from([
@@ -162,7 +166,7 @@ pub(super) fn encode(value: &Value, kind: IndexedValueType) -> Payload {
     }
 }
 
-/// A value as the server prints it.
+/// A value as the real server prints it.
 fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -202,11 +206,11 @@ mod tests {
 
     fn set(fields: impl IntoIterator<Item = (String, Payload)>) -> Result<Indexed, String> {
         let given = SearchAttributes { indexed_fields: fields.into_iter().collect() };
-        index("default", &given, &attributes()).map_err(|refusal| refusal.to_string())
+        index("default", &given, &attributes()).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn values_are_kept_for_filters_and_for_lists() {
+    fn values_are_indexed_for_filters_and_returned_by_lists() {
         for (name, data, kept, shown) in [
             ("MyInt", "1", json!(1), "1"),
             ("MyInt", "[1]", json!(1), "1"),
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_sets_is_listed_and_what_nobody_knows_is_left_out() {
+    fn attributes_of_the_engine_are_listed_and_unknown_ones_are_left_out() {
         let kept = [
             ("MyInt".to_owned(), payload("json/plain", "1")),
             ("TemporalWorkerDeployment".to_owned(), payload("json/plain", "\"d\"")),
@@ -259,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_in_the_servers_words() {
-        for (name, data, refusal) in [
+    fn values_of_the_wrong_type_are_rejected_with_the_servers_texts() {
+        for (name, data, error) in [
             ("MyInt", "\"x\"", "invalid value for search attribute MyInt of type Int: x"),
             ("MyInt", "1.5", "invalid value for search attribute MyInt of type Int: 1.5"),
             ("MyInt", "1.0", "invalid value for search attribute MyInt of type Int: 1"),
@@ -293,7 +297,7 @@ mod tests {
                 "TemporalWorkerDeployment attribute can't be set in SearchAttributes",
             ),
         ] {
-            assert_eq!(one(name, data), Err(refusal.to_owned()), "{name} {data}");
+            assert_eq!(one(name, data), Err(error.to_owned()), "{name} {data}");
         }
         assert_eq!(
             set([("MyInt".to_owned(), payload("binary/plain", "1"))]),
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_limits() {
+    fn keys_and_values_have_size_limits() {
         let long = format!("\"{}\"", "x".repeat(3000));
         assert_eq!(
             one("MyKeyword", &long),
@@ -314,7 +318,7 @@ mod tests {
             let value = payload("json/plain", &format!("\"{}\"", "x".repeat(size)));
             let given =
                 SearchAttributes { indexed_fields: (0..count).map(|n| (format!("A{n:03}"), value.clone())).collect() };
-            index("default", &given, &attributes).map(drop).map_err(|refusal| refusal.to_string())
+            index("default", &given, &attributes).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(many(100, 10), Ok(()));
         assert_eq!(many(101, 10), Err("number of search attributes 101 exceeds limit 100".into()));

@@ -1,7 +1,7 @@
-//! Lists and counts of runs: the filter language, the rows it filters, and the attributes that rows carry.
+//! Lists and counts of runs: the filter language, the table, and search attributes.
 //!
-//! The language is the one Temporal's server understands with an SQL store, down to the words of its refusals, which
-//! clients show to people. It differs on purpose in a few places: see `query`.
+//! The language is that of Temporal's server with an SQL store, including its error texts, which clients show to
+//! people. The few intended differences are listed in `query`.
 
 mod attributes;
 pub(crate) mod index;

@@ -1,4 +1,4 @@
-//! An engine on a file of its own, and somebody who is client and worker at once.
+//! An engine on its own file, and a client that is also the worker.
 
 use std::{path::Path, time::Duration};
 
@@ -114,7 +114,7 @@ impl Client {
         self.call("RespondWorkflowTaskCompleted", &request).await.unwrap()
     }
 
-    /// Takes the next task and answers it; returns the run it was of.
+    /// Polls the next task and completes it. Returns its run id.
     pub(crate) async fn decide(&self, name: &str, commands: Vec<Command>) -> String {
         let task = self.take_task(name).await;
         self.complete(&task, commands, RespondWorkflowTaskCompletedRequest::default()).await;
@@ -152,7 +152,7 @@ impl Client {
         response.history.unwrap_or_default().events
     }
 
-    /// The first event of this kind, once it is there.
+    /// The first event of this type, after waiting for it.
     pub(crate) async fn wait_for(&self, workflow_id: &str, run_id: &str, kind: EventType) -> HistoryEvent {
         let mut request = GetWorkflowExecutionHistoryRequest {
             namespace: NAMESPACE.to_owned(),

@@ -1,4 +1,4 @@
-//! Commands and messages of a worker.
+//! Commands and messages of the worker.
 
 use prost_wkt_types::{Any, Duration};
 use temporalio_protos::temporal::api::{
@@ -61,7 +61,7 @@ pub(crate) fn continue_as_new() -> Command {
     command(CommandType::ContinueAsNewWorkflowExecution, attributes)
 }
 
-/// Says yes to an update, in the place where the command stands.
+/// Accepts an update at the position of the command.
 pub(crate) fn accept(request: &Request, sequencing_id: i64) -> (Command, Message) {
     let update_id = request.meta.clone().unwrap_or_default().update_id;
     let acceptance = Acceptance {

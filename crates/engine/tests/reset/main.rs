@@ -1,11 +1,11 @@
-//! Resets as clients and workers see them.
+//! Resets, as clients and workers see them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod children;
 mod client;
 mod commands;
-mod family;
-mod taken_along;
+mod reapply;
 
 use temporalio_protos::temporal::api::{
     enums::v1::{EventType as E, WorkflowExecutionStatus as Status, WorkflowTaskFailedCause},
@@ -27,7 +27,7 @@ use self::{
     commands::{activity, timer},
 };
 
-/// A run that has decided twice: events 4 and 10 are its answers.
+/// A run with two completed workflow tasks: events 4 and 10.
 async fn decided_twice(client: &Client) -> String {
     let run_id = client.start("workflow").await;
     client.decide("workflows", vec![timer("t"), activity("a")]).await;
@@ -58,7 +58,7 @@ fn failed_by_reset(scheduled_event_id: i64, started_event_id: i64, old: &str, ne
 }
 
 #[tokio::test]
-async fn a_new_run_shares_the_past_and_the_old_one_ends() {
+async fn a_reset_terminates_the_old_run_and_the_new_run_shares_its_history() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = decided_twice(&client).await;
@@ -81,7 +81,7 @@ async fn a_new_run_shares_the_past_and_the_old_one_ends() {
 }
 
 #[tokio::test]
-async fn old_and_new_run_know_of_each_other() {
+async fn old_and_new_run_name_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = decided_twice(&client).await;
@@ -103,7 +103,7 @@ async fn old_and_new_run_know_of_each_other() {
 }
 
 #[tokio::test]
-async fn the_new_run_goes_on_also_after_a_restart() {
+async fn the_new_run_continues_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     decided_twice(&client).await;
@@ -127,7 +127,7 @@ async fn the_new_run_goes_on_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_took_is_started_to_be_failed() {
+async fn a_reset_starts_a_scheduled_task_before_failing_it() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = decided_twice(&client).await;
@@ -171,7 +171,7 @@ async fn a_reset_run_can_be_reset_and_a_closed_one_too() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_current_run_was_made_by_is_not_carried_out_again() {
+async fn a_reset_with_the_request_id_of_the_current_run_makes_no_new_run() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = decided_twice(&client).await;
@@ -190,7 +190,7 @@ async fn a_request_that_the_current_run_was_made_by_is_not_carried_out_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reset_is_refused_in_the_servers_words() {
+async fn invalid_resets_are_rejected_with_the_servers_texts() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = decided_twice(&client).await;
@@ -227,9 +227,9 @@ async fn what_cannot_be_reset_is_refused_in_the_servers_words() {
             "Execution is not set on request.".to_owned(),
         ),
         (
-            ResetWorkflowExecutionRequest { workflow_execution: execution("nobody", ""), ..at(4) },
+            ResetWorkflowExecutionRequest { workflow_execution: execution("unknown", ""), ..at(4) },
             Code::NotFound,
-            "workflow not found for ID: nobody".to_owned(),
+            "workflow not found for ID: unknown".to_owned(),
         ),
         (
             ResetWorkflowExecutionRequest { post_reset_operations: vec![operation], ..at(4) },

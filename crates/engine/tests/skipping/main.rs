@@ -1,8 +1,8 @@
-//! An engine whose clock skips time, spoken to in the bare protocol.
+//! An engine with time skipping, called through the plain protocol.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
 
-mod holding;
+mod pending_work;
 mod rig;
 mod service;
-mod waiting;
+mod timers;

@@ -1,4 +1,4 @@
-//! One engine on a temporary database, and a worker that does as the test says.
+//! An engine on a temporary database, and a worker that follows the test.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub(crate) const SECOND: i64 = 1_000_000_000;
 pub(crate) const DAY: i64 = 24 * 3600 * SECOND;
 pub(crate) const WEEK: i64 = 7 * DAY;
 
-/// Real time that a test may take without anything being skipped.
+/// Real time that a test may take without time being skipped.
 const SLACK: i64 = 60 * SECOND;
 
 pub(crate) struct Rig {
@@ -56,7 +56,7 @@ impl Rig {
         Self { engine: handle, stop, running, dir }
     }
 
-    /// Ends the engine; what it has kept stays.
+    /// Stops the engine and returns its directory.
     pub(crate) async fn close(self) -> Arc<TempDir> {
         self.stop.cancel();
         self.running.await.unwrap();
@@ -83,12 +83,12 @@ impl Rig {
         Ok(Response::decode(&*answer.expect("an answer in time")?).unwrap())
     }
 
-    /// Asks the workflow service, which must not refuse.
+    /// Calls the workflow service, which must not fail.
     pub(crate) async fn workflows<Response: Message + Default>(&self, rpc: &str, request: &impl Message) -> Response {
         self.ask(WORKFLOWS, rpc, request).await.unwrap()
     }
 
-    /// Starts a workflow on the queue of the same name.
+    /// Starts a workflow on a task queue of the same name.
     pub(crate) async fn start(&self, id: &str) {
         let request = StartWorkflowExecutionRequest {
             namespace: "default".into(),
@@ -96,7 +96,7 @@ impl Rig {
             workflow_type: Some(WorkflowType { name: "test".into() }),
             task_queue: Some(queue(id)),
             request_id: id.into(),
-            // A test that sits on a task does not want to see it time out.
+            // Long enough that a task held by a test does not time out.
             workflow_task_timeout: Some(span(100 * SECOND)),
             ..StartWorkflowExecutionRequest::default()
         };
@@ -134,7 +134,7 @@ impl Rig {
         let _: RespondWorkflowTaskCompletedResponse = self.workflows("RespondWorkflowTaskCompleted", &request).await;
     }
 
-    /// Takes the next task and answers it with these commands.
+    /// Polls the next task and completes it with these commands.
     pub(crate) async fn turn<const N: usize>(&self, id: &str, commands: [Command; N]) {
         self.decide(&self.task(id).await, commands).await;
     }
@@ -150,7 +150,7 @@ impl Rig {
         response.history.unwrap().events
     }
 
-    /// When the first event of this kind happened.
+    /// The time of the first event of this type.
     pub(crate) async fn time_of(&self, id: &str, kind: EventType) -> i64 {
         let events = self.history(id).await;
         nanos(events.iter().find(|event| event.event_type() == kind).unwrap().event_time.unwrap())
@@ -161,7 +161,7 @@ fn database(dir: &Path) -> Database {
     Database::open(windlass_sqlite::Options::new(dir.join("engine.db"))).unwrap()
 }
 
-/// Asserts that so much time passed, and not noticeably more.
+/// Asserts that this much time passed, within the slack.
 #[track_caller]
 pub(crate) fn assert_span(from: i64, to: i64, span: i64) {
     assert!((span..span + SLACK).contains(&(to - from)), "{} s instead of {} s", (to - from) / SECOND, span / SECOND);
@@ -194,7 +194,7 @@ pub(crate) fn timer(id: &str, after: i64) -> Command {
     command(CommandType::StartTimer, Attributes::StartTimerCommandAttributes(timer))
 }
 
-/// An activity on the workflow's own queue, tried again after a day, two days, four days …
+/// An activity on the workflow's own task queue, retried after one day, two days, four days and so on.
 pub(crate) fn activity(queue_name: &str) -> Command {
     let activity = ScheduleActivityTaskCommandAttributes {
         activity_id: "activity".into(),
@@ -227,7 +227,7 @@ pub(crate) fn complete() -> Command {
     command(CommandType::CompleteWorkflowExecution, Attributes::CompleteWorkflowExecutionCommandAttributes(complete))
 }
 
-/// Goes on as a new run on the workflow's own queue.
+/// Continues as new on the workflow's own task queue.
 pub(crate) fn continue_as_new(id: &str) -> Command {
     let next = ContinueAsNewWorkflowExecutionCommandAttributes {
         workflow_type: Some(WorkflowType { name: "test".into() }),

@@ -30,7 +30,7 @@ async fn a_client_locks_unlocks_and_sleeps() {
     let began = now(&rig).await;
     let week = || SleepRequest { duration: Some(span(WEEK)) };
 
-    // Locked once from the start; another lock keeps time at real speed.
+    // The clock starts locked; a second lock keeps it at real speed.
     let _: LockTimeSkippingResponse = ask(&rig, "LockTimeSkipping", LockTimeSkippingRequest {}).await.unwrap();
     let moment = SleepRequest { duration: Some(span(SECOND / 1000)) };
     let _: SleepResponse = ask(&rig, "UnlockTimeSkippingWithSleep", moment).await.unwrap();

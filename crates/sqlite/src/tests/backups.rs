@@ -1,4 +1,4 @@
-//! Copies of a database that is in use, and the way back.
+//! Backups of a database that is in use, and restores.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn put_back(from: &Path, to: &Path) -> Result<Restored, BackupError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_under_load_is_one_moment_of_the_database() {
+async fn a_backup_under_load_is_a_consistent_snapshot() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let database = open(Options::new(file(&directory)));
     submit(&database, Ack::Durable, "first").await.unwrap();
@@ -36,7 +36,7 @@ async fn a_backup_under_load_is_one_moment_of_the_database() {
         async move {
             let mut written = 0_u64;
             while !stop.load(Ordering::Relaxed) {
-                // Two words that only come together.
+                // Two rows that are always written together.
                 let work = move |tx: &crate::Tx<'_>| {
                     insert(tx, &format!("a{written}"))?;
                     insert(tx, &format!("b{written}"))
@@ -63,7 +63,7 @@ async fn a_backup_under_load_is_one_moment_of_the_database() {
 }
 
 #[tokio::test]
-async fn a_backup_replaces_nothing_unless_it_is_told_to() {
+async fn a_backup_overwrites_a_file_only_with_force() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let database = open(Options::new(file(&directory)));
     submit(&database, Ack::Durable, "word").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_backup_replaces_nothing_unless_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_restore_keeps_what_it_replaces_and_refuses_a_database_in_use() {
+async fn a_restore_keeps_the_replaced_database_and_rejects_one_in_use() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let path = file(&directory);
     let database = open(Options::new(&path));
@@ -85,18 +85,18 @@ async fn a_restore_keeps_what_it_replaces_and_refuses_a_database_in_use() {
     copy(&path, &target, false).unwrap();
     submit(&database, Ack::Durable, "new").await.unwrap();
     assert!(matches!(restore_elsewhere(&target, &path), Some(75)), "another process has it open");
-    // A process that was killed leaves a log.
+    // A killed process leaves a log.
     std::mem::forget(database);
-    let wreck = TempDir::new().unwrap();
+    let crashed = TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {
-        fs::copy(directory.path().join(name), wreck.path().join(name)).unwrap();
+        fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();
     }
-    let replaced = put_back(&target, &file(&wreck)).unwrap().replaced.unwrap();
-    assert_eq!(words_in(&file(&wreck)), ["old"]);
+    let replaced = put_back(&target, &file(&crashed)).unwrap().replaced.unwrap();
+    assert_eq!(words_in(&file(&crashed)), ["old"]);
     assert_eq!(words_in(&replaced), ["old", "new"], "with its log");
 }
 
-/// SQLite's locks tell processes apart, so another one has to try: its exit code.
+/// SQLite's locks are per process, so another process has to try. Returns its exit code.
 fn restore_elsewhere(backup: &Path, database: &Path) -> Option<i32> {
     let mut test = std::process::Command::new(std::env::current_exe().unwrap());
     test.args(["tests::backups::restores_for_another_test", "--exact", "--nocapture"]);
@@ -104,7 +104,7 @@ fn restore_elsewhere(backup: &Path, database: &Path) -> Option<i32> {
     test.output().unwrap().status.code()
 }
 
-/// The other process of [`restore_elsewhere`]: it restores only where that has set the paths.
+/// The other process of [`restore_elsewhere`]. Without the variables it does nothing.
 #[test]
 fn restores_for_another_test() {
     let path = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
@@ -118,7 +118,7 @@ fn restores_for_another_test() {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_backup_of_this_build_replaces_nothing() {
+async fn damaged_foreign_and_newer_backups_are_not_restored() {
     let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let path = file(&directory);
     let database = open(Options::new(&path));
@@ -131,7 +131,7 @@ async fn what_is_no_whole_backup_of_this_build_replaces_nothing() {
     let newer = restore(&target, &path, &[("words", 0)], &Progress::default()).unwrap_err().to_string();
     assert!(newer.contains("of a newer build"), "{newer}");
     let foreign = restore(&target, &path, &[("letters", 1)], &Progress::default()).unwrap_err().to_string();
-    assert!(foreign.contains("no database of Windlass"), "{foreign}");
+    assert!(foreign.contains("not a Windlass database"), "{foreign}");
     for damaged in [Vec::new(), b"text".to_vec(), whole[..whole.len() / 2].to_vec()] {
         fs::write(&target, damaged).unwrap();
         let refused = put_back(&target, &path).unwrap_err();

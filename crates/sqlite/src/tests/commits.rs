@@ -1,4 +1,4 @@
-//! The writer: order, groups, and what one write means for its neighbours.
+//! The writer: order, batches, and how a failed write affects its batch.
 
 use std::sync::{
     Arc, Mutex,
@@ -16,15 +16,15 @@ fn refused(detail: &str) -> DatabaseError {
 }
 
 #[tokio::test]
-async fn what_queues_up_is_committed_together_in_the_order_of_the_calls() {
+async fn queued_writes_are_committed_together_in_order() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let before = database.stats();
     let tickets = [
         submit(&database, Ack::Durable, "one"),
-        apply(&database, Ack::Written, "two"),
-        submit(&database, Ack::Written, "three"),
+        apply(&database, Ack::Relaxed, "two"),
+        submit(&database, Ack::Relaxed, "three"),
         apply(&database, Ack::Durable, "four"),
     ];
     assert_eq!(database.queued(), 4);
@@ -33,17 +33,17 @@ async fn what_queues_up_is_committed_together_in_the_order_of_the_calls() {
         ticket.await.unwrap();
     }
     let after = database.stats();
-    // The gate, which waits for no commit, shares that of everything behind it.
+    // The gate's write is relaxed, so it is part of the same commit.
     assert_eq!((after.commits - before.commits, after.writes - before.writes), (1, 5));
     assert_eq!(words(&database), ["one", "two", "three", "four"]);
     assert_eq!(database.queued(), 0);
 }
 
 #[tokio::test]
-async fn a_write_that_fails_leaves_no_trace_and_does_not_hurt_its_neighbours() {
+async fn a_failed_write_is_undone_and_the_rest_of_its_batch_is_committed() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let (kept, told) = unbounded_channel();
     let before = database.submit(Ack::Durable, move |tx| {
         insert(tx, "before")?;
@@ -68,12 +68,12 @@ async fn a_write_that_fails_leaves_no_trace_and_does_not_hurt_its_neighbours() {
     assert_eq!(panicking.await, Err(DatabaseError::unavailable("write", "the write panicked")));
     after.await.unwrap();
     assert_eq!(words(&database), ["before", "after"]);
-    // However often it was run.
+    // Once, however often the write was executed.
     assert_eq!(told.len(), 1);
 }
 
 #[tokio::test]
-async fn a_write_that_is_alone_and_fails_leaves_no_trace_either() {
+async fn a_failed_write_alone_in_its_batch_is_undone() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     let before = database.stats();
@@ -87,25 +87,25 @@ async fn a_write_that_is_alone_and_fails_leaves_no_trace_either() {
     assert_eq!(words(&database), ["failing"]);
 }
 
-/// Queues a neighbour and a write that costs the whole batch; returns what both are told.
-async fn lose_a_batch(
+/// Queues a write and one that fails the whole batch. Returns the errors of both.
+async fn fail_batch(
     database: &Database,
     culprit: impl FnOnce(&Database) -> Ticket<(), DatabaseError>,
 ) -> [DatabaseError; 2] {
-    let gate = Gate::shut(database).await;
-    let neighbour = submit(database, Ack::Written, "neighbour");
+    let gate = Gate::close(database).await;
+    let neighbour = submit(database, Ack::Relaxed, "neighbour");
     let culprit = culprit(database);
     gate.open().await;
     [neighbour.await.unwrap_err(), culprit.await.unwrap_err()]
 }
 
 #[tokio::test]
-async fn a_decided_write_that_fails_costs_the_batch() {
+async fn an_infallible_write_that_fails_fails_the_batch() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     apply(&database, Ack::Durable, "taken").await.unwrap();
-    let twice = lose_a_batch(&database, |database| apply(database, Ack::Durable, "taken")).await;
-    let panic = lose_a_batch(&database, |database| {
+    let twice = fail_batch(&database, |database| apply(database, Ack::Durable, "taken")).await;
+    let panic = fail_batch(&database, |database| {
         database.apply(Ack::Durable, |_: &Tx<'_>| -> rusqlite::Result<()> {
             std::panic::resume_unwind(Box::new("a write that panics"))
         })
@@ -119,13 +119,13 @@ async fn a_decided_write_that_fails_costs_the_batch() {
 }
 
 #[tokio::test]
-async fn whoever_wants_to_know_of_a_lost_batch_is_told_before_its_callers_and_its_successors() {
+async fn failed_commit_hooks_run_before_callers_and_the_next_batch() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     apply(&database, Ack::Durable, "taken").await.unwrap();
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let lost = Mutex::new(apply(&database, Ack::Durable, "taken"));
-    let neighbours: Vec<_> = (1..BATCH).map(|_| database.apply(Ack::Written, |_| Ok(()))).collect();
+    let neighbours: Vec<_> = (1..BATCH).map(|_| database.apply(Ack::Relaxed, |_| Ok(()))).collect();
     let (answers, losses) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
     database.on_failed_commit({
         let (answers, losses) = (Arc::clone(&answers), Arc::clone(&losses));
@@ -134,7 +134,7 @@ async fn whoever_wants_to_know_of_a_lost_batch_is_told_before_its_callers_and_it
             losses.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let successor = database.submit(Ack::Written, move |_| Ok::<_, DatabaseError>(losses.load(Ordering::SeqCst)));
+    let successor = database.submit(Ack::Relaxed, move |_| Ok::<_, DatabaseError>(losses.load(Ordering::SeqCst)));
     gate.open().await;
     for neighbour in neighbours {
         neighbour.await.unwrap_err();
@@ -144,27 +144,27 @@ async fn whoever_wants_to_know_of_a_lost_batch_is_told_before_its_callers_and_it
 }
 
 #[tokio::test]
-async fn a_queue_that_is_full_refuses_at_once() {
+async fn a_full_queue_rejects_writes_at_once() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    let gate = Gate::shut(&database).await;
-    let waiting: Vec<_> = (0..crate::database::QUEUE).map(|_| database.apply(Ack::Written, |_| Ok(()))).collect();
-    let error = submit(&database, Ack::Written, "one too many").await.unwrap_err();
-    assert_eq!(error, DatabaseError::unavailable("write", "too many writes wait already"));
+    let gate = Gate::close(&database).await;
+    let waiting: Vec<_> = (0..crate::database::QUEUE).map(|_| database.apply(Ack::Relaxed, |_| Ok(()))).collect();
+    let error = submit(&database, Ack::Relaxed, "one too many").await.unwrap_err();
+    assert_eq!(error, DatabaseError::unavailable("write", "too many writes are queued"));
     gate.open().await;
     for ticket in waiting {
         ticket.await.unwrap();
     }
-    submit(&database, Ack::Written, "room again").await.unwrap();
+    submit(&database, Ack::Relaxed, "room again").await.unwrap();
     assert_eq!(words(&database), ["room again"]);
 }
 
 #[tokio::test]
-async fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
+async fn close_finishes_accepted_writes_and_rejects_later_ones() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    let gate = Gate::shut(&database).await;
-    let accepted = submit(&database, Ack::Written, "accepted");
+    let gate = Gate::close(&database).await;
+    let accepted = submit(&database, Ack::Relaxed, "accepted");
     let closing = database.close();
     let ((), closed) = tokio::join!(gate.open(), closing);
     closed.unwrap();
@@ -174,7 +174,7 @@ async fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
     assert_eq!(database.read_blocking(|_| Ok(())), Err(DatabaseError::Closed));
     assert_eq!(database.read(|_| Ok(())).await, Err(DatabaseError::Closed));
     database.close().await.unwrap();
-    // Everything is in the one file: the log was folded into it.
+    // The log was checkpointed and removed.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     assert_eq!(words(&open(Options::new(file(&directory)))), ["accepted"]);
 }
@@ -184,10 +184,10 @@ async fn a_write_may_own_the_last_clone() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     let clone = database.clone();
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let ticket = database.submit(Ack::Durable, move |tx| {
         insert(tx, "kept")?;
-        // It is dropped along with the write.
+        // Dropped together with the write.
         let Database { .. } = &clone;
         Ok::<_, DatabaseError>(())
     });

@@ -1,4 +1,4 @@
-//! Files that are no database, files that were one, and what a process says of damage that it meets.
+//! Files that are not databases, damaged databases, and damage that is found later.
 
 use std::{
     fs,
@@ -13,13 +13,13 @@ use crate::{Ack, Database, DatabaseError, ErrorKind, Options, examine};
 
 const PAGE: usize = 4096;
 
-/// A file with enough words for several pages, and no log.
+/// A database of several pages, without a log.
 async fn healthy(directory: &TempDir) -> PathBuf {
     let path = file(directory);
     let database = open(Options::new(&path));
     for number in 0..200 {
         let word = format!("{number:0>500}");
-        database.apply(Ack::Written, move |tx| insert(tx, &word)).await.unwrap();
+        database.apply(Ack::Relaxed, move |tx| insert(tx, &word)).await.unwrap();
     }
     database.close().await.unwrap();
     path
@@ -44,10 +44,10 @@ fn root_of(path: &Path, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused_and_left_as_it_is() {
+async fn a_file_that_is_not_a_database_is_rejected_and_not_changed() {
     let directory = TempDir::new().unwrap();
     let path = file(&directory);
-    for (contents, said) in [("", "the file is empty"), ("notes, not a database", "this is no SQLite database")] {
+    for (contents, said) in [("", "the file is empty"), ("notes, not a database", "this is not a SQLite database")] {
         fs::write(&path, contents).unwrap();
         let refused = refusal(&path);
         assert!(refused.contains(said) && refused.contains("windlass store restore FILE"), "{refused}");
@@ -61,7 +61,7 @@ async fn what_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn damaged_pages_are_found_before_anything_is_served() {
+async fn damaged_pages_are_found_on_open() {
     let whole = fs::read(healthy(&TempDir::new().unwrap()).await).unwrap();
     type Edit = fn(&mut Vec<u8>, usize);
     let damages: [(&str, Edit); 6] = [
@@ -86,12 +86,12 @@ async fn damaged_pages_are_found_before_anything_is_served() {
 }
 
 #[tokio::test]
-async fn a_file_that_lacks_a_table_or_its_version_is_refused() {
+async fn a_file_without_a_table_or_its_version_is_rejected() {
     for (damage, said) in [
         ("DROP TABLE words", "words.id of the words is missing"),
         ("ALTER TABLE words RENAME COLUMN word TO vord", "column words.word of the words is missing"),
-        ("DELETE FROM schema_versions", "the tables of the words are there, but not their version"),
-        ("PRAGMA user_version = 0", "the tables of the words are there, but not their version"),
+        ("DELETE FROM schema_versions", "the tables of the words exist, but their version is missing"),
+        ("PRAGMA user_version = 0", "the tables of the words exist, but their version is missing"),
     ] {
         let directory = TempDir::new().unwrap();
         let path = healthy(&directory).await;
@@ -103,23 +103,23 @@ async fn a_file_that_lacks_a_table_or_its_version_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_is_refused_if_it_is_damaged_or_alone_and_never_folded_in_unread() {
+async fn a_damaged_or_lone_log_is_rejected_and_never_checkpointed() {
     let (directory, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (path, log) = (healthy(&directory).await, directory.path().join("test.db-wal"));
     let kept = fs::read(&path).unwrap();
 
     fs::write(&log, vec![0x5a; 10_000]).unwrap();
     let refused = refusal(&path);
-    assert!(refused.contains("no write-ahead log"), "{refused}");
+    assert!(refused.contains("not a write-ahead log"), "{refused}");
 
-    // The pages of another database, in a log that is whole.
+    // An undamaged log with the pages of another database.
     let stranger = open(Options::new(file(&other)));
     submit(&stranger, Ack::Durable, "strange").await.unwrap();
     stranger.apply(Ack::Durable, |tx| insert(tx, &"x".repeat(100_000))).await.unwrap();
     fs::copy(other.path().join("test.db-wal"), &log).unwrap();
     if let Err(error) = Database::open(Options::new(&path)) {
         assert!(matches!(error, DatabaseError::Damaged { .. }), "{error}");
-        assert_eq!(fs::read(&path).unwrap(), kept, "the log was not folded in");
+        assert_eq!(fs::read(&path).unwrap(), kept, "the log was not checkpointed");
     }
 
     fs::copy(other.path().join("test.db-wal"), &log).unwrap();
@@ -137,7 +137,7 @@ async fn a_probe_writes_syncs_and_reads_back_and_leaves_one_row() {
     let after = database.stats();
     assert_eq!((after.commits - before.commits, after.syncs - before.syncs), (1, 1));
     database.probe().await.unwrap();
-    assert_eq!(database.stats().commits, after.commits, "what was found a moment ago is told again");
+    assert_eq!(database.stats().commits, after.commits, "the result is cached for a second");
     let rows = |sql: &Connection| {
         Ok::<_, DatabaseError>(sql.query_row("SELECT count(*) FROM schema_versions", [], |row| row.get::<_, i64>(0))?)
     };
@@ -148,7 +148,7 @@ async fn a_probe_writes_syncs_and_reads_back_and_leaves_one_row() {
 async fn one_probe_at_a_time_waits_for_a_disk_that_hangs() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let hangs = tokio::time::timeout(std::time::Duration::from_millis(20), database.probe()).await;
     assert!(hangs.is_err());
     assert_eq!(database.queued(), 1);
@@ -158,25 +158,25 @@ async fn one_probe_at_a_time_waits_for_a_disk_that_hangs() {
 }
 
 #[tokio::test]
-async fn whoever_has_met_damage_does_not_look_healthy_any_more() {
+async fn probes_fail_after_a_read_met_damage() {
     let directory = TempDir::new().unwrap();
     let path = healthy(&directory).await;
     let database = open(Options::new(&path));
-    // Damage that comes while the process runs.
+    // The damage happens while the process runs.
     let root = (root_of(&path, "words") - 1) * PAGE;
     change(&path, |bytes| bytes[root..root + PAGE].fill(0x5a));
-    let met = database.read(all_words).await.unwrap_err();
-    assert!(matches!(met, DatabaseError::Damaged { .. }), "{met}");
-    assert_eq!(database.probe().await, Err(met));
+    let error = database.read(all_words).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Damaged { .. }), "{error}");
+    assert_eq!(database.probe().await, Err(error));
 }
 
 #[tokio::test]
-async fn a_thorough_look_finds_what_a_quick_one_does_not() {
+async fn a_deep_check_finds_what_the_quick_check_misses() {
     let directory = TempDir::new().unwrap();
     let path = healthy(&directory).await;
     let looked = |path: &Path| examine::<DatabaseError>(path, |_| Ok(Vec::new())).unwrap();
     assert!(looked(&path).iter().all(|part| part.problems.is_empty() && part.more == 0));
-    // An index that says something else than its table.
+    // An index that contradicts its table.
     let root = (root_of(&path, "sqlite_autoindex_words_1") - 1) * PAGE;
     change(&path, |bytes| bytes[root + PAGE - 20] ^= 1);
     drop(open(Options::new(&path)));
@@ -185,7 +185,7 @@ async fn a_thorough_look_finds_what_a_quick_one_does_not() {
 }
 
 #[tokio::test]
-async fn a_new_file_is_never_seen_empty() {
+async fn a_new_database_file_is_never_visible_empty() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     submit(&database, Ack::Durable, "first").await.unwrap();

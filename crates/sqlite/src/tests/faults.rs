@@ -1,4 +1,4 @@
-//! Commits that fail, disks that are full and disks that cannot be trusted.
+//! Commits that fail, full disks, and syncs that fail.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{Gate, all_words, apply, file, insert, open, submit, words, words_in};
 use crate::{Ack, Database, DatabaseError, ErrorKind, Faults, Options};
 
-/// Fails as often as it is told to, and allows as many pages as it is told to.
+/// Fails the given number of commits and syncs, and limits the number of pages.
 struct Disk {
     failing_commits: AtomicUsize,
     failing_syncs: AtomicUsize,
@@ -55,7 +55,7 @@ fn unreliable(directory: &TempDir) -> (Arc<Disk>, Database) {
 }
 
 #[tokio::test]
-async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
+async fn a_failed_commit_fails_every_write_of_its_batch() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "before").await.unwrap();
@@ -64,11 +64,11 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
         let losses = Arc::clone(&losses);
         move || _ = losses.fetch_add(1, Ordering::SeqCst)
     });
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let writes = [
         submit(&database, Ack::Durable, "a"),
         apply(&database, Ack::Durable, "b"),
-        submit(&database, Ack::Written, "c"),
+        submit(&database, Ack::Relaxed, "c"),
         database.submit(Ack::Durable, |_| Err(DatabaseError::Refused { detail: "a mistake".to_owned() })),
     ];
     disk.failing_commits.store(1, Ordering::SeqCst);
@@ -78,7 +78,7 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
     }
     assert_eq!((losses.load(Ordering::SeqCst), words(&database)), (1, vec!["before".to_owned()]));
 
-    // Nobody waits for what was never committed.
+    // There is nothing to wait for, because nothing was committed.
     database.synced().await.unwrap();
     submit(&database, Ack::Durable, "after").await.unwrap();
     assert_eq!(words(&database), ["before", "after"]);
@@ -87,16 +87,16 @@ async fn a_commit_that_fails_refuses_every_write_of_its_batch() {
 }
 
 #[tokio::test]
-async fn what_was_answered_outlives_the_transaction_it_was_carried_out_in() {
+async fn acknowledged_relaxed_writes_are_replayed_after_a_failed_commit() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
-    submit(&database, Ack::Written, "told").await.unwrap();
+    submit(&database, Ack::Relaxed, "told").await.unwrap();
     disk.failing_commits.store(3, Ordering::SeqCst);
     submit(&database, Ack::Durable, "lost").await.unwrap_err();
-    // While a commit is owed, nobody is told before it, and nobody reads what may be missing something.
-    submit(&database, Ack::Written, "too early").await.unwrap_err();
+    // While acknowledged writes must be replayed, no write is acknowledged before the commit, and reads wait for it.
+    submit(&database, Ack::Relaxed, "too early").await.unwrap_err();
     database.read(all_words).await.unwrap_err();
-    // The next attempt succeeds, whoever makes it.
+    // The next attempt succeeds, whether by a read or by a write.
     assert_eq!(database.read(all_words).await.unwrap(), ["told"]);
     submit(&database, Ack::Durable, "after").await.unwrap();
     drop(database);
@@ -104,31 +104,31 @@ async fn what_was_answered_outlives_the_transaction_it_was_carried_out_in() {
 }
 
 #[tokio::test]
-async fn a_commit_that_is_owed_is_tried_again_without_being_asked_for() {
+async fn acknowledged_writes_are_committed_again_without_a_new_write() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
-    submit(&database, Ack::Written, "told").await.unwrap();
+    submit(&database, Ack::Relaxed, "told").await.unwrap();
     disk.failing_commits.store(1, Ordering::SeqCst);
     submit(&database, Ack::Durable, "lost").await.unwrap_err();
     database.synced().await.unwrap();
-    assert_eq!(database.read_safe_blocking(all_words).unwrap(), ["told"]);
+    assert_eq!(database.read_committed_blocking(all_words).unwrap(), ["told"]);
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_to_be_full_and_costs_nothing_that_was_acknowledged() {
+async fn a_full_disk_is_reported_and_loses_no_acknowledged_write() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "before").await.unwrap();
-    // SQLite takes this for "no more than there are".
+    // SQLite interprets this as "the current size".
     disk.pages.store(1, Ordering::SeqCst);
     let fill = |sql: &Connection| -> rusqlite::Result<()> {
         insert(sql, "half")?;
         insert(sql, &"x".repeat(1 << 20))
     };
 
-    // Alone, among others, and as a decided write.
+    // Alone, with others, and by an infallible write.
     let alone = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?)).await;
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let neighbour = submit(&database, Ack::Durable, "neighbour");
     let among_others = database.submit(Ack::Durable, move |tx| Ok::<_, DatabaseError>(fill(tx)?));
     let successor = submit(&database, Ack::Durable, "successor");
@@ -149,10 +149,10 @@ async fn a_full_disk_is_said_to_be_full_and_costs_nothing_that_was_acknowledged(
 }
 
 #[tokio::test]
-async fn a_write_that_hides_a_full_disk_does_not_split_its_batch() {
+async fn a_write_that_ignores_a_full_disk_fails_its_whole_batch() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
-    let gate = Gate::shut(&database).await;
+    let gate = Gate::close(&database).await;
     let hiding = database.submit(Ack::Durable, |tx| {
         _ = insert(tx, &"x".repeat(1 << 20));
         Ok::<_, DatabaseError>(())
@@ -160,12 +160,12 @@ async fn a_write_that_hides_a_full_disk_does_not_split_its_batch() {
     let successor = apply(&database, Ack::Durable, "successor");
     disk.pages.store(1, Ordering::SeqCst);
     gate.open().await;
-    assert_eq!([hiding.await, successor.await], [(); 2].map(|()| Err(DatabaseError::given_up())));
+    assert_eq!([hiding.await, successor.await], [(); 2].map(|()| Err(DatabaseError::transaction_aborted())));
     assert_eq!(words(&database), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn after_a_sync_that_failed_nothing_more_is_taken() {
+async fn after_a_failed_sync_all_writes_are_rejected() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
     submit(&database, Ack::Durable, "safe").await.unwrap();
@@ -178,11 +178,11 @@ async fn after_a_sync_that_failed_nothing_more_is_taken() {
     let failed = DatabaseError::SyncFailed { detail: "a broken cable".to_owned() };
     assert_eq!(submit(&database, Ack::Durable, "unknown").await, Err(failed.clone()));
     assert_eq!(losses.load(Ordering::SeqCst), 1);
-    // A later sync would succeed and say nothing about what the failed one lost.
+    // A later sync would succeed, and would not show what the failed one lost.
     assert_eq!(submit(&database, Ack::Durable, "later").await, Err(failed.clone()));
-    assert_eq!(submit(&database, Ack::Written, "later").await, Err(failed.clone()));
+    assert_eq!(submit(&database, Ack::Relaxed, "later").await, Err(failed.clone()));
     assert_eq!(database.synced().await, Err(failed));
-    // Reads go on.
+    // Reads continue.
     assert_eq!(database.read(all_words).await.unwrap().first().map(String::as_str), Some("safe"));
     drop(database);
     assert_eq!(words_in(&file(&directory))[0], "safe");

@@ -1,4 +1,4 @@
-//! The file: its components and their versions, its neighbours in other processes, its log.
+//! The database file: versions of components, other processes, the log.
 
 use std::{
     fs::{self, Permissions},
@@ -42,7 +42,7 @@ fn only_the_owner_reads_a_database() {
     assert_eq!((mode(&home), modes()), (0o700, [0o600; 3]));
     drop(database);
 
-    // As an earlier build left it. The directory may belong to another user.
+    // As an earlier build left it.
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(&home, Permissions::from_mode(0o755)).unwrap();
     let _database = open(Options::new(path));
@@ -50,7 +50,7 @@ fn only_the_owner_reads_a_database() {
 }
 
 #[test]
-fn components_are_upgraded_each_on_its_own() {
+fn each_component_is_migrated_on_its_own() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     database.migrate("numbers", NUMBERS).unwrap();
@@ -65,7 +65,7 @@ fn components_are_upgraded_each_on_its_own() {
 }
 
 #[test]
-fn a_component_of_a_newer_build_is_refused() {
+fn a_schema_of_a_newer_build_is_rejected() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     database.migrate("numbers", NUMBERS_WITH_NAMES).unwrap();
@@ -85,7 +85,7 @@ fn a_migration_that_fails_changes_nothing() {
 
 #[test]
 fn processes_may_open_a_new_file_at_the_same_time() {
-    // The collision is a matter of microseconds, so it gets many chances.
+    // The race window is microseconds, so it is tried many times.
     for _ in 0..20 {
         let directory = TempDir::new().unwrap();
         let (path, start) = (file(&directory), Barrier::new(6));
@@ -104,7 +104,7 @@ fn processes_may_open_a_new_file_at_the_same_time() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_leads_to_the_same_database() {
+async fn a_symbolic_link_opens_the_same_database() {
     let directory = TempDir::new().unwrap();
     let elsewhere = TempDir::new().unwrap();
     let link = elsewhere.path().join("link.db");
@@ -118,8 +118,8 @@ async fn a_link_leads_to_the_same_database() {
 }
 
 #[tokio::test]
-async fn the_log_starts_again_while_writing_goes_on_and_nothing_is_lost() {
-    // A reader that needs the beginning keeps the log growing for a while.
+async fn checkpoints_during_writes_lose_nothing() {
+    // A reader of the oldest snapshot keeps the log growing for a while.
     const WHILE_READ: usize = 600;
     const ENOUGH: usize = 6000;
     const BYTES: usize = 32 * 1024;
@@ -145,12 +145,12 @@ async fn the_log_starts_again_while_writing_goes_on_and_nothing_is_lost() {
     let mut written = 1;
     loop {
         let word = format!("{written:0>BYTES$}");
-        database.apply(Ack::Written, move |tx| insert(tx, &word)).await.unwrap();
+        database.apply(Ack::Relaxed, move |tx| insert(tx, &word)).await.unwrap();
         written += 1;
         if written == WHILE_READ {
             release.send(()).unwrap();
         }
-        // Every page was in the log once. If the log is smaller than the file, it has started again.
+        // Every page was in the log once. If the log is smaller than the file, it has restarted.
         let stats = database.stats();
         if stats.log_bytes < stats.database_bytes {
             break;
@@ -165,17 +165,17 @@ async fn the_log_starts_again_while_writing_goes_on_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_database_at_rest_folds_its_log_in() {
+async fn an_idle_database_checkpoints_its_log() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     database.apply(Ack::Durable, |tx| insert(tx, &"x".repeat(2 << 20))).await.unwrap();
     assert!(database.stats().log_bytes > 2 << 20);
-    let folded = async {
+    let checkpointed = async {
         while database.stats().log_bytes > 0 {
             database.read(|_| Ok::<_, DatabaseError>(())).await.unwrap();
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), folded).await.expect("the log is folded in");
+    tokio::time::timeout(Duration::from_secs(60), checkpointed).await.expect("the log is checkpointed");
     submit(&database, Ack::Durable, "more").await.unwrap();
     assert_eq!(words(&database).len(), 2);
 }

@@ -1,4 +1,4 @@
-//! What the database promises, on a real disk and on disks that fail.
+//! The guarantees of the database, on a real disk and with injected faults.
 
 mod backups;
 mod commits;
@@ -6,7 +6,7 @@ mod damage;
 mod faults;
 mod files;
 mod syncs;
-mod torn;
+mod truncated_log;
 
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +34,7 @@ fn insert(sql: &Connection, word: &str) -> rusqlite::Result<()> {
     sql.prepare_cached("INSERT INTO words (word) VALUES (?1)")?.execute([word]).map(drop)
 }
 
-/// A write that could be refused and is not.
+/// A fallible write that succeeds.
 fn submit(database: &Database, ack: Ack, word: &'static str) -> Ticket<(), DatabaseError> {
     database.submit(ack, move |tx| Ok(insert(tx, word)?))
 }
@@ -43,7 +43,7 @@ fn apply(database: &Database, ack: Ack, word: &'static str) -> Ticket<(), Databa
     database.apply(ack, move |tx| insert(tx, word))
 }
 
-/// In the order in which they were written.
+/// In the order of the writes.
 fn words(database: &Database) -> Vec<String> {
     database.read_blocking(all_words).unwrap()
 }
@@ -54,7 +54,7 @@ fn all_words(sql: &Connection) -> Result<Vec<String>> {
     Ok(words.collect::<rusqlite::Result<_>>()?)
 }
 
-/// What a reader finds in files left behind, after SQLite has looked for damage in every page.
+/// The rows of files that were left behind, after an integrity check.
 fn words_in(path: &Path) -> Vec<String> {
     let database = open(Options::new(path));
     let verdict: String = database
@@ -64,18 +64,18 @@ fn words_in(path: &Path) -> Vec<String> {
     words(&database)
 }
 
-/// Stops the writer inside a job, so that a test decides what queues up behind it.
+/// Blocks the writer inside a job, so that a test can queue writes behind it.
 struct Gate {
     release: mpsc::Sender<()>,
     job: Ticket<(), DatabaseError>,
 }
 
 impl Gate {
-    async fn shut(database: &Database) -> Self {
+    async fn close(database: &Database) -> Self {
         let (release, released) = mpsc::channel();
         let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
-        let job = database.submit(Ack::Written, move |_: &Tx<'_>| {
-            // If it is carried out again, nobody waits for it any more.
+        let job = database.submit(Ack::Relaxed, move |_: &Tx<'_>| {
+            // When it is replayed, the test does not wait for it any more.
             if entered.send(()).is_ok() {
                 released.recv().unwrap();
             }

@@ -1,4 +1,4 @@
-//! Who waits for the disk, and who rides on whose sync.
+//! Durable and relaxed writes: which of them wait for a sync.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{Gate, all_words, file, insert, open, submit, words, words_in};
 use crate::{Ack, Database, DatabaseError, Durability, Faults, Options};
 
-/// A disk that asks before it syncs, once it is told to.
+/// A disk that asks the test before each sync, once it is slow.
 struct Disk {
     slow: AtomicBool,
     asks: UnboundedSender<()>,
@@ -32,7 +32,7 @@ impl Faults for Disk {
     }
 }
 
-/// A database and the say over its disk. The say is given up first, so that its readers do not wait.
+/// A database with a slow disk. The sender is dropped first, so that the writer does not wait for it.
 struct Slow {
     allow: mpsc::Sender<()>,
     asked: UnboundedReceiver<()>,
@@ -53,10 +53,10 @@ impl Slow {
 }
 
 #[tokio::test]
-async fn a_durable_write_waits_for_the_disk_and_a_written_one_of_the_same_commit_does_not() {
+async fn a_durable_write_waits_for_the_sync_and_a_relaxed_one_does_not() {
     let mut slow = Slow::open();
-    let gate = Gate::shut(&slow.database).await;
-    let written = submit(&slow.database, Ack::Written, "written");
+    let gate = Gate::close(&slow.database).await;
+    let written = submit(&slow.database, Ack::Relaxed, "written");
     let mut durable = submit(&slow.database, Ack::Durable, "durable");
     gate.open().await;
     written.await.unwrap();
@@ -71,7 +71,7 @@ async fn a_sync_covers_everything_committed_before_it() {
     let mut slow = Slow::open();
     let before = slow.database.stats();
     let (tell, told) = unbounded_channel();
-    let written = slow.database.submit(Ack::Written, move |tx| {
+    let written = slow.database.submit(Ack::Relaxed, move |tx| {
         insert(tx, "written")?;
         let tell = tell.clone();
         tx.after_sync(move || tell.send("safe").unwrap());
@@ -84,74 +84,75 @@ async fn a_sync_covers_everything_committed_before_it() {
     assert!(told.is_empty());
     slow.allow.send(()).unwrap();
     durable.await.unwrap();
-    // Told before the one who waited, and by the same sync unless the writer was so slow that it was time for another.
+    // The callback ran before the durable write was acknowledged, and by the same sync unless the relaxed write was due
+    // before.
     assert_eq!(told.len(), 1);
     let after = slow.database.stats();
     assert!(after.syncs - before.syncs <= after.commits - before.commits);
 }
 
 #[tokio::test]
-async fn a_write_nobody_waits_for_is_synced_all_the_same_and_then_the_writer_rests() {
+async fn a_relaxed_write_is_synced_without_a_later_write() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     let before = database.stats();
-    submit(&database, Ack::Written, "lone").await.unwrap();
+    submit(&database, Ack::Relaxed, "lone").await.unwrap();
     database.synced().await.unwrap();
     assert_eq!(database.stats().syncs - before.syncs, 1);
-    // Nothing is left to wait for.
+    // Nothing is left to sync.
     database.synced().await.unwrap();
     assert_eq!(database.stats().syncs - before.syncs, 1);
 }
 
 #[tokio::test]
-async fn a_written_write_shares_the_commit_of_the_next_durable_one() {
+async fn a_relaxed_write_shares_the_commit_of_the_next_durable_one() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
     let before = database.stats();
-    submit(&database, Ack::Written, "one").await.unwrap();
-    let undone = database.submit(Ack::Written, |tx| {
+    submit(&database, Ack::Relaxed, "one").await.unwrap();
+    let undone = database.submit(Ack::Relaxed, |tx| {
         insert(tx, "undone")?;
         Err::<(), _>(DatabaseError::Refused { detail: "a change of mind".to_owned() })
     });
     undone.await.unwrap_err();
-    submit(&database, Ack::Written, "two").await.unwrap();
+    submit(&database, Ack::Relaxed, "two").await.unwrap();
     submit(&database, Ack::Durable, "three").await.unwrap();
     let after = database.stats();
-    // One commit, unless the writer was so slow that it was time for another.
+    // One commit, unless the relaxed write was due before.
     assert!(after.commits - before.commits <= after.syncs - before.syncs);
     assert_eq!(words(&database), ["one", "two", "three"]);
 }
 
 #[tokio::test]
-async fn a_reader_sees_every_write_that_was_answered() {
+async fn a_reader_sees_every_acknowledged_write() {
     let directory = TempDir::new().unwrap();
     let database = open(Options::new(file(&directory)));
-    submit(&database, Ack::Written, "one").await.unwrap();
+    submit(&database, Ack::Relaxed, "one").await.unwrap();
     assert_eq!(words(&database), ["one"]);
-    submit(&database, Ack::Written, "two").await.unwrap();
+    submit(&database, Ack::Relaxed, "two").await.unwrap();
     assert_eq!(database.read(all_words).await.unwrap(), ["one", "two"]);
-    submit(&database, Ack::Written, "three").await.unwrap();
+    submit(&database, Ack::Relaxed, "three").await.unwrap();
     database.committed().await.unwrap();
-    assert_eq!(database.read_safe_blocking(all_words).unwrap(), ["one", "two", "three"]);
+    assert_eq!(database.read_committed_blocking(all_words).unwrap(), ["one", "two", "three"]);
 }
 
 #[tokio::test]
 async fn a_write_that_a_reader_has_seen_survives_the_process() {
     let slow = Slow::open();
-    submit(&slow.database, Ack::Written, "written").await.unwrap();
+    submit(&slow.database, Ack::Relaxed, "written").await.unwrap();
     assert_eq!(words(&slow.database), ["written"]);
-    // What a kill leaves: the database and its log as they are at this moment, and no shared memory.
-    let wreck = TempDir::new().unwrap();
+    // What a kill leaves: the database and its log as they are now, without the shared memory file.
+    let crashed = TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {
-        std::fs::copy(slow.directory.path().join(name), wreck.path().join(name)).unwrap();
+        std::fs::copy(slow.directory.path().join(name), crashed.path().join(name)).unwrap();
     }
-    assert_eq!(words_in(&file(&wreck)), ["written"]);
+    assert_eq!(words_in(&file(&crashed)), ["written"]);
 }
 
 #[tokio::test]
-async fn a_durable_write_that_found_everything_done_still_waits_for_what_it_found() {
+async fn a_durable_write_without_changes_waits_for_the_writes_it_read() {
     let mut slow = Slow::open();
-    submit(&slow.database, Ack::Written, "written").await.unwrap();
+    submit(&slow.database, Ack::Relaxed, "written").await.unwrap();
     let mut repeat = slow.database.submit(Ack::Durable, |tx| {
         Ok::<_, DatabaseError>(tx.query_row("SELECT count(*) FROM words", [], |row| row.get::<_, i64>(0))?)
     });

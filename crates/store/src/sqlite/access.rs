@@ -38,21 +38,21 @@ impl Parts {
 
     /// Carries out `work`, which is part of a run. It waits for the disk only if whoever opened the store wants that:
     /// see the module's documentation.
-    pub(super) async fn ride<T, F>(&self, work: F) -> Result<T>
+    pub(super) async fn write_relaxed<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
-        self.write_until(self.riding, work).await
+        self.write_until(self.relaxed_ack, work).await
     }
 
     /// Carries out `work`, which waits for the disk unless what it is about may be repeated.
-    pub(super) async fn ride_if<T, F>(&self, repeatable: bool, work: F) -> Result<T>
+    pub(super) async fn write_relaxed_if<T, F>(&self, repeatable: bool, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
-        self.write_until(if repeatable { self.riding } else { Ack::Durable }, work).await
+        self.write_until(if repeatable { self.relaxed_ack } else { Ack::Durable }, work).await
     }
 
     /// Runs `work` on one snapshot of the database.

@@ -25,7 +25,7 @@ impl Blobs for SqliteStore {
     async fn put_blob(&self, body: CanonicalJson) -> Result<BlobRef> {
         let body = Body::apart(body).await?;
         let reference = body.reference();
-        self.parts.ride(move |tx| put_alone(tx, &body)).await?;
+        self.parts.write_relaxed(move |tx| put_alone(tx, &body)).await?;
         Ok(reference)
     }
 

@@ -32,7 +32,7 @@ impl CallJournal for SqliteStore {
         let idempotent = claim.idempotent;
         let work = move |tx: &mut Tx<'_>| try_claim(tx, &claim, &event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        self.parts.ride_if(idempotent, work).await
+        self.parts.write_relaxed_if(idempotent, work).await
     }
 
     async fn finish_call(&self, call: &FinishedCall) -> Result<()> {
@@ -46,12 +46,12 @@ impl CallJournal for SqliteStore {
             result_ref: call.output.result_ref(),
         };
         // What happened only once is known only from here.
-        self.parts.ride_if(call.idempotent, move |tx| finish(tx, &outcome)).await
+        self.parts.write_relaxed_if(call.idempotent, move |tx| finish(tx, &outcome)).await
     }
 
     async fn settle_call(&self, run: &RunId, call: &CallId, dispatch: u32) -> Result<CallSettlement> {
         let (run, call) = (run.clone(), call.clone());
-        self.parts.ride(move |tx| settle(tx, &run, &call, dispatch)).await
+        self.parts.write_relaxed(move |tx| settle(tx, &run, &call, dispatch)).await
     }
 }
 

@@ -8,7 +8,7 @@ use windlass_core::{
     envelope::{PlanActivityOutput, ToolOutput, TranscriptHead},
     message::Message,
 };
-use windlass_sqlite::{Examined, Look, Progress};
+use windlass_sqlite::{Examined, Progress, TableCheck};
 
 use super::{
     blobs,
@@ -20,7 +20,7 @@ use crate::{Result, StoreError, body};
 /// Looks at every row. A row that is not well is told and does not end the look; a page that cannot be read ends the look
 /// at its table. `progress` counts rows.
 pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
-    let look = Store(Look { sql, progress });
+    let look = Store(TableCheck { sql, progress });
     Ok(vec![
         look.table("runs", &format!("SELECT {}, id FROM runs", runs::COLUMNS), |row| {
             Ok(runs::from_row(row).map(drop)?)
@@ -56,7 +56,7 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
     ])
 }
 
-struct Store<'l>(Look<'l>);
+struct Store<'l>(TableCheck<'l>);
 
 impl Store<'_> {
     fn table(

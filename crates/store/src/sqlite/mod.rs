@@ -99,7 +99,7 @@ struct Parts {
     sole_user: bool,
     clock: Clock,
     /// What writes wait for whose result is acted on only after a later durable commit.
-    riding: Ack,
+    relaxed_ack: Ack,
     turns: Semaphore,
     watchers: Arc<Watchers>,
     poller: Poller,
@@ -113,18 +113,18 @@ impl SqliteStore {
         Self::start(database, clock, Ack::Durable, true)
     }
 
-    /// Uses a database that others use too, and leaves it open when it is closed itself. With [`Ack::Written`] the
+    /// Uses a database that others use too, and leaves it open when it is closed itself. With [`Ack::Relaxed`] the
     /// writes of activities rely on the engine's next commit to the same database.
-    pub fn on(database: Database, clock: Clock, riding: Ack) -> Result<Self> {
-        Self::start(database, clock, riding, false)
+    pub fn on(database: Database, clock: Clock, relaxed_ack: Ack) -> Result<Self> {
+        Self::start(database, clock, relaxed_ack, false)
     }
 
-    fn start(database: Database, clock: Clock, riding: Ack, sole_user: bool) -> Result<Self> {
+    fn start(database: Database, clock: Clock, relaxed_ack: Ack, sole_user: bool) -> Result<Self> {
         database.migrate(SCHEMA.0, MIGRATIONS)?;
         let watchers = Arc::new(Watchers::default());
         let poller = Poller::start(database.reader()?, Arc::clone(&watchers))?;
         let turns = Semaphore::new(access::UNDER_WAY);
-        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, riding, turns, watchers, poller }) })
+        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, relaxed_ack, turns, watchers, poller }) })
     }
 
     /// Finishes the writes it has accepted, refuses new ones, ends all watches and lets the file go. Dropping the store

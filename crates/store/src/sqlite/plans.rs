@@ -22,7 +22,7 @@ impl ModelJournal for SqliteStore {
             turn: begin.turn,
             head: begin.head,
         };
-        self.parts.ride(move |tx| begin_turn(tx, &beginning)).await
+        self.parts.write_relaxed(move |tx| begin_turn(tx, &beginning)).await
     }
 
     async fn commit_plan(&self, commit: PlanCommit) -> Result<JournalledPlan> {
@@ -40,7 +40,7 @@ impl ModelJournal for SqliteStore {
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
         let run = run.clone();
-        self.parts.ride(move |tx| settle(tx, &run, turn)).await
+        self.parts.write_relaxed(move |tx| settle(tx, &run, turn)).await
     }
 }
 

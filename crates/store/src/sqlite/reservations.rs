@@ -26,7 +26,7 @@ impl Reservations for SqliteStore {
     async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
         plain::run(&run)?;
         let plan = run.start.as_ref().map(|start| Text::of(&start.plan)).transpose()?;
-        self.parts.ride(move |tx| reserve(tx, &run, plan.as_ref())).await
+        self.parts.write_relaxed(move |tx| reserve(tx, &run, plan.as_ref())).await
     }
 
     async fn withdraw_run(&self, run: &RunId) -> Result<bool> {
@@ -50,7 +50,7 @@ impl Reservations for SqliteStore {
 
     async fn start_done(&self, run: &RunId) -> Result<()> {
         let run = run.clone();
-        self.parts.ride(move |tx| forget_start(tx.sql, &run)).await
+        self.parts.write_relaxed(move |tx| forget_start(tx.sql, &run)).await
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 impl Runs for SqliteStore {
     async fn open_run(&self, run: NewRun) -> Result<TranscriptHead> {
         let opening = Opening::of(run)?;
-        self.parts.ride(move |tx| open(tx, &opening)).await
+        self.parts.write_relaxed(move |tx| open(tx, &opening)).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
@@ -58,7 +58,7 @@ impl Runs for SqliteStore {
             phase: batch.phase,
             closes_session_turn: batch.closes_session_turn,
         };
-        self.parts.ride(move |tx| record::record(tx, &batch)).await
+        self.parts.write_relaxed(move |tx| record::record(tx, &batch)).await
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn cases() -> Vec<Case> {
             &[ActivityExtra::RetryOnce],
             [take(W, 0), report(W, 0, Report::FailedWithDelay), take(W, 0), report(W, 0, Report::FailedWithDelay)],
         ),
-        with_activity("nobody takes it in time", &[ActivityExtra::QueueTimeout], [take(W, 0), poll(W)]),
+        with_activity("no worker takes it in time", &[ActivityExtra::QueueTimeout], [take(W, 0), poll(W)]),
         with_activity(
             "it does not end in time",
             &[ActivityExtra::RunTimeout, ActivityExtra::NoRetry],
@@ -197,7 +197,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         with_activity(
-            "tokens nobody gave out",
+            "tokens that were never given out",
             &[],
             [
                 garbage(Report::Completed),

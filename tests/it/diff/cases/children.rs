@@ -248,8 +248,8 @@ pub(super) fn cases() -> Vec<Case> {
             Do::SignalExternal { target: Who::W1, run: Run::Current, child_only: true },
         ),
         external(
-            "a signal to nobody",
-            Do::SignalExternal { target: Who::Nobody, run: Run::Current, child_only: false },
+            "a signal to an unknown workflow",
+            Do::SignalExternal { target: Who::Unstarted, run: Run::Current, child_only: false },
         ),
         external("a signal to itself", Do::SignalExternal { target: W, run: Run::Current, child_only: false }),
         external(
@@ -269,8 +269,8 @@ pub(super) fn cases() -> Vec<Case> {
             Do::CancelExternal { target: Who::W1, run: Run::Current, child_only: true },
         ),
         external(
-            "a cancellation of nobody",
-            Do::CancelExternal { target: Who::Nobody, run: Run::Current, child_only: false },
+            "a cancellation of an unknown workflow",
+            Do::CancelExternal { target: Who::Unstarted, run: Run::Current, child_only: false },
         ),
         external("a cancellation of itself", Do::CancelExternal { target: W, run: Run::Latest, child_only: false }),
         external(

@@ -4,13 +4,13 @@ mod activities;
 mod buffering;
 mod chains;
 mod children;
-mod forgotten;
-mod found;
+mod errors;
 mod messages;
 mod reads;
-mod refusals;
+mod regressions;
 mod starts;
 mod tasks;
+mod transient_state;
 
 use temporalio_protos::temporal::api::enums::v1::{
     ParentClosePolicy, QueryRejectCondition, ResetReapplyType, UpdateWorkflowExecutionLifecycleStage as Stage,
@@ -31,17 +31,17 @@ pub(super) struct Case {
 pub(super) fn all() -> Vec<Case> {
     // What takes longest comes first.
     let groups = [
-        found::cases(),
+        regressions::cases(),
         buffering::cases(),
         tasks::cases(),
         messages::cases(),
         activities::cases(),
         children::cases(),
-        forgotten::cases(),
+        transient_state::cases(),
         starts::cases(),
         chains::cases(),
         reads::cases(),
-        refusals::cases(),
+        errors::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn case_names_are_unique() {
         let all = all();
         for case in &all {
             assert_eq!(all.iter().filter(|other| other.name == case.name).count(), 1, "{}", case.name);

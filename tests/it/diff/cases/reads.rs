@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         Listing::UnknownAttribute,
     ];
     vec![
-        case("histories of nobody", read()),
+        case("histories of an unknown workflow", read()),
         case("histories of an open run", [start(W), signal(W, 1), poll(W)].into_iter().chain(read())),
         case(
             "histories of a run with a transient task",
@@ -56,7 +56,7 @@ pub(super) fn cases() -> Vec<Case> {
                 terminate(W),
                 Action::Delete { who: W, run: Run::Current },
                 Action::Delete { who: W, run: Run::Unknown },
-                Action::Delete { who: Who::Nobody, run: Run::Current },
+                Action::Delete { who: Who::Unstarted, run: Run::Current },
                 signal(W, 1),
                 start(W),
             ],

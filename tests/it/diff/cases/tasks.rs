@@ -178,7 +178,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
-            "nobody comes for an update",
+            "no worker polls for an update",
             [
                 start(W),
                 poll(W),

@@ -161,7 +161,7 @@ impl Generator {
     }
 
     fn target(&mut self) -> Who {
-        self.chance.one_of(&[Who::W0, Who::W1, Who::C0, Who::C1, Who::Nobody])
+        self.chance.one_of(&[Who::W0, Who::W1, Who::C0, Who::C1, Who::Unstarted])
     }
 
     fn external_run(&mut self) -> Run {

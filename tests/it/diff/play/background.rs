@@ -18,7 +18,7 @@ use temporalio_protos::temporal::api::{
         execute_multi_operation_response::response,
     },
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use tonic::{Response, Status};
 
 use super::{
@@ -44,7 +44,14 @@ pub(super) struct PendingUpdate {
     waited: Duration,
 }
 
-enum Call {
+/// An update request that waits for its answer in a task of its own.
+struct Call {
+    answer: Answer,
+    /// Its sender is dropped when the answer has come.
+    pending: watch::Receiver<()>,
+}
+
+enum Answer {
     Update(JoinHandle<Result<Response<UpdateWorkflowExecutionResponse>, Status>>),
     WithStart(JoinHandle<Result<Response<ExecuteMultiOperationResponse>, Status>>),
 }
@@ -63,6 +70,10 @@ const LONG_POLL: Duration = Duration::from_secs(19);
 /// A script does not let time pass for longer than this while an update waits. Its caller would ask again at the end of
 /// the long poll, and whether the run takes the update then depends on which comes first, that or the next action.
 const LONGEST_WAIT: Duration = Duration::from_secs(17);
+
+/// How often a server is asked at most how far an update is, unless its call is answered before. No request waits for
+/// the moment at which a server takes an update: `PollWorkflowExecutionUpdate` answers at once that it does not know it.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Each poll for a query task; the empty answer comes one second earlier.
 const QUERY_POLL: Duration = Duration::from_secs(3);
@@ -111,7 +122,7 @@ impl Player {
         }
         let request = self.update_request(who, update);
         let client = self.client.clone();
-        let call = Call::Update(tokio::spawn(wait_for_update(client, request)));
+        let call = Call::spawn(wait_for_update(client, request), Answer::Update);
         self.send_update(who, update, call).await;
     }
 
@@ -126,14 +137,16 @@ impl Player {
         let request =
             ExecuteMultiOperationRequest { namespace: NAMESPACE.to_owned(), operations, ..Default::default() };
         let client = self.client.clone();
-        let call = Call::WithStart(tokio::spawn(wait_for_update_with_start(client, request)));
+        let call = Call::spawn(wait_for_update_with_start(client, request), Answer::WithStart);
         self.send_update(start.who, update, call).await;
         // Present from now on, so that the player looks at it.
         self.memory.runs.entry(start.who).or_default();
     }
 
+    /// Returns when the server knows the update, or has answered the call. The call has a deadline, `LONG_CALL`, and so
+    /// has this.
     async fn send_update(&mut self, who: Who, update: Update, call: Call) {
-        let pending = PendingUpdate {
+        let mut pending = PendingUpdate {
             who,
             update: update.update,
             wait: update.wait,
@@ -141,8 +154,8 @@ impl Player {
             sent: Instant::now(),
             waited: Duration::ZERO,
         };
-        while !pending.call.is_finished() && self.stage(who, update.update).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        while !pending.call.is_answered() && self.stage(who, update.update).await.is_err() {
+            pending.call.answered_within(ASK_AGAIN).await;
         }
         self.memory.updates.push(pending);
     }
@@ -209,9 +222,9 @@ impl Player {
                 continue;
             }
             let what = format!("answer to update {} of {:?}", pending.update, pending.who);
-            match pending.call {
-                Call::Update(call) => drop(self.saw(&what, call.await.unwrap())),
-                Call::WithStart(call) => drop(self.saw(&what, call.await.unwrap())),
+            match pending.call.answer {
+                Answer::Update(answer) => drop(self.saw(&what, answer.await.unwrap())),
+                Answer::WithStart(answer) => drop(self.saw(&what, answer.await.unwrap())),
             }
         }
     }
@@ -220,7 +233,7 @@ impl Player {
     /// caller, so an update that is not there is either about to come back or about to be answered.
     async fn is_due(&mut self, pending: &mut PendingUpdate) -> bool {
         let deadline = Instant::now() + PATIENCE;
-        while !pending.call.is_finished() {
+        while !pending.call.is_answered() {
             match self.stage(pending.who, pending.update).await {
                 Ok(stage) if stage < pending.wait.max(Stage::Accepted) => return false,
                 _ if Instant::now() > deadline => {
@@ -228,7 +241,7 @@ impl Player {
                     self.note(&what, "still waiting");
                     return false;
                 }
-                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                _ => pending.call.answered_within(ASK_AGAIN).await,
             }
         }
         true
@@ -381,11 +394,26 @@ async fn wait_for_update_with_start(
 }
 
 impl Call {
-    fn is_finished(&self) -> bool {
-        match self {
-            Self::Update(call) => call.is_finished(),
-            Self::WithStart(call) => call.is_finished(),
-        }
+    fn spawn<T: Send + 'static>(
+        call: impl Future<Output = T> + Send + 'static,
+        answer: impl FnOnce(JoinHandle<T>) -> Answer,
+    ) -> Self {
+        let (under_way, pending) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let answer = call.await;
+            drop(under_way);
+            answer
+        });
+        Self { answer: answer(task), pending }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.pending.has_changed().is_err()
+    }
+
+    /// Waits for the answer, but not for longer than this.
+    async fn answered_within(&mut self, time: Duration) {
+        tokio::time::timeout(time, self.pending.changed()).await.ok();
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Task {
     pub(super) token: Vec<u8>,
     pub(super) messages: Vec<Message>,
     pub(super) queries: Vec<String>,
-    /// A refusal made the server forget the queries; they are asked anew, and answers to the old ones are nobody's.
+    /// An error made the server drop the queries; they are sent again, and results of the old ones are ignored.
     pub(super) queries_forgotten: bool,
 }
 
@@ -65,8 +65,8 @@ pub(super) struct Memory {
     pub(super) policies: BTreeMap<Who, ParentClosePolicy>,
     /// Runs that were ended by a reset; their children go on.
     pub(super) reset: BTreeSet<String>,
-    /// A run made by a reset, and the first run of a child of it, or its parent's run, that had ended before: neither
-    /// hears of the other's end any more.
+    /// A run made by a reset, and the first run of its child or its parent's run, which had closed before: neither is
+    /// notified of the other's end.
     pub(super) untold: BTreeSet<(String, String)>,
     /// Activities whose worker has one second.
     pub(super) hurried: BTreeSet<(Who, u8)>,
@@ -84,7 +84,7 @@ pub(super) enum Echo {
     External { who: Who, run: String },
     /// A short timer fires.
     Timer { who: Who, run: String, timer: String, since: Instant },
-    /// Nobody takes the activity in time.
+    /// No worker takes the activity in time.
     QueueTimeout { who: Who, run: String, activity: String },
     /// The activity is not finished in time.
     RunTimeout { who: Who, run: String, activity: String },

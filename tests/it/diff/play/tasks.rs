@@ -51,7 +51,7 @@ const LONGER_TASK_TIMEOUT: i64 = SHORT_TASK_TIMEOUT + 5;
 /// The timeouts of later attempts are too long to wait for.
 const LAST_AWAITED_ATTEMPT: i32 = 4;
 
-/// A server stops using a sticky queue that nobody has polled for ten seconds.
+/// A server stops using a sticky queue without a poll for ten seconds.
 const STICKY_POLL_AGE: Duration = Duration::from_secs(5);
 
 impl Player {
@@ -177,7 +177,7 @@ impl Player {
         }
     }
 
-    #[expect(deprecated, reason = "older workers still say which binary they are")]
+    #[expect(deprecated, reason = "older workers still send their binary checksum")]
     pub(super) async fn complete_task(&mut self, who: Who, token: Token, with: &Completion) {
         let Some(task) = self.task(who, token) else {
             return self.note("complete", "left out: no task was taken");
@@ -261,7 +261,7 @@ impl Player {
         }
     }
 
-    #[expect(deprecated, reason = "older workers still say which binary they are")]
+    #[expect(deprecated, reason = "older workers still send their binary checksum")]
     pub(super) async fn fail_task(&mut self, who: Who, token: Token, cause: WorkflowTaskFailedCause, build: Build) {
         let Some(task) = self.task(who, token) else {
             return self.note("fail", "left out: no task was taken");

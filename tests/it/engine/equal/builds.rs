@@ -16,9 +16,9 @@ use crate::{
     support::block_on,
 };
 
-/// SDKs name their build in `worker_version` only where this is said; otherwise in the older `binary_checksum`.
+/// SDKs send their build in `worker_version` only with this capability, and otherwise in the older `binary_checksum`.
 #[test]
-fn both_servers_say_that_workers_are_known_by_their_build_id() {
+fn both_servers_report_build_id_based_versioning() {
     block_on(async {
         for peer in peers().await {
             let info = peer.stub.clone().get_system_info(GetSystemInfoRequest {}).await.unwrap().into_inner();
@@ -88,7 +88,7 @@ async fn builds(peer: &Peer) -> Vec<String> {
 }
 
 /// Takes an activity as a worker of the build; returns its token.
-#[expect(deprecated, reason = "unversioned workers still name their build here")]
+#[expect(deprecated, reason = "unversioned workers still send their build here")]
 async fn take(peer: &Peer, name: &str) -> Vec<u8> {
     let request = PollActivityTaskQueueRequest {
         namespace: NAMESPACE.to_owned(),

@@ -22,7 +22,7 @@ use crate::{
 };
 
 #[test]
-fn ids_of_runs_are_of_the_same_version_however_a_run_begins() {
+fn run_ids_have_the_same_uuid_version_as_the_real_servers() {
     block_on(async {
         let [real, engine] = peers().await;
         let expected = versions(&real).await;

@@ -109,7 +109,7 @@ impl Peer {
     }
 
     /// The next task of the queue of this name.
-    #[expect(deprecated, reason = "unversioned workers still name their build here")]
+    #[expect(deprecated, reason = "unversioned workers still send their build here")]
     async fn task(&self, name: &str) -> PollWorkflowTaskQueueResponse {
         let request = PollWorkflowTaskQueueRequest {
             namespace: NAMESPACE.to_owned(),
@@ -126,7 +126,7 @@ impl Peer {
         task
     }
 
-    #[expect(deprecated, reason = "unversioned workers still name their build here")]
+    #[expect(deprecated, reason = "unversioned workers still send their build here")]
     async fn decide(&self, task: &PollWorkflowTaskQueueResponse, commands: Vec<Command>, messages: Vec<Message>) {
         let request = RespondWorkflowTaskCompletedRequest {
             namespace: NAMESPACE.to_owned(),

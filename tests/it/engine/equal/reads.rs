@@ -15,7 +15,7 @@ use crate::{engine::client::patient, support::block_on};
 const HEAD_START: usize = 50;
 
 #[test]
-fn a_read_for_the_last_event_waits_for_it_even_if_it_does_not_say_so() {
+fn a_close_event_filter_waits_for_the_close_event() {
     block_on(async {
         let mut seen = Vec::new();
         for peer in peers().await {

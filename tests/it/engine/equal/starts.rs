@@ -54,7 +54,7 @@ async fn end_in_first_task(peer: &Peer, name: &str) {
 }
 
 #[test]
-fn update_with_start_goes_to_the_run_that_the_policies_and_the_request_id_say() {
+fn update_with_start_chooses_the_run_by_policies_and_request_id() {
     use WorkflowIdConflictPolicy as Conflict;
     block_on(async {
         let mut seen = Vec::new();

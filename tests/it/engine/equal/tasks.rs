@@ -17,7 +17,7 @@ use crate::{engine::client::milliseconds, support::block_on};
 const PATIENT_FROM: i32 = 4;
 
 #[test]
-fn a_task_that_keeps_timing_out_is_given_more_time() {
+fn a_task_that_keeps_timing_out_gets_a_longer_timeout() {
     block_on(async {
         let mut seen = Vec::new();
         for peer in peers().await {

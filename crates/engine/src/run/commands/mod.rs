@@ -1,12 +1,12 @@
-//! Carrying out what a worker decided, command by command.
+//! Applies the commands of a completed workflow task.
 //!
-//! A command that makes no sense fails the whole task: nothing of it is kept. The words of such refusals are the
-//! protocol's own, since workers and people know them.
+//! An invalid command fails the whole task, and none of its commands is applied. The error texts are the real server's,
+//! because workers and people know them.
 
-mod ending;
-mod facts;
-mod others;
-mod work;
+mod activities;
+mod close;
+mod external;
+mod properties;
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use temporalio_protos::temporal::api::{
     protocol::v1::Message,
 };
 
-use self::ending::may_end;
-pub(crate) use self::facts::{memo_without_nothings, without_nothings};
-pub(super) use self::facts::{merge_attributes, merge_memo};
-pub(crate) use self::work::text;
+pub(crate) use self::activities::text;
+use self::close::may_end;
+pub(crate) use self::properties::{memo_without_empty_values, without_empty_values};
+pub(super) use self::properties::{merge_attributes, merge_memo};
 use super::{Env, Run, StartedActivity};
-use crate::refusal::Refusal;
+use crate::service_error::ServiceError;
 
-/// Why a worker's answer is not carried out.
+/// Why a completion is rejected.
 #[derive(Debug)]
 pub(super) enum Rejected {
-    /// The request itself is wrong; nothing comes of it.
-    Request(Refusal),
-    /// A decision is wrong; the task fails with it.
+    /// The request is invalid; nothing changes.
+    Request(ServiceError),
+    /// A command is invalid; the task fails.
     Task { cause: WorkflowTaskFailedCause, detail: Option<String>, terminate: bool },
 }
 
@@ -38,14 +38,14 @@ impl Rejected {
         Self::Task { cause, detail: Some(detail.into()), terminate: false }
     }
 
-    /// So wrong that the run is ended.
+    /// The run is terminated, too.
     fn fatal(cause: WorkflowTaskFailedCause, detail: impl Into<String>) -> Self {
         Self::Task { cause, detail: Some(detail.into()), terminate: true }
     }
 
     pub(super) fn message(&self) -> String {
         match self {
-            Self::Request(refusal) => refusal.to_string(),
+            Self::Request(error) => error.to_string(),
             Self::Task { cause, detail: None, .. } => cause_name(*cause),
             Self::Task { cause, detail: Some(detail), .. } => format!("{}: {detail}", cause_name(*cause)),
         }
@@ -67,33 +67,33 @@ fn camel_case(name: &str) -> String {
         .collect()
 }
 
-/// What came of the decisions.
+/// The result of the commands.
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     pub(super) eager: Vec<StartedActivity>,
-    /// Something happened that the worker has not seen.
-    pub(super) news: bool,
+    /// There are events that the worker has not seen.
+    pub(super) has_new_events: bool,
 }
 
-/// What the commands of one task share.
+/// State shared by the commands of one task.
 struct Batch<'a> {
     completed_id: i64,
     identity: &'a str,
-    news: bool,
+    has_new_events: bool,
     cancelled_unstarted: bool,
-    /// Activities the worker wants to take along.
+    /// Activities to start eagerly for this worker.
     eager: Vec<i64>,
-    /// Children that were started by the same task.
+    /// Children started by the same task.
     children: BTreeSet<String>,
     messages: Vec<Message>,
-    /// The ids of messages that had their place among the commands. None has it twice.
+    /// Ids of messages that a command referred to. Each may be referred to once.
     said: BTreeSet<String>,
 }
 
 type Beginning<'a> = &'a mut dyn FnMut() -> Option<WorkflowExecutionStartedEventAttributes>;
 
 impl Run {
-    pub(super) fn carry_out(
+    pub(super) fn apply_commands(
         &mut self,
         env: &Env<'_>,
         completed_id: i64,
@@ -106,7 +106,7 @@ impl Run {
         let mut batch = Batch {
             completed_id,
             identity,
-            news: !self.state.buffered.is_empty(),
+            has_new_events: !self.state.buffered.is_empty(),
             cancelled_unstarted: false,
             eager: Vec::new(),
             children: BTreeSet::new(),
@@ -132,9 +132,10 @@ impl Run {
             }
         }
         for message in std::mem::take(&mut batch.messages) {
-            self.say(env, &message)?;
+            self.apply_message(env, &message)?;
         }
-        let mut decided = Decided { news: batch.news || batch.cancelled_unstarted, ..Decided::default() };
+        let mut decided =
+            Decided { has_new_events: batch.has_new_events || batch.cancelled_unstarted, ..Decided::default() };
         for scheduled_id in batch.eager {
             let request_id = (env.new_id)();
             decided.eager.extend(self.start_activity(env, scheduled_id, 1, identity, &request_id));
@@ -152,18 +153,18 @@ impl Run {
     ) -> Result<(), Rejected> {
         match decision {
             Decision::ScheduleActivityTaskCommandAttributes(it) => self.schedule_activity(env, batch, it),
-            Decision::RequestCancelActivityTaskCommandAttributes(it) => self.ask_activity_to_stop(env, batch, it),
+            Decision::RequestCancelActivityTaskCommandAttributes(it) => self.request_cancel_activity(env, batch, it),
             Decision::StartTimerCommandAttributes(it) => self.start_timer(env, batch, it),
             Decision::CancelTimerCommandAttributes(it) => self.cancel_timer(env, batch, it),
             Decision::RecordMarkerCommandAttributes(it) => self.record_marker(env, batch, it),
             Decision::StartChildWorkflowExecutionCommandAttributes(it) => self.start_child(env, batch, it, metadata),
-            Decision::SignalExternalWorkflowExecutionCommandAttributes(it) => self.signal_other(env, batch, it),
+            Decision::SignalExternalWorkflowExecutionCommandAttributes(it) => self.signal_external(env, batch, it),
             Decision::RequestCancelExternalWorkflowExecutionCommandAttributes(it) => {
-                self.ask_other_to_stop(env, batch, it)
+                self.request_cancel_external(env, batch, it)
             }
             Decision::UpsertWorkflowSearchAttributesCommandAttributes(it) => self.upsert_attributes(env, batch, it),
             Decision::ModifyWorkflowPropertiesCommandAttributes(it) => self.modify_memo(env, batch, it),
-            Decision::ProtocolMessageCommandAttributes(it) => self.say_next(env, batch, &it.message_id),
+            Decision::ProtocolMessageCommandAttributes(it) => self.apply_message_command(env, batch, &it.message_id),
             Decision::CompleteWorkflowExecutionCommandAttributes(it) => self.complete_run(env, batch, it),
             Decision::FailWorkflowExecutionCommandAttributes(it) => self.fail_run(env, batch, it, beginning),
             Decision::CancelWorkflowExecutionCommandAttributes(it) => self.cancel_run(env, batch, it),
@@ -176,8 +177,8 @@ impl Run {
         }
     }
 
-    /// A protocol message whose place among the commands matters.
-    fn say_next(&mut self, env: &Env<'_>, batch: &mut Batch<'_>, id: &str) -> Result<(), Rejected> {
+    /// Applies a protocol message at the position of its command.
+    fn apply_message_command(&mut self, env: &Env<'_>, batch: &mut Batch<'_>, id: &str) -> Result<(), Rejected> {
         const CAUSE: WorkflowTaskFailedCause = WorkflowTaskFailedCause::BadUpdateWorkflowExecutionMessage;
         if id.is_empty() {
             return Err(Rejected::task(CAUSE, "MessageID is not set on ProtocolMessageCommand."));
@@ -185,13 +186,13 @@ impl Run {
         match batch.messages.iter().position(|message| message.id == id) {
             Some(index) if batch.said.insert(id.to_owned()) => {
                 let message = batch.messages.remove(index);
-                self.say(env, &message)
+                self.apply_message(env, &message)
             }
             _ => Err(Rejected::task(CAUSE, format!("ProtocolMessageCommand referenced absent message ID {id}"))),
         }
     }
 
-    fn say(&mut self, env: &Env<'_>, message: &Message) -> Result<(), Rejected> {
+    fn apply_message(&mut self, env: &Env<'_>, message: &Message) -> Result<(), Rejected> {
         self.update_message(env, message)
             .map_err(|bad| Rejected::task(WorkflowTaskFailedCause::BadUpdateWorkflowExecutionMessage, bad.0))
     }
@@ -207,9 +208,9 @@ fn closes(kind: CommandType) -> bool {
     )
 }
 
-/// A command that ends the run must be the last.
+/// A command that closes the run must be the last.
 fn check_sequence(commands: &[Command]) -> Result<(), Rejected> {
-    let refuse = |message: String| Err(Rejected::Request(Refusal::InvalidArgument(message)));
+    let refuse = |message: String| Err(Rejected::Request(ServiceError::InvalidArgument(message)));
     let name = |command: &Command| {
         let kind = CommandType::try_from(command.command_type).unwrap_or_default();
         camel_case(kind.as_str_name().strip_prefix("COMMAND_TYPE_").unwrap_or_default())
@@ -256,7 +257,7 @@ fn missing_attributes(kind: CommandType) -> Rejected {
         K::UpsertWorkflowSearchAttributes => (C::BadSearchAttributes, "UpsertWorkflowSearchAttributes"),
         K::ModifyWorkflowProperties => (C::BadModifyWorkflowPropertiesAttributes, "ModifyWorkflowProperties"),
         K::ProtocolMessage => (C::BadUpdateWorkflowExecutionMessage, "ProtocolMessage"),
-        _ => return Rejected::Request(Refusal::invalid("unknown command type: Unspecified")),
+        _ => return Rejected::Request(ServiceError::invalid("unknown command type: Unspecified")),
     };
     Rejected::task(cause, format!("{name}CommandAttributes is not set on {name}Command."))
 }

@@ -1,4 +1,4 @@
-//! What must hold after every step of a run.
+//! Invariants that hold after every step of a run.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl World {
             let kind = event.event_type();
             ensure!(event.event_id == id, "event {} stands in place {id}", event.event_id);
             ensure!(event.event_time.is_some(), "event {id} has no time");
-            let attributes = event.attributes.as_ref().ok_or_else(|| format!("event {id} says nothing"))?;
+            let attributes = event.attributes.as_ref().ok_or_else(|| format!("event {id} has no attributes"))?;
             ensure!(attributes.event_type() == kind, "event {id} is not of its kind");
             ensure!(!closed, "event {id} comes after the end");
             for (reference, wanted) in references(attributes) {
@@ -78,8 +78,11 @@ impl World {
     fn nothing_is_left_lying(&self) -> Judged {
         let state = &self.run.state;
         let deciding = self.run.has_started_task();
-        ensure!(deciding || state.buffered.is_empty(), "events are held back for nobody");
-        ensure!(state.is_running() || self.run.alarm().is_none(), "a run that has ended still waits for something");
+        ensure!(deciding || state.buffered.is_empty(), "events are buffered without a started workflow task");
+        ensure!(
+            state.is_running() || self.run.next_wakeup().is_none(),
+            "a run that has ended still waits for something"
+        );
         Ok(())
     }
 
@@ -89,7 +92,7 @@ impl World {
         let written = rebuild(&identity, &self.history, &self.limits).map_err(|unreadable| unreadable.to_string())?;
         let counts = |state: &RunState| (state.next_event_id, state.history_size, state.previous_started_id);
         ensure!(counts(&written) == counts(live), "history counts {:?}, the run {:?}", counts(&written), counts(live));
-        // What is held back has happened already, as far as the run is concerned.
+        // Buffered events are part of the state already.
         let mut all = self.history.clone();
         for mut event in in_order(live.buffered.clone()) {
             event.event_id = all.len() as i64 + 1;
@@ -102,14 +105,14 @@ impl World {
     }
 }
 
-/// What one state says that the other does not.
+/// The lines of one state that the other does not have.
 fn lacking(here: &RunState, there: &RunState) -> String {
     let there = format!("{there:#?}");
     let there: Vec<_> = there.lines().collect();
     format!("{here:#?}").lines().filter(|line| !there.contains(line)).map(|line| format!("{line}\n")).collect()
 }
 
-/// Leaves out what history is silent about.
+/// Removes what history does not contain.
 fn reduced(mut state: RunState, live: &RunState) -> RunState {
     state.next_event_id = 0;
     state.history_size = 0;
@@ -125,9 +128,9 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
             ..state
         };
         state.activities.values_mut().for_each(|activity| activity.first_scheduled_time = 0);
-        // A reset forgets the requests of earlier signals.
+        // A reset drops the request ids of earlier signals.
         state.signal_request_ids.iter_mut().for_each(String::clear);
-        // Updates that were brought along and then refused.
+        // Reapplied updates that were rejected later.
         state.updates.retain(|_, update| update.accepted_id != 0);
     }
     state.reset_run_id.clear();
@@ -135,7 +138,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
     state.create_request_event = 0;
     state.buffered.clear();
     state.outbox.clear();
-    state.letters = 0;
+    state.last_message_id = 0;
     state.task.take_if(|task| task.speculative);
     if let Some(task) = &mut state.task {
         task.original_scheduled_time = 0;
@@ -176,7 +179,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
         request.request_id.clear();
     }
     if !state.is_running() {
-        // An end leaves out what was held back until then, what nobody will do any more, and answers that come later.
+        // After the closing event, buffered events, pending work and later results are dropped.
         state.task = None;
         state.task_attempt = 0;
         state.activities.clear();
@@ -202,7 +205,7 @@ fn is_end(kind: EventType) -> bool {
     )
 }
 
-/// Events that an event refers to, and what they must be.
+/// The events that an event refers to, and their types.
 fn references(attributes: &Attributes) -> Vec<(i64, EventType)> {
     use Attributes as A;
     use EventType as E;

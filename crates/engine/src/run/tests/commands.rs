@@ -1,4 +1,4 @@
-//! What a worker sends for each thing it may do.
+//! The worker's commands and messages for each action.
 
 use prost_wkt_types::{Any, Duration};
 use temporalio_protos::temporal::api::{
@@ -158,7 +158,7 @@ fn pick<T: Clone>(which: usize, all: &[T]) -> Option<T> {
     all.get(which % all.len().max(1)).cloned()
 }
 
-/// Timers that run, or have fired without the worker knowing.
+/// Timers that are pending, or have fired without the worker knowing.
 fn timers(run: &Run) -> Vec<String> {
     let fired = run.state.buffered.iter().filter_map(|event| match &event.attributes {
         Some(Event::TimerFiredEventAttributes(fired)) => Some(fired.timer_id.clone()),

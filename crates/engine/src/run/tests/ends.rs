@@ -1,4 +1,4 @@
-//! How runs end, and what the next of a chain takes along.
+//! How runs close, and what the next run of the chain inherits.
 
 use temporalio_protos::temporal::api::{
     enums::v1::WorkflowTaskFailedCause,
@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
-    script::{Beginning, Decision, Do, Happening, UpdateAnswer},
+    script::{Action, Beginning, Decision, Do, UpdateAnswer},
     world::World,
 };
 use crate::time::{SECOND, moment};
@@ -26,16 +26,16 @@ pub(super) fn decision(commands: Vec<Do>) -> Decision {
     Decision { commands, described: false, heartbeat: false, wants_next: false, caches: false, updates }
 }
 
-pub(super) fn decide(commands: Vec<Do>) -> Happening {
-    Happening::Decide(decision(commands))
+pub(super) fn decide(commands: Vec<Do>) -> Action {
+    Action::Decide(decision(commands))
 }
 
 #[test]
-fn the_service_fails_the_task_of_a_run_it_ends() {
+fn terminating_a_run_fails_its_started_task() {
     let mut world = World::begin(PLAIN);
-    world.live(Happening::TakeTask);
+    world.live(Action::TakeTask);
 
-    world.live(Happening::Terminate);
+    world.live(Action::Terminate);
 
     let failed = WorkflowTaskFailedEventAttributes {
         scheduled_event_id: 2,
@@ -49,10 +49,10 @@ fn the_service_fails_the_task_of_a_run_it_ends() {
 }
 
 #[test]
-fn a_continued_run_has_a_start_of_its_own() {
+fn continue_as_new_writes_a_started_event_for_the_new_run() {
     let mut world = World::begin(PLAIN);
-    world.live(Happening::TakeTask);
-    world.live(Happening::Wait { seconds: 3 });
+    world.live(Action::TakeTask);
+    world.live(Action::Wait { seconds: 3 });
 
     world.live(decide(vec![Do::ContinueAsNew { delay_seconds: 0 }]));
     world.move_on();
@@ -62,14 +62,14 @@ fn a_continued_run_has_a_start_of_its_own() {
 }
 
 #[test]
-fn points_to_reset_to_expire_once_the_chain_has_moved_on() {
+fn reset_points_expire_when_the_chain_continues() {
     let mut world = World::begin(PLAIN);
-    world.live(Happening::TakeTask);
+    world.live(Action::TakeTask);
     world.live(decide(vec![]));
     let expires = |point: &ResetPointInfo| moment(point.expire_time.as_ref());
     let before: Vec<_> = world.run.state.reset_points.iter().map(expires).collect();
-    world.live(Happening::Signal);
-    world.live(Happening::TakeTask);
+    world.live(Action::Signal);
+    world.live(Action::TakeTask);
 
     world.live(decide(vec![Do::ContinueAsNew { delay_seconds: 0 }]));
     world.move_on();

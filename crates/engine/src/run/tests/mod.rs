@@ -1,10 +1,11 @@
-//! Random lives of runs. After every step history must hold together, and must tell all there is to tell.
+//! Random scripts against a run. After every step, history must be consistent, and the state rebuilt from it must equal
+//! the live state.
 //!
-//! `script` says what may happen, `world` and `deeds` make it happen to a run as the engine would, `checks` judges what came of it.
+//! `script` defines the actions, `world` and `actions` apply them as the engine does, `checks` has the invariants.
 
+mod actions;
 mod checks;
 mod commands;
-mod deeds;
 mod ends;
 mod resets;
 mod script;
@@ -21,7 +22,7 @@ use temporalio_protos::temporal::api::enums::v1::EventType;
 use self::{script::beginning, world::World};
 
 #[test]
-fn a_runs_state_is_what_its_history_says() {
+fn state_rebuilt_from_history_equals_the_live_state() {
     let config = Config { cases: cases(250), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let lives = (beginning(), vec(script::happening(), 1..120));
@@ -43,7 +44,7 @@ fn a_runs_state_is_what_its_history_says() {
     assert_eq!(unseen, [], "these events were never written");
 }
 
-/// Without these events the test would have missed something.
+/// All of these events must occur, or the test covers too little.
 const KINDS: [EventType; 44] = {
     use EventType as E;
     [

@@ -1,4 +1,4 @@
-//! What a reset makes of a run.
+//! Resets of a run.
 
 use temporalio_protos::temporal::api::{
     enums::v1::EventType as E,
@@ -10,24 +10,24 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     ends::{PLAIN, decide, decision},
-    script::{ActivityEnd, Beginning, ChildEnd, Decision, Do, Happening},
+    script::{Action, ActivityEnd, Beginning, ChildEnd, Decision, Do},
     world::World,
 };
 use crate::{
-    refusal::Refusal,
     run::{Dispatch, events::new_event, outbox::Content, part},
+    service_error::ServiceError,
     time::SECOND,
 };
 
-/// Resets the run to just after an event, and turns to the new one.
+/// Resets the run to the state after an event, and continues with the new run.
 fn reset(world: &mut World, after: usize) {
-    world.live(Happening::Reset { to: after - 1, signals: false, updates: false });
+    world.live(Action::Reset { to: after - 1, signals: false, updates: false });
     world.move_on();
 }
 
-/// The worker decides again at once, so that what it hears is held back.
-fn decide_and_take_next(commands: Vec<Do>) -> Happening {
-    Happening::Decide(Decision { heartbeat: true, wants_next: true, ..decision(commands) })
+/// The worker gets the next task at once, so that events are buffered.
+fn decide_and_take_next(commands: Vec<Do>) -> Action {
+    Action::Decide(Decision { heartbeat: true, wants_next: true, ..decision(commands) })
 }
 
 fn kinds(world: &World) -> Vec<E> {
@@ -37,7 +37,7 @@ fn kinds(world: &World) -> Vec<E> {
 const ACTIVITY: Do = Do::ScheduleActivity { attempts: 0, eager: false, heartbeat: false, whole_seconds: 0 };
 
 #[test]
-fn history_is_parted_between_batches_and_after_the_start_of_a_task() {
+fn history_is_split_between_batches_and_after_workflow_task_started() {
     let event = |event_id: i64, attributes: Attributes| HistoryEvent { event_id, ..new_event(0, attributes) };
     let scheduled = |id| {
         let attributes = WorkflowTaskScheduledEventAttributes::default();
@@ -56,7 +56,7 @@ fn history_is_parted_between_batches_and_after_the_start_of_a_task() {
     let parted = [1, 2, 3, 4, 5].map(|after| part(batches.clone(), after));
 
     let refused = |id: i64| {
-        Err(Refusal::InvalidArgument(format!(
+        Err(ServiceError::InvalidArgument(format!(
             "StateRebuilder unable to Rebuild mutable state to event ID: {id}, version: 0, this event must be at the \
              boundary"
         )))
@@ -73,14 +73,14 @@ fn history_is_parted_between_batches_and_after_the_start_of_a_task() {
 }
 
 #[test]
-fn activities_begin_again_and_timers_keep_their_time() {
+fn a_reset_restarts_activities_and_keeps_timer_deadlines() {
     let mut world = World::begin(PLAIN);
     world.live(decide(vec![ACTIVITY, Do::StartTimer { seconds: 30 }]));
-    world.live(Happening::StartActivity(0));
-    world.live(Happening::EndActivity(0, ActivityEnd::Failed { retryable: true }));
-    world.live(Happening::Signal);
-    world.live(Happening::TakeTask);
-    world.live(Happening::Wait { seconds: 5 });
+    world.live(Action::StartActivity(0));
+    world.live(Action::EndActivity(0, ActivityEnd::Failed { retryable: true }));
+    world.live(Action::Signal);
+    world.live(Action::TakeTask);
+    world.live(Action::Wait { seconds: 5 });
 
     reset(&mut world, 9);
 
@@ -96,10 +96,10 @@ fn activities_begin_again_and_timers_keep_their_time() {
 }
 
 #[test]
-fn deadlines_count_from_the_reset_on() {
+fn timeouts_count_from_the_reset() {
     let mut world = World::begin(Beginning { run_seconds: 40, execution_seconds: 60, ..PLAIN });
-    world.live(Happening::TakeTask);
-    world.live(Happening::Wait { seconds: 7 });
+    world.live(Action::TakeTask);
+    world.live(Action::Wait { seconds: 7 });
 
     reset(&mut world, 3);
 
@@ -111,10 +111,10 @@ fn deadlines_count_from_the_reset_on() {
 }
 
 #[test]
-fn a_repeated_task_that_history_does_not_have_is_written_to_be_failed() {
+fn a_reset_writes_a_retried_task_to_history_before_failing_it() {
     let mut world = World::begin(PLAIN);
-    world.live(Happening::TakeTask);
-    world.live(Happening::FailTask);
+    world.live(Action::TakeTask);
+    world.live(Action::FailTask);
 
     reset(&mut world, 4);
 
@@ -131,15 +131,15 @@ fn a_repeated_task_that_history_does_not_have_is_written_to_be_failed() {
 }
 
 #[test]
-fn what_was_asked_of_others_and_not_answered_is_asked_again() {
+fn a_reset_sends_unanswered_external_requests_again() {
     let mut world = World::begin(PLAIN);
     let asks = vec![Do::SignalOther, Do::StartChild { policy: 1 }, Do::CancelOther];
     world.live(decide_and_take_next(asks));
-    world.live(Happening::AnswerLetter { refused: false });
+    world.live(Action::AnswerMessage { refused: false });
 
     reset(&mut world, 9);
 
-    let asked = world.run.state.outbox.iter().map(|letter| match &letter.content {
+    let asked = world.run.state.outbox.iter().map(|message| match &message.content {
         Some(Content::Signal(signal)) => ("signal", signal.initiated_id),
         Some(Content::StartChild(child)) if child.may_be_running => ("child", child.initiated_id),
         Some(Content::Cancel(cancel)) => ("cancel", cancel.initiated_id),
@@ -149,11 +149,11 @@ fn what_was_asked_of_others_and_not_answered_is_asked_again() {
 }
 
 #[test]
-fn what_became_of_a_child_later_is_heard_again() {
+fn a_reset_reapplies_later_child_events() {
     let mut world = World::begin(PLAIN);
     world.live(decide_and_take_next(vec![Do::StartChild { policy: 1 }]));
-    world.live(Happening::AnswerLetter { refused: false });
-    world.live(Happening::EndChild(0, ChildEnd::Completed));
+    world.live(Action::AnswerMessage { refused: false });
+    world.live(Action::EndChild(0, ChildEnd::Completed));
 
     reset(&mut world, 7);
 

@@ -1,8 +1,8 @@
-//! What may happen to a run.
+//! The actions of a script.
 
 use proptest::{collection::vec, prelude::*};
 
-/// What a run begins with.
+/// The options of the run's start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beginning {
     pub(super) retried: bool,
@@ -14,7 +14,7 @@ pub(super) struct Beginning {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Happening {
+pub(super) enum Action {
     TakeTask,
     Decide(Decision),
     FailTask,
@@ -27,14 +27,14 @@ pub(super) enum Happening {
     Signal,
     Cancel,
     Terminate,
-    AnswerLetter {
+    AnswerMessage {
         refused: bool,
     },
     EndChild(usize, ChildEnd),
     Update,
     Restart,
     Unstick,
-    /// Somebody resets the run to a moment of its past.
+    /// A client resets the run to an earlier event.
     Reset {
         to: usize,
         signals: bool,
@@ -58,7 +58,7 @@ pub(super) enum ChildEnd {
     Terminated,
 }
 
-/// How a worker answers a task.
+/// A worker's completion of a task.
 #[derive(Debug, Clone)]
 pub(super) struct Decision {
     pub(super) commands: Vec<Do>,
@@ -109,25 +109,25 @@ pub(super) fn beginning() -> impl Strategy<Value = Beginning> {
         })
 }
 
-pub(super) fn happening() -> impl Strategy<Value = Happening> {
+pub(super) fn happening() -> impl Strategy<Value = Action> {
     prop_oneof![
-        15 => Just(Happening::TakeTask),
-        30 => decision().prop_map(Happening::Decide),
-        4 => Just(Happening::FailTask),
-        15 => any::<usize>().prop_map(Happening::StartActivity),
-        15 => (any::<usize>(), activity_end()).prop_map(|(which, end)| Happening::EndActivity(which, end)),
-        3 => any::<usize>().prop_map(Happening::Heartbeat),
-        8 => (0..12_i64).prop_map(|seconds| Happening::Wait { seconds }),
-        8 => Just(Happening::Signal),
-        1 => Just(Happening::Cancel),
-        1 => Just(Happening::Terminate),
-        25 => prop::bool::weighted(0.3).prop_map(|refused| Happening::AnswerLetter { refused }),
-        20 => (any::<usize>(), child_end()).prop_map(|(which, end)| Happening::EndChild(which, end)),
-        8 => Just(Happening::Update),
-        3 => Just(Happening::Restart),
-        3 => Just(Happening::Unstick),
+        15 => Just(Action::TakeTask),
+        30 => decision().prop_map(Action::Decide),
+        4 => Just(Action::FailTask),
+        15 => any::<usize>().prop_map(Action::StartActivity),
+        15 => (any::<usize>(), activity_end()).prop_map(|(which, end)| Action::EndActivity(which, end)),
+        3 => any::<usize>().prop_map(Action::Heartbeat),
+        8 => (0..12_i64).prop_map(|seconds| Action::Wait { seconds }),
+        8 => Just(Action::Signal),
+        1 => Just(Action::Cancel),
+        1 => Just(Action::Terminate),
+        25 => prop::bool::weighted(0.3).prop_map(|refused| Action::AnswerMessage { refused }),
+        20 => (any::<usize>(), child_end()).prop_map(|(which, end)| Action::EndChild(which, end)),
+        8 => Just(Action::Update),
+        3 => Just(Action::Restart),
+        3 => Just(Action::Unstick),
         4 => (any::<usize>(), any::<bool>(), any::<bool>())
-            .prop_map(|(to, signals, updates)| Happening::Reset { to, signals, updates }),
+            .prop_map(|(to, signals, updates)| Action::Reset { to, signals, updates }),
     ]
 }
 

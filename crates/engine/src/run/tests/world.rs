@@ -1,4 +1,4 @@
-//! A run and what is around it: a clock, a worker, and whatever has been written.
+//! A run with a clock, a worker and its stored events.
 
 use std::cell::Cell;
 
@@ -9,12 +9,12 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     commands::{self, metadata, seconds},
-    script::{Beginning, Happening},
+    script::{Action, Beginning},
 };
 use crate::{
     limits::Limits,
-    refusal::Refusal,
     run::{Changes, Dispatch, Env, Excluded, Identity, Run, StartSpec, state::Parent},
+    service_error::ServiceError,
     time::{Nanos, SECOND},
 };
 
@@ -27,11 +27,11 @@ pub(super) struct World {
     pub(super) now: Nanos,
     pub(super) ids: Cell<u64>,
     pub(super) serial: u64,
-    /// What a worker holds: token and update messages.
+    /// What the worker has: token and update messages.
     pub(super) held: Option<Held>,
     pub(super) handed_out: Vec<Dispatch>,
     pub(super) next: Option<Box<Run>>,
-    /// Set when a refused operation left something behind.
+    /// Set when a failed operation changed the run.
     pub(super) broken: Option<String>,
 }
 
@@ -93,47 +93,47 @@ impl World {
         }
     }
 
-    pub(super) fn live(&mut self, happening: Happening) {
+    pub(super) fn live(&mut self, happening: Action) {
         self.move_on();
         match happening {
-            Happening::TakeTask => self.take_task(),
-            Happening::Decide(decision) => self.decide(decision),
-            Happening::FailTask => self.fail_task(),
-            Happening::StartActivity(which) => self.start_activity(which),
-            Happening::EndActivity(which, end) => self.end_activity(which, end),
-            Happening::Heartbeat(which) => {
+            Action::TakeTask => self.take_task(),
+            Action::Decide(decision) => self.decide(decision),
+            Action::FailTask => self.fail_task(),
+            Action::StartActivity(which) => self.start_activity(which),
+            Action::EndActivity(which, end) => self.end_activity(which, end),
+            Action::Heartbeat(which) => {
                 if let Some((id, attempt)) = self.activity(which) {
                     self.attempt(|run, env| run.heartbeat(env, id, attempt, None));
                 }
             }
-            Happening::Wait { seconds } => {
+            Action::Wait { seconds } => {
                 self.now += seconds * SECOND;
                 let beginning = self.beginning();
-                self.act(|run, env| run.ring(env, &mut || beginning.clone()));
+                self.act(|run, env| run.fire_due(env, &mut || beginning.clone()));
             }
-            Happening::Signal => self.signal(),
-            Happening::Cancel => {
-                self.attempt(|run, env| run.request_cancel(env, "cancel", "why", "somebody", None));
+            Action::Signal => self.signal(),
+            Action::Cancel => {
+                self.attempt(|run, env| run.request_cancel(env, "cancel", "why", "client", None));
             }
-            Happening::Terminate => {
-                self.attempt(|run, env| run.terminate(env, "why", None, "somebody"));
+            Action::Terminate => {
+                self.attempt(|run, env| run.terminate(env, "why", None, "client"));
             }
-            Happening::AnswerLetter { refused } => self.answer_letter(refused),
-            Happening::EndChild(which, end) => self.end_child(which, end),
-            Happening::Update => {
+            Action::AnswerMessage { refused } => self.answer_message(refused),
+            Action::EndChild(which, end) => self.end_child(which, end),
+            Action::Update => {
                 self.serial += 1;
                 let request = commands::request(&format!("update {}", self.serial));
                 self.attempt(|run, env| run.admit_update(env, request));
             }
-            Happening::Restart => self.restart(),
-            Happening::Unstick => {
+            Action::Restart => self.restart(),
+            Action::Unstick => {
                 self.act(|run, _| run.unstick());
             }
-            Happening::Reset { to, signals, updates } => self.reset(to, Excluded { signals, updates }),
+            Action::Reset { to, signals, updates } => self.reset(to, Excluded { signals, updates }),
         }
     }
 
-    /// Turns to the run that takes over, if there is one.
+    /// Continues with the next run of the chain, if there is one.
     pub(super) fn move_on(&mut self) {
         if let Some(next) = self.next.take() {
             self.run = *next;
@@ -144,38 +144,38 @@ impl World {
             let waiting = self.run.waiting_task().into_iter().chain(self.run.waiting_activities());
             let forgotten: Vec<_> = waiting.filter(|task| !self.handed_out.contains(task)).collect();
             if !forgotten.is_empty() {
-                self.broken = Some(format!("nobody gets {forgotten:?}"));
+                self.broken = Some(format!("no worker gets {forgotten:?}"));
             }
         }
     }
 
-    /// Lets something happen as the engine does, and keeps what came of it.
+    /// Applies an operation as the engine does, and stores its changes.
     pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Run, &Env<'_>) -> T) -> T {
         let run = &mut self.run;
         let (value, changes) = with_env(&self.limits, &self.ids, self.now, |env| {
             let value = act(run, env);
             (value, run.settle(env))
         });
-        self.keep(changes);
+        self.commit(changes);
         value
     }
 
-    /// As [`act`](Self::act); whoever refuses must have changed nothing.
-    pub(super) fn attempt<T>(&mut self, act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, Refusal>) -> Option<T> {
+    /// As [`act`](Self::act); an operation that fails must have changed nothing.
+    pub(super) fn attempt<T>(&mut self, act: impl FnOnce(&mut Run, &Env<'_>) -> Result<T, ServiceError>) -> Option<T> {
         let before = self.run.state.clone();
         let written = self.history.len();
         match self.act(act) {
             Ok(value) => Some(value),
-            Err(refusal) => {
+            Err(error) => {
                 if self.run.state != before || self.history.len() != written {
-                    self.broken = Some(format!("\"{refusal}\" was said, and yet the run is not as before"));
+                    self.broken = Some(format!("\"{error}\" was returned, but the run has changed"));
                 }
                 None
             }
         }
     }
 
-    fn keep(&mut self, changes: Changes) {
+    fn commit(&mut self, changes: Changes) {
         for batch in changes.inherited.into_iter().chain([changes.events]).filter(|batch| !batch.is_empty()) {
             self.history.extend(batch.iter().cloned());
             self.batches.push(batch);

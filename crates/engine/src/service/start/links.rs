@@ -1,4 +1,4 @@
-//! Links from an answer to the event it caused.
+//! Links from a response to the event that the request caused.
 
 use temporalio_protos::temporal::api::{
     common::v1::{Link, link},

@@ -1,7 +1,7 @@
 //! Starting runs: alone, with a signal, or with an update.
 //!
-//! Here a run is begun, found or replaced. What a request may ask for is in `request`, what it means beside an existing run
-//! in `policies`, what a signal adds in `signal`; a start that brings an update is in `service::updates`.
+//! This module starts, finds or replaces a run. `request` checks the request, `policies` decides about an existing run,
+//! `signal` is signal-with-start; update-with-start is in `service::update_with_start`.
 
 mod links;
 mod policies;
@@ -21,29 +21,29 @@ pub(super) use self::links::started_link;
 pub(crate) use self::policies::Policies;
 use self::policies::{Verdict, judge};
 use crate::{
-    core::{Core, Done, Target},
-    refusal::Refusal,
+    core::{Applied, Core, Target},
     registry::Workflow,
     run::{Env, Run, Signal, StartSpec, Worker, text},
+    service_error::ServiceError,
     time::span,
 };
 
 const TERMINATED_BY_START: &str = "TerminateIfRunning WorkflowIdReusePolicy";
 
-/// The run that a start led to.
+/// The run that a start request led to.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) run_id: String,
     pub(crate) first_run_id: String,
-    /// Whether it is this very request's run.
+    /// Whether this request started the run.
     pub(crate) started: bool,
     pub(crate) status: i32,
-    /// The run was there, and hears of this start if the caller wants it to.
+    /// The run existed, and the request id is attached to it if the client asks for it.
     attaches: bool,
     eager: Option<PollWorkflowTaskQueueResponse>,
 }
 
-/// What is done with the new run, or the existing one, before it is kept.
+/// What is done with the new or existing run in the same operation.
 enum Then<'a> {
     Begin {
         eager: Option<Eager<'a>>,
@@ -51,15 +51,15 @@ enum Then<'a> {
     },
     Hold,
     Signal(Signal),
-    /// Only a new run will do: one that can be used was looked for before.
+    /// Only a new run is possible here: an existing one was handled before.
     Update(&'a Update),
 }
 
-/// The worker that starts the run and takes its first task along.
+/// The worker that starts the run and gets its first task in the response.
 #[derive(Clone, Copy)]
 struct Eager<'a> {
     identity: &'a str,
-    lent_to: u64,
+    incarnation: u64,
 }
 
 impl Core {
@@ -67,25 +67,30 @@ impl Core {
         self: &Arc<Self>,
         request: StartWorkflowExecutionRequest,
         local: bool,
-    ) -> Result<StartWorkflowExecutionResponse, Refusal> {
+    ) -> Result<StartWorkflowExecutionResponse, ServiceError> {
         let identity = request.identity.clone();
-        let eager =
-            request.request_eager_execution.then_some(Eager { identity: &identity, lent_to: self.lent_to(local) });
+        let eager = request
+            .request_eager_execution
+            .then_some(Eager { identity: &identity, incarnation: self.incarnation_for(local) });
         let options = request.on_conflict_options;
         let (spec, policies) = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let attached = |attach| if attach { spec.request_id.clone() } else { String::new() };
         let attach = options.map(|options| attached(options.attach_request_id));
-        let started = self.start_new(spec, policies, &Then::Begin { eager, attach })?.kept().await?;
+        let started = self.start_new(spec, policies, &Then::Begin { eager, attach })?.acknowledged().await?;
         Ok(response(&namespace, &workflow_id, started))
     }
 
     /// Starts a run whose first task is scheduled later, by [`Run::begin`].
-    pub(crate) async fn start_held(self: &Arc<Self>, spec: StartSpec, policies: Policies) -> Result<Started, Refusal> {
-        self.start_new(spec, policies, &Then::Hold)?.kept().await
+    pub(crate) async fn start_held(
+        self: &Arc<Self>,
+        spec: StartSpec,
+        policies: Policies,
+    ) -> Result<Started, ServiceError> {
+        self.start_new(spec, policies, &Then::Hold)?.acknowledged().await
     }
 
-    /// Starts a run that has an update before its first task is handed out.
+    /// Starts a run with an update that its first task carries.
     pub(super) fn start_for_update(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -93,7 +98,7 @@ impl Core {
         spec: StartSpec,
         policies: Policies,
         update: &Update,
-    ) -> Result<Done<Started>, Refusal> {
+    ) -> Result<Applied<Started>, ServiceError> {
         self.start_in(workflow, epoch, spec, policies, &Then::Update(update))
     }
 
@@ -102,7 +107,7 @@ impl Core {
         spec: StartSpec,
         policies: Policies,
         then: &Then<'_>,
-    ) -> Result<Done<Started>, Refusal> {
+    ) -> Result<Applied<Started>, ServiceError> {
         self.read_namespaces().named(&spec.namespace)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         self.with_workflow(&namespace, &workflow_id, |workflow, epoch| {
@@ -117,7 +122,7 @@ impl Core {
         mut spec: StartSpec,
         policies: Policies,
         then: &Then<'_>,
-    ) -> Result<Done<Started>, Refusal> {
+    ) -> Result<Applied<Started>, ServiceError> {
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         spec.run_id = new_run_id(then);
         let current = self.current_in(workflow, &namespace, &workflow_id)?;
@@ -143,8 +148,8 @@ impl Core {
                         "history-service",
                     )
                 })?;
-                // Both writes are queued in order, so the old run is never open beside the new one.
-                let _ended = self.keep(workflow, &run_id, epoch, windlass_sqlite::Ack::Written);
+                // Both writes are queued in order, so the old run is never open together with the new one.
+                let _ended = self.commit(workflow, &run_id, epoch, windlass_sqlite::Ack::Relaxed);
                 self.begin_new(workflow, epoch, spec, then)
             }
             (Verdict::New | Verdict::Replace, _) => self.begin_new(workflow, epoch, spec, then),
@@ -157,14 +162,14 @@ impl Core {
         epoch: u64,
         mut spec: StartSpec,
         then: &Then<'_>,
-    ) -> Result<Done<Started>, Refusal> {
+    ) -> Result<Applied<Started>, ServiceError> {
         spec.number = self.new_number();
         let namespace = spec.namespace.clone();
         spec.eager = matches!(then, Then::Begin { eager: Some(_), .. }) && span(spec.first_task_backoff.as_ref()) == 0;
         let (run, eager) = self.in_env(&namespace, |env| {
             let mut run = Run::start(env, spec);
             let eager = begin(env, &mut run, then)?;
-            Ok::<_, Refusal>((run, eager))
+            Ok::<_, ServiceError>((run, eager))
         })?;
         let started = Started {
             run_id: run.state.run_id.clone(),
@@ -177,7 +182,7 @@ impl Core {
         Ok(self.insert(workflow, run, epoch).map(|()| started))
     }
 
-    /// The run is there already; a signal still reaches it.
+    /// The run exists; a signal is sent to it.
     fn use_existing(
         self: &Arc<Self>,
         workflow: &mut Workflow,
@@ -186,7 +191,7 @@ impl Core {
         workflow_id: &str,
         started: Started,
         then: &Then<'_>,
-    ) -> Result<Done<Started>, Refusal> {
+    ) -> Result<Applied<Started>, ServiceError> {
         let target = Target::new(namespace, workflow_id, &started.run_id);
         let run = self.run_in(workflow, &target)?;
         match then {
@@ -196,16 +201,16 @@ impl Core {
             }
             Then::Update(_) => {
                 let how = if started.attaches { "StartReused" } else { "StartDeduped" };
-                return Err(Refusal::Unavailable(format!("Workflow was not started: {how}")));
+                return Err(ServiceError::Unavailable(format!("Workflow was not started: {how}")));
             }
             Then::Begin { .. } | Then::Hold => {}
         }
-        let kept = self.keep(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
-        Ok(Done::new(started, kept))
+        let kept = self.commit(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
+        Ok(Applied::new(started, kept))
     }
 }
 
-fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWorkflowTaskQueueResponse>, Refusal> {
+fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
     match then {
         Then::Hold => Ok(None),
         Then::Begin { eager: None, .. } => {
@@ -217,12 +222,12 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
             run.admit_update(env, (*update).clone())?;
             Ok(None)
         }
-        Then::Begin { eager: Some(Eager { identity, lent_to }), .. } => {
+        Then::Begin { eager: Some(Eager { identity, incarnation }), .. } => {
             let Some(scheduled_id) = run.begin_inline(env) else { return Ok(None) };
             let Some(task) = run.start_task(env, scheduled_id, Worker::unknown(identity), &(env.new_id)()) else {
                 return Ok(None);
             };
-            run.lend_task(*lent_to);
+            run.set_task_incarnation(*incarnation);
             let events = run.written_events();
             Ok(Some(super::tasks::task_response(run, &task, events, Vec::new())))
         }
@@ -234,7 +239,7 @@ fn begin(env: &Env<'_>, run: &mut Run, then: &Then<'_>) -> Result<Option<PollWor
     }
 }
 
-/// As the real server's: a run that a signal starts has an id of version 4, like one that follows another.
+/// As on the real server: a run started by a signal has a UUID of version 4, like the later runs of a chain.
 fn new_run_id(then: &Then<'_>) -> String {
     match then {
         Then::Signal(_) => uuid::Uuid::new_v4(),

@@ -1,6 +1,6 @@
-//! What a start means when a run of that id is there already. Pure: nothing is started or ended here.
+//! The id policies: what a start does if a run with the same workflow id exists. Pure functions.
 
-#![allow(deprecated, reason = "clients may still use the old spelling of a conflict policy")]
+#![allow(deprecated, reason = "clients may still use the deprecated conflict policy")]
 
 use temporalio_protos::temporal::api::enums::v1::{
     WorkflowExecutionStatus, WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
@@ -8,26 +8,31 @@ use temporalio_protos::temporal::api::enums::v1::{
 
 use super::{Started, Then};
 use crate::{
-    refusal::Refusal,
     run::{Run, StartSpec},
+    service_error::ServiceError,
 };
 
-/// What a start does about a run that is there already.
+/// The id policies of a start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policies {
     pub(crate) reuse: WorkflowIdReusePolicy,
     pub(crate) conflict: WorkflowIdConflictPolicy,
 }
 
-/// What a start finds.
+/// The decision about a start.
 pub(super) enum Verdict {
     New,
     Existing(Box<Started>),
     Replace,
 }
 
-/// What a start means, given the current run.
-pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &Then<'_>) -> Result<Verdict, Refusal> {
+/// Decides about a start, given the current run.
+pub(super) fn judge(
+    current: &Run,
+    spec: &StartSpec,
+    policies: Policies,
+    then: &Then<'_>,
+) -> Result<Verdict, ServiceError> {
     let state = &current.state;
     let existing = |started, attaches| {
         Verdict::Existing(Box::new(Started {
@@ -39,7 +44,7 @@ pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &
             eager: None,
         }))
     };
-    // A signal is known by its own request, and reaches whatever run is there.
+    // A signal has its own request id and is sent to the existing run.
     if !matches!(then, Then::Signal(_)) {
         if state.create_request_id == spec.request_id {
             return Ok(existing(true, false));
@@ -48,7 +53,7 @@ pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &
             return Ok(existing(false, false));
         }
     }
-    let refused = |message: String| Refusal::AlreadyStarted {
+    let refused = |message: String| ServiceError::AlreadyStarted {
         message,
         start_request_id: state.create_request_id.clone(),
         run_id: state.run_id.clone(),
@@ -80,19 +85,19 @@ pub(super) fn judge(current: &Run, spec: &StartSpec, policies: Policies, then: &
 }
 
 impl Policies {
-    /// Refuses combinations that contradict each other and maps the old spelling to the new.
-    pub(super) fn checked(self, with_default: bool) -> Result<Self, Refusal> {
+    /// Rejects contradicting policies and maps the deprecated policy to the new ones.
+    pub(super) fn checked(self, with_default: bool) -> Result<Self, ServiceError> {
         use WorkflowIdConflictPolicy as Conflict;
         use WorkflowIdReusePolicy as Reuse;
         match (self.reuse, self.conflict) {
             (Reuse::TerminateIfRunning, Conflict::Unspecified) => {
                 Ok(Self { reuse: Reuse::AllowDuplicate, conflict: Conflict::TerminateExisting })
             }
-            (Reuse::TerminateIfRunning, _) => Err(Refusal::invalid(
+            (Reuse::TerminateIfRunning, _) => Err(ServiceError::invalid(
                 "Invalid WorkflowIDReusePolicy: WORKFLOW_ID_REUSE_POLICY_TERMINATE_IF_RUNNING cannot be used together \
                  with a WorkflowIDConflictPolicy",
             )),
-            (Reuse::RejectDuplicate, Conflict::TerminateExisting) => Err(Refusal::invalid(
+            (Reuse::RejectDuplicate, Conflict::TerminateExisting) => Err(ServiceError::invalid(
                 "Invalid WorkflowIDReusePolicy: WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE cannot be used together with \
                  WorkflowIdConflictPolicy WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING",
             )),

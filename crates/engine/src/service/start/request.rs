@@ -1,4 +1,4 @@
-//! What may be wrong with a request to start a run, and the start it asks for.
+//! Checks of start requests.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{common::v1::RetryPolicy, workflowservice::v1::StartWorkflowExecutionRequest};
@@ -6,28 +6,31 @@ use temporalio_protos::temporal::api::{common::v1::RetryPolicy, workflowservice:
 use super::Policies;
 use crate::{
     core::Core,
-    refusal::Refusal,
     run::{StartSpec, retry, run_timeout, task_timeout},
     service::checks,
+    service_error::ServiceError,
     time::{check_span, duration, span},
 };
 
 impl Core {
-    /// Checks a request and fills in what it leaves open.
-    pub(super) fn spec(&self, mut request: StartWorkflowExecutionRequest) -> Result<(StartSpec, Policies), Refusal> {
+    /// Checks a request and fills in the defaults.
+    pub(super) fn spec(
+        &self,
+        mut request: StartWorkflowExecutionRequest,
+    ) -> Result<(StartSpec, Policies), ServiceError> {
         let limits = &self.limits;
         self.read_namespaces().named(&request.namespace)?;
         checks::workflow_id(&request.workflow_id, limits)?;
         check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
         if !request.cron_schedule.is_empty() {
-            return Err(Refusal::Unimplemented("cron schedules".to_owned()));
+            return Err(ServiceError::Unimplemented("cron schedules".to_owned()));
         }
         let kind = request.workflow_type.take().unwrap_or_default().name;
         if kind.is_empty() {
-            return Err(Refusal::invalid("WorkflowType is not set on request."));
+            return Err(ServiceError::invalid("WorkflowType is not set on request."));
         }
         if kind.len() > limits.id_length {
-            return Err(Refusal::invalid("WorkflowType length exceeds limit."));
+            return Err(ServiceError::invalid("WorkflowType length exceeds limit."));
         }
         let queue = checks::queue(request.task_queue.as_ref(), limits)?;
         check_timeouts([
@@ -36,24 +39,24 @@ impl Core {
             &mut request.workflow_task_timeout,
         ])?;
         if request.request_id.len() > limits.id_length {
-            return Err(Refusal::invalid("RequestId length exceeds limit."));
+            return Err(ServiceError::invalid("RequestId length exceeds limit."));
         }
         let policies =
             Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         let policies = policies.checked(true)?;
         let options = request.on_conflict_options;
         if options.is_some_and(|options| options.attach_completion_callbacks && !options.attach_request_id) {
-            return Err(Refusal::invalid("attaching request ID is required for attaching completion callbacks"));
+            return Err(ServiceError::invalid("attaching request ID is required for attaching completion callbacks"));
         }
         if let Some(attributes) = &mut request.search_attributes {
             self.read_namespaces().check(&request.namespace, attributes)?;
         }
         checks::blob(request.input.as_ref(), limits)?;
         if request.memo.as_ref().is_some_and(|memo| memo.encoded_len() > limits.memo_bytes) {
-            return Err(Refusal::invalid("Memo size exceeds limit."));
+            return Err(ServiceError::invalid("Memo size exceeds limit."));
         }
         if request.priority.as_ref().is_some_and(|priority| priority.priority_key < 0) {
-            return Err(Refusal::invalid("priority key can't be negative"));
+            return Err(ServiceError::invalid("priority key can't be negative"));
         }
         let execution = span(request.workflow_execution_timeout.as_ref());
         let run = run_timeout(span(request.workflow_run_timeout.as_ref()), execution);
@@ -74,8 +77,8 @@ impl Core {
                 id => id,
             },
             retry_policy: request.retry_policy,
-            memo: crate::run::memo_without_nothings(request.memo),
-            search_attributes: crate::run::without_nothings(request.search_attributes),
+            memo: crate::run::memo_without_empty_values(request.memo),
+            search_attributes: crate::run::without_empty_values(request.search_attributes),
             user_metadata: request.user_metadata,
             priority: request.priority,
             first_task_backoff: Some(request.workflow_start_delay.unwrap_or_default()),
@@ -87,32 +90,33 @@ impl Core {
         Ok((spec, policies))
     }
 
-    /// Checks a start that brings an update along.
+    /// Checks the start of an update-with-start.
     pub(in crate::service) fn spec_for_update(
         &self,
         request: StartWorkflowExecutionRequest,
-    ) -> Result<(StartSpec, Policies), Refusal> {
+    ) -> Result<(StartSpec, Policies), ServiceError> {
         if !request.cron_schedule.is_empty() {
-            return Err(Refusal::invalid("CronSchedule is not allowed."));
+            return Err(ServiceError::invalid("CronSchedule is not allowed."));
         }
         let eager = request.request_eager_execution;
         let (spec, policies) = self.spec(request)?;
         if eager {
-            return Err(Refusal::invalid("RequestEagerExecution is not supported."));
+            return Err(ServiceError::invalid("RequestEagerExecution is not supported."));
         }
         if span(spec.first_task_backoff.as_ref()) > 0 {
-            return Err(Refusal::invalid("WorkflowStartDelay is not supported."));
+            return Err(ServiceError::invalid("WorkflowStartDelay is not supported."));
         }
         Ok((spec, policies))
     }
 }
 
-/// Those of the execution, of a run and of a workflow task.
-pub(super) fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 3]) -> Result<(), Refusal> {
+/// Checks the execution, run and workflow task timeouts.
+pub(super) fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 3]) -> Result<(), ServiceError> {
     let names = ["WorkflowExecutionTimeoutSeconds", "WorkflowRunTimeoutSeconds", "WorkflowTaskTimeoutSeconds"];
     for (name, timeout) in names.into_iter().zip(timeouts) {
-        check_span(timeout)
-            .map_err(|problem| Refusal::invalid(format!("An invalid {name} is set on request. cause: {problem}")))?;
+        check_span(timeout).map_err(|problem| {
+            ServiceError::invalid(format!("An invalid {name} is set on request. cause: {problem}"))
+        })?;
     }
     Ok(())
 }
@@ -120,12 +124,12 @@ pub(super) fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 
 pub(super) fn check_retry_and_delay(
     policy: Option<&mut RetryPolicy>,
     delay: &mut Option<prost_wkt_types::Duration>,
-) -> Result<(), Refusal> {
+) -> Result<(), ServiceError> {
     if let Some(policy) = policy {
         retry::complete(policy);
         retry::check(policy)?;
     }
     check_span(delay).map_err(|problem| {
-        Refusal::invalid(format!("An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}"))
+        ServiceError::invalid(format!("An invalid WorkflowStartDelaySeconds is set on request. cause: {problem}"))
     })
 }

@@ -1,4 +1,4 @@
-//! A start that brings a signal: to the run that is there, or to a new one before its first task.
+//! Signal-with-start: the signal goes to the existing run, or to a new one before its first task.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::{
     links::event_link,
     request::{check_retry_and_delay, check_timeouts},
 };
-use crate::{core::Core, refusal::Refusal, run::Signal, service::checks};
+use crate::{core::Core, run::Signal, service::checks, service_error::ServiceError};
 
 impl Core {
     pub(in crate::service) async fn signal_with_start(
         self: &Arc<Self>,
         request: SignalWithStartWorkflowExecutionRequest,
-    ) -> Result<SignalWithStartWorkflowExecutionResponse, Refusal> {
+    ) -> Result<SignalWithStartWorkflowExecutionResponse, ServiceError> {
         let mut request = request;
         let policies = self.check_signal_with_start(&mut request)?;
         let signal = Signal {
@@ -37,7 +37,7 @@ impl Core {
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
         let request_id = spec.request_id.clone();
         let signal = Signal { request_id: request_id.clone(), ..signal };
-        let started = self.start_new(spec, policies, &Then::Signal(signal))?.kept().await?;
+        let started = self.start_new(spec, policies, &Then::Signal(signal))?.acknowledged().await?;
         let signal_link = event_link(
             &namespace,
             &workflow_id,
@@ -55,18 +55,18 @@ impl Core {
         })
     }
 
-    /// What can be wrong with a start that brings a signal is looked at in another order than with a plain one.
+    /// The checks have another order than those of a plain start.
     fn check_signal_with_start(
         &self,
         request: &mut SignalWithStartWorkflowExecutionRequest,
-    ) -> Result<Policies, Refusal> {
+    ) -> Result<Policies, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         checks::workflow_id(&request.workflow_id, &self.limits)?;
         if request.signal_name.is_empty() {
-            return Err(Refusal::invalid("signal not set"));
+            return Err(ServiceError::invalid("signal not set"));
         }
         if request.workflow_type.as_ref().is_none_or(|kind| kind.name.is_empty()) {
-            return Err(Refusal::invalid("workflow type not set"));
+            return Err(ServiceError::invalid("workflow type not set"));
         }
         checks::queue(request.task_queue.as_ref(), &self.limits)?;
         check_timeouts([
@@ -79,7 +79,7 @@ impl Core {
             Policies { reuse: request.workflow_id_reuse_policy(), conflict: request.workflow_id_conflict_policy() };
         let policies = policies.checked(false)?;
         match policies.conflict {
-            WorkflowIdConflictPolicy::Fail => Err(Refusal::invalid(
+            WorkflowIdConflictPolicy::Fail => Err(ServiceError::invalid(
                 "Invalid WorkflowIDConflictPolicy: WORKFLOW_ID_CONFLICT_POLICY_FAIL is not supported for this operation.",
             )),
             WorkflowIdConflictPolicy::Unspecified => {

@@ -1,4 +1,4 @@
-//! A statement to a query: fields must exist, values must fit them, operators must suit their type.
+//! Checks a statement: fields must exist, values and operators must fit their types.
 
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 
@@ -11,14 +11,14 @@ use super::{
     value::{Value, Values, value, values},
 };
 use crate::{
-    Refusal,
+    ServiceError,
     visibility::{
         attributes::{Attributes, Field, kind_name},
         index,
     },
 };
 
-pub(super) fn query(statement: Statement, attributes: &Attributes) -> Result<Query, Refusal> {
+pub(super) fn query(statement: Statement, attributes: &Attributes) -> Result<Query, ServiceError> {
     if statement.limited {
         return Err(unsupported("'LIMIT' clause"));
     }
@@ -34,7 +34,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn group_by(&self, expressions: &[Expression]) -> Result<Option<GroupBy>, Refusal> {
+    fn group_by(&self, expressions: &[Expression]) -> Result<Option<GroupBy>, ServiceError> {
         let expression = match expressions {
             [] => return Ok(None),
             [expression] => expression,
@@ -51,8 +51,8 @@ impl Check<'_> {
         }
     }
 
-    /// Never accepted, but a wrong field is the first thing to say about it.
-    fn order_by(&self, expressions: &[Expression]) -> Result<(), Refusal> {
+    /// Ordering is never accepted, but an unknown field is reported first.
+    fn order_by(&self, expressions: &[Expression]) -> Result<(), ServiceError> {
         for expression in expressions {
             let kind = self.field(expression)?.kind;
             if kind == IndexedValueType::Text {
@@ -63,7 +63,7 @@ impl Check<'_> {
         if expressions.is_empty() { Ok(()) } else { Err(unsupported("'ORDER BY' clause")) }
     }
 
-    fn filter(&self, expression: &Expression) -> Result<Filter, Refusal> {
+    fn filter(&self, expression: &Expression) -> Result<Filter, ServiceError> {
         match expression {
             Expression::Parenthesised(inner) => self.filter(inner),
             Expression::Not(inner) => Ok(Filter::Not(Box::new(self.filter(inner)?))),
@@ -85,18 +85,23 @@ impl Check<'_> {
         }
     }
 
-    fn filters(&self, parts: &[Expression]) -> Result<Vec<Filter>, Refusal> {
+    fn filters(&self, parts: &[Expression]) -> Result<Vec<Filter>, ServiceError> {
         parts.iter().map(|part| self.filter(part)).collect()
     }
 
-    fn field(&self, expression: &Expression) -> Result<Field, Refusal> {
+    fn field(&self, expression: &Expression) -> Result<Field, ServiceError> {
         let Expression::Name(name) = expression else {
             return Err(invalid(format_args!("must be a column name but was {}", expression.sort())));
         };
         self.attributes.resolve(name).ok_or_else(|| refuse(format_args!("invalid search attribute: {name}")))
     }
 
-    fn comparison(&self, operator: &'static str, left: &Expression, right: &Expression) -> Result<Filter, Refusal> {
+    fn comparison(
+        &self,
+        operator: &'static str,
+        left: &Expression,
+        right: &Expression,
+    ) -> Result<Filter, ServiceError> {
         let field = self.field(left)?;
         let values = values(right, &field)?;
         let filter = match field.kind {
@@ -115,7 +120,13 @@ impl Check<'_> {
         filter?.ok_or_else(unsuitable)
     }
 
-    fn range(&self, negated: bool, left: &Expression, from: &Expression, to: &Expression) -> Result<Filter, Refusal> {
+    fn range(
+        &self,
+        negated: bool,
+        left: &Expression,
+        from: &Expression,
+        to: &Expression,
+    ) -> Result<Filter, ServiceError> {
         use IndexedValueType::{Datetime, Double, Int, Keyword};
         let field = self.field(left)?;
         if !matches!(field.kind, Datetime | Double | Int | Keyword) {
@@ -130,8 +141,8 @@ impl Check<'_> {
     }
 }
 
-/// A filter, or none if the operator does not suit the type.
-type Suitable = Result<Option<Filter>, Refusal>;
+/// A filter, or `None` if the operator does not fit the type.
+type Suitable = Result<Option<Filter>, ServiceError>;
 
 fn scalar(operator: &'static str, values: Values, field: &Field) -> Suitable {
     let test = match operator {
@@ -177,12 +188,12 @@ fn text(operator: &str, values: Values, field: &Field) -> Suitable {
         let name = &field.alias;
         return Err(invalid(format_args!("no tokens found filtering on Text type search attribute {name}")));
     }
-    // A word without a letter or digit is found nowhere.
+    // A word without a letter or digit matches nothing.
     let phrases = words.into_iter().map(index::words).filter(|phrase| !phrase.trim().is_empty()).collect();
     Ok(Some(Filter::Mentions { name: field.name.clone(), negated, phrases }))
 }
 
-fn single(values: Values) -> Result<Value, Refusal> {
+fn single(values: Values) -> Result<Value, ServiceError> {
     match values {
         Values::One(value) => Ok(value),
         Values::Many(values) => {

@@ -1,11 +1,11 @@
-//! A typed filter and its SQL. Values are bound, never written into the text.
+//! A typed filter and its SQL. Values are bound as parameters.
 
 use rusqlite::types;
 
 use super::value::Value;
 use crate::visibility::attributes::Place;
 
-/// A row whose attributes are damaged has none; otherwise SQLite would refuse the whole list.
+/// A row with damaged attributes counts as one without. Otherwise SQLite would fail the whole list.
 const ATTRIBUTES: &str = "IIF(json_valid(attributes), attributes, '{}')";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -14,15 +14,15 @@ pub(super) enum Filter {
     And(Vec<Filter>),
     Or(Vec<Filter>),
     Test(Place, Test),
-    /// The list of this name has one of the values, without regard to the case of ASCII letters. A run without the list
-    /// has none of them.
+    /// The keyword list of this name contains one of the values, ignoring ASCII case. A run without the list does not
+    /// match.
     Contains {
         name: String,
         negated: bool,
         values: Vec<Value>,
     },
-    /// The text of this name has one of the phrases, which look as `index` keeps texts. A run without the text has none
-    /// of them.
+    /// The text of this name contains one of the phrases, which have the form of `index::words`. A run without the text
+    /// does not match.
     Mentions {
         name: String,
         negated: bool,
@@ -45,7 +45,7 @@ pub(super) enum Test {
         from: Value,
         to: Value,
     },
-    /// Without regard to the case of ASCII letters, as SQLite's `LIKE` has it on the server.
+    /// Ignores ASCII case, as SQLite's `LIKE` does on the real server.
     StartsWith {
         negated: bool,
         prefix: String,
@@ -67,7 +67,7 @@ impl Filter {
             Self::Or(filters) => join(filters, " OR ", sql, values),
             Self::Test(place, test) => test.write(place, sql, values),
             Self::Contains { name, negated, values: items } => {
-                // A value that is no list, from before a change of the attribute's type, has no items.
+                // A stored value that is not a list, from before a change of the attribute's type, has no items.
                 *sql += &format!(
                     "{} EXISTS (SELECT 1 FROM json_each({ATTRIBUTES}) AS held, \
                      json_each(IIF(held.type = 'array', held.value, '[]')) AS item \
@@ -91,7 +91,7 @@ impl Filter {
     }
 }
 
-/// Halves rather than a chain: the database counts a chain's length as depth, and its depth is limited.
+/// Joins in halves, because SQLite counts the length of a chain as depth and limits it.
 fn join(filters: &[Filter], operator: &str, sql: &mut String, values: &mut Vec<types::Value>) {
     match filters {
         [] => sql.push_str("TRUE"),

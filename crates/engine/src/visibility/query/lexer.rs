@@ -1,4 +1,4 @@
-//! Text to tokens, as MySQL writes them.
+//! Splits a query into tokens, with MySQL's syntax.
 
 /// Words that cannot be field names unless they are quoted.
 const RESERVED: &str = "
@@ -9,7 +9,7 @@ const RESERVED: &str = "
     rename replace right rlike schema select separator set show starts_with straight_join substr substring table
     tables then to true union unique update use using values when where";
 
-/// Longest first, so that no symbol is taken for the start of another.
+/// Longest first, so that no symbol is taken for the prefix of another.
 const SYMBOLS: &str = "<=> <= >= <> != << >> && || = < > ( ) , ; + - * / % & | ^ ~ ! .";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Text(String),
     Number(String),
     Symbol(&'static str),
-    /// What cannot be a token: a stray character, an unfinished quote.
+    /// An invalid token: a stray character or an unterminated quote.
     Unreadable(String),
     End,
 }
@@ -27,13 +27,13 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// Where it begins and ends in the text, in bytes.
+    /// Start and end in the text, in bytes.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 impl Token {
-    /// How a syntax error quotes it.
+    /// The token as syntax errors quote it.
     pub(super) fn near(&self) -> Option<&str> {
         match &self.kind {
             Kind::Name(text) | Kind::Text(text) | Kind::Number(text) | Kind::Unreadable(text) => Some(text),
@@ -82,7 +82,7 @@ impl<'a> Lexer<'a> {
         self.take(rest.find(|char| !wanted(char)).unwrap_or(rest.len()))
     }
 
-    /// Comments count as blanks; one without an end is returned.
+    /// Comments count as blanks. An unterminated one is returned.
     fn skip_blanks(&mut self) -> Result<(), String> {
         loop {
             self.take_while(|char| char.is_ascii_whitespace());
@@ -153,7 +153,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A text: its quote is doubled inside, or comes after a backslash like other special characters.
+    /// A quoted text. The quote is doubled or escaped by a backslash inside.
     fn quoted(&mut self, quote: char) -> Kind {
         let mut text = String::new();
         self.take(1);
@@ -184,7 +184,7 @@ impl<'a> Lexer<'a> {
         while let Some(char) = self.peek() {
             self.take(char.len_utf8());
             match char {
-                // Backticks are no part of a name, not even doubled ones.
+                // Backticks are not part of a name, not even doubled ones.
                 '`' if self.peek() == Some('`') => {
                     self.take(1);
                 }

@@ -1,8 +1,8 @@
-//! The filter language: text in, a typed filter out, SQL with bound values at the end.
+//! The filter language: parses a query into a typed filter and SQL with bound values.
 //!
-//! `lexer` and `parser` know grammar, `check` knows fields and types, `filter` knows SQL. Where Temporal's server would
-//! fail or answer wrongly, this one does better: values with backslashes match, a custom time equals itself, clauses
-//! that mean nothing here (`HAVING`, subqueries, `UNION`) are refused.
+//! `lexer` and `parser` implement the grammar, `check` the fields and types, `filter` the SQL. Intended differences
+//! from Temporal's server, where it fails or answers wrongly: values with backslashes match, a custom time equals
+//! itself, and clauses without a meaning here (`HAVING`, subqueries, `UNION`) are rejected.
 
 mod check;
 mod filter;
@@ -16,28 +16,28 @@ use rusqlite::types::Value;
 use self::filter::Filter;
 pub(super) use self::value::{go_float, status_name};
 use super::attributes::Attributes;
-use crate::Refusal;
+use crate::ServiceError;
 
-/// The longest filter that is read; what it turns into stays within the database's own limits.
+/// The longest accepted filter. Its SQL stays within SQLite's limits.
 const LONGEST: usize = 32 << 10;
 
-/// Which runs are meant.
+/// A parsed query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Query {
     filter: Option<Filter>,
     group_by: Option<GroupBy>,
 }
 
-/// What a count can be split by.
+/// How counts are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupBy {
     ExecutionStatus,
-    /// Runs of this engine have none, so that there is one group.
+    /// Runs of the engine have no division, so there is one group.
     NamespaceDivision,
 }
 
-/// Reads a filter. An empty one means every run.
-pub(crate) fn parse(query: &str, attributes: &Attributes) -> Result<Query, Refusal> {
+/// Parses a query. An empty one matches every run.
+pub(crate) fn parse(query: &str, attributes: &Attributes) -> Result<Query, ServiceError> {
     if query.len() > LONGEST {
         let length = query.len();
         return Err(refuse(format!("{length} bytes are more than the {LONGEST} that a filter may have; shorten it")));
@@ -46,7 +46,7 @@ pub(crate) fn parse(query: &str, attributes: &Attributes) -> Result<Query, Refus
 }
 
 impl Query {
-    /// A condition over the columns of `engine_visibility`, and the values of its placeholders in their order.
+    /// The condition over the columns of `engine_visibility`, and the parameters in order.
     pub(crate) fn where_sql(&self) -> (String, Vec<Value>) {
         let (mut sql, mut values) = (String::new(), Vec::new());
         match &self.filter {
@@ -56,20 +56,20 @@ impl Query {
         (sql, values)
     }
 
-    /// What a count is split by. A list takes no notice of it, as on the server.
+    /// How counts are grouped. Lists ignore it, as on the real server.
     pub(crate) fn group_by(&self) -> Option<GroupBy> {
         self.group_by
     }
 }
 
-fn refuse(reason: impl std::fmt::Display) -> Refusal {
-    Refusal::invalid(format!("invalid query: {reason}"))
+fn refuse(reason: impl std::fmt::Display) -> ServiceError {
+    ServiceError::invalid(format!("invalid query: {reason}"))
 }
 
-fn unsupported(what: impl std::fmt::Display) -> Refusal {
+fn unsupported(what: impl std::fmt::Display) -> ServiceError {
     refuse(format_args!("operation is not supported: {what}"))
 }
 
-fn invalid(what: impl std::fmt::Display) -> Refusal {
+fn invalid(what: impl std::fmt::Display) -> ServiceError {
     refuse(format_args!("invalid expression: {what}"))
 }

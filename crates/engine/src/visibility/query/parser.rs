@@ -1,25 +1,25 @@
-//! Tokens to a statement. Positions in errors count from the start of the SQL statement that the server makes of a
-//! query, because that is what its clients are used to.
+//! Parses tokens into a statement. Positions in errors count from the start of the SQL statement that the real server
+//! builds from a query, as its clients expect.
 
 use super::{
     lexer::{Kind, Lexer, Token},
     refuse,
     syntax::{Expression, Is, Statement},
 };
-use crate::Refusal;
+use crate::ServiceError;
 
-/// What the server puts before a query, and before one that starts with a condition.
+/// What the real server puts before a query, and before one that starts with a condition.
 const STATEMENT: &str = "select * from table1 ";
 const CONDITION: &str = "where ";
 
-/// From this depth on, parentheses are refused. The server's limit is 200; reading nests calls, and the stacks of this
-/// process's threads are smaller.
+/// The maximum depth of parentheses. The real server's limit is 200; the parser is recursive, and the stacks of this
+/// process are smaller.
 const DEEPEST: usize = 50;
 
 const COMPARISONS: [&str; 8] = ["=", "<", ">", "<=", ">=", "!=", "<>", "<=>"];
 const ARITHMETIC: [&str; 10] = ["|", "&", "<<", ">>", "+", "-", "*", "/", "%", "^"];
 
-type Parsed<T = Expression> = Result<T, Refusal>;
+type Parsed<T = Expression> = Result<T, ServiceError>;
 
 pub(super) fn parse(query: &str) -> Parsed<Statement> {
     let query = query.trim();
@@ -86,7 +86,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Pairs of `NOT` cancel each other out, also where the answer is unknown.
+    /// Pairs of `NOT` cancel out, also for unknown results.
     fn negation(&mut self) -> Parsed {
         let mut negated = false;
         while self.eat("not") {
@@ -167,7 +167,7 @@ impl Parser<'_> {
             self.advance();
         }
         let mut operand = self.primary()?;
-        // What comes next may be far off: the operand's text ends before it, without the blanks between.
+        // The operand's text ends before the next token, without the blanks between.
         let end = self.token.start;
         for (operator, start) in signs.into_iter().rev() {
             operand = match (operator, operand) {
@@ -214,7 +214,7 @@ impl Parser<'_> {
         Ok(expression)
     }
 
-    /// A field, whose name may have dots, or a function.
+    /// A field name, which may contain dots, or a function.
     fn named(&mut self, mut name: String) -> Parsed {
         while self.eat(".") {
             let Kind::Name(part) = &self.token.kind else { return Err(self.unexpected()) };
@@ -280,12 +280,12 @@ impl Parser<'_> {
         self.token = self.lexer.next();
     }
 
-    fn unexpected(&self) -> Refusal {
+    fn unexpected(&self) -> ServiceError {
         self.error("syntax error")
     }
 
-    fn error(&self, what: &str) -> Refusal {
-        // The server's reader has already looked at the character after the token.
+    fn error(&self, what: &str) -> ServiceError {
+        // The real server's lexer has already read the character after the token.
         let position = self.offset + self.token.end + 1;
         match self.token.near() {
             Some(near) if !near.is_empty() => {

@@ -1,4 +1,4 @@
-//! What a query says, before anybody asks whether it makes sense.
+//! The syntax tree of a query, before its checks.
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Statement {
@@ -37,7 +37,7 @@ pub(super) enum Expression {
     Tuple(Vec<Expression>),
     Function,
     Arithmetic,
-    /// A sign that is not part of an integer; `text` is how the query spells it all.
+    /// A sign that is not part of an integer; `text` is the whole expression as written.
     Unary {
         operator: &'static str,
         operand: Box<Expression>,
@@ -49,12 +49,12 @@ pub(super) enum Expression {
 pub(super) enum Is {
     Null,
     NotNull,
-    /// True, false, or not one of them.
+    /// `IS [NOT] TRUE` or `FALSE`.
     Truth,
 }
 
 impl Expression {
-    /// What the server's messages call this sort of expression.
+    /// The name of this kind of expression in error texts.
     pub(super) fn sort(&self) -> &'static str {
         match self {
             Self::Parenthesised(_) => "*sqlparser.ParenExpr",

@@ -1,4 +1,4 @@
-//! The right side of a test: what the query wrote, made into a value of the field's type.
+//! Converts the right side of a comparison into a value of the field's type.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::enums::v1::{IndexedValueType, WorkflowExec
 
 use super::{invalid, syntax::Expression, unsupported};
 use crate::{
-    Refusal,
+    ServiceError,
     visibility::{
         attributes::{Field, kind_name},
         time,
@@ -30,7 +30,7 @@ pub(super) enum Values {
     Many(Vec<Value>),
 }
 
-pub(super) fn values(expression: &Expression, field: &Field) -> Result<Values, Refusal> {
+pub(super) fn values(expression: &Expression, field: &Field) -> Result<Values, ServiceError> {
     match expression {
         Expression::Tuple(items) => {
             Ok(Values::Many(items.iter().map(|item| value(item, field)).collect::<Result<_, _>>()?))
@@ -39,11 +39,11 @@ pub(super) fn values(expression: &Expression, field: &Field) -> Result<Values, R
     }
 }
 
-pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, Refusal> {
+pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, ServiceError> {
     let written = match expression {
         Expression::Text(text) => Value::Text(text.clone()),
         Expression::Number(digits) => number(digits)?,
-        // True and false are never taken for a status or a duration.
+        // Booleans are never converted to a status or a duration.
         Expression::Bool(value) => return typed(Value::Bool(*value), field),
         Expression::Unary { operator: operator @ ("-" | "+"), operand, text } => match &**operand {
             Expression::Number(digits) => number(&format!("{}{digits}", if *operator == "-" { "-" } else { "" }))?,
@@ -65,7 +65,7 @@ pub(super) fn value(expression: &Expression, field: &Field) -> Result<Value, Ref
     }
 }
 
-fn number(digits: &str) -> Result<Value, Refusal> {
+fn number(digits: &str) -> Result<Value, ServiceError> {
     if let Ok(integer) = digits.parse() {
         return Ok(Value::Integer(integer));
     }
@@ -75,7 +75,7 @@ fn number(digits: &str) -> Result<Value, Refusal> {
     }
 }
 
-fn status(written: Value) -> Result<Value, Refusal> {
+fn status(written: Value) -> Result<Value, ServiceError> {
     let found = match &written {
         Value::Integer(number) => i32::try_from(*number).ok().and_then(|n| WorkflowExecutionStatus::try_from(n).ok()),
         Value::Text(name) => (0..)
@@ -92,13 +92,13 @@ fn status(written: Value) -> Result<Value, Refusal> {
     })
 }
 
-/// A status as people write it: `TimedOut` for `WORKFLOW_EXECUTION_STATUS_TIMED_OUT`.
+/// The short name of a status: `TimedOut` for `WORKFLOW_EXECUTION_STATUS_TIMED_OUT`.
 pub(in crate::visibility) fn status_name(status: WorkflowExecutionStatus) -> String {
     let words = status.as_str_name().trim_start_matches("WORKFLOW_EXECUTION_STATUS_").split('_');
     words.map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase())).collect()
 }
 
-fn duration(written: Value) -> Result<Value, Refusal> {
+fn duration(written: Value) -> Result<Value, ServiceError> {
     match written {
         Value::Integer(_) => Ok(written),
         Value::Text(text) => time::duration(&text).map(Value::Integer).ok_or_else(|| {
@@ -111,7 +111,7 @@ fn duration(written: Value) -> Result<Value, Refusal> {
     }
 }
 
-fn typed(written: Value, field: &Field) -> Result<Value, Refusal> {
+fn typed(written: Value, field: &Field) -> Result<Value, ServiceError> {
     use IndexedValueType::{Bool, Datetime, Double, Int, Keyword, KeywordList, Text};
     match (field.kind, written) {
         (Int | Double, value @ (Value::Integer(_) | Value::Real(_)))
@@ -173,7 +173,7 @@ impl fmt::Display for Values {
     }
 }
 
-/// A number as the server prints it: with an exponent from a million on, and below a ten-thousandth.
+/// A number as the real server prints it: with an exponent from a million on, and below a ten-thousandth.
 pub(in crate::visibility) fn go_float(real: f64) -> String {
     let scientific = format!("{real:e}");
     let Some((digits, power)) = scientific.split_once('e') else { return scientific };

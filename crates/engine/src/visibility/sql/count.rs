@@ -1,4 +1,4 @@
-//! How many runs there are, in all or by group.
+//! Counts of runs, total or grouped.
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 use temporalio_protos::temporal::api::{
@@ -14,7 +14,7 @@ use crate::visibility::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Count {
     pub total: i64,
-    /// Empty unless the query groups. A group without runs is left out.
+    /// Empty for a query without groups. Groups without runs are left out.
     pub groups: Vec<AggregationGroup>,
 }
 

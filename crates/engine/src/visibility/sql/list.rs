@@ -1,4 +1,4 @@
-//! Pages of runs: open ones first, then by closing time, the latest first.
+//! Pages of runs: open ones first, then closed ones, the latest first.
 
 use std::cell::Cell;
 
@@ -6,20 +6,20 @@ use prost::Message;
 use rusqlite::{Connection, params_from_iter, types::Value};
 
 use super::{Error, row::VisibilityRow};
-use crate::{Refusal, persist::readable, visibility::Query};
+use crate::{ServiceError, persist::readable, visibility::Query};
 
-/// Open runs close after every closed one.
+/// Open runs sort before every closed one.
 const CLOSING: &str = "COALESCE(close_time, 9223372036854775807)";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Page {
     pub rows: Vec<VisibilityRow>,
-    /// Where the next page goes on; empty after the last one.
+    /// The token of the next page; empty after the last one.
     pub next: Vec<u8>,
 }
 
-/// The last row of a page. Rows come and go between pages, so a page starts after a row's place in the order, whether
-/// or not that row is still there.
+/// The position of the last row of a page. The next page starts after this position, even if the row was deleted
+/// meanwhile.
 #[derive(Clone, PartialEq, Message)]
 struct Token {
     #[prost(int64, tag = "1")]
@@ -44,12 +44,13 @@ pub(crate) fn list(
     let mut after = "TRUE".to_owned();
     if !token.is_empty() {
         let Token { closing, start_time, run_id } =
-            Token::decode(token).map_err(|_| Refusal::invalid("invalid NextPageToken"))?;
+            Token::decode(token).map_err(|_| ServiceError::invalid("invalid NextPageToken"))?;
         after = format!("{CLOSING} <= ? AND ({CLOSING} < ? OR start_time < ? OR (start_time = ? AND run_id > ?))");
         parameters.extend([closing, closing, start_time, start_time].map(Value::Integer));
         parameters.push(Value::Text(run_id));
     }
-    // One more than asked for tells whether there is another page; more than that are read only if some cannot be.
+    // One row more than requested shows whether there is another page. Further rows are read only if some are
+    // unreadable.
     parameters.push(Value::Integer(i64::try_from(page_size).unwrap_or(i64::MAX).saturating_add(1)));
     let sql = format!(
         "SELECT * FROM engine_visibility WHERE namespace = ? AND ({filter}) AND ({after}) \

@@ -1,6 +1,6 @@
-//! The table `engine_visibility`: rows in, lists and counts out.
+//! The table `engine_visibility`.
 //!
-//! Everything takes a connection and runs at once, inside whatever transaction the caller has.
+//! All functions take a connection and run inside the caller's transaction.
 
 mod count;
 mod list;
@@ -11,12 +11,12 @@ pub(crate) use self::{
     list::{Page, list},
     row::{VisibilityRow, delete, put},
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ServiceError),
     #[error("the list of runs could not be read: {0}")]
     Database(#[from] rusqlite::Error),
 }

@@ -1,8 +1,8 @@
-//! One run's row, and the ways a row comes and goes.
+//! The row of a run: insert, update and delete.
 
 use rusqlite::{Connection, Row, named_params};
 
-/// A run as lists show it, column by column.
+/// A run as lists show it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VisibilityRow {
     /// The run's number in the engine's other tables.
@@ -28,7 +28,7 @@ pub(crate) struct VisibilityRow {
     pub memo: Option<Vec<u8>>,
     /// An encoded `temporal.api.common.v1.SearchAttributes`.
     pub search_attributes: Option<Vec<u8>>,
-    /// The same for filters, as `index` makes it.
+    /// The same as JSON for filters, built by `index`.
     pub attributes: String,
 }
 
@@ -58,7 +58,7 @@ impl VisibilityRow {
     }
 }
 
-/// Writes a run's row, in place of the one it had.
+/// Inserts or replaces a run's row.
 pub(crate) fn put(connection: &Connection, row: &VisibilityRow) -> rusqlite::Result<()> {
     if revise(connection, row)? {
         return Ok(());
@@ -96,8 +96,8 @@ pub(crate) fn put(connection: &Connection, row: &VisibilityRow) -> rusqlite::Res
         .map(drop)
 }
 
-/// Writes what changes while a run is open or closed, if the run is on the lists as that. None of it is in an index, and
-/// an index that is left alone need not be written.
+/// Updates the columns that change while a run stays open or closed, if the row has that status. They are not indexed,
+/// so no index has to be written.
 fn revise(connection: &Connection, row: &VisibilityRow) -> rusqlite::Result<bool> {
     let revised = connection
         .prepare_cached(
@@ -119,7 +119,7 @@ fn revise(connection: &Connection, row: &VisibilityRow) -> rusqlite::Result<bool
     Ok(revised > 0)
 }
 
-/// Takes a run off the lists. One that is not there is no error.
+/// Deletes a run's row, if there is one.
 pub(crate) fn delete(connection: &Connection, run: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM engine_visibility WHERE run = ?")?.execute([run]).map(drop)
 }

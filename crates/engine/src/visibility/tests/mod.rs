@@ -1,4 +1,4 @@
-//! The filter language over a real database: answers recorded from the server, paging, and filters made at random.
+//! The filter language on a real database: answers recorded from the real server, paging, and random filters.
 
 mod random;
 mod recorded;
@@ -20,7 +20,7 @@ use super::{
     parse,
     sql::{VisibilityRow, list, put},
 };
-use crate::Refusal;
+use crate::ServiceError;
 
 const NAMESPACE: &str = "default";
 const SECOND: i64 = 1_000_000_000;
@@ -92,7 +92,7 @@ fn closed(row: VisibilityRow, status: i32, close_time: i64) -> VisibilityRow {
     VisibilityRow { status, close_time: Some(close_time), ..row }
 }
 
-/// The runs that were on the server when its answers were recorded.
+/// The runs that the server had when its answers were recorded.
 fn example() -> Vec<VisibilityRow> {
     let w1 = json!({
         "Kw": "alpha", "In": 1, "Dbl": 1.5, "Bo": true, "Dt": "2024-01-01T00:00:00Z", "Kl": ["a", "b"],
@@ -127,7 +127,7 @@ fn example_database() -> Connection {
     connection
 }
 
-fn read(query: &str) -> Result<Query, Refusal> {
+fn read(query: &str) -> Result<Query, ServiceError> {
     parse(query, &attributes())
 }
 

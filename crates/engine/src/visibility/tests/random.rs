@@ -1,11 +1,11 @@
-//! Filters made at random: what the database finds is what plain code finds, which knows nothing of SQL.
+//! Random filters: SQLite must match what a reference implementation without SQL matches.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::{SECOND, VisibilityRow, closed, database, found, put, read, row};
 
-/// A condition: how it is written, and what it says of a run. `None` is unknown, as in SQL.
+/// A condition as text, and its result for a run. `None` is unknown, as in SQL.
 #[derive(Debug, Clone)]
 enum Condition {
     Not(Box<Condition>),
@@ -43,7 +43,7 @@ impl<T: PartialOrd> Test<T> {
             Self::In { negated, values } => values.contains(value) != *negated,
             Self::Between { negated, from, to } => (from <= value && value <= to) != *negated,
             Self::Compare(operator, _) => panic!("{operator} has no meaning here"),
-            Self::StartsWith { .. } | Self::Null { .. } => unreachable!("told apart before"),
+            Self::StartsWith { .. } | Self::Null { .. } => unreachable!("handled above"),
         })
     }
 
@@ -65,7 +65,7 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// What the plain code looks at.
+/// The fields that the reference implementation reads.
 #[derive(Debug, Clone)]
 struct Run {
     workflow_type: String,
@@ -245,13 +245,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_database_finds_what_plain_code_finds(runs in vec(run(), 1..12), condition in condition()) {
+    fn sql_filters_match_the_reference_implementation(runs in vec(run(), 1..12), condition in condition()) {
         let connection = database();
         for (number, run) in runs.iter().enumerate() {
             put(&connection, &run.row(number as i64)).unwrap();
         }
         let text = condition.write();
-        let query = read(&text).map_err(|refusal| TestCaseError::fail(format!("{text}: {refusal}")))?;
+        let query = read(&text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
 
         let mut by_database = found(&connection, &query);
         by_database.sort();
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in ".{0,60}", words in vec(select(vec![
+    fn no_input_makes_the_parser_panic(text in ".{0,60}", words in vec(select(vec![
         "WorkflowId", "Kw", "=", "<", "(", ")", "'a'", "NOT", "AND", "OR", "IN", "BETWEEN", "IS", "NULL", "1", "-", ",",
         "STARTS_WITH", "GROUP BY", "ORDER BY", "LIMIT", "`In`", ".", "f", "true", "\\", "é", "'", "/*", "--", ";",
     ]), 0..14)) {

@@ -1,6 +1,5 @@
-//! Queries that were put to Temporal Server 1.32.0 with its SQLite store, and what it said: the `runs` it found, the
-//! `refusal` it gave (InvalidArgument), or the `failure` it met (any other code). Lines with `ours` are the ones
-//! answered differently here, and say how.
+//! Queries sent to Temporal Server 1.32.0 with its SQLite store, and its answers: the `runs` it found, its `refusal`
+//! (InvalidArgument), or its `failure` (any other code). Lines with `ours` are answered differently here, and say how.
 
 use serde_json::{Value, json};
 use tonic::Code;
@@ -8,7 +7,7 @@ use tonic::Code;
 use super::{example_database, found, read};
 
 #[test]
-fn answers_are_the_servers() {
+fn queries_answer_like_the_recorded_server() {
     let connection = example_database();
     let mut different = Vec::new();
     for line in include_str!("recorded.jsonl").lines() {
@@ -17,7 +16,7 @@ fn answers_are_the_servers() {
         let expected = expected.remove("ours").unwrap_or(Value::Object(expected));
         let answer = match read(query.as_str().unwrap()) {
             Ok(query) => json!({"runs": found(&connection, &query)}),
-            Err(refusal) if refusal.code() == Code::InvalidArgument => json!({"refusal": refusal.to_string()}),
+            Err(error) if error.code() == Code::InvalidArgument => json!({"refusal": error.to_string()}),
             Err(other) => json!({"failure": other.to_string()}),
         };
         if answer != expected {

@@ -1,4 +1,4 @@
-//! Rows come, change, go, are paged through and counted.
+//! Rows are inserted, updated, deleted, paged and counted.
 
 use serde_json::json;
 use temporalio_protos::temporal::api::{
@@ -7,7 +7,7 @@ use temporalio_protos::temporal::api::{
 
 use super::{EPOCH, NAMESPACE, VisibilityRow, closed, database, example, example_database, read, row};
 use crate::{
-    Refusal,
+    ServiceError,
     visibility::{
         index::encode,
         sql::{Count, Error, Page, count, delete, list, put},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[test]
-fn a_row_comes_back_as_it_was_written_last() {
+fn a_row_is_read_as_it_was_written_last() {
     let connection = database();
     let first = row(1, "w", json!({"Kw": "a"}));
     let last = VisibilityRow {
@@ -46,7 +46,7 @@ fn a_row_comes_back_as_it_was_written_last() {
     assert_eq!(page, Page { rows: Vec::new(), next: Vec::new() });
 }
 
-/// Runs that share start and closing times, so that every part of the order decides somewhere.
+/// Runs with equal start and closing times, so that every column of the order matters.
 fn crowd() -> Vec<VisibilityRow> {
     let run = |number: i64| {
         let start_time = EPOCH + number % 3;
@@ -93,7 +93,7 @@ fn pages_have_no_gaps_and_no_repeats() {
 }
 
 #[test]
-fn a_page_goes_on_where_the_last_one_ended_even_if_its_end_is_gone() {
+fn the_next_page_continues_even_if_the_last_row_was_deleted() {
     let connection = database();
     for row in crowd() {
         put(&connection, &row).unwrap();
@@ -112,13 +112,13 @@ fn a_page_goes_on_where_the_last_one_ended_even_if_its_end_is_gone() {
 }
 
 #[test]
-fn one_bad_row_hides_no_other() {
+fn an_unreadable_row_does_not_hide_other_rows() {
     let connection = database();
     for number in 1..=6 {
         let start_time = EPOCH + number;
         put(&connection, &VisibilityRow { start_time, ..row(number, "w", json!({"Kw": "a"})) }).unwrap();
     }
-    // Text that is none, and attributes that are none.
+    // Text and attributes that cannot be read.
     let damage = "UPDATE engine_visibility SET workflow_type = CAST(x'ff' AS TEXT) WHERE run IN (6, 5, 3, 1);
                   UPDATE engine_visibility SET attributes = '{' WHERE run = 2";
     connection.execute_batch(damage).unwrap();
@@ -136,14 +136,16 @@ fn one_bad_row_hides_no_other() {
 }
 
 #[test]
-fn a_foreign_token_is_refused() {
+fn an_invalid_page_token_is_rejected() {
     let connection = example_database();
     let refused = list(&connection, NAMESPACE, &read("").unwrap(), 10, b"not a token").unwrap_err();
-    assert!(matches!(refused, Error::Refused(Refusal::InvalidArgument(message)) if message == "invalid NextPageToken"));
+    assert!(
+        matches!(refused, Error::Refused(ServiceError::InvalidArgument(message)) if message == "invalid NextPageToken")
+    );
 }
 
 #[test]
-fn counts_are_whole_or_by_group() {
+fn counts_are_total_or_grouped() {
     let connection = example_database();
     let counted = |query: &str| count(&connection, NAMESPACE, &read(query).unwrap()).unwrap();
     let group = |name: &str, count| AggregationGroup {

@@ -1,9 +1,9 @@
-//! What the recorded answers do not show: limits, injection, and values that changed their type.
+//! What the recorded answers do not cover: limits, injection, and values whose type changed.
 
 use serde_json::json;
 
 use super::{VisibilityRow, database, example_database, found, put, read, row};
-use crate::{Refusal, visibility::sql::list};
+use crate::{ServiceError, visibility::sql::list};
 
 #[test]
 fn an_empty_query_finds_everything_in_order() {
@@ -24,7 +24,7 @@ fn namespaces_do_not_see_each_other() {
 }
 
 #[test]
-fn values_are_bound_and_never_run() {
+fn values_are_bound_as_parameters_and_never_executed() {
     let connection = example_database();
     for value in ["' OR '1'='1", "'; DROP TABLE engine_visibility; --", "\\' OR 1=1 --", "%", "\u{0}", "w1\u{0}"] {
         let quoted = value.replace('\\', "\\\\").replace('\'', "''");
@@ -43,13 +43,13 @@ fn values_are_bound_and_never_run() {
             assert!(!values.is_empty());
             assert_eq!(found(&connection, &parsed), Vec::<String>::new(), "{query}");
         }
-        assert!(matches!(read(&format!("`{value}` = 'x'")), Err(Refusal::InvalidArgument(_))));
+        assert!(matches!(read(&format!("`{value}` = 'x'")), Err(ServiceError::InvalidArgument(_))));
     }
     assert_eq!(found(&connection, &read("").unwrap()).len(), 7);
 }
 
 #[test]
-fn an_attribute_may_have_any_name() {
+fn attribute_names_may_contain_any_character() {
     let name = r#"it's "quoted" $.x[0] -- and spaced"#;
     let attributes = [(name.to_owned(), temporalio_protos::temporal::api::enums::v1::IndexedValueType::Keyword)];
     let attributes = attributes.into_iter().collect();
@@ -62,7 +62,7 @@ fn an_attribute_may_have_any_name() {
 }
 
 #[test]
-fn a_value_of_an_earlier_type_is_no_error() {
+fn a_value_stored_under_an_earlier_type_is_not_an_error() {
     let connection = database();
     for (run, value) in [json!(5), json!("[broken"), json!({"a": 1}), json!(true), json!(["a"])].into_iter().enumerate()
     {
@@ -90,7 +90,7 @@ fn long_chains_and_deep_nesting_stay_within_the_databases_limits() {
         let open = "WorkflowId = 'x' OR NOT (WorkflowId != 'w1' AND ".repeat(depth);
         format!("{open}WorkflowId = 'w1'{}", ")".repeat(depth))
     };
-    // Each level turns the answer round.
+    // Each level negates the result.
     assert_eq!(found(&connection, &read(&deep(48)).unwrap()).len(), 0);
     assert_eq!(found(&connection, &read(&deep(49)).unwrap()).len(), 7);
     let refused = read(&deep(50)).unwrap_err().to_string();
@@ -98,11 +98,11 @@ fn long_chains_and_deep_nesting_stay_within_the_databases_limits() {
 }
 
 #[test]
-fn a_query_has_a_limit() {
+fn a_query_has_a_length_limit() {
     let long = format!("WorkflowId = '{}'", "x".repeat(40_000));
     assert_eq!(
         read(&long),
-        Err(Refusal::InvalidArgument(
+        Err(ServiceError::InvalidArgument(
             "invalid query: 40015 bytes are more than the 32768 that a filter may have; shorten it".into()
         ))
     );

@@ -232,7 +232,7 @@ fn a_file_that_is_no_database_is_refused() {
     let path = file(&directory);
     std::fs::write(&path, "notes about windlasses, kept in a text file by mistake").unwrap();
     let message = format!(
-        "{} cannot be used as a database: this is no SQLite database; move the file away, and restore a backup with \
+        "{} cannot be used as a database: this is not a SQLite database; move the file away, and restore a backup with \
          `windlass store restore FILE` if a database was here",
         path.display()
     );

@@ -29,19 +29,19 @@ mod suite {
     store_suite!(crate::sqlite::tests::bench);
 }
 
-mod suite_when_riding {
+mod suite_with_relaxed_writes {
     use super::*;
-    store_suite!(crate::sqlite::tests::riding_bench);
+    store_suite!(crate::sqlite::tests::relaxed_bench);
 }
 
 async fn bench() -> Bench {
     bench_of(|path, clock| SqliteStore::open(Options { clock, ..Options::new(path) }).unwrap())
 }
 
-async fn riding_bench() -> Bench {
+async fn relaxed_bench() -> Bench {
     bench_of(|path, clock| {
         let database = Database::open(windlass_sqlite::Options::new(path)).unwrap();
-        SqliteStore::on(database, clock, Ack::Written).unwrap()
+        SqliteStore::on(database, clock, Ack::Relaxed).unwrap()
     })
 }
 

@@ -59,13 +59,13 @@ impl Shared {
             windlass_sqlite::Options { faults: Some(faults), ..windlass_sqlite::Options::new(file(&directory)) };
         let database = Database::open(options).unwrap();
         let mut shared = Self { allow, asked, database, _directory: directory };
-        let store = shared.store(Ack::Written);
+        let store = shared.store(Ack::Relaxed);
         shared.asked.try_recv().expect("the tables were synced");
         (shared, store)
     }
 
-    fn store(&self, riding: Ack) -> SqliteStore {
-        SqliteStore::on(self.database.clone(), Arc::new(|| Timestamp(1)), riding).unwrap()
+    fn store(&self, relaxed_ack: Ack) -> SqliteStore {
+        SqliteStore::on(self.database.clone(), Arc::new(|| Timestamp(1)), relaxed_ack).unwrap()
     }
 
     /// Carries out a write; returns its result and whether it was answered before the disk was allowed to sync.

@@ -1,4 +1,4 @@
-//! The end of an operation: what runs decided becomes one write, tasks for workers, and news for those who wait.
+//! The end of an operation: its changes become one write, tasks for workers, and notifications for long polls.
 
 use std::{
     cell::Cell,
@@ -11,38 +11,51 @@ use std::{
 use prost::Message as _;
 use windlass_sqlite::{Ack, DatabaseError, Ticket};
 
-use super::{Core, Done, Kept};
+use super::{Acknowledgement, Applied, Core};
 use crate::{
-    news::Position,
+    notifications::Position,
     persist::{Batch, RunWrite},
     queues::{Kind, QueueKey, Task},
     registry::{RunKey, Workflow},
-    run::{Changes, Dispatch, Run, updates::UpdateNews},
+    run::{Changes, Dispatch, Run, updates::UpdateChange},
     time::{Nanos, SECOND},
 };
 
-/// A worker that has not polled for this long is taken to be gone.
-const STICKY_PATIENCE: Nanos = 10 * SECOND;
+/// A sticky queue without a poll for this long is treated as abandoned.
+const STICKY_TIMEOUT: Nanos = 10 * SECOND;
 
 impl Core {
     /// Adds a new run, which becomes the current one.
-    pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Done<()> {
+    pub(crate) fn insert(self: &Arc<Self>, workflow: &mut Workflow, run: Run, epoch: u64) -> Applied<()> {
         let run_id = run.state.run_id.clone();
         workflow.runs.insert(run_id.clone(), run);
-        Done::new((), self.keep_new(workflow, &run_id, epoch))
+        Applied::new((), self.commit_new(workflow, &run_id, epoch))
     }
 
-    /// Ends an operation: what the run decided is queued for writing and handed out.
-    pub(crate) fn keep(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack) -> Kept {
-        self.keep_step(workflow, run_id, epoch, ack, false)
+    /// Ends an operation: queues the run's changes for writing and dispatches its tasks.
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+        ack: Ack,
+    ) -> Acknowledgement {
+        self.commit_step(workflow, run_id, epoch, ack, false)
     }
 
-    fn keep_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Kept {
-        self.keep_step(workflow, run_id, epoch, Ack::Durable, true)
+    fn commit_new(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64) -> Acknowledgement {
+        self.commit_step(workflow, run_id, epoch, Ack::Durable, true)
     }
 
-    fn keep_step(self: &Arc<Self>, workflow: &mut Workflow, run_id: &str, epoch: u64, ack: Ack, new: bool) -> Kept {
-        let Some(run) = workflow.runs.get_mut(run_id) else { return Kept::Already };
+    fn commit_step(
+        self: &Arc<Self>,
+        workflow: &mut Workflow,
+        run_id: &str,
+        epoch: u64,
+        ack: Ack,
+        new: bool,
+    ) -> Acknowledgement {
+        let Some(run) = workflow.runs.get_mut(run_id) else { return Acknowledgement::Already };
         let namespace = run.state.namespace.clone();
         let mut changes = self.in_env(&namespace, |env| run.settle(env));
         let successor = changes.successor.take();
@@ -56,20 +69,20 @@ impl Core {
         }
         let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
         match self.write(steps, epoch, ack) {
-            Some(ticket) => Kept::By(ticket),
-            None if under_way => Kept::WithOthers { core: Arc::clone(self), epoch },
-            None => Kept::Already,
+            Some(ticket) => Acknowledgement::By(ticket),
+            None if under_way => Acknowledgement::WithOthers { core: Arc::clone(self), epoch },
+            None => Acknowledgement::Already,
         }
     }
 
-    /// Ends an operation that changed several runs and made a new one: all of it is kept, or nothing.
-    pub(crate) fn keep_with_new(
+    /// Ends an operation that changed several runs and created one. All changes are in one write.
+    pub(crate) fn commit_with_new(
         self: &Arc<Self>,
         workflow: &mut Workflow,
         changed: &[String],
         new: Run,
         epoch: u64,
-    ) -> Done<()> {
+    ) -> Applied<()> {
         let mut steps = Vec::new();
         for run_id in changed {
             let Some(run) = workflow.runs.get_mut(run_id) else { continue };
@@ -77,11 +90,11 @@ impl Core {
             steps.push(self.step(run, changes, false));
         }
         steps.push(self.first_step(workflow, new));
-        let kept = self.write(steps, epoch, Ack::Durable).map_or(Kept::Already, Kept::By);
-        Done::new((), kept)
+        let kept = self.write(steps, epoch, Ack::Durable).map_or(Acknowledgement::Already, Acknowledgement::By);
+        Applied::new((), kept)
     }
 
-    /// A new run becomes the current one.
+    /// The first step of a new run, which becomes the current one.
     fn first_step(self: &Arc<Self>, workflow: &mut Workflow, mut run: Run) -> Step {
         let changes = self.in_env(&run.state.namespace.clone(), |env| run.settle(env));
         let step = self.step(&mut run, changes, true);
@@ -90,25 +103,25 @@ impl Core {
         step
     }
 
-    /// Turns what a run has decided into a write, and hands out its tasks.
+    /// Turns a run's changes into a write and dispatches its tasks.
     fn step(self: &Arc<Self>, run: &mut Run, mut changes: Changes, new: bool) -> Step {
         let key = RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
-        let alarm = run.alarm();
-        if let Some(at) = alarm.filter(|at| run.memory.alarm_set == 0 || *at < run.memory.alarm_set) {
-            run.memory.alarm_set = at;
-            self.alarms.set(at, key.clone());
+        let wakeup = run.next_wakeup();
+        if let Some(at) = wakeup.filter(|at| run.memory.wakeup_set == 0 || *at < run.memory.wakeup_set) {
+            run.memory.wakeup_set = at;
+            self.wakeups.set(at, key.clone());
         }
-        let mut left_to_disk = Vec::new();
+        let mut overflow = Vec::new();
         for dispatch in std::mem::take(&mut changes.dispatches) {
             let Some((queue, task)) = self.addressed(run, &key, dispatch) else { continue };
             if run.speculates() && matches!(task, Task::Workflow { .. }) {
-                self.queues.offer_unkept(&queue, task);
+                self.queues.offer_unstored(&queue, task);
             } else if let Err(task) = self.queues.offer(&queue, task) {
-                left_to_disk.push((queue, task));
+                overflow.push((queue, task));
             }
         }
         if let Some(clock) = self.clock.skipping() {
-            clock.stand(&key, run);
+            clock.set_run(&key, run);
         }
         let listing = changes.listing.then(|| self.listing(run));
         let mut batches = Vec::new();
@@ -125,9 +138,9 @@ impl Core {
             run_id: run.state.run_id.clone(),
             new,
             state: run.encode(),
-            // Whoever finds this on disk when the process has ended looks at once.
-            next_due: if run.has_lent() { Some(0) } else { alarm },
-            ready: run.has_something_ready(),
+            // Workers of this process end with it, so after a restart such a run must be processed at once.
+            next_due: if run.has_local_tasks() { Some(0) } else { wakeup },
+            ready: run.is_ready(),
             closed: !run.state.is_running(),
             batches,
             listing,
@@ -140,23 +153,23 @@ impl Core {
             unsynced: Arc::clone(&run.memory.unsynced),
             position: Position { next_event_id: run.state.next_event_id, closed: !run.state.is_running() },
             updates: changes.updates,
-            left_to_disk,
-            letters: !run.state.outbox.is_empty(),
+            overflow,
+            has_messages: !run.state.outbox.is_empty(),
             key,
         }
     }
 
     fn write(self: &Arc<Self>, steps: Vec<Step>, epoch: u64, ack: Ack) -> Option<Ticket<bool, DatabaseError>> {
         if steps.iter().all(|step| step.write.is_none()) {
-            // Nothing to keep: what there is to say can be said now.
+            // Nothing to write: the notifications can be sent now.
             steps.iter().for_each(|step| step.tell(self));
             return None;
         }
         let (core, steps) = (Arc::clone(self), Arc::new(steps));
-        let carried_out = Cell::new(false);
+        let executed = Cell::new(false);
         Some(self.database.apply(ack, move |tx| {
-            // What has to be carried out again was answered, whatever became of memory since.
-            if core.registry.epoch() != epoch && !carried_out.get() {
+            // A write that is replayed was acknowledged before, so it is executed whatever the epoch is.
+            if core.registry.epoch() != epoch && !executed.get() {
                 return Ok(false);
             }
             for step in steps.iter() {
@@ -166,27 +179,27 @@ impl Core {
             }
             let (core, steps) = (Arc::clone(&core), Arc::clone(&steps));
             tx.after_sync(move || steps.iter().for_each(|step| step.tell(&core)));
-            carried_out.set(true);
+            executed.set(true);
             Ok(true)
         }))
     }
 
-    /// The task that a run wants handed out, and where.
+    /// The task to dispatch, and its queue.
     fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
         if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
             let sticky = self.queue(key, queue.clone(), Kind::Workflow);
-            if !self.queues.is_polled(&sticky, self.now() - STICKY_PATIENCE) {
-                // Its worker is gone; any other may have the task.
+            if !self.queues.is_polled(&sticky, self.now() - STICKY_TIMEOUT) {
+                // The sticky worker is gone, so the task goes to the normal queue.
                 return run.unstick().map(|dispatch| self.task(key, dispatch));
             }
         }
         Some(self.task(key, dispatch))
     }
 
-    /// Hands out a task that is on disk.
-    pub(crate) fn hand_out(&self, key: &RunKey, dispatch: Dispatch) {
+    /// Dispatches a task that is on disk.
+    pub(crate) fn dispatch(&self, key: &RunKey, dispatch: Dispatch) {
         let (queue, task) = self.task(key, dispatch);
-        self.queues.offer_kept(&queue, task);
+        self.queues.offer_stored(&queue, task);
     }
 
     fn task(&self, key: &RunKey, dispatch: Dispatch) -> (QueueKey, Task) {
@@ -212,28 +225,28 @@ struct Step {
     write: Option<RunWrite>,
     unsynced: Arc<AtomicUsize>,
     position: Position,
-    updates: Vec<UpdateNews>,
-    /// Tasks for which their queues had no room.
-    left_to_disk: Vec<(QueueKey, Task)>,
-    letters: bool,
+    updates: Vec<UpdateChange>,
+    /// Tasks that did not fit into their queues.
+    overflow: Vec<(QueueKey, Task)>,
+    has_messages: bool,
 }
 
 impl Step {
-    /// Tells those who wait, now that it is kept.
+    /// Sends the notifications, after the write is durable.
     fn tell(&self, core: &Core) {
         if self.write.is_some() {
             self.unsynced.fetch_sub(1, Ordering::AcqRel);
-            core.news.history_reached(&self.key.run_id, self.position);
+            core.notifications.history_reached(&self.key.run_id, self.position);
         }
-        for news in &self.updates {
-            core.news.update_reached(&self.key.run_id, &news.update_id, news.progress.clone());
+        for change in &self.updates {
+            core.notifications.update_reached(&self.key.run_id, &change.update_id, change.progress.clone());
         }
-        for (queue, task) in &self.left_to_disk {
-            core.queues.offer_kept(queue, task.clone());
+        for (queue, task) in &self.overflow {
+            core.queues.offer_stored(queue, task.clone());
         }
-        if self.letters {
-            // Without anybody to send them, they are sent after the next start.
-            core.post.send(self.key.clone()).ok();
+        if self.has_messages {
+            // Without a receiver, the messages are sent after the next start.
+            core.deliveries.send(self.key.clone()).ok();
         }
     }
 }
@@ -246,11 +259,11 @@ impl Run {
         self.waiting_task().into_iter().chain(self.waiting_activities()).collect()
     }
 
-    fn has_something_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         !self.state.outbox.is_empty() || !self.waiting().is_empty()
     }
 
-    /// The state as it is kept: a speculative task is not.
+    /// The encoded state. A speculative task is not stored.
     fn encode(&mut self) -> Vec<u8> {
         let speculative = self.state.task.take_if(|task| task.speculative);
         let encoded = self.state.encode_to_vec();
@@ -264,7 +277,7 @@ impl Run {
         let from = self.state.previous_started_id;
         if self.memory.tail.first().is_some_and(|event| event.event_id <= from) {
             self.memory.tail.retain(|event| event.event_id > from);
-            // A run may rest like this for weeks.
+            // A run may stay in this state for weeks.
             self.memory.tail.shrink_to_fit();
         }
     }

@@ -1,4 +1,4 @@
-//! Files as a power failure leaves them: the end of the log is missing or damaged.
+//! Files after a power failure: the end of the log is missing or damaged.
 
 use std::{fs, path::PathBuf};
 
@@ -9,15 +9,15 @@ use crate::{Ack, Options, checkpoint};
 
 const COMMITS: [&str; 3] = ["one", "two", "three"];
 
-/// The files of a process that died, and how long its log was after each commit.
-struct Wreck {
+/// The files of a crashed process, and the length of its log after each commit.
+struct CrashedDatabase {
     _directory: TempDir,
     database: PathBuf,
     log: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Wreck {
+impl CrashedDatabase {
     async fn leave() -> Self {
         let directory = TempDir::new().unwrap();
         let database = open(Options::new(file(&directory)));
@@ -26,19 +26,19 @@ impl Wreck {
         for word in COMMITS {
             submit(&database, Ack::Durable, word).await.unwrap();
             let pages = checkpoint::measure(&database.reader().unwrap()).unwrap().pages;
-            // Behind its end the file has room for more.
+            // The rest of the file is preallocated.
             ends.push(32 + pages as usize * 4120);
         }
         let mut log = fs::read(log).unwrap();
         assert!(log[ends[2]..].iter().all(|byte| *byte == 0));
         log.truncate(ends[2]);
-        let wreck = TempDir::new().unwrap();
-        let copy = file(&wreck);
+        let crashed = TempDir::new().unwrap();
+        let copy = file(&crashed);
         fs::copy(file(&directory), &copy).unwrap();
-        Self { _directory: wreck, database: copy, log, ends }
+        Self { _directory: crashed, database: copy, log, ends }
     }
 
-    /// What is found when the log is like this.
+    /// The rows with this log.
     fn words_with(&self, log: &[u8]) -> Vec<String> {
         let directory = TempDir::new().unwrap();
         let database = file(&directory);
@@ -47,34 +47,34 @@ impl Wreck {
         words_in(&database)
     }
 
-    /// The commits that a log of this length holds completely.
+    /// The commits that a log of this length contains completely.
     fn whole(&self, length: usize) -> Vec<&'static str> {
         COMMITS.iter().zip(&self.ends).filter(|(_, end)| **end <= length).map(|(word, _)| *word).collect()
     }
 }
 
 #[tokio::test]
-async fn a_log_that_is_cut_short_loses_only_what_was_cut() {
-    let wreck = Wreck::leave().await;
-    let first = wreck.ends[0];
-    // At every end of a commit, and around it, and in the middle of a page.
-    let lengths = wreck.ends.iter().flat_map(|end| [end - 2000, end - 1, *end, end + 10]);
-    for length in lengths.filter(|length| *length >= first && *length <= wreck.log.len()) {
-        assert_eq!(wreck.words_with(&wreck.log[..length]), wreck.whole(length), "{length}");
+async fn a_truncated_log_loses_only_the_truncated_commits() {
+    let crashed = CrashedDatabase::leave().await;
+    let first = crashed.ends[0];
+    // At each end of a commit, around it, and in the middle of a page.
+    let lengths = crashed.ends.iter().flat_map(|end| [end - 2000, end - 1, *end, end + 10]);
+    for length in lengths.filter(|length| *length >= first && *length <= crashed.log.len()) {
+        assert_eq!(crashed.words_with(&crashed.log[..length]), crashed.whole(length), "{length}");
     }
 }
 
 #[tokio::test]
-async fn a_damaged_end_of_the_log_is_not_taken_for_a_commit() {
-    let wreck = Wreck::leave().await;
-    let start = wreck.ends[1];
-    for at in [start, start + 10, start + 30, wreck.log.len() - 1] {
-        let mut log = wreck.log.clone();
+async fn a_damaged_end_of_the_log_is_ignored() {
+    let crashed = CrashedDatabase::leave().await;
+    let start = crashed.ends[1];
+    for at in [start, start + 10, start + 30, crashed.log.len() - 1] {
+        let mut log = crashed.log.clone();
         log[at] ^= 0xff;
-        assert_eq!(wreck.words_with(&log), COMMITS[..2], "{at}");
+        assert_eq!(crashed.words_with(&log), COMMITS[..2], "{at}");
         // A page that was never written reads as zeros.
-        let mut log = wreck.log.clone();
+        let mut log = crashed.log.clone();
         log[at..].fill(0);
-        assert_eq!(wreck.words_with(&log), COMMITS[..2], "{at}");
+        assert_eq!(crashed.words_with(&log), COMMITS[..2], "{at}");
     }
 }

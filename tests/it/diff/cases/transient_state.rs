@@ -1,4 +1,4 @@
-//! What a server keeps in memory only, and forgets when it refuses something: updates and queries under way, and those
+//! State that the real server keeps only in memory and drops after an error: pending updates and queries, and those
 //! that ended with their run.
 
 use super::{
@@ -138,7 +138,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         accepted_then(
-            "who waits for an accepted update asks anew after a refused answer",
+            "the caller of an accepted update asks again after a rejected completion",
             [
                 complete(W, [Do::Marker { named: false }]),
                 poll(W),
@@ -146,7 +146,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         accepted_then(
-            "who waits for an accepted update asks anew after another refused answer",
+            "the caller of an accepted update asks again after another rejected completion",
             [
                 complete(W, [Do::Marker { named: false }]),
                 update(W, 0),
@@ -156,7 +156,7 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         accepted_then(
-            "who waits for an accepted update asks anew after an unreadable answer",
+            "the caller of an accepted update asks again after an unreadable completion",
             [unreadable(), complete_with(W, Completion { finish_updates: true, ..Default::default() })],
         ),
         accepted_then(
@@ -164,11 +164,11 @@ pub(super) fn cases() -> Vec<Case> {
             [fail(W), poll(W), complete_with(W, Completion { finish_updates: true, ..Default::default() })],
         ),
         case(
-            "a query in an unreadable answer is asked anew",
+            "a query in an unreadable completion is sent again",
             [start(W), poll(W), complete(W, []), signal(W, 1), query(W), poll(W), unreadable(), complete(W, [])],
         ),
         case(
-            "a query in a refused answer is asked anew",
+            "a query in a rejected completion is sent again",
             [
                 start(W),
                 poll(W),
@@ -278,7 +278,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Refused before anything of it is carried out: the end is not last.
+/// Rejected before any command is applied: the closing command is not the last.
 fn unreadable() -> Action {
     complete(W, [Do::Complete, Do::Marker { named: true }])
 }
@@ -291,7 +291,7 @@ fn signal_with(extras: &[StartExtra]) -> Action {
     })
 }
 
-/// A run with an accepted update whose caller waits for its end; a task is held.
+/// A run with an accepted update whose caller waits for the result; a task is held.
 fn accepted_then(name: &'static str, then: impl IntoIterator<Item = Action>) -> Case {
     let accepted = [start(W), update(W, 0), poll(W), answer_updates(W, UpdateAnswer::Accept), signal(W, 1), poll(W)];
     case(name, accepted.into_iter().chain(then))

@@ -1,4 +1,4 @@
-//! What a run says about itself: search attributes and memo.
+//! Commands that change search attributes and memo.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -30,7 +30,7 @@ impl Run {
             let detail = "IndexedFields is not set on UpsertWorkflowSearchAttributesCommand.";
             return Err(Rejected::task(CAUSE, detail));
         }
-        (env.check_attributes)(&mut attributes).map_err(|refusal| Rejected::task(CAUSE, refusal.to_string()))?;
+        (env.check_attributes)(&mut attributes).map_err(|error| Rejected::task(CAUSE, error.to_string()))?;
         let size: usize = attributes.indexed_fields.iter().map(|(name, value)| name.len() + value.data.len()).sum();
         if size > env.limits.blob_bytes {
             return Err(Rejected::fatal(CAUSE, "UpsertWorkflowSearchAttributesCommandAttributes exceeds size limit."));
@@ -94,16 +94,16 @@ pub(crate) fn merge_memo(known: Option<Memo>, upserted: &Memo) -> Option<Memo> {
     (!memo.fields.is_empty()).then_some(memo)
 }
 
-/// A value of nothing takes the entry away.
+/// An empty value removes the entry.
 fn merge(known: &mut std::collections::HashMap<String, Payload>, name: &str, value: &Payload) {
-    if is_nothing(value) {
+    if is_empty_value(value) {
         known.remove(name);
     } else {
         known.insert(name.to_owned(), value.clone());
     }
 }
 
-pub(crate) fn is_nothing(value: &Payload) -> bool {
+pub(crate) fn is_empty_value(value: &Payload) -> bool {
     let encoding = value.metadata.get("encoding").map(Vec::as_slice);
     match encoding {
         Some(b"binary/null") => true,
@@ -112,15 +112,15 @@ pub(crate) fn is_nothing(value: &Payload) -> bool {
     }
 }
 
-/// What was given without any value is not worth keeping.
-pub(crate) fn without_nothings(attributes: Option<SearchAttributes>) -> Option<SearchAttributes> {
+/// Entries without a value are not stored.
+pub(crate) fn without_empty_values(attributes: Option<SearchAttributes>) -> Option<SearchAttributes> {
     let mut attributes = attributes?;
-    attributes.indexed_fields.retain(|_, value| !is_nothing(value));
+    attributes.indexed_fields.retain(|_, value| !is_empty_value(value));
     (!attributes.indexed_fields.is_empty()).then_some(attributes)
 }
 
-pub(crate) fn memo_without_nothings(memo: Option<Memo>) -> Option<Memo> {
+pub(crate) fn memo_without_empty_values(memo: Option<Memo>) -> Option<Memo> {
     let mut memo = memo?;
-    memo.fields.retain(|_, value| !is_nothing(value));
+    memo.fields.retain(|_, value| !is_empty_value(value));
     (!memo.fields.is_empty()).then_some(memo)
 }

@@ -1,4 +1,4 @@
-//! Requests that are refused, with their messages and details.
+//! Rejected requests, with their error texts and details.
 
 use super::{
     Case, Run, Stage, Start, StartExtra, Who, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, cancel, case, query,
@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     let both =
         |extra| [start_with(W, &[extra]), Action::SignalWithStart(Start { extras: vec![extra], ..Start::new(W) })];
-    // What is looked at first shows in the answer.
+    // The order of the checks shows in the error.
     let with_contradictory_policies = |extra| {
         let reuse = WorkflowIdReusePolicy::RejectDuplicate;
         let conflict = WorkflowIdConflictPolicy::TerminateExisting;
@@ -49,7 +49,7 @@ pub(super) fn cases() -> Vec<Case> {
             [start_with(W, &[StartExtra::NoRequestId]), start_with(W, &[StartExtra::NoRequestId])],
         ),
         case(
-            "requests to nobody",
+            "requests to an unknown workflow",
             [signal(W, 1), cancel(W, 1), terminate(W), query(W), update(W, 0), Action::ResetSticky(W)],
         ),
         case("requests to runs that are not there", std::iter::once(start(W)).chain(runs)),

@@ -1,4 +1,4 @@
-//! The end of a run, or of this run of its chain. Not while there is news the worker has not seen.
+//! Commands that close the run. They fail while there are events that the worker has not seen.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -17,8 +17,8 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Batch, Beginning, Rejected,
-    facts::{memo_without_nothings, without_nothings},
-    work::user_queue,
+    activities::user_queue,
+    properties::{memo_without_empty_values, without_empty_values},
 };
 use crate::{
     run::{
@@ -28,9 +28,9 @@ use crate::{
     time::{check_span, duration, span},
 };
 
-/// Before anything else about a closing command is looked at.
+/// This check comes before all others of a closing command.
 pub(super) fn may_end(batch: &Batch<'_>) -> Result<(), Rejected> {
-    if batch.news {
+    if batch.has_new_events {
         return Err(Rejected::Task { cause: Cause::UnhandledCommand, detail: None, terminate: false });
     }
     Ok(())
@@ -135,7 +135,7 @@ impl Run {
         }
         let next = self.prepare_continuation(env, command.clone());
         next.run_id.clone_into(&mut self.state.successor_run_id);
-        #[allow(deprecated, reason = "workers may still send it, and history shows it")]
+        #[allow(deprecated, reason = "workers may still send it, and history contains it")]
         let attributes = WorkflowExecutionContinuedAsNewEventAttributes {
             new_execution_run_id: next.run_id.clone(),
             workflow_type: command.workflow_type,
@@ -159,7 +159,7 @@ impl Run {
         Ok(())
     }
 
-    /// Fills in what the worker leaves to the run that goes before, and checks the rest.
+    /// Fills in what the command leaves to the previous run, and checks the rest.
     fn complete_continuation(
         &self,
         env: &Env<'_>,
@@ -187,7 +187,7 @@ impl Run {
             );
             Rejected::task(CAUSE, detail)
         })?;
-        // The server prints the queue as it prints any message.
+        // The real server prints the queue in the text format of protobuf.
         let context = format!("WorkflowType={kind} TaskQueue=name:\"{}\"  kind:TASK_QUEUE_KIND_NORMAL", queue.name);
         command.task_queue = Some(queue);
         let spans = [
@@ -215,22 +215,21 @@ impl Run {
         command.workflow_task_timeout = Some(task_timeout(task, run));
         if let Some(policy) = &mut command.retry_policy {
             retry::complete(policy);
-            retry::check(policy).map_err(|refusal| {
-                let detail = format!(
-                    "invalid WorkflowRetryPolicy on ContinueAsNewWorkflowExecutionCommand: {refusal}. {context}"
-                );
+            retry::check(policy).map_err(|error| {
+                let detail =
+                    format!("invalid WorkflowRetryPolicy on ContinueAsNewWorkflowExecutionCommand: {error}. {context}");
                 Rejected::task(CAUSE, detail)
             })?;
         }
         if let Some(attributes) = &mut command.search_attributes {
             (env.check_attributes)(attributes)
-                .map_err(|refusal| Rejected::task(Cause::BadSearchAttributes, refusal.to_string()))?;
+                .map_err(|error| Rejected::task(Cause::BadSearchAttributes, error.to_string()))?;
         }
         if !command.cron_schedule.is_empty() {
             return Err(Rejected::task(CAUSE, format!("the embedded engine has no cron schedules. {context}")));
         }
-        command.memo = memo_without_nothings(command.memo.take());
-        command.search_attributes = without_nothings(command.search_attributes.take());
+        command.memo = memo_without_empty_values(command.memo.take());
+        command.search_attributes = without_empty_values(command.search_attributes.take());
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
-//! Children, and messages to other runs. They are sent once the task that decided on them is kept.
+//! Commands about children and other workflow executions. Their messages are sent after the task's completion is
+//! durable.
 
-#![allow(deprecated, reason = "workers may still name a namespace or a control, and history shows them")]
+#![allow(deprecated, reason = "workers may still send a namespace or a control, and history contains them")]
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -20,8 +21,8 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Batch, Rejected,
-    facts::{memo_without_nothings, without_nothings},
-    work::{too_many, user_queue},
+    activities::{too_many, user_queue},
+    properties::{memo_without_empty_values, without_empty_values},
 };
 use crate::{
     run::{
@@ -86,9 +87,9 @@ impl Run {
         }
         if let Some(policy) = &mut command.retry_policy {
             retry::complete(policy);
-            if let Err(refusal) = retry::check(policy) {
+            if let Err(error) = retry::check(policy) {
                 return bad(format!(
-                    "invalid WorkflowRetryPolicy on StartChildWorkflowExecutionCommand: {refusal}. {context}"
+                    "invalid WorkflowRetryPolicy on StartChildWorkflowExecutionCommand: {error}. {context}"
                 ));
             }
         }
@@ -96,9 +97,9 @@ impl Run {
             return bad(format!("the embedded engine has no cron schedules. {context}"));
         }
         if let Some(attributes) = &mut command.search_attributes
-            && let Err(refusal) = (env.check_attributes)(attributes)
+            && let Err(error) = (env.check_attributes)(attributes)
         {
-            return Err(Rejected::task(Cause::BadSearchAttributes, refusal.to_string()));
+            return Err(Rejected::task(Cause::BadSearchAttributes, error.to_string()));
         }
         let queue = match user_queue(command.task_queue.as_ref(), &self.state.task_queue, env) {
             Ok(queue) => queue,
@@ -146,8 +147,8 @@ impl Run {
             workflow_id_reuse_policy: reuse_policy as i32,
             retry_policy: command.retry_policy,
             header: command.header,
-            memo: memo_without_nothings(command.memo),
-            search_attributes: without_nothings(command.search_attributes),
+            memo: memo_without_empty_values(command.memo),
+            search_attributes: without_empty_values(command.search_attributes),
             inherit_build_id: command.inherit_build_id,
             priority: command.priority,
             ..StartChildWorkflowExecutionInitiatedEventAttributes::default()
@@ -167,7 +168,7 @@ impl Run {
             },
         );
         batch.children.insert(id);
-        self.post(Content::StartChild(StartChild {
+        self.send(Content::StartChild(StartChild {
             initiated_id,
             request_id,
             child: Some(child),
@@ -177,13 +178,13 @@ impl Run {
         Ok(())
     }
 
-    /// The request by which a child is started; the child is known by it.
+    /// The request id of a child's start.
     pub(in crate::run) fn child_request_id(&self, initiated_id: i64) -> String {
         const VERSION: i64 = 0;
         format!("{}:{initiated_id}:{VERSION}", self.state.run_id)
     }
 
-    pub(super) fn signal_other(
+    pub(super) fn signal_external(
         &mut self,
         env: &Env<'_>,
         batch: &mut Batch<'_>,
@@ -240,11 +241,11 @@ impl Run {
         let initiated_id =
             self.write(env, Attributes::SignalExternalWorkflowExecutionInitiatedEventAttributes(attributes));
         self.state.signals_out.insert(initiated_id, ExternalRequest { request_id: request_id.clone() });
-        self.post(Content::Signal(SignalRun { initiated_id, request_id, signal: Some(signal) }));
+        self.send(Content::Signal(SignalRun { initiated_id, request_id, signal: Some(signal) }));
         Ok(())
     }
 
-    pub(super) fn ask_other_to_stop(
+    pub(super) fn request_cancel_external(
         &mut self,
         env: &Env<'_>,
         batch: &mut Batch<'_>,
@@ -292,16 +293,16 @@ impl Run {
         let initiated_id =
             self.write(env, Attributes::RequestCancelExternalWorkflowExecutionInitiatedEventAttributes(attributes));
         self.state.cancels_out.insert(initiated_id, ExternalRequest { request_id: request_id.clone() });
-        self.post(Content::Cancel(CancelRun { initiated_id, request_id, cancel: Some(cancel) }));
+        self.send(Content::Cancel(CancelRun { initiated_id, request_id, cancel: Some(cancel) }));
         Ok(())
     }
 
-    /// The namespace a command means, which must exist.
+    /// The namespace of a command, which must exist.
     fn target_namespace(&self, given: &str, env: &Env<'_>) -> Result<String, Rejected> {
         let namespace = if given.is_empty() { self.state.namespace.as_str() } else { given };
         match (env.namespace_id)(namespace) {
             Some(_) => Ok(namespace.to_owned()),
-            None => Err(Rejected::Request(crate::refusal::Refusal::NamespaceNotFound(namespace.to_owned()))),
+            None => Err(Rejected::Request(crate::service_error::ServiceError::NamespaceNotFound(namespace.to_owned()))),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Delivers what runs have to tell each other.
+//! Delivers outbox messages from one run to another.
 //!
-//! Each run's letters are sent in order, one at a time. A letter is sent only once the step that wrote it is kept, and
-//! stays with its run until the answer is.
+//! The messages of a run are delivered in order, one at a time. A message is sent after the step that wrote it is
+//! durable, and stays in the outbox until its result is durable, too.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,32 +18,36 @@ use tokio_util::sync::CancellationToken;
 use windlass_sqlite::Ack;
 
 use crate::{
-    core::{Core, Done, Target},
-    refusal::Refusal,
+    core::{Applied, Core, Target},
     registry::RunKey,
     run::{
         Env, Run, RunState, Signal, StartSpec,
-        outbox::{CancelRun, ChildEnded, Content, Letter, ParentEnded, SignalRun, StartChild},
+        outbox::{CancelRun, ChildEnded, Content, OutboxMessage, ParentEnded, SignalRun, StartChild},
         state::Parent,
     },
     service::start::{Policies, Started},
+    service_error::ServiceError,
 };
 
-/// Pause before a delivery that failed for want of a database is tried again.
+/// Pause before a failed delivery is retried.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// How many resets of a parent its child follows to find whom to tell.
+/// How many resets of the parent a child follows to find the run to notify.
 const RESETS: usize = 100;
 
-/// Sends letters until the token fires.
-pub(crate) async fn deliver(core: Arc<Core>, mut post: mpsc::UnboundedReceiver<RunKey>, shutdown: CancellationToken) {
+/// Delivers messages until `shutdown` is cancelled.
+pub(crate) async fn deliver(
+    core: Arc<Core>,
+    mut deliveries: mpsc::UnboundedReceiver<RunKey>,
+    shutdown: CancellationToken,
+) {
     let mut busy: HashSet<RunKey> = HashSet::new();
     let mut again: HashSet<RunKey> = HashSet::new();
     let mut rounds: JoinSet<RunKey> = JoinSet::new();
     loop {
         let run = tokio::select! {
             () = shutdown.cancelled() => return,
-            Some(run) = post.recv() => {
+            Some(run) = deliveries.recv() => {
                 if busy.contains(&run) {
                     again.insert(run);
                     continue;
@@ -62,12 +66,12 @@ pub(crate) async fn deliver(core: Arc<Core>, mut post: mpsc::UnboundedReceiver<R
         busy.insert(run.clone());
         let core = Arc::clone(&core);
         rounds.spawn(async move {
-            while let Err(refusal) = Box::pin(core.send_letters(&run)).await {
-                if matches!(refusal, Refusal::DataLoss(_)) {
-                    tracing::error!(%refusal, run = &*run.run_id, "letters of a run cannot be sent: a run cannot be read");
+            while let Err(error) = Box::pin(core.send_messages(&run)).await {
+                if matches!(error, ServiceError::DataLoss(_)) {
+                    tracing::error!(%error, run = &*run.run_id, "outbox messages cannot be delivered: a run cannot be read");
                     break;
                 }
-                tracing::warn!(%refusal, run = &*run.run_id, "letters of a run cannot be sent now");
+                tracing::warn!(%error, run = &*run.run_id, "outbox messages could not be delivered; retrying");
                 tokio::time::sleep(PAUSE).await;
             }
             run
@@ -76,48 +80,48 @@ pub(crate) async fn deliver(core: Arc<Core>, mut post: mpsc::UnboundedReceiver<R
 }
 
 impl Core {
-    /// Sends all letters of a run.
-    async fn send_letters(self: &Arc<Self>, run: &RunKey) -> Result<(), Refusal> {
+    /// Delivers all messages of a run.
+    async fn send_messages(self: &Arc<Self>, run: &RunKey) -> Result<(), ServiceError> {
         let target = Target::of(run);
         loop {
-            let next = self.with_run(&target, |run, _| Ok(run.next_letter().cloned()));
-            let letter = match next {
+            let next = self.with_run(&target, |run, _| Ok(run.next_message().cloned()));
+            let message = match next {
                 Ok(done) => done.value(),
-                // It was deleted meanwhile.
-                Err(Refusal::NotFound(_)) => return Ok(()),
-                Err(refusal) => return Err(refusal),
+                // The run was deleted meanwhile.
+                Err(ServiceError::NotFound(_)) => return Ok(()),
+                Err(error) => return Err(error),
             };
-            let Some(Letter { id, content }) = letter else { return Ok(()) };
+            let Some(OutboxMessage { id, content }) = message else { return Ok(()) };
             match content {
-                Some(Content::StartChild(letter)) => self.start_child(&target, id, letter).await?,
-                Some(Content::Signal(letter)) => self.signal_other(&target, id, letter).await?,
-                Some(Content::Cancel(letter)) => self.cancel_other(&target, id, letter).await?,
-                Some(Content::ChildEnded(letter)) => self.child_ended(&target, id, letter).await?,
-                Some(Content::ParentEnded(letter)) => self.parent_ended(&target, id, letter).await?,
-                None => self.letter_done(&target, id).await?,
+                Some(Content::StartChild(message)) => self.start_child(&target, id, message).await?,
+                Some(Content::Signal(message)) => self.signal_external(&target, id, message).await?,
+                Some(Content::Cancel(message)) => self.cancel_external(&target, id, message).await?,
+                Some(Content::ChildEnded(message)) => self.child_ended(&target, id, message).await?,
+                Some(Content::ParentEnded(message)) => self.parent_ended(&target, id, message).await?,
+                None => self.remove_message(&target, id).await?,
             }
         }
     }
 
-    async fn start_child(self: &Arc<Self>, parent: &Target, id: i64, letter: StartChild) -> Result<(), Refusal> {
-        let Some(child) = letter.child.clone() else { return Ok(()) };
-        // In a box: it is large, and kept while the child is started.
+    async fn start_child(self: &Arc<Self>, parent: &Target, id: i64, message: StartChild) -> Result<(), ServiceError> {
+        let Some(child) = message.child.clone() else { return Ok(()) };
+        // Boxed, because it is large and lives while the child is started.
         let parent_state = self.with_run(parent, |run, _| Ok(Box::new(run.state.clone())))?.value();
         let abandoned = child.parent_close_policy() == ParentClosePolicy::Abandon;
-        let known = parent_state.children.get(&letter.initiated_id);
+        let known = parent_state.children.get(&message.initiated_id);
         if parent_state.is_running() && known.is_none() || !parent_state.is_running() && !abandoned {
-            return self.letter_done(parent, id).await;
+            return self.remove_message(parent, id).await;
         }
         if let Some(known) = known.filter(|known| !known.run_id.is_empty()) {
-            // The letter had got this far when the process ended; the child may have gone on since.
+            // The child was started before a restart, and may have made progress since.
             let child = Target::new(&child.namespace, &child.workflow_id, &known.run_id);
             return self.begin_child(parent, id, &child).await;
         }
         if !parent_state.is_running() {
-            // A run that has ended starts nothing any more, but lets go what it has started.
-            return match self.started_by(&child.namespace, &child.workflow_id, &letter.request_id)? {
+            // A closed run starts no child, but must schedule the first task of a child it has started.
+            return match self.started_by(&child.namespace, &child.workflow_id, &message.request_id)? {
                 Some(child) => self.begin_child(parent, id, &child).await,
-                None => self.letter_done(parent, id).await,
+                None => self.remove_message(parent, id).await,
             };
         }
         let spec = StartSpec {
@@ -130,11 +134,11 @@ impl Core {
             execution_timeout: child.workflow_execution_timeout,
             run_timeout: child.workflow_run_timeout,
             task_timeout: child.workflow_task_timeout,
-            request_id: letter.request_id.clone(),
+            request_id: message.request_id.clone(),
             retry_policy: child.retry_policy.clone(),
             memo: child.memo.clone(),
             search_attributes: child.search_attributes.clone(),
-            user_metadata: letter.user_metadata.clone(),
+            user_metadata: message.user_metadata.clone(),
             priority: child.priority.clone().or_else(|| parent_state.priority.clone()),
             first_task_backoff: Some(prost_wkt_types::Duration::default()),
             parent_namespace_id: self.read_namespaces().id(&parent.namespace).unwrap_or_default(),
@@ -142,7 +146,7 @@ impl Core {
                 namespace: parent.namespace.clone(),
                 workflow_id: parent.workflow_id.clone(),
                 run_id: parent.run_id.clone(),
-                initiated_id: letter.initiated_id,
+                initiated_id: message.initiated_id,
             }),
             root: Some(WorkflowExecution {
                 workflow_id: parent_state.root_workflow_id.clone(),
@@ -155,82 +159,89 @@ impl Core {
             reuse: WorkflowIdReusePolicy::try_from(child.workflow_id_reuse_policy).unwrap_or_default(),
             conflict: WorkflowIdConflictPolicy::Fail,
         };
-        if letter.may_be_running
+        if message.may_be_running
             && let Some(first_run_id) =
-                self.child_of_shared_past(&child.namespace, &child.workflow_id, &parent_state)?
+                self.child_started_before_reset(&child.namespace, &child.workflow_id, &parent_state)?
         {
-            self.child_runs(parent, &letter, &first_run_id).await?;
-            return self.letter_done(parent, id).await;
+            self.set_child_started(parent, &message, &first_run_id).await?;
+            return self.remove_message(parent, id).await;
         }
-        // The child's first task waits until its parent knows of it, so that its end cannot come first.
+        // The child's first task is scheduled only after its parent has recorded the start, so that the end cannot come
+        // first.
         let started = self.start_held(spec, policies).await;
         let run_id = match started {
             Ok(Started { run_id, .. }) => run_id,
-            Err(Refusal::AlreadyStarted { .. }) => {
+            Err(ServiceError::AlreadyStarted { .. }) => {
                 let cause = StartFailed::WorkflowAlreadyExists;
-                return self.refuse_child(parent, id, &letter, cause).await;
+                return self.fail_child_start(parent, id, &message, cause).await;
             }
-            Err(Refusal::NamespaceNotFound(_)) => {
-                return self.refuse_child(parent, id, &letter, StartFailed::NamespaceNotFound).await;
+            Err(ServiceError::NamespaceNotFound(_)) => {
+                return self.fail_child_start(parent, id, &message, StartFailed::NamespaceNotFound).await;
             }
-            Err(refusal) => return Err(refusal),
+            Err(error) => return Err(error),
         };
-        self.child_runs(parent, &letter, &run_id).await?;
+        self.set_child_started(parent, &message, &run_id).await?;
         self.begin_child(parent, id, &Target::new(&child.namespace, &child.workflow_id, &run_id)).await
     }
 
-    /// The run that a request has started.
+    /// The run that was started with this request id, if it is the current one.
     fn started_by(
         self: &Arc<Self>,
         namespace: &str,
         workflow_id: &str,
         request_id: &str,
-    ) -> Result<Option<Target>, Refusal> {
+    ) -> Result<Option<Target>, ServiceError> {
         let current = Target::new(namespace, workflow_id, "");
         let look = |run: &mut Run, _: &Env<'_>| Ok((run.state.create_request_id.clone(), run.state.run_id.clone()));
         let found = found(self.with_run(&current, look))?;
         Ok(found.filter(|(request, _)| request == request_id).map(|(_, run_id)| Target { run_id, ..current }))
     }
 
-    /// Lets a child go that its parent knows of. The letter stays until then: nobody else would.
-    async fn begin_child(self: &Arc<Self>, parent: &Target, id: i64, child: &Target) -> Result<(), Refusal> {
-        let begun = self.with_run_acked(child, Ack::Written, |run, env| {
-            run.begin_if_held(env);
+    /// Schedules the first task of a child whose start is recorded. The message stays in the outbox until then, because
+    /// nothing else would schedule it.
+    async fn begin_child(self: &Arc<Self>, parent: &Target, id: i64, child: &Target) -> Result<(), ServiceError> {
+        let begun = self.with_run_acked(child, Ack::Relaxed, |run, env| {
+            run.schedule_first_task_if_held(env);
             Ok(())
         });
         match begun {
-            Ok(done) => done.kept().await?,
-            Err(Refusal::NotFound(_)) => {}
-            Err(refusal) => return Err(refusal),
+            Ok(done) => done.acknowledged().await?,
+            Err(ServiceError::NotFound(_)) => {}
+            Err(error) => return Err(error),
         }
-        self.letter_done(parent, id).await
+        self.remove_message(parent, id).await
     }
 
-    /// A letter need not be sent again. Doing so would change nothing, so nobody waits for the disk.
-    async fn letter_done(self: &Arc<Self>, sender: &Target, id: i64) -> Result<(), Refusal> {
-        let done = self.with_run_acked(sender, Ack::Written, |run, _| {
-            run.letter_done(id);
+    /// Removes a delivered message. Delivering it again would change nothing, so the write is relaxed.
+    async fn remove_message(self: &Arc<Self>, sender: &Target, id: i64) -> Result<(), ServiceError> {
+        let done = self.with_run_acked(sender, Ack::Relaxed, |run, _| {
+            run.remove_message(id);
             Ok(())
         })?;
-        done.kept().await
+        done.acknowledged().await
     }
 
-    async fn child_runs(self: &Arc<Self>, parent: &Target, letter: &StartChild, run_id: &str) -> Result<(), Refusal> {
+    async fn set_child_started(
+        self: &Arc<Self>,
+        parent: &Target,
+        message: &StartChild,
+        run_id: &str,
+    ) -> Result<(), ServiceError> {
         self.with_run(parent, |run, env| {
-            run.child_started(env, letter, run_id);
+            run.child_started(env, message, run_id);
             Ok(())
         })?
-        .kept()
+        .acknowledged()
         .await
     }
 
-    /// The first run of the child, if it belongs to a run that was reset to become this one.
-    fn child_of_shared_past(
+    /// The first run of the child, if it was started by the run from which a reset made this one.
+    fn child_started_before_reset(
         self: &Arc<Self>,
         namespace: &str,
         workflow_id: &str,
         state: &RunState,
-    ) -> Result<Option<String>, Refusal> {
+    ) -> Result<Option<String>, ServiceError> {
         let child = Target::new(namespace, workflow_id, "");
         let look = |run: &mut Run, _: &Env<'_>| Ok((run.state.parent.clone(), run.state.first_run_id.clone()));
         let Some((Some(parent), first_run_id)) = found(self.with_run(&child, look))? else { return Ok(None) };
@@ -242,155 +253,173 @@ impl Core {
         Ok(original.filter(|original| *original == state.original_run_id).map(|_| first_run_id))
     }
 
-    async fn refuse_child(
+    async fn fail_child_start(
         self: &Arc<Self>,
         parent: &Target,
         id: i64,
-        letter: &StartChild,
+        message: &StartChild,
         cause: StartFailed,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ServiceError> {
         self.with_run(parent, |run, env| {
-            run.child_not_started(env, letter, cause);
-            run.letter_done(id);
+            run.child_not_started(env, message, cause);
+            run.remove_message(id);
             Ok(())
         })?
-        .kept()
+        .acknowledged()
         .await
     }
 
-    async fn signal_other(self: &Arc<Self>, sender: &Target, id: i64, letter: SignalRun) -> Result<(), Refusal> {
-        let Some(signal) = letter.signal.clone() else { return Ok(()) };
+    async fn signal_external(
+        self: &Arc<Self>,
+        sender: &Target,
+        id: i64,
+        message: SignalRun,
+    ) -> Result<(), ServiceError> {
+        let Some(signal) = message.signal.clone() else { return Ok(()) };
         let receiver = target_of(&signal.namespace, signal.workflow_execution.as_ref());
         let refused = if receiver.workflow_id == sender.workflow_id && receiver.namespace == sender.namespace {
             Some(SignalFailed::ExternalWorkflowExecutionNotFound)
         } else {
             let delivered = self.with_run(&receiver, |run, env| {
                 if signal.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
-                    return Ok(Err(Refusal::not_found("workflow execution not found")));
+                    return Ok(Err(ServiceError::not_found("workflow execution not found")));
                 }
                 let signal = Signal {
                     name: signal.signal_name.clone(),
                     input: signal.input.clone(),
                     header: signal.header.clone(),
                     identity: "history-service".to_owned(),
-                    request_id: letter.request_id.clone(),
+                    request_id: message.request_id.clone(),
                     sender: Some(execution_of(sender)),
                 };
                 Ok(run.signal(env, signal))
             });
-            match delivered.and_then(Done::transpose) {
+            match delivered.and_then(Applied::transpose) {
                 Ok(done) => {
-                    done.kept().await?;
+                    done.acknowledged().await?;
                     None
                 }
-                Err(Refusal::NotFound(_)) => Some(SignalFailed::ExternalWorkflowExecutionNotFound),
-                Err(Refusal::NamespaceNotFound(_)) => Some(SignalFailed::NamespaceNotFound),
-                Err(Refusal::InvalidArgument(_)) => Some(SignalFailed::SignalCountLimitExceeded),
-                Err(refusal) => return Err(refusal),
+                Err(ServiceError::NotFound(_)) => Some(SignalFailed::ExternalWorkflowExecutionNotFound),
+                Err(ServiceError::NamespaceNotFound(_)) => Some(SignalFailed::NamespaceNotFound),
+                Err(ServiceError::InvalidArgument(_)) => Some(SignalFailed::SignalCountLimitExceeded),
+                Err(error) => return Err(error),
             }
         };
         self.with_run(sender, |run, env| {
-            run.signal_answered(env, &letter, refused);
-            run.letter_done(id);
+            run.signal_answered(env, &message, refused);
+            run.remove_message(id);
             Ok(())
         })?
-        .kept()
+        .acknowledged()
         .await
     }
 
-    async fn cancel_other(self: &Arc<Self>, sender: &Target, id: i64, letter: CancelRun) -> Result<(), Refusal> {
-        let Some(cancel) = letter.cancel.clone() else { return Ok(()) };
+    async fn cancel_external(
+        self: &Arc<Self>,
+        sender: &Target,
+        id: i64,
+        message: CancelRun,
+    ) -> Result<(), ServiceError> {
+        let Some(cancel) = message.cancel.clone() else { return Ok(()) };
         let receiver = target_of(&cancel.namespace, cancel.workflow_execution.as_ref());
         let refused = if receiver.workflow_id == sender.workflow_id && receiver.namespace == sender.namespace {
             Some(CancelFailed::ExternalWorkflowExecutionNotFound)
         } else {
             let delivered = self.with_run(&receiver, |run, env| {
-                if run.state.cancel_request_id == letter.request_id || !run.state.is_running() {
-                    // It has heard, or does what is asked of it already.
+                if run.state.cancel_request_id == message.request_id || !run.state.is_running() {
+                    // The request is a duplicate, or the run is already closed.
                     return Ok(());
                 }
                 if cancel.child_workflow_only && !is_child_of(run.state.parent.as_ref(), sender) {
-                    return Err(Refusal::not_found("workflow execution not found"));
+                    return Err(ServiceError::not_found("workflow execution not found"));
                 }
-                let asked_by = Some((execution_of(sender), letter.initiated_id));
-                run.request_cancel(env, &letter.request_id, &cancel.reason, "history-service", asked_by)
+                let asked_by = Some((execution_of(sender), message.initiated_id));
+                run.request_cancel(env, &message.request_id, &cancel.reason, "history-service", asked_by)
             });
             match delivered {
                 Ok(done) => {
-                    done.kept().await?;
+                    done.acknowledged().await?;
                     None
                 }
-                Err(Refusal::NotFound(_)) => Some(CancelFailed::ExternalWorkflowExecutionNotFound),
-                Err(Refusal::NamespaceNotFound(_)) => Some(CancelFailed::NamespaceNotFound),
-                Err(refusal) => return Err(refusal),
+                Err(ServiceError::NotFound(_)) => Some(CancelFailed::ExternalWorkflowExecutionNotFound),
+                Err(ServiceError::NamespaceNotFound(_)) => Some(CancelFailed::NamespaceNotFound),
+                Err(error) => return Err(error),
             }
         };
         self.with_run(sender, |run, env| {
-            run.cancel_answered(env, &letter, refused);
-            run.letter_done(id);
+            run.cancel_answered(env, &message, refused);
+            run.remove_message(id);
             Ok(())
         })?
-        .kept()
+        .acknowledged()
         .await
     }
 
-    async fn child_ended(self: &Arc<Self>, child: &Target, id: i64, letter: ChildEnded) -> Result<(), Refusal> {
-        if let (Some(parent), Some(end)) = (letter.parent, letter.end) {
+    async fn child_ended(self: &Arc<Self>, child: &Target, id: i64, message: ChildEnded) -> Result<(), ServiceError> {
+        if let (Some(parent), Some(end)) = (message.parent, message.end) {
             let first_run_id = self.with_run(child, |run, _| Ok(run.state.first_run_id.clone()))?.value();
             let mut target = Target::new(&parent.namespace, &parent.workflow_id, &parent.run_id);
             for _ in 0..RESETS {
                 let told = self.with_run(&target, |run, env| {
                     let known = run.state.children.get(&parent.initiated_id);
                     if run.state.is_running() && known.is_some_and(|known| known.run_id.is_empty()) {
-                        // It ended before it was let go. Its end is heard after its start.
-                        return Err(Refusal::Unavailable("the parent has not heard of its child's start".to_owned()));
+                        // The child closed before its start was recorded. The start must come first in the parent's
+                        // history.
+                        return Err(ServiceError::Unavailable(
+                            "the parent has not recorded its child's start".to_owned(),
+                        ));
                     }
                     run.child_ended(env, parent.initiated_id, execution_of(child), &first_run_id, &end);
                     Ok(if run.state.is_running() { String::new() } else { run.state.reset_run_id.clone() })
                 });
                 target.run_id = match told {
-                    Ok(done) => done.kept().await?,
-                    Err(Refusal::NotFound(_)) => break,
-                    Err(refusal) => return Err(refusal),
+                    Ok(done) => done.acknowledged().await?,
+                    Err(ServiceError::NotFound(_)) => break,
+                    Err(error) => return Err(error),
                 };
                 if target.run_id.is_empty() {
                     break;
                 }
             }
         }
-        self.letter_done(child, id).await
+        self.remove_message(child, id).await
     }
 
-    async fn parent_ended(self: &Arc<Self>, parent: &Target, id: i64, letter: ParentEnded) -> Result<(), Refusal> {
-        let child = Target::new(&letter.namespace, &letter.workflow_id, "");
+    async fn parent_ended(
+        self: &Arc<Self>,
+        parent: &Target,
+        id: i64,
+        message: ParentEnded,
+    ) -> Result<(), ServiceError> {
+        let child = Target::new(&message.namespace, &message.workflow_id, "");
         let request_id = format!("{}-{id}", parent.run_id);
         let told = self.with_run(&child, |run, env| {
-            // The id may belong to somebody else by now. A parent that was reset is not the one that started the child.
-            let is_first = letter.first_run_id.is_empty() || run.state.first_run_id == letter.first_run_id;
+            // Another run may use the workflow id by now, and a parent that was reset did not start the child.
+            let is_first = message.first_run_id.is_empty() || run.state.first_run_id == message.first_run_id;
             if !is_first || !is_child_of(run.state.parent.as_ref(), parent) {
                 return Ok(());
             }
-            if letter.terminate {
+            if message.terminate {
                 run.terminate(env, "by parent close policy", None, "history-service")
             } else {
                 run.request_cancel(env, &request_id, "", "history-service", Some((execution_of(parent), 0)))
             }
         });
         match told {
-            Ok(done) => done.kept().await?,
-            Err(Refusal::NotFound(_)) => {}
-            Err(refusal) => return Err(refusal),
+            Ok(done) => done.acknowledged().await?,
+            Err(ServiceError::NotFound(_)) => {}
+            Err(error) => return Err(error),
         }
-        self.letter_done(parent, id).await
+        self.remove_message(parent, id).await
     }
 }
 
-/// What was asked of a run, if it is still there.
-fn found<T>(asked: Result<Done<T>, Refusal>) -> Result<Option<T>, Refusal> {
+/// The result of reading a run, or `None` if the run does not exist.
+fn found<T>(asked: Result<Applied<T>, ServiceError>) -> Result<Option<T>, ServiceError> {
     match asked {
         Ok(done) => Ok(Some(done.value())),
-        Err(Refusal::NotFound(_)) => Ok(None),
-        Err(refusal) => Err(refusal),
+        Err(ServiceError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

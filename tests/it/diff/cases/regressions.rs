@@ -1,4 +1,5 @@
-//! Scripts that random runs have found, made small; and workers that are slow, fail for long, or wait at their queue.
+//! Minimized scripts of random runs that found differences; and workers that are slow, keep failing, or wait at their
+//! queue.
 
 use super::{
     ActivityExtra, Build, Case, Completion, Do, ParentClosePolicy, ResetReapplyType, ResetTo, Stage, Start, StartExtra,
@@ -137,7 +138,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         // Seed 700179.
         case(
-            "who waits for an accepted update asks anew after another was refused",
+            "the caller of an accepted update asks again after another was rejected",
             [
                 start(W),
                 update(W, 0),

@@ -1,4 +1,4 @@
-//! Each thing that may happen to a run, done to it.
+//! Applies the actions of a script to a run.
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
@@ -26,7 +26,7 @@ use super::{
 use crate::run::{
     ActivityFailure, Excluded, Fork, Identity, Run, RunState, Signal, StartedTask, Worker,
     events::new_event,
-    outbox::{Content, Letter},
+    outbox::{Content, OutboxMessage},
     part,
 };
 
@@ -141,27 +141,27 @@ impl World {
         self.attempt(|run, env| run.signal(env, signal));
     }
 
-    pub(super) fn answer_letter(&mut self, refused: bool) {
-        let Some(Letter { id, content: Some(content) }) = self.run.next_letter().cloned() else { return };
+    pub(super) fn answer_message(&mut self, refused: bool) {
+        let Some(OutboxMessage { id, content: Some(content) }) = self.run.next_message().cloned() else { return };
         self.serial += 1;
         let run_id = format!("child run {}", self.serial);
         self.act(|run, env| {
             match content {
-                Content::StartChild(letter) if refused => {
-                    run.child_not_started(env, &letter, StartChildWorkflowExecutionFailedCause::WorkflowAlreadyExists);
+                Content::StartChild(message) if refused => {
+                    run.child_not_started(env, &message, StartChildWorkflowExecutionFailedCause::WorkflowAlreadyExists);
                 }
-                Content::StartChild(letter) => run.child_started(env, &letter, &run_id),
-                Content::Signal(letter) => {
+                Content::StartChild(message) => run.child_started(env, &message, &run_id),
+                Content::Signal(message) => {
                     let cause = SignalExternalWorkflowExecutionFailedCause::ExternalWorkflowExecutionNotFound;
-                    run.signal_answered(env, &letter, refused.then_some(cause));
+                    run.signal_answered(env, &message, refused.then_some(cause));
                 }
-                Content::Cancel(letter) => {
+                Content::Cancel(message) => {
                     let cause = CancelExternalWorkflowExecutionFailedCause::ExternalWorkflowExecutionNotFound;
-                    run.cancel_answered(env, &letter, refused.then_some(cause));
+                    run.cancel_answered(env, &message, refused.then_some(cause));
                 }
                 Content::ChildEnded(_) | Content::ParentEnded(_) => {}
             }
-            run.letter_done(id);
+            run.remove_message(id);
         });
     }
 
@@ -193,7 +193,7 @@ impl World {
         self.act(|run, env| run.child_ended(env, initiated_id, ended, &run_id, &end));
     }
 
-    /// The process ends and another one takes the run up from disk.
+    /// Restarts the engine: the run is loaded from its stored state.
     pub(super) fn restart(&mut self) {
         let mut kept = self.run.state.clone();
         kept.task.take_if(|task| task.speculative);
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// The new run takes the old one's place.
+    /// Resets the run and continues with the new one.
     pub(super) fn reset(&mut self, to: usize, excluded: Excluded) {
         let after = i64::try_from(to % self.history.len()).unwrap_or_default() + 1;
         let Ok((shared, later)) = part(self.batches.clone(), after) else { return };
@@ -225,7 +225,7 @@ impl World {
         with_env(&self.limits, &self.ids, self.now, |env| {
             new.reapply(env, &later, excluded);
             new.reapply(env, &ended.unwrap_or_default(), excluded);
-            new.go_on(env);
+            new.resume_after_reset(env);
         });
         self.next = Some(Box::new(new));
     }

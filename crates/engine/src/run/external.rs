@@ -1,4 +1,4 @@
-//! Children, parents and other runs: what a run hears back about them, and what it tells them when it ends.
+//! Results of children and of external signals and cancellations, and what is sent to parent and children at the end.
 
 use temporalio_protos::temporal::api::{
     common::v1::{WorkflowExecution, WorkflowType},
@@ -25,16 +25,16 @@ use super::{
 };
 
 impl Run {
-    /// Tells the parent and the children that this run has ended.
-    pub(super) fn announce_end(&mut self) {
+    /// Sends the run's end to its parent and its children.
+    pub(super) fn notify_parent_and_children(&mut self) {
         let end = self.last_written().cloned();
         let by_reset = end.as_ref().is_some_and(is_by_reset);
         let chain_goes_on = by_reset || !self.state.successor_run_id.is_empty();
         if let Some(parent) = self.state.parent.clone().filter(|_| !chain_goes_on) {
-            self.post(Content::ChildEnded(ChildEnded { parent: Some(parent), end }));
+            self.send(Content::ChildEnded(ChildEnded { parent: Some(parent), end }));
         }
         if by_reset && !self.state.reset_run_id.is_empty() {
-            // The run that takes over has the same children.
+            // The run that the reset made has the same children.
             return;
         }
         for child in self.state.children.values().cloned().collect::<Vec<_>>() {
@@ -43,8 +43,8 @@ impl Run {
                 Ok(ParentClosePolicy::RequestCancel) => false,
                 _ => continue,
             };
-            // One that was not started yet may still share its id with an earlier child of this run.
-            self.post(Content::ParentEnded(ParentEnded {
+            // A child that was not started yet may have the workflow id of an earlier child of this run.
+            self.send(Content::ParentEnded(ParentEnded {
                 namespace: child.namespace,
                 workflow_id: child.workflow_id,
                 first_run_id: child.run_id,
@@ -53,11 +53,11 @@ impl Run {
         }
     }
 
-    pub(crate) fn child_started(&mut self, env: &Env<'_>, letter: &StartChild, run_id: &str) {
+    pub(crate) fn child_started(&mut self, env: &Env<'_>, message: &StartChild, run_id: &str) {
         if !self.state.is_running() {
             return;
         }
-        let Some(child) = self.state.children.get_mut(&letter.initiated_id).filter(|child| child.run_id.is_empty())
+        let Some(child) = self.state.children.get_mut(&message.initiated_id).filter(|child| child.run_id.is_empty())
         else {
             return;
         };
@@ -65,25 +65,25 @@ impl Run {
         let attributes = ChildWorkflowExecutionStartedEventAttributes {
             namespace: child.namespace.clone(),
             namespace_id: (env.namespace_id)(&child.namespace).unwrap_or_default(),
-            initiated_event_id: letter.initiated_id,
+            initiated_event_id: message.initiated_id,
             workflow_execution: Some(WorkflowExecution {
                 workflow_id: child.workflow_id.clone(),
                 run_id: run_id.to_owned(),
             }),
             workflow_type: Some(WorkflowType { name: child.workflow_type.clone() }),
-            header: letter.child.as_ref().and_then(|child| child.header.clone()),
+            header: message.child.as_ref().and_then(|child| child.header.clone()),
         };
-        self.happen(env, Attributes::ChildWorkflowExecutionStartedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::ChildWorkflowExecutionStartedEventAttributes(attributes));
+        self.ensure_task(env);
     }
 
     pub(crate) fn child_not_started(
         &mut self,
         env: &Env<'_>,
-        letter: &StartChild,
+        message: &StartChild,
         cause: StartChildWorkflowExecutionFailedCause,
     ) {
-        let Some(child) = self.state.children.remove(&letter.initiated_id) else { return };
+        let Some(child) = self.state.children.remove(&message.initiated_id) else { return };
         if !self.state.is_running() {
             return;
         }
@@ -93,14 +93,14 @@ impl Run {
             workflow_id: child.workflow_id,
             workflow_type: Some(WorkflowType { name: child.workflow_type }),
             cause: cause as i32,
-            initiated_event_id: letter.initiated_id,
+            initiated_event_id: message.initiated_id,
             ..StartChildWorkflowExecutionFailedEventAttributes::default()
         };
-        self.happen(env, Attributes::StartChildWorkflowExecutionFailedEventAttributes(attributes));
-        self.look_at_news(env);
+        self.buffer_event(env, Attributes::StartChildWorkflowExecutionFailedEventAttributes(attributes));
+        self.ensure_task(env);
     }
 
-    /// A child has ended. News about one that is not ours, or has been heard already, is refused.
+    /// Records the end of a child. Ignored if the child is unknown or its end was already recorded.
     pub(crate) fn child_ended(
         &mut self,
         env: &Env<'_>,
@@ -110,12 +110,12 @@ impl Run {
         end: &HistoryEvent,
     ) {
         if !self.state.is_running() {
-            return self.forget_passing_facts();
+            return self.drop_transient_state();
         }
-        self.notice_running_child(env, initiated_id, first_run_id);
+        self.adopt_running_child(env, initiated_id, first_run_id);
         let child = self.state.children.get(&initiated_id);
         let ours = |child: &&Child| child.workflow_id == ended.workflow_id && child.run_id == first_run_id;
-        let Some(child) = child.filter(ours) else { return self.forget_passing_facts() };
+        let Some(child) = child.filter(ours) else { return self.drop_transient_state() };
         let namespace = child.namespace.clone();
         let namespace_id = (env.namespace_id)(&namespace).unwrap_or_default();
         let workflow_execution = Some(ended);
@@ -181,32 +181,32 @@ impl Run {
             _ => return,
         };
         self.state.children.remove(&initiated_id);
-        self.happen(env, attributes);
-        self.look_at_news(env);
+        self.buffer_event(env, attributes);
+        self.ensure_task(env);
     }
 
-    /// After a reset, a child may end before this run has found it.
-    fn notice_running_child(&mut self, env: &Env<'_>, initiated_id: i64, first_run_id: &str) {
-        let letter = self.state.outbox.iter().find_map(|letter| match &letter.content {
-            Some(Content::StartChild(letter)) if letter.initiated_id == initiated_id && letter.may_be_running => {
-                Some(letter.clone())
+    /// After a reset, a child may end before its start was recorded in this run.
+    fn adopt_running_child(&mut self, env: &Env<'_>, initiated_id: i64, first_run_id: &str) {
+        let message = self.state.outbox.iter().find_map(|message| match &message.content {
+            Some(Content::StartChild(message)) if message.initiated_id == initiated_id && message.may_be_running => {
+                Some(message.clone())
             }
             _ => None,
         });
-        if let Some(letter) = letter {
-            self.child_started(env, &letter, first_run_id);
+        if let Some(message) = message {
+            self.child_started(env, &message, first_run_id);
         }
     }
 
-    /// Another run has, or has not, taken this run's signal.
+    /// Records the result of an external signal.
     pub(crate) fn signal_answered(
         &mut self,
         env: &Env<'_>,
-        letter: &SignalRun,
+        message: &SignalRun,
         refused: Option<SignalExternalWorkflowExecutionFailedCause>,
     ) {
-        let known = self.state.signals_out.remove(&letter.initiated_id).is_some();
-        let Some(signal) = letter.signal.clone().filter(|_| known && self.state.is_running()) else { return };
+        let known = self.state.signals_out.remove(&message.initiated_id).is_some();
+        let Some(signal) = message.signal.clone().filter(|_| known && self.state.is_running()) else { return };
         let attributes = match refused {
             Some(cause) => Attributes::SignalExternalWorkflowExecutionFailedEventAttributes(
                 SignalExternalWorkflowExecutionFailedEventAttributes {
@@ -214,13 +214,13 @@ impl Run {
                     namespace: signal.namespace,
                     namespace_id: signal.namespace_id,
                     workflow_execution: signal.workflow_execution,
-                    initiated_event_id: letter.initiated_id,
+                    initiated_event_id: message.initiated_id,
                     ..SignalExternalWorkflowExecutionFailedEventAttributes::default()
                 },
             ),
             None => Attributes::ExternalWorkflowExecutionSignaledEventAttributes(
                 ExternalWorkflowExecutionSignaledEventAttributes {
-                    initiated_event_id: letter.initiated_id,
+                    initiated_event_id: message.initiated_id,
                     namespace: signal.namespace,
                     namespace_id: signal.namespace_id,
                     workflow_execution: signal.workflow_execution,
@@ -228,19 +228,19 @@ impl Run {
                 },
             ),
         };
-        self.happen(env, attributes);
-        self.look_at_news(env);
+        self.buffer_event(env, attributes);
+        self.ensure_task(env);
     }
 
-    /// Another run has, or has not, taken this run's request to stop.
+    /// Records the result of an external cancellation request.
     pub(crate) fn cancel_answered(
         &mut self,
         env: &Env<'_>,
-        letter: &CancelRun,
+        message: &CancelRun,
         refused: Option<CancelExternalWorkflowExecutionFailedCause>,
     ) {
-        let known = self.state.cancels_out.remove(&letter.initiated_id).is_some();
-        let Some(cancel) = letter.cancel.clone().filter(|_| known && self.state.is_running()) else { return };
+        let known = self.state.cancels_out.remove(&message.initiated_id).is_some();
+        let Some(cancel) = message.cancel.clone().filter(|_| known && self.state.is_running()) else { return };
         let attributes = match refused {
             Some(cause) => Attributes::RequestCancelExternalWorkflowExecutionFailedEventAttributes(
                 RequestCancelExternalWorkflowExecutionFailedEventAttributes {
@@ -248,21 +248,21 @@ impl Run {
                     namespace: cancel.namespace,
                     namespace_id: cancel.namespace_id,
                     workflow_execution: cancel.workflow_execution,
-                    initiated_event_id: letter.initiated_id,
+                    initiated_event_id: message.initiated_id,
                     ..RequestCancelExternalWorkflowExecutionFailedEventAttributes::default()
                 },
             ),
             None => Attributes::ExternalWorkflowExecutionCancelRequestedEventAttributes(
                 ExternalWorkflowExecutionCancelRequestedEventAttributes {
-                    initiated_event_id: letter.initiated_id,
+                    initiated_event_id: message.initiated_id,
                     namespace: cancel.namespace,
                     namespace_id: cancel.namespace_id,
                     workflow_execution: cancel.workflow_execution,
                 },
             ),
         };
-        self.happen(env, attributes);
-        self.look_at_news(env);
+        self.buffer_event(env, attributes);
+        self.ensure_task(env);
     }
 }
 

@@ -1,6 +1,6 @@
-//! Telling those who wait that a run has moved on.
+//! Notifies long polls when a run has changed.
 //!
-//! News is told once what it speaks of is kept. A channel exists only while somebody listens.
+//! A notification is sent after the change is durable. A channel exists only while it has a receiver.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::run::updates::Progress;
 
-/// How far a run's history has got.
+/// How far a run's history has progressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Position {
     pub(crate) next_event_id: i64,
@@ -20,23 +20,23 @@ pub(crate) struct Position {
 }
 
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct Notifications {
     /// By run id.
-    histories: Board<String, Position>,
+    histories: Channels<String, Position>,
     /// By run id and update id.
-    updates: Board<(String, String), UpdateStanding>,
+    updates: Channels<(String, String), UpdateStatus>,
 }
 
-/// What a caller who waits for an update is told.
+/// What a caller that waits for an update is told.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UpdateStanding {
-    /// `None` until something happens to it.
+pub(crate) struct UpdateStatus {
+    /// `None` before the first change.
     pub(crate) progress: Option<Progress>,
-    /// The real server lost the update from memory on the way, and took it again from its caller.
-    pub(crate) taken_again: bool,
+    /// The real server lost the update from memory and got it again from its caller.
+    pub(crate) readmitted: bool,
 }
 
-impl News {
+impl Notifications {
     pub(crate) fn history(&self, run_id: &str) -> watch::Receiver<Position> {
         self.histories.listen(run_id.to_owned())
     }
@@ -45,37 +45,37 @@ impl News {
         self.histories.change(&run_id.to_owned(), |told| *told = position);
     }
 
-    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<UpdateStanding> {
+    pub(crate) fn update(&self, run_id: &str, update_id: &str) -> watch::Receiver<UpdateStatus> {
         self.updates.listen((run_id.to_owned(), update_id.to_owned()))
     }
 
     pub(crate) fn update_reached(&self, run_id: &str, update_id: &str, progress: Progress) {
         self.updates.change(&(run_id.to_owned(), update_id.to_owned()), |standing| {
-            standing.taken_again |= progress == Progress::TakenAgain;
+            standing.readmitted |= progress == Progress::Readmitted;
             standing.progress = Some(progress);
         });
     }
 
-    /// What was admitted is forgotten; whoever waits has to ask again.
+    /// Admitted updates were dropped from memory; callers that wait get an error and retry.
     pub(crate) fn forget_updates(&self) {
         self.updates.clear();
     }
 }
 
-struct Board<K, V> {
+struct Channels<K, V> {
     channels: Mutex<HashMap<K, watch::Sender<V>>>,
 }
 
-impl<K, V> Default for Board<K, V> {
+impl<K, V> Default for Channels<K, V> {
     fn default() -> Self {
         Self { channels: Mutex::default() }
     }
 }
 
-impl<K: Eq + Hash, V: Default> Board<K, V> {
+impl<K: Eq + Hash, V: Default> Channels<K, V> {
     fn listen(&self, key: K) -> watch::Receiver<V> {
         let mut channels = self.lock();
-        // Channels nobody listens to any more are swept out as the board grows.
+        // Channels without receivers are removed whenever the number of channels has doubled.
         if channels.len() >= 64 && channels.len().is_power_of_two() {
             channels.retain(|_, channel| channel.receiver_count() > 0);
         }

@@ -1,4 +1,4 @@
-//! What would take weeks takes no time.
+//! Timers of weeks are skipped.
 
 use temporalio_protos::temporal::api::{
     enums::v1::EventType,
@@ -13,7 +13,7 @@ use windlass_engine::Clock as _;
 use crate::rig::{DAY, Rig, WEEK, activity, assert_span, child, complete, nanos, timer, unlocked};
 
 #[tokio::test]
-async fn a_chain_of_timers_takes_as_long_as_it_says_and_no_time_at_all() {
+async fn a_chain_of_timers_is_skipped_and_history_has_the_full_times() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();
@@ -34,7 +34,7 @@ async fn a_chain_of_timers_takes_as_long_as_it_says_and_no_time_at_all() {
 }
 
 #[tokio::test]
-async fn attempts_of_an_activity_are_days_apart() {
+async fn retries_of_an_activity_keep_their_backoff_when_skipped() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();
@@ -60,13 +60,13 @@ async fn attempts_of_an_activity_are_days_apart() {
 }
 
 #[tokio::test]
-async fn a_parent_does_not_miss_its_child() {
+async fn a_parent_gets_its_childs_result_while_time_is_skipped() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();
     rig.start("parent").await;
     rig.turn("parent", [child("child"), timer("patience", 4 * WEEK)]).await;
-    // The parent is told that its child has begun.
+    // The parent gets the event that its child has started.
     rig.turn("parent", []).await;
     rig.turn("child", [timer("work", 3 * WEEK)]).await;
     rig.turn("child", [complete()]).await;
@@ -77,7 +77,7 @@ async fn a_parent_does_not_miss_its_child() {
 }
 
 #[tokio::test]
-async fn a_timer_that_was_given_up_is_not_waited_for() {
+async fn a_cancelled_timer_is_not_waited_for() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();

@@ -1,4 +1,4 @@
-//! Time does not run away from those who work.
+//! Time is not skipped while work is pending.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass_engine::{Clock as _, SkippingClock};
 use crate::rig::{Rig, WEEK, activity, assert_span, complete, continue_as_new, timer, unlocked};
 
 #[tokio::test]
-async fn a_task_holds_time_whether_a_worker_has_it_or_not() {
+async fn a_pending_workflow_task_stops_time_skipping() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();
@@ -29,7 +29,7 @@ async fn a_task_holds_time_whether_a_worker_has_it_or_not() {
 }
 
 #[tokio::test]
-async fn an_activity_holds_time_until_it_is_answered() {
+async fn a_pending_activity_stops_time_skipping() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();
@@ -47,7 +47,7 @@ async fn an_activity_holds_time_until_it_is_answered() {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_as_another_holds_time_throughout() {
+async fn continue_as_new_stops_time_skipping_until_it_is_done() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();
@@ -63,7 +63,7 @@ async fn a_run_that_goes_on_as_another_holds_time_throughout() {
 }
 
 #[tokio::test]
-async fn somebody_answers_on_the_last_day() {
+async fn a_signal_on_the_last_day_arrives_before_the_timeout() {
     let clock = Arc::new(SkippingClock::new());
     let rig = Rig::new(&clock).await;
     let began = clock.now();
@@ -85,7 +85,7 @@ async fn somebody_answers_on_the_last_day() {
 }
 
 #[tokio::test]
-async fn work_and_waits_survive_a_restart() {
+async fn pending_tasks_and_timers_survive_a_restart() {
     let clock = unlocked();
     let rig = Rig::new(&clock).await;
     let began = clock.now();

@@ -1,4 +1,4 @@
-//! A port with more connections than places, most of them idle.
+//! A port with more connections than slots, most of them idle.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -33,14 +33,14 @@ use crate::Call;
 
 const CONNECTIONS: usize = 8;
 
-/// Longer than anything takes that happens at all.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any step of these tests takes.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(50);
 
-/// A preface, and settings that nothing is added to.
+/// The HTTP/2 preface and empty settings.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A port on which checks of health are answered at once and polls wait for `go`.
+/// A port that answers health checks at once, and polls when `go` is notified.
 struct Port {
     address: SocketAddr,
     polled: Arc<Notify>,
@@ -79,11 +79,11 @@ impl Port {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect_lazy()
     }
 
-    /// Whether a new client is answered.
+    /// Whether a new client gets a reply.
     async fn answers(&self) -> bool {
         let mut client = HealthClient::new(self.channel());
         let check = client.check(HealthCheckRequest::default());
-        timeout(PATIENCE, check).await.is_ok_and(|answer| answer.is_ok())
+        timeout(TIMEOUT, check).await.is_ok_and(|answer| answer.is_ok())
     }
 
     async fn close(self) {
@@ -92,7 +92,7 @@ impl Port {
     }
 }
 
-/// Limits of time that no test reaches unless it sets them.
+/// Timeouts that no test reaches unless it sets them.
 fn limits() -> Limits {
     let never = Duration::from_secs(3600);
     Limits {
@@ -107,17 +107,17 @@ fn limits() -> Limits {
 /// Waits until the server closes the connection.
 async fn closed(stream: &mut TcpStream) -> bool {
     let mut read = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut read)).await.is_ok()
+    timeout(TIMEOUT, stream.read_to_end(&mut read)).await.is_ok()
 }
 
 #[tokio::test]
-async fn a_worker_gets_in_while_silent_connections_hold_every_place() {
+async fn a_worker_can_connect_while_idle_connections_hold_every_slot() {
     let port = Port::open(limits()).await;
     for greeting in [&b""[..], &GREETING[..1], GREETING] {
         let mut silent = Vec::new();
         for _ in 0..4 * CONNECTIONS {
             let mut stream = port.connect().await;
-            // One whose place was taken away at once is gone by now.
+            // The connection may have been evicted already.
             stream.write_all(greeting).await.ok();
             silent.push(stream);
         }
@@ -127,7 +127,7 @@ async fn a_worker_gets_in_while_silent_connections_hold_every_place() {
 }
 
 #[tokio::test]
-async fn a_worker_that_polls_keeps_its_connection_while_others_come_and_go() {
+async fn a_polling_worker_keeps_its_connection_while_others_connect() {
     let port = Port::open(limits()).await;
     let mut worker = WorkflowServiceClient::new(port.channel());
     let poll =
@@ -145,7 +145,7 @@ async fn a_worker_that_polls_keeps_its_connection_while_others_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_connection_is_closed_that_does_not_begin_in_time() {
+async fn a_connection_without_a_preface_in_time_is_closed() {
     let port = Port::open(Limits { first_bytes: SOON, ..limits() }).await;
     let mut silent = Vec::new();
     for sent in [0, 1, GREETING.len() - 10] {
@@ -161,7 +161,7 @@ async fn a_connection_is_closed_that_does_not_begin_in_time() {
 }
 
 #[tokio::test]
-async fn a_connection_is_closed_that_speaks_something_else() {
+async fn a_connection_that_is_not_http2_is_closed() {
     let port = Port::open(limits()).await;
     let mut stream = port.connect().await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -170,7 +170,7 @@ async fn a_connection_is_closed_that_speaks_something_else() {
 }
 
 #[tokio::test]
-async fn a_connection_without_calls_is_closed_when_its_peer_answers_no_ping() {
+async fn an_idle_connection_that_does_not_answer_pings_is_closed() {
     let port = Port::open(Limits { ping_every: SOON, ping_timeout: SOON, ..limits() }).await;
     let mut stream = port.connect().await;
     stream.write_all(GREETING).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_connection_without_calls_is_closed_when_its_peer_answers_no_ping() {
 }
 
 #[tokio::test]
-async fn one_address_does_not_get_every_place_even_for_calls() {
+async fn one_address_cannot_hold_every_slot_even_with_calls() {
     let port = Port::open(limits()).await;
     let mut polls = Vec::new();
     for _ in 0..CONNECTIONS - 1 {
@@ -199,7 +199,7 @@ async fn one_address_does_not_get_every_place_even_for_calls() {
 }
 
 #[tokio::test]
-async fn a_call_ends_whose_message_does_not_come() {
+async fn a_call_whose_message_does_not_arrive_times_out() {
     let port = Port::open(Limits { message_within: SOON, ..limits() }).await;
     let io = TokioIo::new(port.connect().await);
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_call_ends_whose_message_does_not_come() {
         .header("te", "trailers")
         .body(Body::new(StreamedBody(stream::pending().boxed())))
         .unwrap();
-    let response = timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+    let response = timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
     let status = response.headers().get("grpc-status").unwrap();
     assert_eq!(status, &(tonic::Code::DeadlineExceeded as i32).to_string());
     port.close().await;

@@ -1,4 +1,4 @@
-//! Parents and children of runs that are reset.
+//! Resets of parents and children.
 
 use temporalio_protos::temporal::api::{
     enums::v1::{EventType as E, ResetReapplyExcludeType as Exclude, WorkflowExecutionStatus as Status},
@@ -16,7 +16,7 @@ fn plain() -> RespondWorkflowTaskCompletedRequest {
 }
 
 #[tokio::test]
-async fn a_child_stays_and_tells_the_new_run_of_its_end() {
+async fn a_child_survives_a_reset_and_reports_to_the_new_run() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let old = client.start("parent").await;
@@ -58,7 +58,7 @@ async fn a_child_that_had_been_started_later_is_found_again() {
     };
     let answer = client.complete(&task, vec![child("child")], inline).await;
     let in_child = client.take_task("children").await;
-    // That the child has started is held back until this task is answered, and then left out by the reset.
+    // The child's started event is buffered until this task is completed, and then not part of the reset run.
     client.complete(&answer.workflow_task.unwrap_or_default(), vec![], plain()).await;
     let everything = [Exclude::Signal, Exclude::Update, Exclude::Nexus, Exclude::CancelRequest];
 
@@ -81,7 +81,7 @@ async fn a_child_that_had_been_started_later_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_parent_hears_of_the_end_of_the_run_that_took_over() {
+async fn a_parent_gets_the_result_of_the_run_that_a_reset_made() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     client.start("parent").await;

@@ -1,4 +1,4 @@
-//! A parent and its child tell each other what they must, whichever commit is lost on the way.
+//! A parent and its child exchange their messages, whichever commit fails.
 
 use tempfile::TempDir;
 use temporalio_protos::temporal::api::{
@@ -16,7 +16,7 @@ use crate::support::block_on;
 /// More than it takes from the parent's decision to the child's end.
 const COMMITS: usize = 18;
 
-/// Lives the lives of a parent and its child, which ends when its parent says so. Returns the parent's events.
+/// Runs a parent and its child, which completes on a signal of its parent. Returns the parent's events.
 async fn live(host: &Host) -> Vec<EventType> {
     let child = WorkflowExecution { workflow_id: "child".to_owned(), ..WorkflowExecution::default() };
     loop {
@@ -24,7 +24,7 @@ async fn live(host: &Host) -> Vec<EventType> {
         let commands = match workflow_of(&task).as_str() {
             "child" if has(&task, EventType::WorkflowExecutionSignaled) => vec![complete()],
             "child" => Vec::new(),
-            // The answer to the signal may come after what the signal led to.
+            // The result of the signal may come after the child's end.
             _ if has(&task, EventType::ChildWorkflowExecutionCompleted)
                 && has(&task, EventType::ExternalWorkflowExecutionSignaled) =>
             {
@@ -40,7 +40,7 @@ async fn live(host: &Host) -> Vec<EventType> {
             _ => Vec::new(),
         };
         if let Err(status) = host.insist_on_decision(&task, commands).await {
-            // Another task took its place when the commit was lost.
+            // Another task took its place after the failed commit.
             assert_eq!(status.code(), Code::NotFound, "{status}");
         }
     }
@@ -51,7 +51,7 @@ fn has(task: &PollWorkflowTaskQueueResponse, kind: EventType) -> bool {
 }
 
 #[test]
-fn a_child_begins_is_signalled_and_is_heard_of_once_whichever_commit_is_lost() {
+fn a_child_is_started_signalled_and_reported_once_whichever_commit_fails() {
     block_on(async {
         for lost in 0..COMMITS {
             let directory = TempDir::new().unwrap();
@@ -72,7 +72,7 @@ fn a_child_begins_is_signalled_and_is_heard_of_once_whichever_commit_is_lost() {
             let of_child = host.events("child").await;
             let signals = of_child.iter().filter(|event| **event == EventType::WorkflowExecutionSignaled);
             assert_eq!(signals.count(), 1, "when commit {lost} is lost");
-            // Nobody had to wait until a task that nobody had was given up.
+            // No run had to wait for the timeout of a lost task.
             for events in [events, of_child] {
                 assert!(!events.contains(&EventType::WorkflowTaskTimedOut), "when commit {lost} is lost: {events:?}");
             }

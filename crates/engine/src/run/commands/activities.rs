@@ -1,6 +1,6 @@
 //! Activities, timers and markers.
 
-#![allow(deprecated, reason = "history shows what an older way of versioning asked for")]
+#![allow(deprecated, reason = "history contains fields of the older versioning API")]
 
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ impl Run {
         }
         let mut policy = command.retry_policy.take().unwrap_or_default();
         retry::complete(&mut policy);
-        if let Err(refusal) = retry::check(&mut policy) {
-            return bad(refusal.to_string());
+        if let Err(error) = retry::check(&mut policy) {
+            return bad(error.to_string());
         }
         for (name, value) in [("activityId", &command.activity_id), ("activityType", &kind)] {
             let (length, limit) = (value.len(), env.limits.id_length);
@@ -121,7 +121,7 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn ask_activity_to_stop(
+    pub(super) fn request_cancel_activity(
         &mut self,
         env: &Env<'_>,
         batch: &mut Batch<'_>,
@@ -162,7 +162,7 @@ impl Run {
         Ok(())
     }
 
-    /// The activity's end is among what happened while the worker decided.
+    /// The activity closed while the worker was processing the task.
     fn has_just_finished(&self, scheduled_id: i64) -> bool {
         use Attributes as A;
         self.state.buffered.iter().any(|event| match &event.attributes {
@@ -202,7 +202,7 @@ impl Run {
         Ok(())
     }
 
-    /// Cancels a timer, also one that has fired while the worker decided.
+    /// Cancels a timer, also one that fired while the worker was processing the task.
     pub(super) fn cancel_timer(
         &mut self,
         env: &Env<'_>,
@@ -228,7 +228,7 @@ impl Run {
             identity: batch.identity.to_owned(),
         };
         self.write(env, Attributes::TimerCanceledEventAttributes(attributes));
-        batch.news = batch.news && !self.state.buffered.is_empty();
+        batch.has_new_events = batch.has_new_events && !self.state.buffered.is_empty();
         Ok(())
     }
 
@@ -292,7 +292,7 @@ fn timer_id(id: &str, command: &str, cause: Cause, env: &Env<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The queue a command names, or the one it may leave out.
+/// The task queue of a command, or the default.
 pub(super) fn user_queue(queue: Option<&TaskQueue>, default: &str, env: &Env<'_>) -> Result<TaskQueue, String> {
     let name = queue.map(|queue| queue.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(default);
     let limit = env.limits.id_length;
@@ -319,7 +319,7 @@ struct Timeouts {
     heartbeat: Nanos,
 }
 
-/// Completes the timeouts of an activity from those that are given, within what the run has.
+/// Fills in missing timeouts of an activity and limits them to the run's timeout.
 fn activity_timeouts(
     command: &mut ScheduleActivityTaskCommandAttributes,
     run: Nanos,

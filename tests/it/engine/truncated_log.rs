@@ -1,4 +1,4 @@
-//! Files as a power failure leaves them: the end of the log is missing or damaged. The engine goes on with what is whole.
+//! Files after a power failure: the end of the log is missing or damaged. The engine continues with the intact part.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ const RUNS: usize = 6;
 struct Wreck {
     database: Vec<u8>,
     log: Vec<u8>,
-    /// Where the log ended when everybody had been signalled once, and at the end.
+    /// The log's length after every run had its first signal, and at the end.
     safe: usize,
     end: usize,
 }
@@ -29,7 +29,7 @@ fn log_of(database: &Path) -> PathBuf {
     log.into()
 }
 
-/// Starts runs and signals each of them twice. `None` if the log was folded in meanwhile, as it is now and then.
+/// Starts runs and signals each of them twice. `None` if the log was checkpointed meanwhile.
 async fn wreck() -> Option<Wreck> {
     let directory = TempDir::new().unwrap();
     let (database, log) = (file(directory.path()), log_of(&file(directory.path())));
@@ -44,14 +44,14 @@ async fn wreck() -> Option<Wreck> {
     }
     let after = (fs::read(&database).unwrap(), fs::read(&log).unwrap());
     host.stop().await;
-    // Behind its end, the file has room for more.
+    // The rest of the file is preallocated.
     let end = |log: &[u8]| log.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (safe, end) = (end(&before.1), end(&after.1));
     let appended = before.0 == after.0 && safe < end && after.1.starts_with(&before.1[..safe]);
     appended.then_some(Wreck { database: after.0, log: after.1, safe, end })
 }
 
-/// What an engine makes of the files when the log is like this: how many of the second signals are there.
+/// Starts an engine with this log and returns how many of the second signals it has.
 async fn signals_found(wreck: &Wreck, log: &[u8]) -> usize {
     let directory = TempDir::new().unwrap();
     let database = file(directory.path());
@@ -73,10 +73,10 @@ async fn signals_found(wreck: &Wreck, log: &[u8]) -> usize {
         assert_eq!(ids, [1, 2, 3, 4][..ids.len()]);
         second.push(kinds.len() == whole.len());
     }
-    // They were sent one after the other, so what is left of them is a beginning.
+    // They were sent one after the other, so the remaining ones are a prefix.
     assert!(second.is_sorted_by(|a, b| a >= b), "{second:?}");
 
-    // Everybody's workflow task is there, and the lost signals can be sent again.
+    // Every workflow task is there, and the lost signals can be sent again.
     let mut handed_out = Vec::new();
     for n in 0..RUNS {
         host.signal(&format!("w{n}"), "second").await.unwrap();
@@ -91,7 +91,7 @@ async fn signals_found(wreck: &Wreck, log: &[u8]) -> usize {
 }
 
 #[test]
-fn a_torn_log_loses_only_its_end() {
+fn a_truncated_log_loses_only_its_end() {
     block_on(async {
         let wreck = loop {
             if let Some(wreck) = wreck().await {

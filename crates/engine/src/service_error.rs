@@ -1,6 +1,6 @@
-//! Why the engine says no, in the words and codes that Temporal clients understand.
+//! Errors of requests, with the texts, codes and details that Temporal clients expect.
 //!
-//! Clients decode the details that travel beside code and message; a refusal without them is only text to them.
+//! Clients decode the details. Without them, an error is only text to a client.
 
 use prost::Message;
 use prost_wkt_types::Any;
@@ -20,7 +20,7 @@ use temporalio_protos::{
 use tonic::{Code, Status};
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum ServiceError {
     #[error("{0}")]
     InvalidArgument(String),
     #[error("{0}")]
@@ -43,13 +43,13 @@ pub enum Refusal {
     QueryFailed { message: String, failure: Option<Box<Failure>> },
     #[error("{message}")]
     Exhausted { message: String, cause: ResourceExhaustedCause },
-    /// Each operation's own outcome; `None` is one that would have been fine.
+    /// The result of each operation; `None` for one that did not fail.
     #[error("Update-with-Start could not be executed.")]
-    MultiOperation { code: i32, outcomes: Vec<Option<Refusal>> },
-    /// An operation that was not tried because another one failed.
+    MultiOperation { code: i32, outcomes: Vec<Option<ServiceError>> },
+    /// An operation that was not executed because another one failed.
     #[error("Operation was aborted.")]
     Aborted,
-    /// It was overtaken by something else, and may be tried again.
+    /// The operation lost against a concurrent one and may be retried.
     #[error("{0}")]
     Overtaken(String),
     #[error("{0}")]
@@ -58,7 +58,7 @@ pub enum Refusal {
     DeadlineExceeded(String),
     #[error("{0}")]
     Unavailable(String),
-    /// What is stored is not what was written. Trying again does not help.
+    /// Stored data is damaged. A retry does not help.
     #[error("{0}")]
     DataLoss(String),
     #[error("{0}")]
@@ -67,7 +67,7 @@ pub enum Refusal {
     Unimplemented(String),
 }
 
-impl Refusal {
+impl ServiceError {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::InvalidArgument(message.into())
     }
@@ -76,7 +76,7 @@ impl Refusal {
         Self::NotFound(message.into())
     }
 
-    /// The run is about to end; the sender may try again.
+    /// The run is about to close; the client may retry.
     pub(crate) fn closing() -> Self {
         Self::Exhausted {
             message: "workflow operation can not be applied because workflow is closing".to_owned(),
@@ -141,13 +141,13 @@ impl Refusal {
     }
 }
 
-fn operation_status(outcome: &Option<Refusal>) -> OperationStatus {
+fn operation_status(outcome: &Option<ServiceError>) -> OperationStatus {
     match outcome {
         None => OperationStatus::default(),
-        Some(refusal) => OperationStatus {
-            code: refusal.code() as i32,
-            message: refusal.to_string(),
-            details: refusal.details().into_iter().collect(),
+        Some(error) => OperationStatus {
+            code: error.code() as i32,
+            message: error.to_string(),
+            details: error.details().into_iter().collect(),
         },
     }
 }
@@ -160,10 +160,10 @@ fn any(name: &str, message: &impl Message) -> Any {
     Any { type_url: format!("type.googleapis.com/{package}.{name}"), value: message.encode_to_vec() }
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
-        let (code, message) = (refusal.code(), refusal.to_string());
-        let Some(details) = refusal.details() else { return Self::new(code, message) };
+impl From<ServiceError> for Status {
+    fn from(error: ServiceError) -> Self {
+        let (code, message) = (error.code(), error.to_string());
+        let Some(details) = error.details() else { return Self::new(code, message) };
         let whole = rpc::Status { code: code as i32, message: message.clone(), details: vec![details] };
         Self::with_details(code, message, whole.encode_to_vec().into())
     }

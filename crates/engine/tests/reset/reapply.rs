@@ -1,4 +1,4 @@
-//! What happened to the old run after the moment of the reset, and happens to the new one again.
+//! Events after the reset event, reapplied to the new run.
 
 use temporalio_protos::temporal::api::{
     enums::v1::{
@@ -33,7 +33,7 @@ fn signal_name(event: &HistoryEvent) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn signals_come_again_also_those_to_later_runs_of_the_chain() {
+async fn a_reset_reapplies_signals_also_of_later_runs_of_the_chain() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let first = client.start("workflow").await;
@@ -41,7 +41,7 @@ async fn signals_come_again_also_those_to_later_runs_of_the_chain() {
     client.signal("workflow", "to the first").await;
     client.decide("workflows", vec![continue_as_new()]).await;
     let held = client.take_task("workflows").await;
-    // A worker is deciding, so that history does not have this one before the run ends.
+    // A workflow task is started, so this signal is buffered until the run closes.
     client.signal("workflow", "to the second").await;
 
     let new = client.reset("workflow", &first, 4).await.unwrap();
@@ -58,7 +58,7 @@ async fn signals_come_again_also_those_to_later_runs_of_the_chain() {
 }
 
 #[tokio::test]
-#[allow(deprecated, reason = "clients may still name what they want in the old way")]
+#[allow(deprecated, reason = "clients may still use the deprecated field")]
 async fn signals_can_be_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
@@ -91,7 +91,7 @@ async fn signals_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn an_update_comes_again_and_is_accepted_by_the_new_run() {
+async fn a_reset_reapplies_an_update_and_the_new_run_accepts_it() {
     let directory = tempfile::tempdir().unwrap();
     let client = Client::open(directory.path()).await;
     let run_id = client.start("workflow").await;
