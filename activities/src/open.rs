@@ -23,15 +23,12 @@ impl RunActivities {
         let tools = ToolTable::of(&definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
         let policy = AgentPolicy { policy: definition.policy.clone(), guards: definition.guards.clone() };
 
-        let new = self.new_messages(&input).await?;
-        let mut messages = Vec::new();
-        if let (Some(session), 0) = (&input.session_id, input.depth) {
+        let messages = self.new_messages(&input).await?;
+        // A sub-agent's run belongs to the session of its parent and has a conversation of its own.
+        let continued = input.session_id.as_ref().filter(|_| input.depth == 0);
+        if let Some(session) = continued {
             self.store.ensure_session(&input.workspace(), session).await.map_err(|error| failures::store(&error))?;
-            let conversation = self.store.session_messages(&input.workspace(), session).await;
-            messages = conversation.map_err(|error| failures::store(&error))?;
         }
-        let new_messages = new.len();
-        messages.extend(new);
 
         let model_id = input.model_id.clone().unwrap_or_else(|| definition.model.clone());
         let run = NewRun {
@@ -46,8 +43,8 @@ impl RunActivities {
             parent_call: input.parent_tool_call_id.clone(),
             labels: input.labels.clone(),
             metadata: input.metadata.clone(),
+            continues_session: continued.is_some(),
             messages,
-            new_messages,
             started: NewEvent::new(
                 "started",
                 EventBody::Started {

@@ -97,8 +97,8 @@ fn new_run(run: &RunId) -> NewRun {
         parent_call: None,
         labels: Labels::new(),
         metadata: Extra::new(),
+        continues_session: false,
         messages: vec![Message::user("hello")],
-        new_messages: 1,
         started: NewEvent::new("started", EventBody::PlannerNote { text: "begin".to_owned() }),
     }
 }

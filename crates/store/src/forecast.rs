@@ -21,7 +21,7 @@ pub(crate) const COUNTS: &str = "
                             WHERE runs.session = sessions.id AND runs.workspace = sessions.workspace
                                 AND runs.id NOT IN (SELECT id FROM gone))
     ), freed AS (
-        SELECT digest FROM transcript WHERE run_id IN (SELECT id FROM gone)
+        SELECT digest FROM run_messages WHERE run_id IN (SELECT id FROM gone)
         UNION SELECT result FROM tool_calls WHERE run_id IN (SELECT id FROM gone)
         UNION SELECT spec FROM runs WHERE id IN (SELECT id FROM gone)
         UNION SELECT agent_digest FROM runs WHERE id IN (SELECT id FROM gone)
@@ -34,8 +34,8 @@ pub(crate) const COUNTS: &str = "
         (SELECT count(*) FROM ended) AS sessions,
         (SELECT count(*) FROM freed JOIN blobs USING (digest)
          WHERE (put_at IS NULL OR put_at < $2)
-             AND NOT EXISTS (SELECT 1 FROM transcript
-                             WHERE transcript.digest = freed.digest AND run_id NOT IN (SELECT id FROM gone))
+             AND NOT EXISTS (SELECT 1 FROM run_messages
+                             WHERE run_messages.digest = freed.digest AND run_id NOT IN (SELECT id FROM gone))
              AND NOT EXISTS (SELECT 1 FROM session_messages
                              WHERE session_messages.digest = freed.digest
                                  AND (workspace, session) NOT IN (SELECT workspace, session FROM ended))

@@ -28,6 +28,8 @@ mod watch;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod suite;
 
 pub use self::{

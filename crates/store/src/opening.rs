@@ -13,13 +13,13 @@ pub(crate) struct Opening {
 
 impl Opening {
     pub(crate) fn of(run: NewRun) -> Result<Self> {
-        let Some(known) = run.messages.len().checked_sub(run.new_messages) else {
+        if run.continues_session && run.session.is_none() {
             return Err(StoreError::InvalidArgument {
-                argument: "new_messages",
-                problem: format!("{} of {} messages cannot be new", run.new_messages, run.messages.len()),
+                argument: "continues_session",
+                problem: "the run has no session; give it one".to_owned(),
             });
-        };
-        let first_question = run.messages[known..].iter().find(|message| message.role == Role::User);
+        }
+        let first_question = run.messages.iter().find(|message| message.role == Role::User);
         let input = first_question.map(Message::plain_text).unwrap_or_default();
         Ok(Self {
             messages: Body::all_of(&run.messages)?,
@@ -27,5 +27,10 @@ impl Opening {
             input_preview: page::preview(&input),
             run,
         })
+    }
+
+    /// How many messages the run begins with, after a conversation of `prefix_len` messages.
+    pub(crate) fn len(&self, prefix_len: u64) -> u64 {
+        prefix_len + self.messages.len() as u64
     }
 }

@@ -130,10 +130,10 @@ pub struct NewRun {
     pub parent_call: Option<CallId>,
     pub labels: Labels,
     pub metadata: Extra,
-    /// The transcript to begin with: the session's conversation, then the new messages.
+    /// Whether the transcript begins with the conversation of the session. The run refers to it and does not copy it.
+    pub continues_session: bool,
+    /// The messages to begin with, after the conversation.
     pub messages: Vec<Message>,
-    /// How many of `messages` are new to the session.
-    pub new_messages: usize,
     /// The `started` event.
     pub started: NewEvent,
 }

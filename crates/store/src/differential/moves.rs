@@ -147,6 +147,7 @@ impl Move {
                 let texts: Vec<&str> = (0..chance.below(3)).map(|_| chance.pick(&TEXTS)).collect();
                 Self::Open(Box::new(NewRun {
                     workspace,
+                    continues_session: joins.is_some() && !chance.one_in(3),
                     session: joins,
                     metadata: some_labels(chance).into_iter().map(|(key, value)| (key, json!(value))).collect(),
                     parent: chance.pick(&[None, None, Some(RunId::new("a"))]),

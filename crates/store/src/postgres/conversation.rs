@@ -1,6 +1,7 @@
 //! The conversation that successful runs leave in their session.
 
 use windlass_core::{
+    envelope::TranscriptHead,
     ids::{RunId, SessionId, WorkspaceId},
     message::{Message, Role},
 };
@@ -8,7 +9,7 @@ use windlass_core::{
 use super::{
     access::Sql,
     blobs,
-    columns::{Columns as _, int},
+    columns::{Columns as _, hex, int},
     sessions,
 };
 use crate::{MessagePage, Result};
@@ -46,6 +47,53 @@ pub(super) async fn page(
     Ok(MessagePage { messages: rows.iter().map(placed).collect::<Result<_>>()?, total })
 }
 
+/// The head of the conversation. Costs the same for a long one as for a short one, unless a build that stores no chain has
+/// added messages: their chain is filled in first.
+pub(super) async fn head(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<TranscriptHead> {
+    let last = sql
+        .query_opt(
+            "SELECT idx, chain FROM session_messages WHERE workspace = $1 AND session = $2 ORDER BY idx DESC LIMIT 1",
+            &[&workspace.as_str(), &session.as_str()],
+        )
+        .await?;
+    let Some(last) = last else { return Ok(TranscriptHead::default()) };
+    match last.digest_opt("chain")? {
+        Some(digest) => Ok(TranscriptHead { len: last.uint("idx")? + 1, digest }),
+        None => fill_chain(sql, workspace, session).await,
+    }
+}
+
+/// Messages without a chain come after all that have one. Two transactions that do this at once write the same.
+async fn fill_chain(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<TranscriptHead> {
+    let last = sql
+        .query_opt(
+            "SELECT idx, chain FROM session_messages
+             WHERE workspace = $1 AND session = $2 AND chain IS NOT NULL ORDER BY idx DESC LIMIT 1",
+            &[&workspace.as_str(), &session.as_str()],
+        )
+        .await?;
+    let mut head = match last {
+        Some(last) => TranscriptHead { len: last.uint("idx")? + 1, digest: last.digest("chain")? },
+        None => TranscriptHead::default(),
+    };
+    let rows = sql
+        .query(
+            "SELECT digest FROM session_messages WHERE workspace = $1 AND session = $2 AND idx >= $3 ORDER BY idx",
+            &[&workspace.as_str(), &session.as_str(), &int(head.len)],
+        )
+        .await?;
+    for row in &rows {
+        let next = head.push(row.digest("digest")?);
+        sql.execute(
+            "UPDATE session_messages SET chain = $4 WHERE workspace = $1 AND session = $2 AND idx = $3",
+            &[&workspace.as_str(), &session.as_str(), &int(head.len), &hex(next.digest)],
+        )
+        .await?;
+        head = next;
+    }
+    Ok(head)
+}
+
 /// Adds what the run was asked and what it answered to its session, once.
 pub(super) async fn close_turn(sql: &mut Sql, run: &RunId) -> Result<()> {
     let Some(turn) = turn_of(sql, run).await? else { return Ok(()) };
@@ -55,19 +103,25 @@ pub(super) async fn close_turn(sql: &mut Sql, run: &RunId) -> Result<()> {
     }
     sessions::used(sql, &turn.workspace, &turn.session).await?;
     let answer = last_answer(sql, run, turn.opening_len).await?;
+    let rows = sql
+        .query(
+            "SELECT digest FROM run_messages WHERE run_id = $1 AND (idx >= $2 AND idx < $3 OR idx = $4) ORDER BY idx",
+            &[&run.as_str(), &int(turn.first_new), &int(turn.opening_len), &answer.map(int)],
+        )
+        .await?;
+    let mut head = head(sql, &turn.workspace, &turn.session).await?;
+    let (mut indices, mut digests, mut chains) = (Vec::new(), Vec::new(), Vec::new());
+    for row in &rows {
+        let digest = row.digest("digest")?;
+        indices.push(int(head.len));
+        head = head.push(digest);
+        digests.push(hex(digest));
+        chains.push(hex(head.digest));
+    }
     sql.execute(
-        "INSERT INTO session_messages (workspace, session, idx, digest, run_id)
-         SELECT $1, $2, next.idx + row_number() OVER (ORDER BY added.idx) - 1, added.digest, $3
-         FROM (SELECT coalesce(max(idx) + 1, 0) AS idx FROM session_messages WHERE workspace = $1 AND session = $2) AS next,
-              (SELECT idx, digest FROM transcript WHERE run_id = $3 AND (idx >= $4 AND idx < $5 OR idx = $6)) AS added",
-        &[
-            &turn.workspace.as_str(),
-            &turn.session.as_str(),
-            &run.as_str(),
-            &int(turn.first_new),
-            &int(turn.opening_len),
-            &answer.map(int),
-        ],
+        "INSERT INTO session_messages (workspace, session, run_id, idx, digest, chain)
+         SELECT $1, $2, $3, * FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[])",
+        &[&turn.workspace.as_str(), &turn.session.as_str(), &run.as_str(), &indices, &digests, &chains],
     )
     .await?;
     Ok(())
@@ -107,7 +161,7 @@ async fn last_answer(sql: &mut Sql, run: &RunId, opening_len: u64) -> Result<Opt
         // One by one from the end: it is nearly always the first.
         let row = sql
             .query_opt(
-                "SELECT digest, body, idx FROM transcript JOIN blobs USING (digest)
+                "SELECT digest, body, idx FROM run_messages JOIN blobs USING (digest)
                  WHERE run_id = $1 AND idx >= $2 AND idx < $3 ORDER BY idx DESC LIMIT 1",
                 &[&run.as_str(), &int(opening_len), &end],
             )

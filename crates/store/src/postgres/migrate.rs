@@ -13,14 +13,25 @@ use super::{
 };
 use crate::{Result, StoreError};
 
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_authority.sql"),
     include_str!("migrations/0003_start.sql"),
     include_str!("migrations/0004_secrets.sql"),
+    include_str!("migrations/0005_conversation_prefix.sql"),
 ];
 
-/// The advisory lock of whoever migrates: "windlass" as a number.
+/// Builds that know this many migrations can use the tables of this build: the later ones only add, or leave a view under
+/// the old name. So processes of the previous build may start while a deployment replaces them one by one.
+const COMPATIBLE_WITH: usize = 3;
+
+/// The component whose version a build compares: how many migrations it must know.
+const REQUIRED: &str = "store";
+
+/// The component whose version says how many migrations were applied. Older builds do not write it: there, both are the same.
+const APPLIED: &str = "store_applied";
+
+/// The advisory lock of the process that migrates: "windlass" as a number.
 const LOCK: i64 = 0x7769_6e64_6c61_7373;
 
 pub(super) async fn migrate(parts: &Arc<Parts>, database: &str) -> Result<()> {
@@ -35,24 +46,36 @@ async fn apply(sql: &mut Sql, database: &str) -> Result<()> {
         "CREATE TABLE IF NOT EXISTS schema_versions (component TEXT NOT NULL PRIMARY KEY, version BIGINT NOT NULL)",
     )
     .await?;
-    let found = sql.query_opt("SELECT version FROM schema_versions WHERE component = 'store'", &[]).await?;
-    let found = found.map(|row| row.uint("version")).transpose()?.unwrap_or(0);
-    let found = usize::try_from(found).unwrap_or(usize::MAX);
-    let Some(missing) = MIGRATIONS.get(found..) else {
+    let required = version(sql, REQUIRED).await?.unwrap_or(0);
+    if required > MIGRATIONS.len() {
         let database = format!("the Postgres database {database}");
-        return Err(StoreError::NewerSchema { database, found, supported: MIGRATIONS.len() });
-    };
+        return Err(StoreError::NewerSchema { database, found: required, supported: MIGRATIONS.len() });
+    }
+    let applied = version(sql, APPLIED).await?.unwrap_or(required);
+    let missing = MIGRATIONS.get(applied..).unwrap_or_default();
     for migration in missing {
         sql.script(migration).await?;
     }
     if !missing.is_empty() {
-        sql.execute(
-            "INSERT INTO schema_versions (component, version) VALUES ('store', $1)
-             ON CONFLICT (component) DO UPDATE SET version = excluded.version",
-            &[&int(MIGRATIONS.len() as u64)],
-        )
-        .await?;
+        set_version(sql, REQUIRED, required.max(COMPATIBLE_WITH)).await?;
+        set_version(sql, APPLIED, MIGRATIONS.len()).await?;
     }
+    Ok(())
+}
+
+async fn version(sql: &mut Sql, component: &str) -> Result<Option<usize>> {
+    let row = sql.query_opt("SELECT version FROM schema_versions WHERE component = $1", &[&component]).await?;
+    let version = row.map(|row| row.uint("version")).transpose()?;
+    Ok(version.map(|version| usize::try_from(version).unwrap_or(usize::MAX)))
+}
+
+async fn set_version(sql: &mut Sql, component: &str, version: usize) -> Result<()> {
+    sql.execute(
+        "INSERT INTO schema_versions (component, version) VALUES ($1, $2)
+         ON CONFLICT (component) DO UPDATE SET version = excluded.version",
+        &[&component, &int(version as u64)],
+    )
+    .await?;
     Ok(())
 }
 

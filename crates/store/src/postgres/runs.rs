@@ -12,7 +12,7 @@ use super::{
     PostgresStore,
     access::Sql,
     columns::{Columns as _, hex, int, json_text, millis, tags},
-    events,
+    conversation, events,
     filter::Filter,
     record, sessions, transcript,
 };
@@ -56,20 +56,24 @@ impl Runs for PostgresStore {
 
 async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
-    match known(sql, run).await? {
-        Known::Opened { opening_len } => {
-            let head = transcript::head_of(sql, &run.id, opening_len).await?;
-            return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
-        }
-        Known::Reserved => complete(sql, run).await?,
-        Known::No => {
-            if let Some(session) = &run.session {
-                sessions::begun(sql, &run.workspace, session, &run.agent_id, &opening.input_preview).await?;
-            }
-            insert(sql, opening).await?;
-        }
+    let known = known(sql, run).await?;
+    if let Known::Opened { opening_len } = known {
+        let head = transcript::head_of(sql, &run.id, opening_len).await?;
+        return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
     }
-    let head = transcript::append(sql, &run.id, TranscriptHead::default(), &opening.messages).await?.head;
+    let prefix = match &run.session {
+        Some(session) if run.continues_session => conversation::head(sql, &run.workspace, session).await?,
+        _ => TranscriptHead::default(),
+    };
+    if let Known::Reserved = known {
+        complete(sql, opening, prefix).await?;
+    } else {
+        if let Some(session) = &run.session {
+            sessions::begun(sql, &run.workspace, session, &run.agent_id, &opening.input_preview).await?;
+        }
+        insert(sql, opening, prefix).await?;
+    }
+    let head = transcript::append(sql, &run.id, prefix, &opening.messages).await?.head;
     events::append(sql, &run.id, std::slice::from_ref(&opening.started)).await?;
     Ok(head)
 }
@@ -147,14 +151,14 @@ async fn known(sql: &mut Sql, run: &NewRun) -> Result<Known> {
     Ok(Known::Opened { opening_len: stored.uint("opening_len")? })
 }
 
-async fn insert(sql: &mut Sql, opening: &Opening) -> Result<()> {
+async fn insert(sql: &mut Sql, opening: &Opening, prefix: TranscriptHead) -> Result<()> {
     let run = &opening.run;
     let now = millis(sql.now);
     sql.execute(
         "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, parent, parent_call, labels,
              metadata, tags, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
-             head_digest, last_seq, root_agent)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, 0, $19, 0,
+             head_digest, prefix_len, last_seq, root_agent)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, $19, $20, $19, 0,
              CASE WHEN $8::text IS NULL THEN $5::text
                   ELSE coalesce((SELECT above.root_agent FROM runs AS above WHERE above.id = $8::text), '') END)",
         &[
@@ -174,9 +178,10 @@ async fn insert(sql: &mut Sql, opening: &Opening) -> Result<()> {
             &Phase::Planning.as_str(),
             &opening.input_preview,
             &now,
-            &int(run.messages.len() as u64),
-            &int(run.new_messages as u64),
-            &hex(TranscriptHead::default().digest),
+            &int(opening.len(prefix.len)),
+            &int(opening.len(0)),
+            &int(prefix.len),
+            &hex(prefix.digest),
         ],
     )
     .await?;
@@ -184,12 +189,14 @@ async fn insert(sql: &mut Sql, opening: &Opening) -> Result<()> {
 }
 
 /// A reserved run begins. Its start is done.
-async fn complete(sql: &mut Sql, run: &NewRun) -> Result<()> {
+async fn complete(sql: &mut Sql, opening: &Opening, prefix: TranscriptHead) -> Result<()> {
+    let run = &opening.run;
     let now = millis(sql.now);
     sql.execute(
         "WITH started AS (DELETE FROM starts WHERE run_id = $1)
          UPDATE runs SET execution = $2, agent_id = $3, agent_digest = $4, model_id = $5, parent = $6, parent_call = $7,
-             labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12, root_agent = $3
+             labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12, root_agent = $3,
+             prefix_len = $13, head_len = $13, head_digest = $14
          WHERE id = $1",
         &[
             &run.id.as_str(),
@@ -202,8 +209,10 @@ async fn complete(sql: &mut Sql, run: &NewRun) -> Result<()> {
             &json_text(&run.labels)?,
             &RunStatus::Running.as_str(),
             &now,
-            &int(run.messages.len() as u64),
-            &int(run.new_messages as u64),
+            &int(opening.len(prefix.len)),
+            &int(opening.len(0)),
+            &int(prefix.len),
+            &hex(prefix.digest),
         ],
     )
     .await?;

@@ -29,7 +29,7 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     .await?;
     let mut freed = texts(
         sql,
-        "SELECT digest AS text FROM transcript WHERE run_id = ANY($1)
+        "SELECT digest AS text FROM run_messages WHERE run_id = ANY($1)
          UNION SELECT result FROM tool_calls WHERE run_id = ANY($1) AND result IS NOT NULL
          UNION SELECT spec FROM runs WHERE id = ANY($1) AND spec IS NOT NULL
          UNION SELECT agent_digest FROM runs WHERE id = ANY($1) AND agent_digest IS NOT NULL",
@@ -37,7 +37,7 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     )
     .await?;
     let events = sql.execute("DELETE FROM events WHERE run_id = ANY($1)", &[&runs]).await?;
-    for table in ["transcript", "plans", "tool_calls", "starts"] {
+    for table in ["run_messages", "plans", "tool_calls", "starts"] {
         sql.execute(&format!("DELETE FROM {table} WHERE run_id = ANY($1)"), &[&runs]).await?;
     }
     secrets::delete_of_runs(sql, &runs).await?;
@@ -112,7 +112,7 @@ async fn oldest_open_run(sql: &mut Sql) -> Result<Option<Timestamp>> {
 async fn delete_bodies(sql: &mut Sql, digests: &[String], horizon: i64) -> Result<u64> {
     sql.execute(
         "DELETE FROM blobs WHERE digest = ANY($1) AND (put_at IS NULL OR put_at < $2)
-             AND NOT EXISTS (SELECT 1 FROM transcript WHERE transcript.digest = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM run_messages WHERE run_messages.digest = blobs.digest)
              AND NOT EXISTS (SELECT 1 FROM session_messages WHERE session_messages.digest = blobs.digest)
              AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE tool_calls.result = blobs.digest)
              AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.spec = blobs.digest)

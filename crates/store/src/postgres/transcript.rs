@@ -1,6 +1,8 @@
 //! The messages of a run, in order, each with the digest of the head right after it.
 //!
-//! A chain digest commits to every message before it, so one comparison tells whether two transcripts agree.
+//! The view `transcript` has them all: the part of its session's conversation that the run refers to, then the messages of
+//! its own, which are in the table `run_messages`. A chain digest commits to every message before it, so one comparison
+//! tells whether two transcripts agree.
 
 use std::collections::BTreeMap;
 
@@ -173,7 +175,7 @@ async fn insert(sql: &mut Sql, run: &RunId, missing: &[(u64, &Body, TranscriptHe
     let digests: Vec<String> = missing.iter().map(|(_, message, _)| hex(message.digest)).collect();
     let chains: Vec<String> = missing.iter().map(|(_, _, next)| hex(next.digest)).collect();
     sql.execute(
-        "INSERT INTO transcript (run_id, idx, digest, chain)
+        "INSERT INTO run_messages (run_id, idx, digest, chain)
          SELECT $1, * FROM unnest($2::BIGINT[], $3::TEXT[], $4::TEXT[])",
         &[&run.as_str(), &indices, &digests, &chains],
     )

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
+    envelope::TranscriptHead,
     ids::{RunId, SessionId, WorkspaceId},
     message::{Message, Role},
 };
@@ -44,6 +45,51 @@ pub(super) fn page(
     Ok(MessagePage { messages, total })
 }
 
+/// The head of the conversation. Costs the same for a long one as for a short one, unless a build that stores no chain has
+/// added messages: their chain is filled in first.
+pub(super) fn head(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Result<TranscriptHead> {
+    let of_session = [workspace.as_str(), session.as_str()];
+    let last = sql
+        .prepare_cached(
+            "SELECT idx, chain FROM session_messages WHERE workspace = ?1 AND session = ?2 ORDER BY idx DESC LIMIT 1",
+        )?
+        .query_row(of_session, |row| Ok((row.get::<_, Uint>(0)?.0, row.get::<_, Option<Hex>>(1)?)))
+        .optional()?;
+    match last {
+        None => Ok(TranscriptHead::default()),
+        Some((idx, Some(Hex(digest)))) => Ok(TranscriptHead { len: idx + 1, digest }),
+        Some((_, None)) => fill_chain(sql, of_session),
+    }
+}
+
+/// Messages without a chain come after all that have one.
+fn fill_chain(sql: &Connection, [workspace, session]: [&str; 2]) -> Result<TranscriptHead> {
+    let mut head = sql
+        .prepare_cached(
+            "SELECT idx, chain FROM session_messages
+             WHERE workspace = ?1 AND session = ?2 AND chain IS NOT NULL ORDER BY idx DESC LIMIT 1",
+        )?
+        .query_row([workspace, session], |row| {
+            Ok(TranscriptHead { len: row.get::<_, Uint>(0)?.0 + 1, digest: row.get::<_, Hex>(1)?.0 })
+        })
+        .optional()?
+        .unwrap_or_default();
+    let digests: Vec<Hex> = sql
+        .prepare_cached(
+            "SELECT digest FROM session_messages WHERE workspace = ?1 AND session = ?2 AND idx >= ?3 ORDER BY idx",
+        )?
+        .query_map(params![workspace, session, Uint(head.len)], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut update = sql
+        .prepare_cached("UPDATE session_messages SET chain = ?4 WHERE workspace = ?1 AND session = ?2 AND idx = ?3")?;
+    for Hex(digest) in digests {
+        let next = head.push(digest);
+        update.execute(params![workspace, session, Uint(head.len), Hex(next.digest)])?;
+        head = next;
+    }
+    Ok(head)
+}
+
 /// Adds what the run was asked and what it answered to its session, once.
 pub(super) fn close_turn(tx: &Tx<'_>, run: &RunId) -> Result<()> {
     let sql = tx.sql;
@@ -53,19 +99,26 @@ pub(super) fn close_turn(tx: &Tx<'_>, run: &RunId) -> Result<()> {
         return Ok(());
     }
     let mut digests: Vec<Hex> = sql
-        .prepare_cached("SELECT digest FROM transcript WHERE run_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx")?
+        .prepare_cached("SELECT digest FROM run_messages WHERE run_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx")?
         .query_map(params![run.as_str(), Uint(turn.first_new), Uint(turn.opening_len)], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     digests.extend(last_answer(sql, run, turn.opening_len)?);
 
-    let Uint(next) = sql
-        .prepare_cached("SELECT coalesce(max(idx) + 1, 0) FROM session_messages WHERE workspace = ?1 AND session = ?2")?
-        .query_row([turn.workspace.as_str(), turn.session.as_str()], |row| row.get(0))?;
+    let mut head = head(sql, &turn.workspace, &turn.session)?;
     let mut insert = sql.prepare_cached(
-        "INSERT INTO session_messages (workspace, session, idx, digest, run_id) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO session_messages (workspace, session, idx, digest, run_id, chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for (idx, digest) in (next..).zip(digests) {
-        insert.execute(params![turn.workspace.as_str(), turn.session.as_str(), Uint(idx), digest, run.as_str()])?;
+    for digest in digests {
+        let next = head.push(digest.0);
+        insert.execute(params![
+            turn.workspace.as_str(),
+            turn.session.as_str(),
+            Uint(head.len),
+            digest,
+            run.as_str(),
+            Hex(next.digest)
+        ])?;
+        head = next;
     }
     sessions::used(tx, &turn.workspace, &turn.session)
 }
@@ -99,7 +152,7 @@ fn turn_of(sql: &Connection, run: &RunId) -> Result<Option<Turn>> {
 /// The last message of the assistant that the run itself added.
 fn last_answer(sql: &Connection, run: &RunId, opening_len: u64) -> Result<Option<Hex>> {
     let mut rows = sql.prepare_cached(
-        "SELECT digest, body FROM transcript JOIN blobs USING (digest)
+        "SELECT digest, body FROM run_messages JOIN blobs USING (digest)
          WHERE run_id = ?1 AND idx >= ?2 ORDER BY idx DESC",
     )?;
     let mut rows = rows.query(params![run.as_str(), Uint(opening_len)])?;

@@ -96,39 +96,55 @@ impl Store<'_> {
         Ok(found)
     }
 
-    /// Messages are there, are messages, and add up to the chain that was written with each.
+    /// Messages are there, are messages, and add up to the chain that was written with each. A run's own messages continue
+    /// from the part of the conversation that it refers to.
     fn transcripts(&self) -> Result<Examined> {
         let mut at = (RawText(Vec::new()), TranscriptHead::default());
         self.table(
             "messages",
-            "SELECT transcript.digest, body, chain, idx, run_id FROM transcript LEFT JOIN blobs USING (digest)
-             ORDER BY run_id, idx",
+            "SELECT own.digest, body, own.chain, own.idx, coalesce(prefix_len, 0), said.chain, own.run_id
+             FROM run_messages AS own LEFT JOIN blobs ON blobs.digest = own.digest LEFT JOIN runs ON runs.id = own.run_id
+                 LEFT JOIN session_messages AS said ON said.workspace = runs.workspace AND said.session = runs.session
+                     AND said.idx = prefix_len - 1
+             ORDER BY own.run_id, own.idx",
             |row| {
-                let run = RawText::of(row, 4)?;
+                let run = RawText::of(row, 6)?;
                 if at.0 != run {
-                    at = (run, TranscriptHead::default());
+                    let digest = row.get::<_, Option<Hex>>(5)?.map_or(Digest::ZERO, |Hex(digest)| digest);
+                    at = (run, TranscriptHead { len: row.get::<_, Uint>(4)?.0, digest });
                 }
-                let (Hex(digest), Hex(chain), Uint(idx)) = (row.get(0)?, row.get(2)?, row.get(3)?);
-                let expected = at.1.push(digest);
-                at.1 = TranscriptHead { len: idx + 1, digest: chain };
-                if at.1 != expected {
-                    return Err(damaged(format!("message {idx} does not continue from the one before it")));
-                }
-                message(row, digest)
+                continues(&mut at.1, row)
             },
         )
     }
 
     fn conversations(&self) -> Result<Examined> {
+        let mut at = (RawText(Vec::new()), RawText(Vec::new()), TranscriptHead::default());
         self.table(
             "conversations",
-            "SELECT session_messages.digest, body, session FROM session_messages LEFT JOIN blobs USING (digest)",
+            "SELECT session_messages.digest, body, chain, idx, workspace, session
+             FROM session_messages LEFT JOIN blobs USING (digest) ORDER BY workspace, session, idx",
             |row| {
-                let Hex(digest) = row.get(0)?;
-                message(row, digest)
+                let (workspace, session) = (RawText::of(row, 4)?, RawText::of(row, 5)?);
+                if (&at.0, &at.1) != (&workspace, &session) {
+                    at = (workspace, session, TranscriptHead::default());
+                }
+                continues(&mut at.2, row)
             },
         )
     }
+}
+
+/// A row that begins with `digest, body, chain, idx` continues from `head`, which moves on. A message that a build without
+/// chains has added has none.
+fn continues(head: &mut TranscriptHead, row: &Row<'_>) -> Result<()> {
+    let (Hex(digest), chain, Uint(idx)) = (row.get(0)?, row.get::<_, Option<Hex>>(2)?, row.get(3)?);
+    let expected = head.push(digest);
+    *head = TranscriptHead { len: idx + 1, digest: chain.map_or(expected.digest, |Hex(digest)| digest) };
+    if *head != expected {
+        return Err(damaged(format!("message {idx} does not continue from the one before it")));
+    }
+    message(row, digest)
 }
 
 /// A row that begins with `digest, body`, where the body may be missing.

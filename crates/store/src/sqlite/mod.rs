@@ -62,6 +62,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_authority.sql"),
     include_str!("migrations/0005_start.sql"),
     include_str!("migrations/0006_secrets.sql"),
+    include_str!("migrations/0007_conversation_prefix.sql"),
 ];
 
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use super::{
     SqliteStore,
     access::Tx,
     columns::{Hex, Json, Uint, Word, readable},
-    events,
+    conversation, events,
     filter::Filter,
     record::{self, Batch},
     reservations, sessions, transcript,
@@ -64,23 +64,25 @@ impl Runs for SqliteStore {
 
 fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
-    match known(tx.sql, run)? {
-        Known::Opened { opening_len } => {
-            let head = transcript::head_at(tx.sql, &run.id, opening_len)?;
-            return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
-        }
-        Known::Reserved => {
-            complete(tx, run)?;
-            reservations::forget_start(tx.sql, &run.id)?;
-        }
-        Known::No => {
-            if let Some(session) = &run.session {
-                sessions::begun(tx, &run.workspace, session, &run.agent_id, &opening.input_preview)?;
-            }
-            insert(tx, opening)?;
-        }
+    let known = known(tx.sql, run)?;
+    if let Known::Opened { opening_len } = known {
+        let head = transcript::head_at(tx.sql, &run.id, opening_len)?;
+        return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
     }
-    let head = transcript::append(tx, &run.id, TranscriptHead::default(), &opening.messages)?.head;
+    let prefix = match &run.session {
+        Some(session) if run.continues_session => conversation::head(tx.sql, &run.workspace, session)?,
+        _ => TranscriptHead::default(),
+    };
+    if let Known::Reserved = known {
+        complete(tx, opening, prefix)?;
+        reservations::forget_start(tx.sql, &run.id)?;
+    } else {
+        if let Some(session) = &run.session {
+            sessions::begun(tx, &run.workspace, session, &run.agent_id, &opening.input_preview)?;
+        }
+        insert(tx, opening, prefix)?;
+    }
+    let head = transcript::append(tx, &run.id, prefix, &opening.messages)?.head;
     events::append(tx, &run.id, std::slice::from_ref(&opening.started))?;
     Ok(head)
 }
@@ -162,14 +164,14 @@ fn known(sql: &Connection, run: &NewRun) -> Result<Known> {
     Ok(Known::Opened { opening_len })
 }
 
-fn insert(tx: &Tx<'_>, opening: &Opening) -> Result<()> {
+fn insert(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()> {
     let run = &opening.run;
     tx.sql
         .prepare_cached(
             "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, parent, parent_call, labels,
                  metadata, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
-                 head_digest, last_seq, root_agent)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, 0, ?18, 0,
+                 head_digest, prefix_len, last_seq, root_agent)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, ?18, ?19, ?18, 0,
                  CASE WHEN ?8 IS NULL THEN ?5
                       ELSE coalesce((SELECT above.root_agent FROM runs AS above WHERE above.id = ?8), '') END)",
         )?
@@ -189,19 +191,22 @@ fn insert(tx: &Tx<'_>, opening: &Opening) -> Result<()> {
             Word(Phase::Planning),
             opening.input_preview,
             Uint::from(tx.now),
-            Uint(run.messages.len() as u64),
-            Uint(run.new_messages as u64),
-            Hex(TranscriptHead::default().digest),
+            Uint(opening.len(prefix.len)),
+            Uint(opening.len(0)),
+            Uint(prefix.len),
+            Hex(prefix.digest),
         ])?;
     Ok(())
 }
 
 /// A reserved run begins.
-fn complete(tx: &Tx<'_>, run: &NewRun) -> Result<()> {
+fn complete(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()> {
+    let run = &opening.run;
     tx.sql
         .prepare_cached(
             "UPDATE runs SET execution = ?2, agent_id = ?3, agent_digest = ?4, model_id = ?5, parent = ?6,
-                 parent_call = ?7, labels = ?8, status = ?9, updated_at = ?10, opening_len = ?11, new_messages = ?12, root_agent = ?3
+                 parent_call = ?7, labels = ?8, status = ?9, updated_at = ?10, opening_len = ?11, new_messages = ?12, root_agent = ?3,
+                 prefix_len = ?13, head_len = ?13, head_digest = ?14
              WHERE id = ?1",
         )?
         .execute(params![
@@ -215,8 +220,10 @@ fn complete(tx: &Tx<'_>, run: &NewRun) -> Result<()> {
             Json(&run.labels),
             Word(RunStatus::Running),
             Uint::from(tx.now),
-            Uint(run.messages.len() as u64),
-            Uint(run.new_messages as u64),
+            Uint(opening.len(prefix.len)),
+            Uint(opening.len(0)),
+            Uint(prefix.len),
+            Hex(prefix.digest),
         ])?;
     Ok(())
 }

@@ -75,14 +75,14 @@ fn finished_runs(sql: &Connection, retention: Retention) -> Result<Vec<RunId>> {
 /// Deletes the run, adds the bodies it referred to and returns how many events it had.
 fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Result<u64> {
     let mut bodies = sql.prepare_cached(
-        "SELECT digest FROM transcript WHERE run_id = ?1
+        "SELECT digest FROM run_messages WHERE run_id = ?1
          UNION SELECT result FROM tool_calls WHERE run_id = ?1 AND result IS NOT NULL
          UNION SELECT spec FROM runs WHERE id = ?1 AND spec IS NOT NULL
          UNION SELECT agent_digest FROM runs WHERE id = ?1",
     )?;
-    freed.extend(readable(bodies.query([run.as_str()])?, ("transcript", 0), |row| row.get(0))?);
+    freed.extend(readable(bodies.query([run.as_str()])?, ("run_messages", 0), |row| row.get(0))?);
     let events = sql.prepare_cached("DELETE FROM events WHERE run_id = ?1")?.execute([run.as_str()])?;
-    for table in ["transcript", "plans", "tool_calls", "starts"] {
+    for table in ["run_messages", "plans", "tool_calls", "starts"] {
         sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
     }
     secrets::delete_of_run(sql, run.as_str())?;
@@ -133,7 +133,7 @@ fn delete_body(sql: &Connection, digest: &str, horizon: Timestamp) -> Result<u64
     let deleted = sql
         .prepare_cached(
             "DELETE FROM blobs WHERE digest = ?1 AND (put_at IS NULL OR put_at < ?2)
-                 AND NOT EXISTS (SELECT 1 FROM transcript WHERE digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM run_messages WHERE digest = ?1)
                  AND NOT EXISTS (SELECT 1 FROM session_messages WHERE digest = ?1)
                  AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE result = ?1)
                  AND NOT EXISTS (SELECT 1 FROM runs WHERE spec = ?1)

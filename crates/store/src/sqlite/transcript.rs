@@ -1,6 +1,8 @@
 //! The messages of a run, in order, each with the digest of the head right after it.
 //!
-//! A chain digest commits to every message before it, so one comparison tells whether two transcripts agree.
+//! The view `transcript` has them all: the part of its session's conversation that the run refers to, then the messages of
+//! its own, which are in the table `run_messages`. A chain digest commits to every message before it, so one comparison
+//! tells whether two transcripts agree.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -113,7 +115,7 @@ fn load(sql: &Connection, run: &RunId, head: TranscriptHead) -> Result<Vec<Messa
         return Err(StoreError::TranscriptConflict { run: run.clone(), head, problem: "it is not one of its heads" });
     }
     let mut rows = sql.prepare_cached(
-        "SELECT digest, body FROM transcript JOIN blobs USING (digest) WHERE run_id = ?1 AND idx < ?2 ORDER BY idx",
+        "SELECT digest, body, idx FROM transcript JOIN blobs USING (digest) WHERE run_id = ?1 AND idx < ?2 ORDER BY idx",
     )?;
     let mut rows = rows.query(params![run.as_str(), Uint(head.len)])?;
     let (mut messages, mut at) = (Vec::new(), TranscriptHead::default());
@@ -151,7 +153,7 @@ fn page(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<Transcr
 
 fn insert(sql: &Connection, run: &RunId, idx: u64, message: &Body, next: TranscriptHead) -> Result<()> {
     blobs::put(sql, message)?;
-    sql.prepare_cached("INSERT INTO transcript (run_id, idx, digest, chain) VALUES (?1, ?2, ?3, ?4)")?
+    sql.prepare_cached("INSERT INTO run_messages (run_id, idx, digest, chain) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![run.as_str(), Uint(idx), Hex(message.digest), Hex(next.digest)])?;
     Ok(())
 }

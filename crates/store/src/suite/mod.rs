@@ -11,6 +11,7 @@ pub(crate) mod installation;
 pub(crate) mod keys;
 pub(crate) mod notes;
 pub(crate) mod plans;
+pub(crate) mod prefix;
 pub(crate) mod record;
 pub(crate) mod reservations;
 pub(crate) mod runs;
@@ -107,8 +108,8 @@ pub(crate) fn new_run(run: &RunId, questions: &[&str]) -> NewRun {
         parent_call: None,
         labels: Labels::from([("team".to_owned(), "ops".to_owned())]),
         metadata: Extra::new(),
+        continues_session: false,
         messages: questions.iter().copied().map(Message::user).collect(),
-        new_messages: questions.len(),
         started: started(),
     }
 }
@@ -206,6 +207,10 @@ macro_rules! store_suite {
                 a_turn_that_was_given_up_takes_no_late_response,
                 a_turn_that_has_its_response_is_settled_with_it,
                 a_refused_response_leaves_nothing_behind;
+            prefix: a_run_continues_the_conversation_as_it_was_when_it_opened,
+                heads_inside_the_conversation_are_heads_of_the_run,
+                a_conversation_is_kept_while_a_run_refers_to_it,
+                only_a_run_of_a_session_can_continue_one;
             record: a_batch_changes_transcript_log_and_row_together,
                 a_terminal_event_closes_the_run,
                 a_late_repeat_does_not_turn_the_row_back,
@@ -232,8 +237,7 @@ macro_rules! store_suite {
                 a_filter_looks_into_metadata,
                 a_list_can_be_counted,
                 open_runs_are_walked_from_old_to_new,
-                a_cursor_must_come_from_a_page,
-                more_new_messages_than_messages_are_refused;
+                a_cursor_must_come_from_a_page;
             secrets: a_secret_is_set_listed_read_and_removed,
                 names_and_values_have_limits,
                 a_split_secret_is_read_by_its_owner_alone,

@@ -86,14 +86,7 @@ pub(crate) async fn opening_again_as_something_else_is_refused(bench: Bench) {
 pub(crate) async fn the_preview_is_the_start_of_the_first_new_question(bench: Bench) {
     let run = run_id();
     let mut new = new_run(&run, &[]);
-    new.messages = vec![
-        Message::user("old question"),
-        Message::assistant("old answer"),
-        Message::assistant("not a question"),
-        Message::user("é".repeat(200)),
-        Message::user("second"),
-    ];
-    new.new_messages = 3;
+    new.messages = vec![Message::assistant("not a question"), Message::user("é".repeat(200)), Message::user("second")];
     bench.store.open_run(new).await.unwrap();
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().input_preview, "é".repeat(120));
 }
@@ -246,13 +239,6 @@ pub(crate) async fn a_cursor_must_come_from_a_page(bench: Bench) {
         let filter = RunFilter { cursor: Some(cursor.to_owned()), ..RunFilter::default() };
         assert_eq!(code(bench.store.runs(filter).await), "STO0011");
     }
-}
-
-pub(crate) async fn more_new_messages_than_messages_are_refused(bench: Bench) {
-    let mut new = new_run(&run_id(), &["hello"]);
-    new.new_messages = 2;
-    assert_eq!(code(bench.store.open_run(new).await), "STO0011");
-    assert_eq!(bench.store.run(&run_id()).await.unwrap(), None);
 }
 
 pub(crate) async fn open_runs_are_walked_from_old_to_new(bench: Bench) {

@@ -12,12 +12,11 @@ use super::{Bench, batch, cancelled, head_of, new_run, session, workspace};
 use crate::{MessagePage, NewRun, RecordBatch, SessionRow, TranscriptPage};
 
 /// The next run of the session: it starts from the conversation so far.
-async fn next_run(bench: &Bench, id: &str, question: &str) -> NewRun {
+fn next_run(id: &str, question: &str) -> NewRun {
     let mut new = new_run(&RunId::new(id), &[]);
     new.session = Some(session());
-    new.messages = bench.store.session_messages(&workspace(), &session()).await.unwrap();
+    new.continues_session = true;
     new.messages.push(Message::user(question));
-    new.new_messages = 1;
     new
 }
 
@@ -65,7 +64,7 @@ pub(crate) async fn a_session_is_created_once(bench: Bench) {
 }
 
 pub(crate) async fn a_successful_run_leaves_question_and_answer(bench: Bench) {
-    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    let head = bench.store.open_run(next_run("one", "what is there?")).await.unwrap();
     assert_eq!(conversation(&bench).await, []);
     bench.store.record(last_batch("one", head, work("a door"))).await.unwrap();
     assert_eq!(conversation(&bench).await, [Message::user("what is there?"), Message::assistant("a door")]);
@@ -73,9 +72,9 @@ pub(crate) async fn a_successful_run_leaves_question_and_answer(bench: Bench) {
 }
 
 pub(crate) async fn the_next_run_starts_from_the_conversation(bench: Bench) {
-    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    let head = bench.store.open_run(next_run("one", "what is there?")).await.unwrap();
     bench.store.record(last_batch("one", head, work("a door"))).await.unwrap();
-    let head = bench.store.open_run(next_run(&bench, "two", "what colour?").await).await.unwrap();
+    let head = bench.store.open_run(next_run("two", "what colour?")).await.unwrap();
     let so_far = [Message::user("what is there?"), Message::assistant("a door"), Message::user("what colour?")];
     assert_eq!(head, head_of(&so_far));
     assert_eq!(bench.store.transcript(&RunId::new("two"), head).await.unwrap(), so_far);
@@ -87,7 +86,7 @@ pub(crate) async fn the_next_run_starts_from_the_conversation(bench: Bench) {
 }
 
 pub(crate) async fn closing_the_turn_twice_adds_once(bench: Bench) {
-    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    let head = bench.store.open_run(next_run("one", "what is there?")).await.unwrap();
     let last = last_batch("one", head, work("a door"));
     let closed = bench.store.record(last.clone()).await.unwrap();
     assert_eq!(bench.store.record(last).await.unwrap(), closed);
@@ -96,7 +95,7 @@ pub(crate) async fn closing_the_turn_twice_adds_once(bench: Bench) {
 }
 
 pub(crate) async fn runs_that_end_otherwise_leave_nothing(bench: Bench) {
-    let head = bench.store.open_run(next_run(&bench, "one", "what is there?").await).await.unwrap();
+    let head = bench.store.open_run(next_run("one", "what is there?")).await.unwrap();
     let failed = RecordBatch {
         events: vec![cancelled("end")],
         closes_session_turn: false,
@@ -113,7 +112,7 @@ pub(crate) async fn runs_that_end_otherwise_leave_nothing(bench: Bench) {
 
 pub(crate) async fn a_conversation_is_read_in_pages(bench: Bench) {
     for (id, question) in [("one", "1?"), ("two", "2?")] {
-        let head = bench.store.open_run(next_run(&bench, id, question).await).await.unwrap();
+        let head = bench.store.open_run(next_run(id, question)).await.unwrap();
         bench.store.record(last_batch(id, head, vec![Message::assistant(format!("to {question}"))])).await.unwrap();
     }
     let page = async |before, last| {

@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod connections;
+mod older_build;
 mod processes;
 mod tls;
 

@@ -3,6 +3,7 @@
 mod commits;
 mod files;
 mod interleavings;
+mod older_build;
 mod shared;
 mod stored;
 

@@ -14,10 +14,10 @@ use windlass_sqlite::Progress;
 
 use super::{file, open};
 use crate::{
-    Blobs, CallJournal, ErrorKind, Events, FinishedCall, Housekeeping, Notes, Retention, RunFilter, Runs, StoreError,
-    Transcripts,
+    Blobs, CallJournal, ErrorKind, Events, FinishedCall, Housekeeping, NewRun, Notes, RecordBatch, Retention,
+    RunFilter, Runs, StoreError, Transcripts,
     sqlite::examine,
-    suite::{calls::new_claim, code, damage, new_run, note, run_id, workspace},
+    suite::{batch, calls::new_claim, code, damage, new_run, note, run_id, session, workspace},
 };
 
 /// A shell on the store's database.
@@ -124,6 +124,12 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
         store.append_events(&RunId::new(run), vec![note("1", "x"), note("2", "x")]).await.unwrap();
         store.transcript(&RunId::new(run), head).await.unwrap();
     }
+    for run in ["e", "f", "g"] {
+        let new = NewRun { session: Some(session()), continues_session: true, ..new_run(&RunId::new(run), &["hello"]) };
+        let head = store.open_run(new).await.unwrap();
+        let last = RecordBatch { closes_session_turn: true, ..batch(&RunId::new(run), head) };
+        store.record(last).await.unwrap();
+    }
     store.put_blob(json!("whole").into()).await.unwrap();
     let look = || {
         let found = examine(&shell(&directory), &Progress::default()).unwrap();
@@ -139,7 +145,8 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
              DELETE FROM events WHERE run_id = 'b' AND seq = 2;
              DELETE FROM events WHERE run_id = 'c' AND seq = 3;
              UPDATE events SET data = '{' WHERE run_id = 'd' AND seq = 1;
-             UPDATE transcript SET chain = digest WHERE run_id = 'd';
+             UPDATE run_messages SET chain = digest WHERE run_id = 'd';
+             UPDATE session_messages SET chain = digest WHERE idx = 1;
              UPDATE blobs SET body = x'22' WHERE put_at IS NOT NULL;",
         )
         .unwrap();
@@ -151,6 +158,10 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
         "events d: event 1: ",
         "events c: its log ends with event 2, not 3",
         "messages d: message 0 does not continue",
+        // Of the run that continues from there, and of the conversation itself: there and right after it.
+        "messages g: message 2 does not continue",
+        "conversations chat: message 1 does not continue",
+        "conversations chat: message 2 does not continue",
     ];
     assert_eq!(found.len(), begins.len(), "{found:#?}");
     for (problem, begins) in found.iter().zip(begins) {

@@ -163,8 +163,8 @@ mod tests {
             parent_call: parent.map(|_| "call-0-0".into()),
             labels: Labels::new(),
             metadata: Extra::new(),
+            continues_session: false,
             messages: Vec::new(),
-            new_messages: 0,
             started: NewEvent::new("started", started),
         };
         store.open_run(run).await.unwrap();
