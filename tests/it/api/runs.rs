@@ -139,7 +139,7 @@ async fn runs_are_listed_by_what_they_are() {
     assert_eq!((stray.refusal(), &stray.body["field"]), ((400, "invalid_request"), &json!("cursor")));
     assert_eq!(
         stray.body["message"],
-        "cursor: did not come from a page; send the nextCursor of the page before, unchanged"
+        "cursor: is not a valid cursor; send the nextCursor of the previous page unchanged"
     );
     assert_eq!(rig.get("/agent-runs?status=odd").await.refusal(), (400, "invalid_request"));
 }

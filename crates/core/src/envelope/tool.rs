@@ -16,9 +16,10 @@ use crate::{
 pub const OMITTED_FOR_BUDGET: &str = "workflow_budget";
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
+    #[default]
     Ok,
     /// The tool ran and failed, or never could run.
     Failed,
@@ -171,6 +172,8 @@ impl ToolOutput {
 pub struct ToolCallOutput {
     pub name: ToolName,
     pub tool_call_id: CallId,
+    /// Older builds leave it out of the results that a run reports.
+    #[serde(default)]
     pub status: CallStatus,
     /// With the next four fields: see [`Self::result`].
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
