@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use temporalio_common::{ActivityDefinition, error::IncomingError};
+use temporalio_common::{
+    ActivityDefinition,
+    error::{IncomingError, TimeoutType},
+};
 use temporalio_workflow::{
     ActivityCancellationType, ActivityCloseTimeouts, ActivityExecutionError, ActivityOptions, ChildWorkflowOptions,
     LocalActivityOptions, ParentClosePolicy, RetryPolicy, WorkflowCancellationToken, WorkflowContext,
@@ -95,7 +98,10 @@ pub(crate) async fn plan(
     if let Ok(Wire(SettlePlanOutput { output: Some(output), .. })) = settled {
         return Ok(output);
     }
-    let Reason { message, error_class, retryable, timed_out } = reason(&error);
+    let Reason { mut message, error_class, retryable, timed_out } = reason(&error);
+    if let Some(timeout) = error.as_timeout() {
+        message = timeout_message(timeout.timeout_type(), order.timeout, order.deadline, heartbeat);
+    }
     let ModelFailureFacts { api_status, api_code, partial_text } = model_failure(&error);
     Err(PlanFailure { timed_out, message, error_class, retryable, api_status, api_code, partial_text })
 }
@@ -253,11 +259,23 @@ fn reason(error: &ActivityExecutionError) -> Reason {
     // A local activity's failure comes without a wrapper.
     let own = error.reason().map(IncomingError::failure).or_else(|| error.failure());
     let message = match own {
-        _ if timed_out => "it took too long".to_owned(),
+        _ if timed_out => "the activity timed out".to_owned(),
         Some(failure) => failure.message.clone(),
         None => error.to_string(),
     };
     Reason { message, error_class, retryable, timed_out }
+}
+
+/// Which timeout ended a plan: that of one attempt, that of all attempts together, or the worker's heartbeat.
+fn timeout_message(kind: TimeoutType, attempt: Millis, all: Option<Millis>, heartbeat: Millis) -> String {
+    let secs = |span: Millis| span.as_duration().as_secs_f64();
+    match kind {
+        TimeoutType::StartToClose => format!("model call timed out after {} s", secs(attempt)),
+        TimeoutType::Heartbeat => {
+            format!("model call failed: its worker sent no heartbeat for {} s", secs(heartbeat))
+        }
+        _ => format!("model call timed out after {} s with all its attempts", secs(all.unwrap_or(attempt))),
+    }
 }
 
 /// What the plan activity knows of a model's failure beyond its words.
@@ -270,4 +288,22 @@ fn model_failure(error: &ActivityExecutionError) -> ModelFailureFacts {
 
 fn describe(error: Option<&IncomingError>) -> String {
     error.map_or_else(|| "no reason was given".to_owned(), |error| error.failure().message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_timed_out_says_which_limit_it_reached() {
+        let message = |kind| timeout_message(kind, Millis::from_secs(120), Some(Millis::from_secs(60)), Millis(1_500));
+        let expected = [
+            (TimeoutType::StartToClose, "model call timed out after 120 s"),
+            (TimeoutType::Heartbeat, "model call failed: its worker sent no heartbeat for 1.5 s"),
+            (TimeoutType::ScheduleToClose, "model call timed out after 60 s with all its attempts"),
+        ];
+        for (kind, expected) in expected {
+            assert_eq!(message(kind), expected);
+        }
+    }
 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_ends_where_the_guide_says() {
+    fn nesting_is_limited_as_documented() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(value(nested(JSON_DEPTH).as_bytes()).is_ok());
         assert_eq!(value(nested(JSON_DEPTH + 1).as_bytes()).unwrap_err().code, "invalid_request");

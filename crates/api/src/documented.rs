@@ -21,7 +21,7 @@ fn number(cell: &str) -> usize {
 }
 
 #[test]
-fn the_rate_limits_of_the_guide_are_true() {
+fn the_rate_limits_in_the_guide_match_the_code() {
     let rates = Rates::default();
     let mut documented = Vec::new();
     for row in table("Rate limits") {

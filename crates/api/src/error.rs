@@ -73,7 +73,7 @@ impl ApiError {
     }
 
     pub(crate) fn run_exists() -> Self {
-        Self::conflict("run_exists", "a run with this id already exists; choose another runId")
+        Self::conflict("run_exists", "a run with this id already exists")
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {

@@ -124,7 +124,7 @@ mod tests {
         }
         assert_eq!(
             Catalogue::default().resolve(None).unwrap_err().to_string(),
-            "modelId: is required, there is no default model"
+            "modelId: is required, because this server has no default model"
         );
     }
 }

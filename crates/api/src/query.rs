@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_nobody_knows_is_refused_where_it_cannot_mean_anything() {
+    fn an_unknown_query_parameter_is_refused_on_own_routes() {
         let said = |path: &str, text: &str| {
             let refused = check(path, &format!("/x?{text}").parse().unwrap());
             refused.err().map(|error| error.message)

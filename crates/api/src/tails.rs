@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tail_goes_with_its_last_reader_and_another_comes_with_the_next() {
+    async fn a_tail_ends_with_its_last_reader_and_starts_again_with_the_next() {
         let world = World::new().await;
         let (one, other) = (world.follow(), world.follow());
         drop((one, other));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_terminal_event_is_the_last_that_is_heard() {
+    async fn the_terminal_event_is_the_last_page() {
         let world = World::new().await;
         let mut following = world.follow();
         world.cancel().await;

@@ -46,7 +46,7 @@ mod tests {
 
     /// Fails when serde changes its message.
     #[test]
-    fn a_decoders_complaint_is_understood() {
+    fn serdes_message_about_an_unknown_field_is_recognized() {
         let of_two = |body: Value| field(&serde_json::from_value::<Two>(body).unwrap_err().to_string());
         let said = |word: &str, problem: &str| Some((word.to_owned(), problem.to_owned()));
         assert_eq!(of_two(json!({"ouput": 1})), said("ouput", "unknown field `ouput`; did you mean `output`?"));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_survives() {
+    fn unknown_events_keep_their_payload() {
         let raw = json!({"seq": 9, "type": "hologram", "depth": 3});
         let event = Event::new(9, "hologram".to_owned(), raw.clone());
         let expected = Event { seq: 9, kind: "hologram".into(), body: EventBody::Unknown, raw };
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_known_by_their_type() {
+    fn terminal_events_are_recognized_by_type() {
         let kinds = ["result", "error", "cancelled", "assistant_message", "hologram"];
         assert_eq!(kinds.map(is_terminal), [true, true, true, false, false]);
     }

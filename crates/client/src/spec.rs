@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_said_is_sent() {
+    fn absent_fields_are_not_sent() {
         assert_eq!(serde_json::to_value(RunSpec::new("hi")).unwrap(), json!({"prompt": "hi"}));
         assert_eq!(serde_json::to_value(MessageSpec::new("hi")).unwrap(), json!({"prompt": "hi"}));
     }

@@ -88,7 +88,7 @@ impl Rig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_cannot_take_an_agents_confirmation_away() {
+async fn a_caller_cannot_remove_an_agents_confirmation() {
     let rig = rig().await;
     let body = json!({"agentId": "conf", "prompt": "x", "tools": [{"kind": "mantyx", "id": "echo"}]});
     for key in [rig.key.clone(), rig.bound_to("conf").await] {
@@ -265,7 +265,7 @@ async fn a_key_that_starts_runs_neither_answers_nor_approves_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_started_a_run_does_not_approve_the_calls_of_its_children_if_four_eyes_are_wanted() {
+async fn with_four_eyes_the_starter_of_a_run_may_not_approve_calls_of_its_children() {
     let rig = rig_of(vec![boss()]).await;
     let run = rig.run(json!({"agentId": "boss", "prompt": "x"})).await;
     let child = rig.child_of(&run).await;
@@ -292,7 +292,7 @@ async fn who_started_a_run_does_not_approve_the_calls_of_its_children_if_four_ey
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denial_tells_the_model_no_key() {
+async fn a_denial_does_not_show_the_key_to_the_model() {
     let rig = rig().await;
     let (run, mut answer) = rig.until_it_asks(&rig.key, json!({"agentId": "conf", "prompt": "x"})).await;
     answer["approved"] = json!(false);
@@ -305,7 +305,7 @@ async fn a_denial_tells_the_model_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_ended_says_so_to_whoever_has_it_and_to_nobody_else() {
+async fn only_the_holder_of_a_key_learns_that_it_expired_or_was_revoked() {
     let rig = rig().await;
     let said = async |key: &ApiKey| {
         let answer = rig.send(key, "GET", "/models", None).await;
@@ -321,9 +321,9 @@ async fn a_key_that_ended_says_so_to_whoever_has_it_and_to_nobody_else() {
     };
     let (expired, revoked) = (make(Some(1)).await, make(None).await);
     rig.store().revoke_key(&WORKSPACE.into(), &revoked.id()).await.unwrap();
-    assert_eq!(said(&expired).await, "this key has expired; `windlass keys create` makes a new one");
-    assert_eq!(said(&revoked).await, "this key was revoked; `windlass keys create` makes a new one");
-    assert!(said(&ApiKey::random()).await.starts_with("send a valid API key"));
+    assert_eq!(said(&expired).await, "this key has expired; create a new one with `windlass keys create`");
+    assert_eq!(said(&revoked).await, "this key was revoked; create a new one with `windlass keys create`");
+    assert!(said(&ApiKey::random()).await.starts_with("the API key is missing or not valid"));
     let lasting = make(Some(u64::MAX / 2)).await;
     assert_eq!(rig.send(&lasting, "GET", "/models", None).await.status, 200);
 }

@@ -116,7 +116,7 @@ async fn follow(cluster: &Cluster, apis: [SocketAddr; 2], run: &str, seen: impl 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_process_dies_runs_and_streams_go_on() {
+async fn runs_and_streams_survive_the_death_of_any_process() {
     let words: Vec<String> = (0..40).map(|index| format!("{index} ")).collect();
     let talk = json!({"deltas": words, "delta_delay_ms": 20});
     let call = json!({"deltas": words, "delta_delay_ms": 20, "tool_calls": [{"name": "look", "args": {"n": 1}}]});

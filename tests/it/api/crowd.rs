@@ -12,7 +12,7 @@ use crate::support::world::{scripts, within};
 const CONNECTIONS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_gets_in_while_others_hold_every_place_and_say_nothing() {
+async fn a_client_connects_while_idle_connections_hold_every_slot() {
     let waiting = json!({"turns": [{"tool_calls": [{"name": "probe", "args": {}}]}, {"text": "done"}]});
     let rig = Rig::with(scripts([("wait", waiting)]), |options| options.limits.connections = CONNECTIONS).await;
     let run = rig.run(ask_with_tool("wait", json!({"kind": "local", "name": "probe"}))).await;

@@ -20,7 +20,7 @@ fn echo() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_opens_its_own_workspace_as_far_as_its_scopes_go() {
+async fn a_key_is_valid_for_its_workspace_and_its_scopes() {
     let rig = Rig::new(echo()).await;
     let refused = rig.send(&ApiKey::random(), "GET", "/models", None).await;
     assert_eq!((refused.refusal(), refused.header("www-authenticate")), ((401, "unauthorized"), Some("Bearer")));
@@ -36,7 +36,7 @@ async fn a_key_opens_its_own_workspace_as_far_as_its_scopes_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_to_others_looks_like_nothing() {
+async fn resources_of_other_workspaces_are_not_found() {
     let rig = Rig::new(echo()).await;
     let run = rig.run(ask("echo", "x")).await;
     let stranger = rig.key("elsewhere", &["*"], None).await;
@@ -71,7 +71,7 @@ async fn a_key_may_be_bound_to_agents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_hurries_is_told_when_to_come_back() {
+async fn a_rate_limited_key_gets_retry_after() {
     let rig = Rig::with(echo(), |options| options.rates = Some(strict_rates())).await;
     for remaining in ["1", "0"] {
         let taken = rig.post("/agent-runs", ask("echo", "x")).await;
@@ -99,7 +99,7 @@ async fn a_request_has_an_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn open_pages_need_no_key() {
+async fn public_routes_need_no_key() {
     let rig = Rig::new(echo()).await;
     let open = |path: &'static str| {
         let address = rig.address;
@@ -129,7 +129,7 @@ async fn bodies_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sends_slowly_is_not_waited_for() {
+async fn slow_request_bodies_time_out() {
     let rig = Rig::with(echo(), |options| {
         options.limits.head_timeout = Duration::from_millis(200);
         options.limits.body_timeout = Duration::from_millis(200);

@@ -31,7 +31,7 @@ fn add() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_goes_out_and_its_result_comes_in_once() {
+async fn a_local_call_takes_one_result() {
     let rig = Rig::new(adding()).await;
     let run = rig.run(ask_with_tool("add", add())).await;
     let mut stream = rig.stream(&run, None).await;
@@ -88,13 +88,16 @@ async fn an_error_reaches_the_model() {
     let run = rig.run(ask_with_tool("add", add())).await;
     let mut stream = rig.stream(&run, None).await;
     let id = stream.until("local_tool_call").await["toolUseId"].clone();
-    rig.post(&format!("/agent-runs/{run}/tool-results"), json!({"toolUseId": id, "error": "boom"})).await;
+    let failed = json!({"toolUseId": id, "error": "boom"});
+    assert_eq!(rig.post(&format!("/agent-runs/{run}/tool-results"), failed).await.status, 200);
+    let echoed = stream.until("local_tool_result_in").await;
+    assert_eq!((&echoed["toolUseId"], &echoed["error"], echoed.get("output")), (&id, &json!("boom"), None));
     let text = stream.until("result").await["text"].as_str().unwrap().to_owned();
-    assert!(text.contains("boom"), "{text}");
+    assert_eq!(text, "sum ERROR: boom");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_that_do_not_fit_are_never_handed_out() {
+async fn invalid_arguments_are_not_sent_to_the_caller() {
     let rig = Rig::new(adding()).await;
     let frames = rig.frames(&rig.run(ask_with_tool("invalid", add())).await).await;
     assert!(frames.iter().all(|frame| frame["type"] != "local_tool_call"), "{frames:?}");
@@ -104,7 +107,7 @@ async fn arguments_that_do_not_fit_are_never_handed_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_go_out_one_after_the_other_unless_they_only_read() {
+async fn local_calls_are_sequential_unless_they_are_read_only() {
     let rig = Rig::new(adding()).await;
     for read_only in [false, true] {
         let mut tool = add();
@@ -118,13 +121,16 @@ async fn calls_go_out_one_after_the_other_unless_they_only_read() {
                 rig.post(&format!("/agent-runs/{run}/tool-results"), json!({"toolUseId": id, "result": result})).await
             }
         };
+        let awaits = rig.get(&format!("/agent-runs/{run}/awaits")).await.body;
+        let open = awaits["awaits"].as_array().unwrap().len();
+        assert_eq!(open, if read_only { 2 } else { 1 }, "{awaits}");
         if !read_only {
-            answer(first["toolUseId"].clone(), "A").await;
+            assert_eq!(answer(first["toolUseId"].clone(), "A").await.status, 200);
         }
         let second = stream.until("local_tool_call").await;
         assert_eq!(answer(second["toolUseId"].clone(), "B").await.status, 200);
         if read_only {
-            answer(first["toolUseId"].clone(), "A").await;
+            assert_eq!(answer(first["toolUseId"].clone(), "A").await.status, 200);
         }
         assert_eq!(stream.until("result").await["text"], "A|B");
     }
@@ -139,7 +145,7 @@ async fn a_caller_that_does_not_answer_ends_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_arguments_and_large_results_arrive_whole() {
+async fn large_arguments_and_large_results_arrive_unchanged() {
     let rig = Rig::new(adding()).await;
     let run = rig.run(ask_with_tool("long", add())).await;
     let mut stream = rig.stream(&run, None).await;

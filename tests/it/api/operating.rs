@@ -47,7 +47,7 @@ async fn a_question_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_no_worker_judges_is_refused_in_time_and_may_be_sent_again() {
+async fn an_answer_without_a_worker_gets_503_in_time_and_may_be_repeated() {
     let rig = Rig::with(waiting(), |options| options.limits.worker_reply_timeout = Duration::from_millis(300)).await;
     let run = rig.run(ask("ask", "x")).await;
     let mut stream = rig.stream(&run, None).await;
@@ -93,7 +93,7 @@ async fn fail_workflow_tasks(rig: &Rig) {
 
 /// As under a worker of the wrong version, or one that is killed again and again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_to_a_run_whose_workflow_task_keeps_failing_may_be_sent_again() {
+async fn a_request_to_a_run_with_failing_workflow_tasks_may_be_repeated() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(ask_with_tool("wait", json!({"kind": "local", "name": "probe"}))).await;
     let mut stream = rig.stream(&run, None).await;
@@ -108,8 +108,11 @@ async fn what_is_sent_to_a_run_whose_workflow_task_keeps_failing_may_be_sent_aga
     assert_eq!((refused.refusal(), refused.header("retry-after")), ((503, "unavailable"), Some("1")), "{refused:?}");
     let refused = rig.post(&path("answers"), json!({"awaitId": "await-1", "answer": "x"})).await;
     assert_eq!(refused.refusal(), (503, "unavailable"), "{refused:?}");
-    // What the run waits for is in the store as well.
-    assert_eq!(rig.get(&path("awaits")).await.status, 200);
+    // Without a worker the awaits come from the log.
+    let awaits = rig.get(&path("awaits")).await.body;
+    let open: Vec<_> =
+        awaits["awaits"].as_array().unwrap().iter().map(|item| &item["calls"][0]["toolCallId"]).collect();
+    assert_eq!(open, [&call["toolUseId"]], "{awaits}");
 
     rig.world.start_worker();
     assert_eq!(rig.post(&path("resume"), json!({})).await.status, 200);
@@ -155,30 +158,35 @@ async fn a_cancelled_run_takes_no_more_results() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_at_work_is_cancelled() {
+async fn a_running_model_call_is_cancelled() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(ask("slow", "x")).await;
     let mut stream = rig.stream(&run, None).await;
     stream.until("assistant_delta").await;
-    rig.post(&format!("/agent-runs/{run}/cancel"), json!({})).await;
-    assert_eq!(stream.rest().await.pop().unwrap()["type"], "cancelled");
+    let cancelled = rig.post(&format!("/agent-runs/{run}/cancel"), json!({})).await;
+    assert_eq!((cancelled.status, cancelled.body), (200, json!({"ok": true, "status": "cancelled"})));
+    let rest = stream.rest().await;
+    let deltas = rest.iter().filter(|frame| frame["type"] == "assistant_delta").count();
+    assert_eq!((deltas, &rest.last().unwrap()["type"]), (0, &json!("cancelled")), "no delta follows the cancellation");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_paused_told_something_and_goes_on() {
+async fn a_run_is_paused_steered_and_resumed() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(ask_with_tool("wait", json!({"kind": "local", "name": "probe"}))).await;
     let mut stream = rig.stream(&run, None).await;
     let call = stream.until("local_tool_call").await;
-    rig.post(&format!("/agent-runs/{run}/pause"), json!({"reason": "lunch"})).await;
+    let ok = |answer: crate::api::http::Answer| assert_eq!((answer.status, answer.body), (200, json!({"ok": true})));
+    ok(rig.post(&format!("/agent-runs/{run}/pause"), json!({"reason": "lunch"})).await);
     assert_eq!(stream.until("paused").await["reason"], "lunch");
-    rig.post(&format!("/agent-runs/{run}/tool-results"), json!({"toolUseId": call["toolUseId"], "result": "x"})).await;
+    let result = json!({"toolUseId": call["toolUseId"], "result": "x"});
+    ok(rig.post(&format!("/agent-runs/{run}/tool-results"), result).await);
     assert_eq!(
         rig.post(&format!("/agent-runs/{run}/steer"), json!({"text": ""})).await.refusal(),
         (400, "invalid_request")
     );
-    rig.post(&format!("/agent-runs/{run}/steer"), json!({"text": "Be brief."})).await;
-    stream.until("steered").await;
-    rig.post(&format!("/agent-runs/{run}/resume"), json!({})).await;
+    ok(rig.post(&format!("/agent-runs/{run}/steer"), json!({"text": "Be brief."})).await);
+    assert_eq!(stream.until("steered").await["text"], "Be brief.");
+    ok(rig.post(&format!("/agent-runs/{run}/resume"), json!({})).await);
     assert_eq!(stream.until("result").await["text"], "Be brief.");
 }

@@ -52,7 +52,7 @@ async fn a_terminated_run_ends_for_its_readers_and_in_its_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_terminated_while_no_api_was_up_ends_when_one_is() {
+async fn a_run_terminated_without_an_api_server_is_ended_by_the_next_one() {
     let mut rig = rig().await;
     let run = rig.run(probe()).await;
     rig.stream(&run, None).await.until("local_tool_call").await;
@@ -63,7 +63,7 @@ async fn a_run_that_was_terminated_while_no_api_was_up_ends_when_one_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_reset_goes_on() {
+async fn a_run_that_was_reset_continues() {
     let rig = rig().await;
     let run = rig.run(probe()).await;
     rig.stream(&run, None).await.until("local_tool_call").await;

@@ -17,7 +17,7 @@ fn hello() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_taken_streamed_and_remembered() {
+async fn a_run_is_accepted_streamed_and_stored() {
     let rig = Rig::new(hello()).await;
     let mut spec = ask("hello", "hi");
     spec["name"] = json!("greeter");
@@ -68,7 +68,7 @@ async fn a_run_is_taken_streamed_and_remembered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_model_cut_short_is_kept() {
+async fn a_truncated_answer_is_kept() {
     let rig = Rig::new(hello()).await;
     let run = rig.run(ask("truncated", "x")).await;
     let frames = rig.frames(&run).await;
@@ -114,7 +114,7 @@ async fn thinking_is_streamed_only_above_reasoning_level_0() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_listed_by_what_they_are() {
+async fn runs_are_filtered_and_listed_in_pages() {
     let rig = Rig::new(hello()).await;
     let mut ids = Vec::new();
     for index in 0..3 {
@@ -157,7 +157,7 @@ async fn a_stored_agent_is_started_by_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_spec_is_named() {
+async fn an_invalid_field_of_a_spec_is_named() {
     let rig = Rig::new(hello()).await;
     let mut spec = ask("hello", "x");
     spec["tools"] = json!([{"kind": "local", "name": "a b"}]);

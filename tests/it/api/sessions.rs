@@ -96,7 +96,7 @@ async fn overrides_last_for_one_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_failed_is_no_part_of_the_conversation() {
+async fn a_failed_turn_is_not_part_of_the_conversation() {
     let rig = Rig::new(chatting()).await;
     let session = rig.session(spec("broken")).await;
     assert_eq!(rig.say(&session, json!({"prompt": "x"})).await["type"], "error");
@@ -104,7 +104,7 @@ async fn a_turn_that_failed_is_no_part_of_the_conversation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ending_a_session_stops_what_runs_in_it() {
+async fn ending_a_session_cancels_its_open_runs() {
     let rig = Rig::new(chatting()).await;
     let session = rig.session(spec("slow")).await;
     let taken = rig.post(&format!("/agent-sessions/{session}/messages"), json!({"prompt": "x"})).await;

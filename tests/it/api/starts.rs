@@ -250,7 +250,7 @@ async fn a_run_that_was_never_started_is_cancelled_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_types_windlass_run_does_not_notice_that_its_server_died() {
+async fn windlass_run_survives_the_death_of_its_server() {
     let site = Site::new().await;
     let _worker = site.worker();
     let agent = site.home.path().join("echo.toml");
@@ -298,7 +298,7 @@ async fn accept(rig: &Rig, run: &str, change: impl FnOnce(&mut Value)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_number_of_servers_finish_a_start_once() {
+async fn several_servers_finish_a_start_once() {
     let rig = rig().await;
     for index in 0..20 {
         accept(&rig, &format!("run-{}-{index}", rig.world.options.task_queue), |_| {}).await;
@@ -314,7 +314,7 @@ async fn any_number_of_servers_finish_a_start_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_can_never_be_made_ends_its_run() {
+async fn a_start_that_cannot_succeed_ends_its_run() {
     let rig = rig().await;
     // What no server takes, and what cannot be read.
     let queue = rig.world.options.task_queue.clone();
@@ -331,7 +331,7 @@ async fn a_start_that_can_never_be_made_ends_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_comes_after_the_cancellation_executes_nothing() {
+async fn a_start_after_the_cancellation_executes_nothing() {
     let rig = Rig::with(echo(), |options| options.limits.start_grace = Millis::from_secs(3600)).await;
     let run = format!("late-{}", rig.world.options.task_queue);
     accept(&rig, &run, |_| {}).await;
@@ -398,7 +398,7 @@ async fn deleted(rig: &Rig) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_workflow_was_deleted_ends_when_somebody_notices() {
+async fn a_request_ends_a_run_whose_workflow_was_deleted() {
     // There is no background check.
     let rig = Rig::with(waiting(), |options| options.limits.repair_interval = Duration::from_secs(3600)).await;
     rig.world.ops.pair(Pairing::Claim).await.unwrap();
@@ -437,7 +437,7 @@ async fn a_run_whose_workflow_was_deleted_ends_in_the_background() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_run_is_taken_for_deleted_by_a_server_that_may_be_another_one() {
+async fn a_missing_workflow_on_another_server_does_not_end_a_run() {
     let rig = Rig::with(waiting(), |options| options.limits.repair_interval = Duration::from_secs(3600)).await;
     rig.world.ops.pair(Pairing::Claim).await.unwrap();
     // The store was used with another namespace before.

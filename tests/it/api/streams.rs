@@ -16,7 +16,7 @@ fn probe() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_comes_back_gets_the_rest_and_nothing_twice() {
+async fn a_reader_that_reconnects_gets_the_rest_once() {
     let rig = Rig::new(talking()).await;
     let run = rig.run(ask("many", "x")).await;
     let whole = rig.frames(&run).await;
@@ -36,7 +36,7 @@ async fn a_reader_that_comes_back_gets_the_rest_and_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_see_the_same_log_live_or_late() {
+async fn live_and_late_readers_get_the_same_events() {
     let rig = Rig::new(talking()).await;
     let run = rig.run(ask("many", "x")).await;
     let (first, second) = tokio::join!(rig.frames(&run), rig.frames(&run));
@@ -45,7 +45,7 @@ async fn readers_see_the_same_log_live_or_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_stream_shows_that_it_is_alive() {
+async fn a_silent_stream_sends_keep_alive_comments() {
     let rig = Rig::new(talking()).await;
     let run = rig.run(ask_with_tool("wait", probe())).await;
     let mut stream = rig.stream(&run, None).await;
@@ -54,7 +54,7 @@ async fn a_silent_stream_shows_that_it_is_alive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_cuts_live_streams_off_and_the_next_server_goes_on() {
+async fn a_drain_cuts_off_live_streams_and_the_next_server_continues_them() {
     let mut rig = Rig::new(talking()).await;
     let run = rig.run(ask_with_tool("wait", probe())).await;
     let mut stream = rig.stream(&run, None).await;
@@ -80,7 +80,7 @@ async fn a_drain_cuts_live_streams_off_and_the_next_server_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_nobody_has_begun_can_be_followed() {
+async fn a_run_can_be_streamed_before_a_worker_starts_it() {
     let rig = Rig::new(talking()).await;
     rig.world.stop_worker().await;
     let run = rig.run(ask("many", "x")).await;

@@ -30,7 +30,7 @@ fn probe(script: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_misspelt_tool_result_is_no_empty_one() {
+async fn a_misspelt_tool_result_is_refused() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(probe("wait")).await;
     let mut stream = rig.stream(&run, None).await;
@@ -52,7 +52,7 @@ async fn a_misspelt_tool_result_is_no_empty_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_result_is_told_from_a_wrong_one() {
+async fn a_repeated_result_has_another_code_than_an_unknown_call() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(probe("twice")).await;
     let mut stream = rig.stream(&run, None).await;
@@ -69,7 +69,7 @@ async fn a_repeated_result_is_told_from_a_wrong_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_no_worker_takes_is_refused_in_time_and_may_be_sent_again() {
+async fn a_tool_result_without_a_worker_gets_503_in_time_and_may_be_repeated() {
     let rig = Rig::with(waiting(), |options| options.limits.worker_reply_timeout = Duration::from_millis(300)).await;
     let run = rig.run(probe("wait")).await;
     let mut stream = rig.stream(&run, None).await;
@@ -87,7 +87,7 @@ async fn a_result_that_no_worker_takes_is_refused_in_time_and_may_be_sent_again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verb_with_a_misspelt_field_is_refused() {
+async fn an_operator_request_with_a_misspelt_field_is_refused() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(probe("wait")).await;
     rig.stream(&run, None).await.until("local_tool_call").await;
@@ -115,7 +115,7 @@ async fn a_verb_with_a_misspelt_field_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_misspelt_filter_is_not_left_out() {
+async fn a_misspelt_filter_is_refused() {
     let rig = Rig::new(waiting()).await;
     let run = rig.run(ask("echo", "x")).await;
     rig.frames(&run).await;
@@ -137,11 +137,11 @@ async fn a_misspelt_filter_is_not_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_agent_is_called_unknown_and_a_bound_key_learns_nothing() {
+async fn a_bound_key_gets_the_same_error_for_unknown_and_for_forbidden_agents() {
     let rig = Rig::with(waiting(), |options| options.agents = vec![desk()]).await;
     let refused = rig.post("/agent-runs", json!({"agentId": "nobody", "prompt": "q"})).await;
     assert_eq!(refused.refusal(), (403, "agent_not_allowed"));
-    assert_eq!(refused.body["error"], "agentId: this server has no agent nobody; GET /agents lists those it has");
+    assert_eq!(refused.body["error"], "agentId: this server has no agent nobody; GET /agents lists its agents");
     let bound = rig.key(super::rig::WORKSPACE, &["*"], Some(vec!["other".into()])).await;
     let said = |id: &'static str| {
         let (rig, bound) = (&rig, &bound);
@@ -153,11 +153,11 @@ async fn an_unknown_agent_is_called_unknown_and_a_bound_key_learns_nothing() {
     };
     let existing = said("desk").await;
     assert_eq!(existing, said("nobody").await);
-    assert_eq!(existing, "agentId: this key may not start agent …; GET /agents lists those it may start");
+    assert_eq!(existing, "agentId: this key may not start agent …; GET /agents lists the agents that it may start");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_cut_short_says_so_in_its_snapshot() {
+async fn a_run_that_reached_a_limit_has_it_in_its_snapshot() {
     let rig = Rig::new(waiting()).await;
     let mut spec = probe("busy");
     spec["policy"] = json!({"maxToolCalls": 0});
@@ -175,7 +175,7 @@ async fn a_run_that_was_cut_short_says_so_in_its_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_that_cannot_be_used_is_refused_before_a_model_is_paid() {
+async fn an_unusable_schema_is_refused_before_a_model_is_called() {
     let rig = Rig::new(waiting()).await;
     for schema in
         [json!({"type": "banana"}), json!({"$ref": "https://example.com/schema.json"}), json!({"$ref": "#/$defs/none"})]

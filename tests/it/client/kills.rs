@@ -24,7 +24,7 @@ fn client(dev: &Dev) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_on_after_the_server_was_killed() {
+async fn a_stream_continues_after_the_server_was_killed() {
     let mut dev = Dev::start("60s");
     let client = client(&dev);
     let run = client.start(&ask("very_slow"), &Tools::new()).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_stream_goes_on_after_the_server_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_at_work_outlives_the_server() {
+async fn an_executing_local_tool_survives_a_server_restart() {
     let mut dev = Dev::start("60s");
     let client = client(&dev);
     let calls = Arc::new(AtomicU32::new(0));

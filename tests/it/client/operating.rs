@@ -70,7 +70,7 @@ async fn a_question_is_answered_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_is_bound_to_what_was_shown() {
+async fn an_approval_needs_the_digest_of_the_shown_arguments() {
     let rig = Rig::new(waiting()).await;
     let client = ann(&rig);
     let keeper: AgentDefinition = serde_json::from_value(json!({
@@ -90,7 +90,7 @@ async fn an_approval_is_bound_to_what_was_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_held_told_something_and_stopped() {
+async fn a_run_is_paused_steered_and_cancelled() {
     let rig = Rig::new(waiting()).await;
     let client = client(&rig);
     let run = client.start(&ask("steered"), &Tools::new()).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_result_has_one_largest_size_on_every_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_are_too_large_to_travel_are_brought_all_the_same() {
+async fn results_above_the_inline_limit_arrive() {
     let rig = Rig::new(waiting()).await;
     let client = client(&rig);
     let mut spec = RunSpec::new("go");
@@ -218,7 +218,7 @@ async fn results_that_are_too_large_to_travel_are_brought_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_with_a_message_and_stops_for_a_reason() {
+async fn a_run_is_resumed_with_a_message_and_cancelled_with_a_reason() {
     let rig = Rig::new(waiting()).await;
     let client = ann(&rig);
     let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();

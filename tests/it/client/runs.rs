@@ -49,7 +49,7 @@ async fn a_run_answers_and_says_what_it_cost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_says_what_kind_it_is() {
+async fn a_failed_run_has_its_error_class() {
     let rig = Rig::new(answering()).await;
     let client = client(&rig);
     let failure = async |script: &str| match client.run(&ask(script), &Tools::new()).await {
@@ -107,7 +107,7 @@ async fn a_start_with_an_id_may_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_agent_is_brought_along() {
+async fn a_run_may_send_a_whole_definition() {
     let rig = Rig::new(answering()).await;
     let client = client(&rig);
     let definition = json!({"id": "desk", "model": "script:echo", "systemPrompt": "I am the desk."});
@@ -122,7 +122,7 @@ async fn a_whole_agent_is_brought_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_bound_to_agents_chooses_nothing_else() {
+async fn a_bound_key_may_start_only_its_agents() {
     let rig = Rig::with(answering(), |options| options.agents.push(desk())).await;
     let key = rig.key(WORKSPACE, &["*"], Some(vec!["desk".into()])).await;
     let client = Client::new(options(rig.address, key.reveal())).unwrap();

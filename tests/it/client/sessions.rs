@@ -24,7 +24,7 @@ fn spec(script: &str, room: &str) -> AgentSpec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_by_its_id() {
+async fn a_session_continues_by_its_id() {
     let rig = Rig::new(chatting()).await;
     let (client, none) = (client(&rig), Tools::new());
     let session = client.create_session(&spec("chat", "blue"), &none).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_conversation_goes_on_by_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_belong_to_whoever_speaks() {
+async fn a_message_may_replace_the_sessions_tools() {
     let rig = Rig::new(chatting()).await;
     let client = client(&rig);
     let tools =

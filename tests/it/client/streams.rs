@@ -20,7 +20,7 @@ fn talking() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cut_connections_lose_nothing_and_repeat_nothing() {
+async fn lost_connections_lose_and_repeat_no_event() {
     let rig = Rig::new(talking()).await;
     let run = client(&rig).start(&ask("many"), &Tools::new()).await.unwrap();
     let whole = events(&client(&rig), &run, 0).await;
@@ -38,7 +38,7 @@ async fn cut_connections_lose_nothing_and_repeat_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_away_is_waited_for() {
+async fn a_client_waits_for_a_server_that_is_unreachable() {
     let mut rig = Rig::new(talking()).await;
     let client = client(&rig);
     let run = client.start(&ask("slow"), &Tools::new()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_server_that_goes_away_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_moved_is_found_whoever_answers_in_its_place() {
+async fn a_client_finds_a_server_that_moved() {
     let (rig, stranger) = (Rig::new(talking()).await, Rig::new(talking()).await);
     let run = client(&rig).start(&ask("many"), &Tools::new()).await.unwrap();
     let whole = events(&client(&rig), &run, 0).await;
@@ -114,7 +114,7 @@ async fn a_refusal_is_final() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_told_as_it_is_kept() {
+async fn the_log_format_has_the_stored_entries() {
     let rig = Rig::new(talking()).await;
     let client = client_at(&rig, breaking(rig.address, vec![1500]).await);
     let run = client.start(&ask("many"), &Tools::new()).await.unwrap();

@@ -27,7 +27,7 @@ fn schema() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_only_read_are_made_at_once() {
+async fn read_only_calls_are_executed_concurrently() {
     let rig = Rig::new(calling()).await;
     // Each waits for the other: one after the other they would never end.
     let both = Arc::new(Barrier::new(2));
@@ -44,7 +44,7 @@ async fn calls_that_only_read_are_made_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_handler_fails_with_reaches_the_model() {
+async fn a_handlers_error_reaches_the_model() {
     let rig = Rig::new(calling()).await;
     let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| Err::<(), _>("it is dark"));
     let outcome = client(&rig).run(&ask("one"), &tools).await.unwrap();
@@ -52,7 +52,7 @@ async fn what_a_handler_fails_with_reaches_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_made_once_however_many_follow_the_run() {
+async fn a_call_is_executed_once_by_any_number_of_followers() {
     let rig = Rig::new(calling()).await;
     let client = client(&rig);
     let calls = Arc::new(AtomicU32::new(0));
@@ -122,7 +122,7 @@ async fn attaching_executes_the_calls_that_have_no_result_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_does_not_wait_for_a_tool_that_came_too_late() {
+async fn a_run_ends_while_a_local_tool_is_still_executing() {
     let hasty = |options: &mut windlass_api::Options| options.limits.local_tool_timeout = Millis(200);
     let rig = Rig::with(calling(), hasty).await;
     let tools = Tools::new()
@@ -134,7 +134,7 @@ async fn a_run_does_not_wait_for_a_tool_that_came_too_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_nobody_wants_are_refused_softly() {
+async fn a_result_for_an_answered_or_ended_call_is_no_error_while_following() {
     let rig = Rig::new(calling()).await;
     let client = client(&rig);
     let tools = Tools::new().add("look", schema(), "Looks.", async |_: Value| Ok::<_, String>("seen"));

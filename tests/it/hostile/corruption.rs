@@ -132,7 +132,7 @@ fn readiness_fails_while_the_store_rejects_writes() {
     // The result of a probe is cached for a short time.
     let unready = until(|| Some(dev.get("/readyz")).filter(|answer| answer.status != 200));
     let said = unready.body["message"].as_str().unwrap().to_owned();
-    assert_eq!((unready.status, said.starts_with("the store does not work: STO")), (503, true), "{said}");
+    assert_eq!((unready.status, said.starts_with("the store check failed: STO")), (503, true), "{said}");
     shell.execute_batch("ALTER TABLE elsewhere RENAME TO schema_versions").unwrap();
     until(|| Some(dev.get("/readyz")).filter(|answer| answer.status == 200));
 }

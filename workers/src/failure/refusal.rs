@@ -70,9 +70,9 @@ mod tests {
             (
                 (
                     403,
-                    json!({"code": "insufficient_scope", "message": "this key lacks the scope runs:write; make one", "required": ["runs:write"]}),
+                    json!({"code": "insufficient_scope", "message": "this key does not have the scope runs:write; create one", "required": ["runs:write"]}),
                 ),
-                (1, "(403 insufficient_scope): this key lacks the scope runs:write; make one"),
+                (1, "(403 insufficient_scope): this key does not have the scope runs:write; create one"),
             ),
             (
                 (401, json!({"code": "unauthorized", "message": "this key has expired; make one"})),
@@ -87,8 +87,8 @@ mod tests {
                 (1, "(403 agent_not_allowed): modelId: leave it out"),
             ),
             (
-                (404, json!({"code": "not_found", "message": "there is no such run in this workspace"})),
-                (1, "(404 not_found): there is no such run in this workspace; see `windlass runs list`"),
+                (404, json!({"code": "not_found", "message": "this workspace has no such run"})),
+                (1, "(404 not_found): this workspace has no such run; see `windlass runs list`"),
             ),
             (
                 (
@@ -101,8 +101,8 @@ mod tests {
                 ),
             ),
             (
-                (409, json!({"code": "run_exists", "message": "a run of this id exists already"})),
-                (1, "(409 run_exists): a run of this id exists already; choose another --run-id"),
+                (409, json!({"code": "run_exists", "message": "a run with this id already exists"})),
+                (1, "(409 run_exists): a run with this id already exists; choose another --run-id"),
             ),
             (
                 (409, json!({"code": "run_terminal", "message": "the run has ended (failed)"})),

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_comes_in_one_of_two_headers() {
+    fn a_key_is_read_from_either_header() {
         let cases = [
             (vec![("authorization", "Bearer k1")], Some("k1")),
             (vec![("authorization", "bearer  k1 ")], Some("k1")),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_keys_gives_none_of_them_away() {
+    fn a_list_of_keys_reveals_no_key() {
         let shown = |key: &str| ApiKey::new(key).row("acme".into(), "dev", Vec::new(), None).prefix;
         assert_eq!(
             (shown("k"), shown("secret-1"), shown("mantyx_test_key")),

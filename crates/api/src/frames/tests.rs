@@ -61,7 +61,7 @@ fn usage(output: u64) -> TokenUsage {
 }
 
 #[test]
-fn frames_say_what_clients_were_recorded_to_understand() {
+fn frames_contain_every_field_of_the_recorded_frames() {
     let events = [
         (1, EventBody::AssistantDelta { text: "Hello".into(), turn: 0, attempt: 1, part: 0 }),
         (1, EventBody::ThinkingDelta { text: "let me think".into(), turn: 0, attempt: 1, part: 0 }),
@@ -153,7 +153,7 @@ fn frames_say_what_clients_were_recorded_to_understand() {
 }
 
 #[test]
-fn a_call_is_told_in_the_callers_own_words() {
+fn a_local_call_has_the_kind_and_the_names_of_its_declaration() {
     let call = |name: &str| {
         let body = EventBody::LocalToolCall {
             tool_use_id: "c".into(),

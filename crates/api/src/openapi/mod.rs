@@ -84,7 +84,7 @@ mod tests {
 
     /// `UPDATE_OPENAPI=1 cargo test -p windlass-api openapi` updates it.
     #[test]
-    fn the_committed_document_is_true() {
+    fn the_committed_openapi_document_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
         if std::env::var_os("UPDATE_OPENAPI").is_some() {
             std::fs::write(path, document_json()).unwrap();

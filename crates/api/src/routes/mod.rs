@@ -55,9 +55,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(docs::openapi))
         .route("/docs", get(docs::page))
-        .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path"))
+        .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is no resource at this path"))
         .method_not_allowed_fallback(async || {
-            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method")
+            ApiError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "this path does not support this method",
+            )
         })
         .layer(middleware::from_fn(access::log))
         .layer(middleware::from_fn(drain::rest))

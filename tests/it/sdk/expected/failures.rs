@@ -52,18 +52,17 @@ pub(super) fn access(_: Sdk) -> Value {
     let refused = |class: &str, message: &str, code: &str, status: u16, hinted: bool| json!({"class": class, "message": message, "code": code, "status": status, "hinted": hinted});
     let stranger = refused(
         "MantyxAuthError",
-        "send a valid API key as Authorization: Bearer KEY; `windlass keys create` makes one",
+        "the API key is missing or not valid; send `Authorization: Bearer KEY` (create a key with `windlass keys create`)",
         "unauthorized",
         401,
         false,
     );
-    let missing = |what: &str| {
-        refused("MantyxError", &format!("there is no such {what} in this workspace"), "not_found", 404, false)
-    };
+    let missing =
+        |what: &str| refused("MantyxError", &format!("this workspace has no such {what}"), "not_found", 404, false);
     json!({
         "run": stranger,
         "models": stranger,
-        "workspace": refused("MantyxError", "this key does not open a workspace of this name", "not_found", 404, true),
+        "workspace": refused("MantyxError", "this key is not valid for this workspace", "not_found", 404, true),
         "unknownRun": missing("run"),
         "unknownSession": missing("session"),
         "oddId": missing("run"),

@@ -6,7 +6,7 @@ use windlass_core::message::Message;
 use super::{super::*, complaint, resolve, with};
 
 #[test]
-fn what_is_missing_or_of_the_wrong_kind_is_named() {
+fn missing_and_mistyped_fields_are_named() {
     let cases = [
         (json!([]), "body: must be a JSON object"),
         (json!({"prompt": "p"}), "systemPrompt: is required, unless agentId or a system message is sent"),
@@ -16,7 +16,10 @@ fn what_is_missing_or_of_the_wrong_kind_is_named() {
         (with("messages", json!([])), "prompt: send either prompt or messages, not both"),
         (with("tools", json!({})), "tools: must be an array"),
         (with("tools", json!([7])), "tools[0]: must be an object"),
-        (with("modelId", json!("no-such:model")), "modelId: no model answers to \"no-such:model\""),
+        (
+            with("modelId", json!("no-such:model")),
+            "modelId: this server has no model \"no-such:model\"; GET /models lists its models",
+        ),
         (
             with("agentId", json!("a b")),
             "agentId: agent id \"a b\" is not valid: use 1 to 128 characters of A-Z a-z 0-9 and . _ - / : @",
@@ -160,17 +163,17 @@ fn messages_end_with_a_user() {
     let user = json!({"role": "user", "content": "q"});
     let many = vec![user.clone(); 201];
     let cases = [
-        (json!([]), Some("messages: the last message that is not a system message must be a user's")),
+        (json!([]), Some("messages: the last message that is not a system message must be a user message")),
         (
             json!([{"role": "assistant", "content": "a"}]),
-            Some("messages: the last message that is not a system message must be a user's"),
+            Some("messages: the last message that is not a system message must be a user message"),
         ),
         (
             json!([{"role": "tool", "content": "a"}]),
             Some("messages[0].role: must be \"system\", \"user\" or \"assistant\""),
         ),
         (json!([{"role": "user", "content": 5}]), Some("messages[0].content: must be a string")),
-        (json!([{"role": "user", "content": " "}]), Some("messages: the last message says nothing")),
+        (json!([{"role": "user", "content": " "}]), Some("messages: the last message is empty")),
         (
             json!([{"role": "user", "content": "x".repeat(200_001)}]),
             Some("messages[0].content: has 200001 characters; send at most 200000"),
@@ -343,7 +346,7 @@ fn what_may_be_repeated_may_be_repeated_so_often() {
 }
 
 #[test]
-fn an_agent_that_no_run_can_carry_is_refused_by_its_limit() {
+fn a_definition_above_a_limit_is_refused() {
     let confirmed = |index: usize| json!({"name": format!("t{index}"), "confirmation": {"prompt": "p".repeat(2000)}});
     let tools: Vec<Value> = (0..200).map(confirmed).collect();
     let definition = json!({"id": "a", "model": "script:demo", "tools": tools});

@@ -77,7 +77,7 @@ fn a_stored_agent_keeps_its_prompt_and_takes_tools_on_top() {
 }
 
 #[test]
-fn to_a_bound_key_an_agent_that_is_unknown_and_one_that_is_not_allowed_look_alike() {
+fn a_bound_key_gets_the_same_error_for_unknown_and_for_other_agents() {
     let spec = parse_run(&json!({"agentId": "desk", "prompt": "p"})).unwrap().spec;
     assert_eq!(resolve_among(&[], None, &spec, &[]), Err(SpecError::UnknownAgent("desk".into())));
     let others: [AgentId; 1] = ["other".into()];
@@ -212,11 +212,11 @@ fn a_definition_that_cannot_run_is_refused() {
     assert_eq!(complaint(|body| body["agentId"] = json!("desk")), "definition: send either definition or agentId");
     assert_eq!(
         complaint(|body| body["definition"]["model"] = json!("script:gone")),
-        "definition.model: no model answers to \"script:gone\""
+        "definition.model: this server has no model \"script:gone\"; GET /models lists its models"
     );
     assert_eq!(
         complaint(|body| body["definition"]["agents"] = json!([{"id": "sub", "model": "script:gone"}])),
-        "definition.agents[0].model: no model answers to \"script:gone\""
+        "definition.agents[0].model: this server has no model \"script:gone\"; GET /models lists its models"
     );
     let nested = complaint(|body| body["definition"]["tools"] = json!([{"name": "t", "kind": "agent", "agent": "x"}]));
     assert!(nested.starts_with("definition: /tools/0/"), "{nested}");
@@ -235,7 +235,7 @@ fn a_definition_that_cannot_run_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_bound_to_agents_brings_none_of_its_own() {
+fn a_bound_key_may_not_send_a_definition() {
     let spec = parse_run(&json!({"definition": stored(), "prompt": "p"})).unwrap().spec;
     let own: [AgentId; 1] = ["desk".into()];
     assert!(matches!(resolve_among(&[stored()], Some(&own), &spec, &[]), Err(SpecError::NotAllowed(_))));

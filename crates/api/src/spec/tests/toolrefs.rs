@@ -105,7 +105,7 @@ fn a_tool_of_the_server_is_named_by_its_id() {
 }
 
 #[test]
-fn what_is_wrong_with_a_reference_is_named() {
+fn an_invalid_tool_reference_is_named() {
     let local = json!({"kind": "local", "name": "x"});
     let cases = [
         (json!([{}]), "tools[0].kind: is required, a non-empty string"),
@@ -118,7 +118,7 @@ fn what_is_wrong_with_a_reference_is_named() {
             json!([local, local, {"kind": "local", "name": "a b"}]),
             "tools[2].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
         ),
-        (json!([local, local]), "tools[1].name: a tool named \"x\" is there already"),
+        (json!([local, local]), "tools[1].name: there are two tools named \"x\"; rename one"),
         (
             json!([{"kind": "local", "name": "x".repeat(65)}]),
             "tools[0].name: must have 1 to 64 characters of A-Z a-z 0-9 _",
