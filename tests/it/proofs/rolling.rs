@@ -1,0 +1,146 @@
+//! A rolling deploy: a worker of the previous release and a worker of this build share a task queue and a store.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use serde_json::{Value, json};
+use temporalio_client::UntypedWorkflow;
+use windlass_core::{
+    envelope::{Answer, AnswerBody, AnswerStatus, Tuning},
+    ids::{AwaitId, RunId, WorkspaceId},
+    message::{Content, Role},
+    run::RunStatus,
+    time::Millis,
+};
+use windlass_ops::{RunOps, StartRun};
+
+use super::scale;
+use crate::support::{
+    agent, block_on, calls, checks,
+    process::{Process, Workshop},
+    says, script, server,
+    world::{client, open_store, scripts},
+};
+
+const TURNS: usize = 3;
+
+#[test]
+fn runs_cross_between_the_previous_release_and_this_build() {
+    let previous = std::env::var_os("WINDLASS_PREVIOUS_WORKER")
+        .expect("WINDLASS_PREVIOUS_WORKER names a worker of the previous release; `cargo xtask test` builds it");
+    let deploy = Deploy { each: scale("WINDLASS_ROLLING_RUNS", 8), previous: Path::new(&previous) };
+    block_on(deploy.roll());
+}
+
+struct Deploy<'a> {
+    /// Runs that each phase starts.
+    each: usize,
+    previous: &'a Path,
+}
+
+impl Deploy<'_> {
+    async fn roll(&self) {
+        let mut workshop = Workshop::new(&server::shared().address, &scripts([("work", work())]));
+        // Without a cache every workflow task may go to the other build, which replays what this one did.
+        workshop.cached_runs = 0;
+        let store = Arc::new(open_store(workshop.dir.path()));
+        let ops = RunOps::new(client().await, store, workshop.task_queue.clone(), WorkspaceId::new("rolling"));
+        let old = || workshop.spawn_program(self.previous);
+        let new = || workshop.spawn();
+
+        // From the previous release to this build, while people are asked.
+        let forward = self.start_and_wait_for_questions(&ops, vec![old()]).await;
+        self.answer_and_finish(&ops, &forward, vec![new()]).await;
+        // And back, as a deploy that is rolled back does.
+        let back = self.start_and_wait_for_questions(&ops, vec![new()]).await;
+        self.answer_and_finish(&ops, &back, vec![old()]).await;
+        // Both at once.
+        let mixed = self.start_and_wait_for_questions(&ops, vec![old(), new()]).await;
+        self.answer_and_finish(&ops, &mixed, vec![new(), old()]).await;
+
+        let mut crossed = 0;
+        let all: Vec<RunId> = [forward, back, mixed].concat();
+        for run in &all {
+            crossed += usize::from(workers_of(&ops, run).await.len() > 1);
+        }
+        println!("rolling deploy: {} runs, {crossed} of them executed by both builds, none failed", all.len());
+        assert!(crossed >= 2 * self.each, "runs that changed their worker crossed over");
+    }
+
+    async fn start_and_wait_for_questions(&self, ops: &RunOps, _workers: Vec<Process>) -> Vec<RunId> {
+        let mut runs = Vec::new();
+        for _ in 0..self.each {
+            let tools = json!([
+                {"name": "once"},
+                {"name": "again"},
+                {"name": "sign", "kind": "external", "expiresInMs": 600_000, "onExpiry": "deny"},
+                {"name": "open", "kind": "external", "client": {"kind": "local"}, "readOnly": true},
+            ]);
+            let mut start = StartRun::new(agent("work", tools), "go");
+            start.tuning = Some(Tuning { plan_retry_interval_ms: Some(Millis(100)), ..Tuning::default() });
+            runs.push(ops.start(start).await.unwrap());
+        }
+        for run in &runs {
+            wait_until_waiting(ops, run).await;
+        }
+        runs
+    }
+
+    async fn answer_and_finish(&self, ops: &RunOps, runs: &[RunId], _workers: Vec<Process>) {
+        for run in runs {
+            let body = AnswerBody::Clarification { answer: "Oslo".to_owned() };
+            let reply = ops.answer(run, &Answer::new(AwaitId::new("await-1"), "ann", body)).await.unwrap();
+            assert_eq!(reply.status, AnswerStatus::Accepted, "{run}: {}", reply.message);
+        }
+        for run in runs {
+            let output = tokio::time::timeout(std::time::Duration::from_secs(120), ops.result(run)).await;
+            let output = output.expect("the run finishes").unwrap();
+            assert_eq!((output.turns as usize, output.tool_calls as usize), (TURNS + 2, 2 * TURNS), "{run}");
+            let row = ops.store().run(run).await.unwrap().unwrap();
+            assert_eq!(row.status, RunStatus::Completed, "{run}");
+            let transcript = ops.store().transcript(run, row.head).await.unwrap();
+            checks::every_call_has_one_result(&transcript);
+            checks::log_is_gapless_with_one_terminal_event_at_its_end(&ops.store().events(run, 0, 10_000).await.unwrap());
+            let last = transcript.last().unwrap();
+            assert_eq!((last.role, last.plain_text().as_str()), (Role::Assistant, "done: Oslo"));
+            let results = transcript.iter().flat_map(|message| &message.parts);
+            let results = results.filter(|part| matches!(part.content, Content::ToolResult { .. })).count();
+            assert_eq!(results, 2 * TURNS, "{run}");
+        }
+    }
+}
+
+/// Turns with calls, one of them with arguments and a result above the inline limit, a question, and an answer.
+fn work() -> Value {
+    let mut turns: Vec<Value> = (0..TURNS)
+        .map(|turn| {
+            let text = "x".repeat(if turn == 1 { 5000 } else { 10 });
+            calls(&[("once", json!({"n": turn})), ("again", json!({"text": text, "bytes": turn * 4000}))])
+        })
+        .collect();
+    turns.insert(1, json!({"text": "Where?", "await": {"kind": "clarification", "question": "city?"}}));
+    turns.push(says("done: {{last_user}}"));
+    script(&turns)
+}
+
+async fn wait_until_waiting(ops: &RunOps, run: &RunId) {
+    let store = ops.store();
+    let mut watch = store.watch(run);
+    for _ in 0..600 {
+        if store.run(run).await.unwrap().is_some_and(|row| row.status == RunStatus::Waiting) {
+            return;
+        }
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(200), watch.changed()).await;
+    }
+    panic!("{run} does not wait");
+}
+
+/// The identities of the workers that executed a run's workflow tasks.
+async fn workers_of(ops: &RunOps, run: &RunId) -> BTreeSet<String> {
+    let handle = ops.client().get_workflow_handle::<UntypedWorkflow>(run.to_string());
+    let json = handle.fetch_history(Default::default()).to_json().await.unwrap();
+    let history: Value = serde_json::from_slice(&json).unwrap();
+    let completed = |event: &Value| {
+        event["workflowTaskCompletedEventAttributes"]["identity"].as_str().map(str::to_owned)
+    };
+    history["events"].as_array().into_iter().flatten().filter_map(completed).collect()
+}
