@@ -8,7 +8,7 @@ use windlass_core::{
 
 use crate::{Result, StoreError};
 
-/// What is digested in a moment.
+/// Bytes that are digested on the caller's thread.
 const LIGHT: u64 = 64 * 1024;
 
 /// A body with its digest. Made before any transaction begins, so that none has to wait for a hash.
@@ -31,8 +31,8 @@ impl Body {
         Self { digest: json.digest(), bytes: json.as_str().into() }
     }
 
-    /// As [`Self::written`], for a body of any size: no thread that serves others is held up by digesting it.
-    pub(crate) async fn apart(json: CanonicalJson) -> Result<Self> {
+    /// As [`Self::written`], for a body of any size: a large one is digested on a blocking thread.
+    pub(crate) async fn of_any_size(json: CanonicalJson) -> Result<Self> {
         if json.bytes() <= LIGHT {
             return Ok(Self::written(&json));
         }

@@ -16,9 +16,9 @@ pub(crate) enum State {
         output: Box<ToolOutput>,
         result: Option<Digest>,
     },
-    /// It was given back before anybody began; a later dispatch may take it.
+    /// It was released before it began; a later dispatch may take it.
     Released,
-    /// It began and nobody knows how it ended.
+    /// It began, and its outcome is unknown.
     Unknown,
 }
 

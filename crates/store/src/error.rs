@@ -1,4 +1,4 @@
-//! Why a store said no.
+//! Errors of the store.
 //!
 //! Programs look at [`StoreError::kind`] and [`StoreError::retryable`], documentation and logs at [`StoreError::code`],
 //! people at the message. Codes are stable: they are never reused and never change their meaning.
@@ -8,12 +8,12 @@ use windlass_core::{
     ids::{CallId, RunId, SessionId, WorkspaceId},
 };
 
-/// What a caller can tell apart.
+/// Kinds of errors, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// What the call is about does not exist.
     NotFound,
-    /// Something else already stands where the call wants to write.
+    /// Something else is already stored under this id or in this place.
     Conflict,
     /// The run has its terminal event.
     Closed,
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Corrupt,
     /// The database cannot be reached or is too busy.
     Unavailable,
-    /// The call itself makes no sense.
+    /// The call itself is not valid.
     Invalid,
 }
 

@@ -12,14 +12,14 @@ mod conditions;
 mod ending;
 mod entry;
 mod error;
-mod forecast;
+mod nul;
 mod opening;
 mod page;
-mod plain;
 pub mod postgres;
 mod rows;
 mod secrets;
 pub mod sqlite;
+mod sweep_counts;
 mod sweeping;
 #[cfg(any(test, feature = "test-support"))]
 pub mod testing;

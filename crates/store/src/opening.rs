@@ -1,4 +1,4 @@
-//! Runs on their way into a store.
+//! A run to open, with its encoded bodies.
 
 use windlass_core::message::{Message, Role};
 

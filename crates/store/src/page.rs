@@ -52,7 +52,7 @@ impl<T> Page<T> {
                 self.rows.push(row);
             }
             Err(error) => {
-                leave_out(error, table, id)?;
+                skip_unreadable(error, table, id)?;
                 self.unreadable += 1;
                 self.trailing += 1;
             }
@@ -71,7 +71,7 @@ impl<T> Page<T> {
 }
 
 /// Logs that a row was left out because it cannot be decoded. Any other error is passed on.
-pub(crate) fn leave_out(error: StoreError, table: &'static str, id: impl fmt::Display) -> Result<()> {
+pub(crate) fn skip_unreadable(error: StoreError, table: &'static str, id: impl fmt::Display) -> Result<()> {
     if !error.is_about_a_row() {
         return Err(error);
     }

@@ -1,4 +1,4 @@
-//! What goes into and comes out of a store: runs and their journals here, the rest in modules of its own.
+//! Arguments and results of the store's methods: runs and their journals here, the rest in submodules.
 
 mod keys;
 mod retention;
@@ -25,7 +25,7 @@ pub use self::{
     sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus, TranscriptPage},
 };
 
-/// A run as it is accepted, before any workflow has begun it.
+/// A run to reserve, before its workflow opens it.
 #[derive(Debug, Clone)]
 pub struct ReservedRun {
     pub id: RunId,
@@ -33,12 +33,12 @@ pub struct ReservedRun {
     pub session: Option<SessionId>,
     pub agent_id: AgentId,
     pub model_id: String,
-    /// What whoever started it calls it.
+    /// A name that the caller gave it.
     pub name: Option<String>,
     /// The accepted request, stored as a blob beforehand.
     pub spec: Option<Digest>,
     pub metadata: Labels,
-    /// What the run is asked; its beginning is kept.
+    /// The run's prompt; the row keeps a preview.
     pub input: String,
     pub start: Option<NewStart>,
 }
@@ -46,7 +46,7 @@ pub struct ReservedRun {
 /// How a run is started, kept so that any process can do it.
 #[derive(Debug, Clone)]
 pub struct NewStart {
-    /// What the caller asked for, as a digest. The same request again is the same run.
+    /// The digest of the caller's request. The same request again is the same run.
     pub request: Digest,
     /// What starting the workflow needs.
     pub plan: Value,
@@ -84,13 +84,13 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// One that is used for the first time.
+    /// A new installation.
     pub(crate) fn first() -> Self {
         Self { id: InstallationId::new(uuid::Uuid::new_v4().to_string()), namespaces: Vec::new() }
     }
 
-    /// Whether using it with this namespace changed anything.
-    pub(crate) fn meets(&mut self, namespace: &str, only: bool) -> bool {
+    /// Adds the namespace, or makes it the only one. Returns whether that changed anything.
+    pub(crate) fn add_namespace(&mut self, namespace: &str, only: bool) -> bool {
         let before = self.namespaces.clone();
         if only {
             self.namespaces = vec![namespace.to_owned()];
@@ -115,7 +115,7 @@ impl ReservedRun {
     }
 }
 
-/// A run as it is opened. Of a reserved one the name, the spec, the metadata, the input and the time stand.
+/// A run to open. If it was reserved, its name, spec, metadata, input and time stay as reserved.
 #[derive(Debug, Clone)]
 pub struct NewRun {
     pub id: RunId,
@@ -144,7 +144,7 @@ pub struct RunFilter {
     pub workspace: Option<WorkspaceId>,
     pub session: Option<SessionId>,
     pub agent_id: Option<AgentId>,
-    /// Only runs that stand, at the top, under one of these agents.
+    /// Only runs whose root run has one of these agents.
     pub root_agents: Option<Vec<AgentId>>,
     pub model_id: Option<String>,
     /// Any of these; empty means all.
@@ -156,7 +156,7 @@ pub struct RunFilter {
     pub cursor: Option<String>,
     /// 50 when zero, 200 at most.
     pub limit: u32,
-    /// Count what the filter lets through on all pages.
+    /// Count the matches on all pages.
     pub total: bool,
 }
 
@@ -177,23 +177,23 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A turn on its way to the model, with what happened since the last one.
+/// A turn to begin, with what happened since the last one.
 #[derive(Debug, Clone)]
 pub struct PlanBegin {
     pub run: RunId,
     pub turn: u32,
     pub head: TranscriptHead,
-    /// What the conversation gained: they stand right after `head`.
+    /// New messages, right after `head`.
     pub messages: Vec<Message>,
     pub events: Vec<NewEvent>,
 }
 
-/// Whether the model is to be asked.
+/// Whether to request a response from the model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanBeginning {
-    /// It answered this turn before.
+    /// The journal has the response of this turn.
     Journalled(Box<JournalledPlan>),
-    /// The conversation stands here now.
+    /// Request one; the transcript has this head now.
     Ask(TranscriptHead),
 }
 
@@ -202,7 +202,7 @@ pub enum PlanBeginning {
 pub struct PlanCommit {
     pub run: RunId,
     pub turn: u32,
-    /// Where the transcript stood when the model was asked.
+    /// The head of the transcript when the model was called.
     pub head: TranscriptHead,
     /// The assistant's message.
     pub message: Message,
@@ -217,14 +217,14 @@ pub struct JournalledPlan {
     pub output: PlanActivityOutput,
 }
 
-/// The wish to execute a call.
+/// A call to claim.
 #[derive(Debug, Clone)]
 pub struct NewClaim {
     pub run: RunId,
     pub call: CallId,
     pub dispatch: u32,
     pub idempotent: bool,
-    /// Says that the call begins; appended if it may.
+    /// The event that the call begins; appended if the claim is granted.
     pub event: NewEvent,
 }
 
@@ -255,7 +255,7 @@ pub struct FinishedCall {
     pub event: NewEvent,
 }
 
-/// What a call's journal says after its executor went silent.
+/// The outcome of a call whose activity timed out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallSettlement {
     Finished(Box<ToolOutput>),

@@ -7,16 +7,16 @@
 
 use windlass_core::time::{Millis, Timestamp};
 
-/// How long before its row a run's first bodies may be stored: whoever starts it may have to wait for a worker.
+/// How long before its row a run's first bodies may be stored: a start may have to wait for a worker.
 const HEAD_START: Millis = Millis(24 * 60 * 60 * 1000);
 
-/// How exactly the time is known at which a body was last put; less than the head start.
+/// The precision of the time at which a body was last put; less than the head start.
 pub(crate) const PUT_GRAIN: Millis = Millis(60 * 60 * 1000);
 
-/// Bodies of that kind that one sweep looks at.
+/// Such bodies that one sweep looks at.
 pub(crate) const PUT_BODIES: u32 = 1000;
 
-/// Bodies put before this are kept by rows alone.
+/// Bodies that were put before this are kept only by rows that refer to them.
 pub(crate) fn horizon(before: Timestamp, oldest_open_run: Option<Timestamp>) -> Timestamp {
     let begun = oldest_open_run.map(|created| Timestamp(created.0.saturating_sub(HEAD_START.0)));
     begun.map_or(before, |begun| begun.min(before))

@@ -1,7 +1,7 @@
-//! Waking whoever waits for a run's next event.
+//! Wakes the readers that wait for a run's next event.
 //!
-//! The registry knows the newest `seq` of every watched run that anybody told it about. Who tells it, and how news of
-//! another process arrives, is up to the adapter. A wake-up is a hint: the log itself is the truth.
+//! The registry has the newest `seq` of every watched run that it was notified of. How notifications of other processes
+//! arrive is up to the adapter. A wake-up is a hint: the log itself is the truth.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -56,10 +56,10 @@ struct Watched {
     watchers: usize,
 }
 
-/// For whom a poller is to look.
+/// Which runs a poller is to look at.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Runs that nobody watched when it looked last.
+    /// Runs that were not watched at the last look.
     pub(crate) newcomers: Vec<RunId>,
     /// Whether some other run has been watched ever since.
     pub(crate) others: bool,
@@ -85,13 +85,13 @@ impl Watchers {
         EventWatch { run: run.clone(), newest, registry: Arc::clone(self) }
     }
 
-    /// Tells a run's watchers that its log reaches `seq`. News they already have wakes nobody.
+    /// Wakes a run's watchers because its log reaches `seq`, unless they know that already.
     pub(crate) fn reached(&self, run: &RunId, seq: u64) {
         if let Some(watched) = self.state().runs.get(run) {
             watched.newest.send_if_modified(|newest| {
-                let news = seq > *newest;
+                let newer = seq > *newest;
                 *newest = seq.max(*newest);
-                news
+                newer
             });
         }
     }
@@ -109,8 +109,8 @@ impl Watchers {
         self.state().runs.keys().cloned().collect()
     }
 
-    /// Blocks until it is time to look for news: at once for a newcomer, otherwise after `interval`, and not at all while
-    /// nobody watches. Returns `None` once the registry is closed.
+    /// Blocks until it is time to poll: at once for a newcomer, otherwise after `interval`, and for as long as no run is
+    /// watched. Returns `None` once the registry is closed.
     pub(crate) fn next_look(&self, interval: Duration) -> Option<Look> {
         let state = self.state();
         let state = self
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_news_of_the_own_run_wakes() {
+    fn a_watcher_is_woken_only_by_new_events_of_its_run() {
         let (watchers, run) = (registry(), RunId::new("a"));
         let mut watch = watchers.watch(&run);
         watchers.reached(&RunId::new("b"), 1);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_watcher_to_leave_takes_the_entry_with_it() {
+    fn the_entry_of_a_run_is_removed_with_its_last_watcher() {
         let (watchers, run) = (registry(), RunId::new("a"));
         let (first, second) = (watchers.watch(&run), watchers.watch(&run));
         drop(first);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poller_sleeps_until_somebody_watches_and_looks_at_newcomers_at_once() {
+    fn a_poller_sleeps_until_a_run_is_watched_and_polls_newcomers_at_once() {
         let (watchers, [a, b]) = (registry(), ["a", "b"].map(RunId::new));
         let poller = std::thread::spawn({
             let (watchers, b) = (Arc::clone(&watchers), b.clone());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_others_or_leaves_before_a_look_is_no_newcomer() {
+    fn a_run_that_is_watched_already_or_no_longer_is_no_newcomer() {
         let (watchers, run) = (registry(), RunId::new("a"));
         let _first = watchers.watch(&run);
         watchers.watch(&RunId::new("b"));

@@ -39,7 +39,7 @@ async fn both_adapters_give_the_same_answers() {
     }
     let all = seeds * steps;
     println!("{all} calls on both adapters, {accepted} accepted, the same answers");
-    // Refusals are part of the game, but not all of it.
+    // Refusals are expected, but not all calls may be refused.
     assert!(accepted * 2 > all, "only {accepted} of {all} calls were accepted");
 }
 
@@ -59,9 +59,10 @@ async fn play(seed: u64, steps: u64) -> u64 {
     let path = directory.path().join("windlass.db");
     let options =
         sqlite::Options { durability: Durability::Relaxed, clock: Arc::clone(&clock), ..sqlite::Options::new(path) };
-    let lite = SqliteStore::open(options).unwrap();
+    let sqlite_store = SqliteStore::open(options).unwrap();
     let url = TestServer::shared().database().await;
-    let great = PostgresStore::connect(postgres::Options { clock, ..postgres::Options::new(url) }).await.unwrap();
+    let postgres_store =
+        PostgresStore::connect(postgres::Options { clock, ..postgres::Options::new(url) }).await.unwrap();
 
     let mut chance = Chance::new(seed);
     let mut accepted = 0;
@@ -69,12 +70,16 @@ async fn play(seed: u64, steps: u64) -> u64 {
         // Often several calls in the same millisecond, sometimes a day between two.
         let pause = chance.pick(&[0, 0, 1, 1000, 40_000, 90_000_000]);
         let now = time.fetch_add(pause, Ordering::SeqCst) + pause;
-        let next = Move::draw(&mut chance, &lite, Timestamp(now)).await;
-        let (ours, theirs) = (next.make(&lite).await, next.make(&great).await);
+        let next = Move::draw(&mut chance, &sqlite_store, Timestamp(now)).await;
+        let (ours, theirs) = (next.make(&sqlite_store).await, next.make(&postgres_store).await);
         assert_eq!(ours, theirs, "seed {seed}, step {step}: {next:?}");
         accepted += u64::from(ours.starts_with("Ok"));
         if step % LOOK == 0 || step + 1 == steps {
-            assert_eq!(everything(&lite).await, everything(&great).await, "seed {seed}, after step {step}: {next:?}");
+            assert_eq!(
+                everything(&sqlite_store).await,
+                everything(&postgres_store).await,
+                "seed {seed}, after step {step}: {next:?}"
+            );
         }
     }
     accepted

@@ -292,17 +292,17 @@ impl Move {
             Self::RemoveSecret(workspace, name) => said(store.remove_secret(workspace, name).await),
             Self::SecretsOfOtherKeys(key, after) => said(store.secrets_of_other_keys(key, after.clone(), 2).await),
             Self::ReplaceSealed(old, new) => said(store.replace_sealed(old, new.clone()).await),
-            Self::Sweep(retention) => said(foreseen_sweep(store, *retention).await),
+            Self::Sweep(retention) => said(counted_sweep(store, *retention).await),
         }
     }
 }
 
-/// A sweep that leaves nothing did what was foreseen.
-async fn foreseen_sweep(store: &dyn Store, retention: Retention) -> Result<(Swept, Swept)> {
-    let foreseen = store.would_sweep(retention.before).await?;
+/// A sweep that leaves nothing did what was counted.
+async fn counted_sweep(store: &dyn Store, retention: Retention) -> Result<(Swept, Swept)> {
+    let counted = store.would_sweep(retention.before).await?;
     let swept = store.sweep(retention).await?;
-    assert!(swept.more || swept == foreseen, "{foreseen:?} was foreseen for {retention:?}, and it was {swept:?}");
-    Ok((foreseen, swept))
+    assert!(swept.more || swept == counted, "{counted:?} was counted for {retention:?}, and it was {swept:?}");
+    Ok((counted, swept))
 }
 
 fn said<T: std::fmt::Debug>(answer: Result<T>) -> String {

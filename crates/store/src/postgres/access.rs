@@ -33,7 +33,7 @@ enum Transaction {
 
 impl Parts {
     /// A connection on which every statement is a transaction of its own: for reads, and writes of one statement.
-    pub(super) async fn each(self: &Arc<Self>) -> Result<Sql> {
+    pub(super) async fn autocommit(self: &Arc<Self>) -> Result<Sql> {
         self.sql(Transaction::None).await
     }
 
@@ -50,7 +50,7 @@ impl Parts {
 
 impl Sql {
     pub(super) async fn query(&mut self, statement: &str, params: Params<'_>) -> Result<Vec<Row>> {
-        let Self { connection: Some(connection), transaction, .. } = self else { return Err(gone()) };
+        let Self { connection: Some(connection), transaction, .. } = self else { return Err(connection_dropped()) };
         let statement = connection.prepare_cached(statement).await?;
         let query = connection.query(&statement, params);
         if *transaction != Transaction::Due {
@@ -76,7 +76,7 @@ impl Sql {
 
     /// Returns how many rows it wrote.
     pub(super) async fn execute(&mut self, statement: &str, params: Params<'_>) -> Result<u64> {
-        let Self { connection: Some(connection), transaction, .. } = self else { return Err(gone()) };
+        let Self { connection: Some(connection), transaction, .. } = self else { return Err(connection_dropped()) };
         let statement = connection.prepare_cached(statement).await?;
         let execute = connection.execute(&statement, params);
         if *transaction != Transaction::Due {
@@ -90,7 +90,7 @@ impl Sql {
 
     /// Runs a script inside a transaction that is already open.
     pub(super) async fn script(&mut self, script: &str) -> Result<()> {
-        let connection = self.connection.as_ref().ok_or_else(gone)?;
+        let connection = self.connection.as_ref().ok_or_else(connection_dropped)?;
         Ok(connection.batch_execute(script).await?)
     }
 
@@ -99,12 +99,12 @@ impl Sql {
         self.reached.push((run.clone(), seq));
     }
 
-    /// Keeps what was done if it succeeded, and tells whoever watches; undoes it otherwise.
+    /// Commits if the outcome is a success, and notifies watchers; rolls back otherwise.
     pub(super) async fn end<T>(mut self, outcome: Result<T>) -> Result<T> {
         if self.transaction != Transaction::Open {
             return outcome;
         }
-        let connection = self.connection.as_ref().ok_or_else(gone)?;
+        let connection = self.connection.as_ref().ok_or_else(connection_dropped)?;
         match &outcome {
             Ok(_) => connection.batch_execute("COMMIT").await?,
             // If even that fails, dropping the connection has the same effect.
@@ -115,7 +115,7 @@ impl Sql {
         if outcome.is_ok() {
             for (run, seq) in mem::take(&mut self.reached) {
                 self.parts.watchers.reached(&run, seq);
-                self.parts.line.tell(run, seq);
+                self.parts.notifier.send(run, seq);
             }
         }
         outcome
@@ -133,6 +133,6 @@ impl Drop for Sql {
     }
 }
 
-fn gone() -> StoreError {
-    StoreError::Unavailable { action: "go on", detail: "the connection was given up".to_owned() }
+fn connection_dropped() -> StoreError {
+    StoreError::Unavailable { action: "use its connection", detail: "the connection was dropped".to_owned() }
 }

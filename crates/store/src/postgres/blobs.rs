@@ -23,13 +23,13 @@ use crate::{
 #[async_trait]
 impl Blobs for PostgresStore {
     async fn put_blob(&self, body: CanonicalJson) -> Result<BlobRef> {
-        let body = Body::apart(body).await?;
-        put_alone(&mut self.parts.each().await?, &body).await?;
+        let body = Body::of_any_size(body).await?;
+        put_unreferenced(&mut self.parts.autocommit().await?, &body).await?;
         Ok(body.reference())
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<CanonicalJson>> {
-        get(&mut self.parts.each().await?, *digest).await
+        get(&mut self.parts.autocommit().await?, *digest).await
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn put(sql: &mut Sql, bodies: &[&Body]) -> Result<()> {
 }
 
 /// Stores a body that a workflow may hold the only reference to. Storing it again keeps it for longer.
-async fn put_alone(sql: &mut Sql, body: &Body) -> Result<()> {
+async fn put_unreferenced(sql: &mut Sql, body: &Body) -> Result<()> {
     let stale = Timestamp(sql.now.0.saturating_sub(PUT_GRAIN.0));
     let now = millis(sql.now);
     sql.execute(

@@ -90,7 +90,7 @@ async fn finish(sql: &mut Sql, finished: &FinishedCall, body: Option<Body>, even
     let FinishedCall { run, call, dispatch, output, .. } = finished;
     let unclaimed = || StoreError::CallNotClaimed { run: run.clone(), call: call.clone() };
     match runs::lock(sql, run).await {
-        // A call of a run that nobody knows was not claimed either.
+        // A call of a run that does not exist was not claimed either.
         Err(StoreError::RunNotFound { .. }) => return Err(unclaimed()),
         locked => locked?,
     }
@@ -113,7 +113,7 @@ async fn finish(sql: &mut Sql, finished: &FinishedCall, body: Option<Body>, even
             Ok(())
         }
         State::Started if row.dispatch < *dispatch => Err(unclaimed()),
-        // Too late to be the call's outcome; kept for whoever has to find out what happened.
+        // Too late to be the call's outcome. Kept for a person who investigates.
         State::Started | State::Unknown => {
             sql.execute(
                 "UPDATE tool_calls SET late_output = coalesce(late_output, $3) WHERE run_id = $1 AND call_id = $2",

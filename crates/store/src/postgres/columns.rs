@@ -10,7 +10,7 @@ use windlass_core::{
 };
 
 use super::failure::damaged;
-use crate::{Result, StoreError, page::leave_out};
+use crate::{Result, StoreError, page::skip_unreadable};
 
 /// Postgres has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 pub(super) fn int(number: u64) -> i64 {
@@ -59,7 +59,7 @@ pub(super) fn readable<T>(
     for row in rows {
         match read(row) {
             Ok(value) => readable.push(value),
-            Err(error) => leave_out(error, table, row.text(id)?)?,
+            Err(error) => skip_unreadable(error, table, row.text(id)?)?,
         }
     }
     Ok(readable)

@@ -101,7 +101,7 @@ pub(super) async fn close_turn(sql: &mut Sql, run: &RunId) -> Result<()> {
     if already.is_some() {
         return Ok(());
     }
-    sessions::used(sql, &turn.workspace, &turn.session).await?;
+    sessions::touch(sql, &turn.workspace, &turn.session).await?;
     let answer = last_answer(sql, run, turn.opening_len).await?;
     let rows = sql
         .query(

@@ -26,7 +26,7 @@ impl Events for PostgresStore {
     }
 
     async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
-        list(&mut self.parts.each().await?, run, after, limit).await
+        list(&mut self.parts.autocommit().await?, run, after, limit).await
     }
 
     fn watch(&self, run: &RunId) -> EventWatch {
@@ -37,12 +37,12 @@ impl Events for PostgresStore {
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {
     pub(super) last_seq: u64,
-    pub(super) news: bool,
+    pub(super) changed: bool,
 }
 
 /// Appends the entries whose keys are new and closes the run with its terminal one.
 pub(super) async fn append(sql: &mut Sql, run: &RunId, entries: &[Entry]) -> Result<Appended> {
-    // The lock keeps everybody else from giving out the same number.
+    // The lock keeps other writers from using the same number.
     let state = sql
         .query_opt(
             "SELECT last_seq, closed_at IS NOT NULL AS closed FROM runs WHERE id = $1 FOR NO KEY UPDATE",
@@ -52,7 +52,7 @@ pub(super) async fn append(sql: &mut Sql, run: &RunId, entries: &[Entry]) -> Res
         .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })?;
     let (before, mut closed) = (state.uint("last_seq")?, state.get::<_, bool>("closed"));
     if entries.is_empty() {
-        return Ok(Appended { last_seq: before, news: false });
+        return Ok(Appended { last_seq: before, changed: false });
     }
     let mut standing = standing(sql, run, entries).await?;
     let mut new: Vec<&Entry> = Vec::new();
@@ -74,7 +74,7 @@ pub(super) async fn append(sql: &mut Sql, run: &RunId, entries: &[Entry]) -> Res
         update_row(sql, run, last_seq, &new).await?;
         sql.log_reaches(run, last_seq);
     }
-    Ok(Appended { last_seq, news: !new.is_empty() })
+    Ok(Appended { last_seq, changed: !new.is_empty() })
 }
 
 /// What the log has under the keys of these entries: type and data.

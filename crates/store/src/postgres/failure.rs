@@ -5,7 +5,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
 
-/// What may be different when the same call comes again: somebody else wrote at the same time, the server has too much to
+/// What may be different when the same call comes again: another transaction wrote at the same time, the server has too much to
 /// do, it stops, or another one takes over from it.
 const PASSING: [SqlState; 8] = [
     SqlState::T_R_SERIALIZATION_FAILURE,

@@ -9,7 +9,7 @@ use crate::{Compacted, Housekeeping, Result, Retention, Swept};
 #[async_trait]
 impl Housekeeping for PostgresStore {
     async fn probe(&self) -> Result<()> {
-        migrate::probe(&mut self.parts.each().await?).await
+        migrate::probe(&mut self.parts.autocommit().await?).await
     }
 
     async fn sweep(&self, retention: Retention) -> Result<Swept> {
@@ -19,7 +19,7 @@ impl Housekeeping for PostgresStore {
     }
 
     async fn would_sweep(&self, before: Timestamp) -> Result<Swept> {
-        sweep::foresee(&mut self.parts.each().await?, before).await
+        sweep::count(&mut self.parts.autocommit().await?, before).await
     }
 
     async fn compact(&self) -> Result<Compacted> {

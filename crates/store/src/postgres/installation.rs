@@ -13,7 +13,7 @@ use crate::{Installation, Installations, Result};
 #[async_trait]
 impl Installations for PostgresStore {
     async fn installation(&self) -> Result<Installation> {
-        if let Some(known) = get(&mut self.parts.each().await?).await? {
+        if let Some(known) = get(&mut self.parts.autocommit().await?).await? {
             return Ok(known);
         }
         let mut sql = self.parts.begin().await?;
@@ -45,7 +45,7 @@ async fn ensure(sql: &mut Sql) -> Result<Installation> {
 
 async fn used_with(sql: &mut Sql, namespace: &str, only: bool) -> Result<Installation> {
     let mut installation = ensure(sql).await?;
-    if installation.meets(namespace, only) {
+    if installation.add_namespace(namespace, only) {
         sql.execute("UPDATE installation SET namespaces = $1", &[&json_text(&installation.namespaces)?]).await?;
     }
     Ok(installation)

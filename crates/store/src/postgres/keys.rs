@@ -9,29 +9,29 @@ use super::{
     access::Sql,
     columns::{Columns as _, json_text, millis, readable},
 };
-use crate::{ApiKeyRow, KeyHash, Keys, NewApiKey, Result, StoreError, plain};
+use crate::{ApiKeyRow, KeyHash, Keys, NewApiKey, Result, StoreError, nul};
 
 #[async_trait]
 impl Keys for PostgresStore {
     async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
-        plain::key(&key)?;
-        create(&mut self.parts.each().await?, key).await
+        nul::key(&key)?;
+        create(&mut self.parts.autocommit().await?, key).await
     }
 
     async fn key(&self, id: &str) -> Result<Option<ApiKeyRow>> {
-        get(&mut self.parts.each().await?, id).await
+        get(&mut self.parts.autocommit().await?, id).await
     }
 
     async fn keys(&self, workspace: &WorkspaceId) -> Result<Vec<ApiKeyRow>> {
-        list(&mut self.parts.each().await?, workspace).await
+        list(&mut self.parts.autocommit().await?, workspace).await
     }
 
     async fn revoke_key(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKeyRow>> {
-        revoke(&mut self.parts.each().await?, workspace, id).await
+        revoke(&mut self.parts.autocommit().await?, workspace, id).await
     }
 
     async fn touch_key(&self, id: &str) -> Result<()> {
-        touch(&mut self.parts.each().await?, id).await
+        touch(&mut self.parts.autocommit().await?, id).await
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Every method is one transaction. A write about a run locks the run's row first, which is what makes `seq` gapless and
 //! the journals exact with writers on several machines; other runs are not disturbed. Rows are locked in one order, run
-//! before session, except for a session that a new run joins: that run is nobody else's yet.
+//! before session, except for a session that a new run joins: no other transaction knows that run yet.
 //!
-//! This module connects and closes, `access` is one connection and its transaction, `line` notifies other processes of new
+//! This module connects and closes, `access` is one connection and its transaction, `notify` notifies other processes of new
 //! events and listens for theirs. Each other module implements the trait of one aggregate and owns the SQL of its tables.
 
 mod access;
@@ -18,9 +18,10 @@ mod filter;
 mod housekeeping;
 mod installation;
 mod keys;
-mod line;
+
 mod migrate;
 mod notes;
+mod notify;
 mod plans;
 mod record;
 mod reservations;
@@ -43,11 +44,11 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::task::JoinHandle;
 
-use self::line::Line;
+use self::notify::Notifier;
 use crate::{Clock, Result, StoreError, system_clock, watch::Watchers};
 
-/// How long somebody waits for a connection of the pool.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a caller waits for a connection of the pool.
+const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub struct Options {
@@ -79,14 +80,14 @@ impl fmt::Debug for Options {
 /// A [`Store`](crate::Store) in a Postgres database.
 pub struct PostgresStore {
     parts: Arc<Parts>,
-    line: JoinHandle<()>,
+    listener: JoinHandle<()>,
 }
 
 struct Parts {
     pool: Pool,
     clock: Clock,
     watchers: Arc<Watchers>,
-    line: Arc<Line>,
+    notifier: Arc<Notifier>,
 }
 
 impl PostgresStore {
@@ -102,23 +103,23 @@ impl PostgresStore {
         let pool = Pool::builder(manager)
             .max_size(options.connections.max(1))
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(PATIENCE))
-            .create_timeout(Some(PATIENCE))
+            .wait_timeout(Some(POOL_TIMEOUT))
+            .create_timeout(Some(POOL_TIMEOUT))
             .build()
             .map_err(|error| StoreError::Unavailable { action: "make its pool", detail: error.to_string() })?;
         let watchers = Arc::new(Watchers::default());
-        let line = Arc::new(Line::default());
-        let parts = Arc::new(Parts { pool, clock: options.clock, watchers, line });
+        let notifier = Arc::new(Notifier::default());
+        let parts = Arc::new(Parts { pool, clock: options.clock, watchers, notifier });
         migrate::migrate(&parts, config.get_dbname().unwrap_or_default()).await?;
-        let line = line::start(config, tls, &parts).await?;
-        Ok(Self { parts, line })
+        let listener = notify::start(config, tls, &parts).await?;
+        Ok(Self { parts, listener })
     }
 
     /// Refuses new calls and ends all watches. Calls that are under way are finished.
     pub fn close(&self) {
         self.parts.watchers.close();
         self.parts.pool.close();
-        self.line.abort();
+        self.listener.abort();
     }
 }
 

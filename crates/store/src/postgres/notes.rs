@@ -8,17 +8,17 @@ use super::{
     access::Sql,
     columns::{Columns as _, millis, readable},
 };
-use crate::{NoteRow, Notes, Result, plain};
+use crate::{NoteRow, Notes, Result, nul};
 
 #[async_trait]
 impl Notes for PostgresStore {
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
-        plain::note(key, text)?;
-        put(&mut self.parts.each().await?, workspace, key, text).await
+        nul::note(key, text)?;
+        put(&mut self.parts.autocommit().await?, workspace, key, text).await
     }
 
     async fn notes(&self, workspace: &WorkspaceId, query: &str, limit: u32) -> Result<Vec<NoteRow>> {
-        search(&mut self.parts.each().await?, workspace, query, limit).await
+        search(&mut self.parts.autocommit().await?, workspace, query, limit).await
     }
 }
 

@@ -37,31 +37,31 @@ impl ModelJournal for PostgresStore {
 }
 
 /// What the journal says about a turn.
-enum Entered {
+enum JournalEntry {
     Nothing,
     Response(Box<JournalledPlan>),
     GivenUp,
 }
 
-/// The run is locked first, so that nobody enters anything between this look and what follows from it.
-async fn entered(sql: &mut Sql, run: &RunId, turn: u32) -> Result<Entered> {
+/// Locks the run first, so that the entry does not change before the transaction ends.
+async fn journal_entry(sql: &mut Sql, run: &RunId, turn: u32) -> Result<JournalEntry> {
     runs::lock(sql, run).await?;
     let row = sql
         .query_opt("SELECT output FROM plans WHERE run_id = $1 AND turn = $2", &[&run.as_str(), &i64::from(turn)])
         .await?;
-    let Some(row) = row else { return Ok(Entered::Nothing) };
+    let Some(row) = row else { return Ok(JournalEntry::Nothing) };
     Ok(match row.json_opt("output")? {
-        None => Entered::GivenUp,
-        Some(output) => Entered::Response(Box::new(JournalledPlan { output })),
+        None => JournalEntry::GivenUp,
+        Some(output) => JournalEntry::Response(Box::new(JournalledPlan { output })),
     })
 }
 
 async fn begin_turn(sql: &mut Sql, begin: &PlanBegin, messages: &[Body], entries: &[Entry]) -> Result<PlanBeginning> {
     let PlanBegin { run, turn, head, .. } = begin;
-    match entered(sql, run, *turn).await? {
-        Entered::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
-        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
-        Entered::Nothing => {}
+    match journal_entry(sql, run, *turn).await? {
+        JournalEntry::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
+        JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
+        JournalEntry::Nothing => {}
     }
     let head = transcript::append(sql, run, *head, messages).await?.head;
     events::append(sql, run, entries).await?;
@@ -70,7 +70,7 @@ async fn begin_turn(sql: &mut Sql, begin: &PlanBegin, messages: &[Body], entries
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
 async fn settle(sql: &mut Sql, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-    if let Entered::Response(plan) = entered(sql, run, turn).await? {
+    if let JournalEntry::Response(plan) = journal_entry(sql, run, turn).await? {
         return Ok(Some(*plan));
     }
     sql.execute(
@@ -88,10 +88,10 @@ async fn commit_response(
     entries: &[Entry],
 ) -> Result<JournalledPlan> {
     let PlanCommit { run, turn, head, mut output, .. } = commit;
-    match entered(sql, &run, turn).await? {
-        Entered::Response(first) => return Ok(*first),
-        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run, turn }),
-        Entered::Nothing => {}
+    match journal_entry(sql, &run, turn).await? {
+        JournalEntry::Response(first) => return Ok(*first),
+        JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run, turn }),
+        JournalEntry::Nothing => {}
     }
     output.head = transcript::append(sql, &run, head, &[message]).await?.head;
     events::append(sql, &run, entries).await?;

@@ -19,8 +19,8 @@ pub(super) async fn record(
     let events = events::append(sql, &batch.run, entries).await?;
     // A batch of which everything is known is a repeat, and may come late: it must not turn the row back.
     let empty = messages.is_empty() && entries.is_empty();
-    if empty || appended.news || events.news {
-        set_state(sql, &batch.run, (batch.status, batch.phase), events.news).await?;
+    if empty || appended.changed || events.changed {
+        set_state(sql, &batch.run, (batch.status, batch.phase), events.changed).await?;
     }
     if batch.closes_session_turn {
         conversation::close_turn(sql, &batch.run).await?;

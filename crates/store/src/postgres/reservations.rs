@@ -18,13 +18,13 @@ use super::{
     events, record, runs, secrets, sessions,
 };
 use crate::{
-    PendingStart, Reservation, Reservations, ReservedRun, Result, RunRow, StoreError, entry::Entry, page, plain,
+    PendingStart, Reservation, Reservations, ReservedRun, Result, RunRow, StoreError, entry::Entry, nul, page,
 };
 
 #[async_trait]
 impl Reservations for PostgresStore {
     async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
-        plain::run(&run)?;
+        nul::run(&run)?;
         let mut sql = self.parts.begin().await?;
         let outcome = reserve(&mut sql, &run).await;
         sql.end(outcome).await
@@ -44,15 +44,15 @@ impl Reservations for PostgresStore {
     }
 
     async fn pending_starts(&self, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
-        pending_starts(&mut self.parts.each().await?, before, limit).await
+        pending_starts(&mut self.parts.autocommit().await?, before, limit).await
     }
 
     async fn pending_start(&self, run: &RunId) -> Result<Option<PendingStart>> {
-        pending_start(&mut self.parts.each().await?, run).await
+        pending_start(&mut self.parts.autocommit().await?, run).await
     }
 
     async fn start_done(&self, run: &RunId) -> Result<()> {
-        forget_start(&mut self.parts.each().await?, run).await
+        forget_start(&mut self.parts.autocommit().await?, run).await
     }
 }
 
@@ -63,7 +63,7 @@ async fn reserve(sql: &mut Sql, new: &ReservedRun) -> Result<Reservation> {
     blobs::require(sql, "spec", new.spec).await?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
-        sessions::begun(sql, &new.workspace, session, &new.agent_id, &input_preview).await?;
+        sessions::run_started(sql, &new.workspace, session, &new.agent_id, &input_preview).await?;
     }
     let now = millis(sql.now);
     let plan = new.start.as_ref().map(|start| json_text(&start.plan)).transpose()?;

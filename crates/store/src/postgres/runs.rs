@@ -31,19 +31,19 @@ impl Runs for PostgresStore {
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>> {
-        get(&mut self.parts.each().await?, run).await
+        get(&mut self.parts.autocommit().await?, run).await
     }
 
     async fn final_text(&self, run: &RunId) -> Result<Option<String>> {
-        events::final_text(&mut self.parts.each().await?, run).await
+        events::final_text(&mut self.parts.autocommit().await?, run).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<RunPage> {
-        list(&mut self.parts.each().await?, &filter).await
+        list(&mut self.parts.autocommit().await?, &filter).await
     }
 
     async fn open_runs(&self, after: Option<OpenRun>, limit: u32) -> Result<Vec<OpenRun>> {
-        open_after(&mut self.parts.each().await?, after.as_ref(), limit).await
+        open_after(&mut self.parts.autocommit().await?, after.as_ref(), limit).await
     }
 
     async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
@@ -69,7 +69,7 @@ async fn open(sql: &mut Sql, opening: &Opening) -> Result<TranscriptHead> {
         complete(sql, opening, prefix).await?;
     } else {
         if let Some(session) = &run.session {
-            sessions::begun(sql, &run.workspace, session, &run.agent_id, &opening.input_preview).await?;
+            sessions::run_started(sql, &run.workspace, session, &run.agent_id, &opening.input_preview).await?;
         }
         insert(sql, opening, prefix).await?;
     }
@@ -188,7 +188,8 @@ async fn insert(sql: &mut Sql, opening: &Opening, prefix: TranscriptHead) -> Res
     Ok(())
 }
 
-/// A reserved run begins. Its start is done.
+/// A reserved run begins. Its start is done. If it has messages already, they are its transcript, and appending after
+/// `prefix` tells whether they agree with the conversation.
 async fn complete(sql: &mut Sql, opening: &Opening, prefix: TranscriptHead) -> Result<()> {
     let run = &opening.run;
     let now = millis(sql.now);
@@ -196,7 +197,9 @@ async fn complete(sql: &mut Sql, opening: &Opening, prefix: TranscriptHead) -> R
         "WITH started AS (DELETE FROM starts WHERE run_id = $1)
          UPDATE runs SET execution = $2, agent_id = $3, agent_digest = $4, model_id = $5, parent = $6, parent_call = $7,
              labels = $8, status = $9, updated_at = $10, opening_len = $11, new_messages = $12, root_agent = $3,
-             prefix_len = $13, head_len = $13, head_digest = $14
+             prefix_len = CASE WHEN head_len = 0 THEN $13::BIGINT ELSE 0 END,
+             head_len = CASE WHEN head_len = 0 THEN $13 ELSE head_len END,
+             head_digest = CASE WHEN head_len = 0 THEN $14 ELSE head_digest END
          WHERE id = $1",
         &[
             &run.id.as_str(),

@@ -20,15 +20,15 @@ impl Secrets for PostgresStore {
     }
 
     async fn sealed_secret(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<SealedSecret>> {
-        Ok(get(&mut self.parts.each().await?, workspace, name).await?.map(|(_, sealed)| sealed))
+        Ok(get(&mut self.parts.autocommit().await?, workspace, name).await?.map(|(_, sealed)| sealed))
     }
 
     async fn secrets(&self, workspace: &WorkspaceId) -> Result<Vec<SecretRow>> {
-        list(&mut self.parts.each().await?, workspace).await
+        list(&mut self.parts.autocommit().await?, workspace).await
     }
 
     async fn remove_secret(&self, workspace: &WorkspaceId, name: &str) -> Result<bool> {
-        remove(&mut self.parts.each().await?, workspace, name).await
+        remove(&mut self.parts.autocommit().await?, workspace, name).await
     }
 
     async fn secrets_of_other_keys(
@@ -37,11 +37,11 @@ impl Secrets for PostgresStore {
         after: Option<(WorkspaceId, String)>,
         limit: u32,
     ) -> Result<Vec<SealedSecret>> {
-        of_other_keys(&mut self.parts.each().await?, key_id, after.as_ref(), limit).await
+        of_other_keys(&mut self.parts.autocommit().await?, key_id, after.as_ref(), limit).await
     }
 
     async fn replace_sealed(&self, old: &SealedSecret, new: SealedSecret) -> Result<bool> {
-        replace(&mut self.parts.each().await?, &old.nonce, &new).await
+        replace(&mut self.parts.autocommit().await?, &old.nonce, &new).await
     }
 }
 

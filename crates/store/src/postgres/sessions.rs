@@ -12,29 +12,28 @@ use super::{
     filter::Filter,
 };
 use crate::{
-    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, Sessions, StoreError, page::Cursor,
-    plain,
+    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, Sessions, StoreError, nul, page::Cursor,
 };
 
 #[async_trait]
 impl Sessions for PostgresStore {
     async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
-        plain::session(&session)?;
+        nul::session(&session)?;
         let mut sql = self.parts.begin().await?;
         let outcome = create(&mut sql, &session).await;
         sql.end(outcome).await
     }
 
     async fn session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
-        get(&mut self.parts.each().await?, workspace, session).await
+        get(&mut self.parts.autocommit().await?, workspace, session).await
     }
 
     async fn sessions(&self, filter: SessionFilter) -> Result<SessionPage> {
-        list(&mut self.parts.each().await?, &filter).await
+        list(&mut self.parts.autocommit().await?, &filter).await
     }
 
     async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
-        end(&mut self.parts.each().await?, workspace, session).await
+        end(&mut self.parts.autocommit().await?, workspace, session).await
     }
 
     async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
@@ -63,7 +62,7 @@ async fn ensure(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> 
 }
 
 /// A run of the session begins with this input.
-pub(super) async fn begun(
+pub(super) async fn run_started(
     sql: &mut Sql,
     workspace: &WorkspaceId,
     session: &SessionId,
@@ -83,7 +82,7 @@ pub(super) async fn begun(
 }
 
 /// Keeps other runs from adding to the conversation before this transaction ends.
-pub(super) async fn used(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<()> {
+pub(super) async fn touch(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<()> {
     let now = millis(sql.now);
     sql.execute(
         "UPDATE sessions SET last_used_at = greatest(last_used_at, $3) WHERE workspace = $1 AND id = $2",

@@ -1,4 +1,4 @@
-//! Deletes what is over for long enough. The room it leaves is autovacuum's to use again.
+//! Deletes runs and sessions that ended long enough ago. Autovacuum reuses the space.
 
 use windlass_core::time::Timestamp;
 
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{
     Result, Retention, Swept,
-    forecast::{COUNTS, OLDEST_OPEN_RUN},
+    sweep_counts::{COUNTS, OLDEST_OPEN_RUN},
     sweeping::{self, PUT_BODIES},
 };
 
-/// The advisory lock of whoever sweeps: two would wait for each other's bodies. "sweeping" as a number.
+/// The advisory lock of the process that sweeps: two sweeps would wait for each other's bodies. "sweeping" as a number.
 const LOCK: i64 = 0x7377_6565_7069_6e67;
 
 pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> {
@@ -54,14 +54,14 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     )
     .await?;
     blobs += delete_bodies(sql, &put, horizon).await?;
-    // Rows keep those that are left. Whoever deletes the last of them looks at them again.
+    // Rows refer to those that are left. The sweep that deletes the last of these rows looks at them again.
     sql.execute("UPDATE blobs SET put_at = NULL WHERE digest = ANY($1) AND put_at < $2", &[&put, &horizon]).await?;
     let more = [runs.len(), sessions].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
     Ok(Swept { runs: runs.len() as u64, events, sessions: sessions as u64, blobs, more })
 }
 
-/// What sweeping would delete.
-pub(super) async fn foresee(sql: &mut Sql, before: Timestamp) -> Result<Swept> {
+/// Counts what sweeps would delete.
+pub(super) async fn count(sql: &mut Sql, before: Timestamp) -> Result<Swept> {
     let at = millis(before);
     let oldest = sql.query_one(OLDEST_OPEN_RUN, &[&at]).await?.time_opt("oldest")?;
     let horizon = millis(sweeping::horizon(before, oldest));

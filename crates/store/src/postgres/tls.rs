@@ -1,4 +1,4 @@
-//! Connections that nobody can listen in on.
+//! TLS for connections to Postgres.
 //!
 //! Whether TLS is used is up to `sslmode` in the URL: `disable`, `prefer` (unless the server has none) or `require`. A
 //! certificate is always checked, with the name in it.

@@ -26,15 +26,15 @@ use crate::{MessagePage, Result, StoreError, TranscriptPage, Transcripts, body::
 #[async_trait]
 impl Transcripts for PostgresStore {
     async fn transcript(&self, run: &RunId, head: TranscriptHead) -> Result<Vec<Message>> {
-        load(&mut self.parts.each().await?, run, head).await
+        load(&mut self.parts.autocommit().await?, run, head).await
     }
 
     async fn transcript_page(&self, run: &RunId, after: u64, limit: u32) -> Result<TranscriptPage> {
-        page(&mut self.parts.each().await?, run, after, limit).await
+        page(&mut self.parts.autocommit().await?, run, after, limit).await
     }
 
     async fn session_messages(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Vec<Message>> {
-        conversation::messages(&mut self.parts.each().await?, workspace, session).await
+        conversation::messages(&mut self.parts.autocommit().await?, workspace, session).await
     }
 
     async fn session_page(
@@ -44,14 +44,14 @@ impl Transcripts for PostgresStore {
         before: Option<u64>,
         last: Option<u32>,
     ) -> Result<MessagePage> {
-        conversation::page(&mut self.parts.each().await?, workspace, session, before, last).await
+        conversation::page(&mut self.parts.autocommit().await?, workspace, session, before, last).await
     }
 }
 
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {
     pub(super) head: TranscriptHead,
-    pub(super) news: bool,
+    pub(super) changed: bool,
 }
 
 /// Makes `messages` stand right after `head`. Those that already do are left alone.
@@ -76,8 +76,8 @@ pub(super) async fn append(sql: &mut Sql, run: &RunId, head: TranscriptHead, mes
         }
         at = next;
     }
-    let news = !missing.is_empty();
-    if news {
+    let changed = !missing.is_empty();
+    if changed {
         insert(sql, run, &missing).await?;
         let now = millis(sql.now);
         sql.execute(
@@ -86,7 +86,7 @@ pub(super) async fn append(sql: &mut Sql, run: &RunId, head: TranscriptHead, mes
         )
         .await?;
     }
-    Ok(Appended { head: at, news })
+    Ok(Appended { head: at, changed })
 }
 
 /// The head of all messages. Keeps other writers of the run waiting until this transaction ends.

@@ -1,4 +1,4 @@
-//! Forgetting what is over.
+//! Retention and disk space.
 
 use serde::Serialize;
 use windlass_core::time::Timestamp;

@@ -11,7 +11,7 @@ use windlass_core::{
 
 use crate::{Result, StoreError};
 
-/// A session as somebody creates it.
+/// A session to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
     pub workspace: WorkspaceId,
@@ -25,7 +25,7 @@ pub struct NewSession {
 }
 
 impl NewSession {
-    /// A session that comes into being with its first run.
+    /// A session that its first run creates.
     pub(crate) fn unnamed(workspace: &WorkspaceId, session: &SessionId) -> Self {
         let (workspace, id) = (workspace.clone(), session.clone());
         Self { workspace, id, name: None, spec: None, metadata: Labels::new(), agent: None }
@@ -56,10 +56,10 @@ pub struct SessionRow {
     pub workspace: WorkspaceId,
     pub id: SessionId,
     pub name: Option<String>,
-    /// A blob; absent if the session came into being with its first run.
+    /// A blob; absent if the session was created by its first run.
     pub spec: Option<Digest>,
     pub metadata: Labels,
-    /// Whose it is: the agent of its spec, or of its first run; absent before that.
+    /// The agent of its spec, or of its first run; absent before that.
     pub agent: Option<AgentId>,
     /// The beginning of the first thing that a run of it was asked; empty before that.
     pub summary: String,
@@ -84,12 +84,12 @@ pub struct SessionFilter {
     pub agents: Option<Vec<AgentId>>,
     /// The session has all of these among its metadata.
     pub metadata: Labels,
-    /// From a previous page's `next`. With it the offset is not looked at.
+    /// From a previous page's `next`. With it, the offset is ignored.
     pub cursor: Option<String>,
     pub offset: u32,
     /// 50 when zero, 200 at most.
     pub limit: u32,
-    /// Count what the filter lets through on all pages.
+    /// Count the matches on all pages.
     pub total: bool,
 }
 

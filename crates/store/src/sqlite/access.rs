@@ -1,4 +1,5 @@
-//! How the store uses its database: what a write works with, how many of them may wait, and which wait for the disk.
+//! How the store uses its database: the transaction of a write, the limit of concurrent writes, and which writes wait for
+//! the disk.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use windlass_sqlite::{Ack, DatabaseError};
 use super::Parts;
 use crate::Result;
 
-/// Writes that may be under way; beyond that, callers wait.
-pub(super) const UNDER_WAY: usize = 1024;
+/// Beyond this number of writes, callers wait.
+pub(super) const MAX_CONCURRENT_WRITES: usize = 1024;
 
-/// What a job works with.
+/// The transaction of one write.
 pub(super) struct Tx<'c> {
     pub(super) sql: &'c Connection,
     pub(super) now: Timestamp,
@@ -20,7 +21,7 @@ pub(super) struct Tx<'c> {
 }
 
 impl Tx<'_> {
-    /// The run's log grows to `seq` if this job is committed.
+    /// The run's log grows to `seq` if this write is committed.
     pub(super) fn log_reaches(&mut self, run: &RunId, seq: u64) {
         self.reached.push((run.clone(), seq));
     }
@@ -36,23 +37,23 @@ impl Parts {
         self.write_until(Ack::Durable, work).await
     }
 
-    /// Carries out `work`, which is part of a run. It waits for the disk only if whoever opened the store wants that:
-    /// see the module's documentation.
+    /// A relaxed write: carries out `work`, which is part of a run. It waits for the disk only if the store was opened so;
+    /// see the documentation of the parent module.
     pub(super) async fn write_relaxed<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
-        self.write_until(self.relaxed_ack, work).await
+        self.write_until(self.relaxed, work).await
     }
 
-    /// Carries out `work`, which waits for the disk unless what it is about may be repeated.
+    /// A relaxed write if its effect may be repeated, otherwise a durable one.
     pub(super) async fn write_relaxed_if<T, F>(&self, repeatable: bool, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
-        self.write_until(if repeatable { self.relaxed_ack } else { Ack::Durable }, work).await
+        self.write_until(if repeatable { self.relaxed } else { Ack::Durable }, work).await
     }
 
     /// Runs `work` on one snapshot of the database.
@@ -61,7 +62,7 @@ impl Parts {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
-        // A shared database would still answer; but whoever watches a log ends only when a read is refused.
+        // A shared database would still answer; but a reader that follows a log ends only when a read is refused.
         if self.turns.is_closed() {
             return Err(DatabaseError::Closed.into());
         }

@@ -23,9 +23,9 @@ use crate::{
 #[async_trait]
 impl Blobs for SqliteStore {
     async fn put_blob(&self, body: CanonicalJson) -> Result<BlobRef> {
-        let body = Body::apart(body).await?;
+        let body = Body::of_any_size(body).await?;
         let reference = body.reference();
-        self.parts.write_relaxed(move |tx| put_alone(tx, &body)).await?;
+        self.parts.write_relaxed(move |tx| put_unreferenced(tx, &body)).await?;
         Ok(reference)
     }
 
@@ -42,7 +42,7 @@ pub(super) fn put(sql: &Connection, body: &Body) -> Result<()> {
 }
 
 /// Stores a body that a workflow may hold the only reference to. Storing it again keeps it for longer.
-fn put_alone(tx: &Tx<'_>, body: &Body) -> Result<()> {
+fn put_unreferenced(tx: &Tx<'_>, body: &Body) -> Result<()> {
     let stale = Timestamp(tx.now.0.saturating_sub(PUT_GRAIN.0));
     tx.sql
         .prepare_cached(

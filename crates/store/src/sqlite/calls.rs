@@ -123,7 +123,7 @@ fn finish(tx: &mut Tx<'_>, outcome: &Outcome) -> Result<()> {
             Ok(())
         }
         State::Started if row.dispatch < *dispatch => Err(unclaimed()),
-        // Too late to be the call's outcome; kept for whoever has to find out what happened.
+        // Too late to be the call's outcome. Kept for a person who investigates.
         State::Started | State::Unknown => {
             tx.sql
                 .prepare_cached(

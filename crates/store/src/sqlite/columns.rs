@@ -13,7 +13,7 @@ use windlass_core::{
     time::Timestamp,
 };
 
-use crate::{Result, StoreError, page::leave_out};
+use crate::{Result, StoreError, page::skip_unreadable};
 
 /// SQLite has no unsigned integers. A number beyond its range is out of reach of every column, so it saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(super) fn readable<T>(
     while let Some(row) = rows.next()? {
         match read(row) {
             Ok(value) => readable.push(value),
-            Err(error) => leave_out(error.into(), table, RawText::of(row, id)?)?,
+            Err(error) => skip_unreadable(error.into(), table, RawText::of(row, id)?)?,
         }
     }
     Ok(readable)

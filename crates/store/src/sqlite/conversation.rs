@@ -120,7 +120,7 @@ pub(super) fn close_turn(tx: &Tx<'_>, run: &RunId) -> Result<()> {
         ])?;
         head = next;
     }
-    sessions::used(tx, &turn.workspace, &turn.session)
+    sessions::touch(tx, &turn.workspace, &turn.session)
 }
 
 /// Which session a run belongs to and which of its opening messages were new to it.

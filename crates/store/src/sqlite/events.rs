@@ -39,7 +39,7 @@ impl Events for SqliteStore {
 /// Where the log stands after an append, and whether the append brought anything new.
 pub(super) struct Appended {
     pub(super) last_seq: u64,
-    pub(super) news: bool,
+    pub(super) changed: bool,
 }
 
 /// Appends the entries whose keys are new and closes the run with its terminal one.
@@ -75,8 +75,8 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
             ])?;
         }
     }
-    let news = last_seq > before;
-    if news {
+    let changed = last_seq > before;
+    if changed {
         tx.sql.prepare_cached("UPDATE runs SET last_seq = ?2, updated_at = ?3 WHERE id = ?1")?.execute(params![
             run.as_str(),
             Uint(last_seq),
@@ -84,7 +84,7 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<
         ])?;
         tx.log_reaches(run, last_seq);
     }
-    Ok(Appended { last_seq, news })
+    Ok(Appended { last_seq, changed })
 }
 
 fn list(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {

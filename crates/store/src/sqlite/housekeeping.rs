@@ -17,7 +17,7 @@ impl Housekeeping for SqliteStore {
     }
 
     async fn would_sweep(&self, before: Timestamp) -> Result<Swept> {
-        self.parts.read(move |sql| sweep::foresee(sql, before)).await
+        self.parts.read(move |sql| sweep::count(sql, before)).await
     }
 
     async fn compact(&self) -> Result<Compacted> {

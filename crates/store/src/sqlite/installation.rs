@@ -45,7 +45,7 @@ fn ensure(sql: &Connection) -> Result<Installation> {
 
 fn used_with(sql: &Connection, namespace: &str, only: bool) -> Result<Installation> {
     let mut installation = ensure(sql)?;
-    if installation.meets(namespace, only) {
+    if installation.add_namespace(namespace, only) {
         save(sql, &installation)?;
     }
     Ok(installation)

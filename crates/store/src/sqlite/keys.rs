@@ -9,12 +9,12 @@ use super::{
     access::Tx,
     columns::{Json, Uint, readable},
 };
-use crate::{ApiKeyRow, KeyHash, Keys, NewApiKey, Result, StoreError, plain};
+use crate::{ApiKeyRow, KeyHash, Keys, NewApiKey, Result, StoreError, nul};
 
 #[async_trait]
 impl Keys for SqliteStore {
     async fn create_key(&self, key: NewApiKey) -> Result<ApiKeyRow> {
-        plain::key(&key)?;
+        nul::key(&key)?;
         self.parts.write(move |tx| create(tx, &key)).await
     }
 
@@ -89,7 +89,7 @@ fn revoke(tx: &Tx<'_>, workspace: &WorkspaceId, id: &str) -> Result<Option<ApiKe
     Ok(get(tx.sql, id)?.filter(|key| key.workspace == *workspace))
 }
 
-/// Whether the key is there and nobody has noted a use of it for long enough that another one is worth a write.
+/// Whether the key exists and its last recorded use is old enough to be worth a write.
 fn is_stale(sql: &Connection, id: &str, now: Timestamp) -> Result<bool> {
     Ok(get(sql, id)?.is_some_and(|key| key.use_is_worth_noting(now)))
 }

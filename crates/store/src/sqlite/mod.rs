@@ -99,8 +99,8 @@ struct Parts {
     /// Whether the database ends with the store.
     sole_user: bool,
     clock: Clock,
-    /// What writes wait for whose result is acted on only after a later durable commit.
-    relaxed_ack: Ack,
+    /// What relaxed writes wait for: their result is acted on only after a later durable commit.
+    relaxed: Ack,
     turns: Semaphore,
     watchers: Arc<Watchers>,
     poller: Poller,
@@ -116,20 +116,20 @@ impl SqliteStore {
 
     /// Uses a database that others use too, and leaves it open when it is closed itself. With [`Ack::Relaxed`] the
     /// writes of activities rely on the engine's next commit to the same database.
-    pub fn on(database: Database, clock: Clock, relaxed_ack: Ack) -> Result<Self> {
-        Self::start(database, clock, relaxed_ack, false)
+    pub fn on(database: Database, clock: Clock, relaxed: Ack) -> Result<Self> {
+        Self::start(database, clock, relaxed, false)
     }
 
-    fn start(database: Database, clock: Clock, relaxed_ack: Ack, sole_user: bool) -> Result<Self> {
+    fn start(database: Database, clock: Clock, relaxed: Ack, sole_user: bool) -> Result<Self> {
         database.migrate(SCHEMA.0, MIGRATIONS)?;
         let watchers = Arc::new(Watchers::default());
         let poller = Poller::start(database.reader()?, Arc::clone(&watchers))?;
-        let turns = Semaphore::new(access::UNDER_WAY);
-        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, relaxed_ack, turns, watchers, poller }) })
+        let turns = Semaphore::new(access::MAX_CONCURRENT_WRITES);
+        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, relaxed, turns, watchers, poller }) })
     }
 
-    /// Finishes the writes it has accepted, refuses new ones, ends all watches and lets the file go. Dropping the store
-    /// does the same, but blocks its thread meanwhile.
+    /// Finishes accepted writes, refuses new ones, ends all watches and closes the file. Dropping the store does the same,
+    /// and blocks its thread meanwhile.
     pub async fn close(&self) -> Result<()> {
         let parts = Arc::clone(&self.parts);
         tokio::task::spawn_blocking(move || parts.shut())

@@ -9,12 +9,12 @@ use super::{
     access::Tx,
     columns::{Json, Uint, readable},
 };
-use crate::{NoteRow, Notes, Result, plain};
+use crate::{NoteRow, Notes, Result, nul};
 
 #[async_trait]
 impl Notes for SqliteStore {
     async fn put_note(&self, workspace: &WorkspaceId, key: &str, text: &str) -> Result<NoteRow> {
-        plain::note(key, text)?;
+        nul::note(key, text)?;
         let (workspace, key, text) = (workspace.clone(), key.to_owned(), text.to_owned());
         self.parts.write(move |tx| put(tx, &workspace, &key, &text)).await
     }

@@ -64,30 +64,30 @@ struct Response {
 }
 
 /// What the journal says about a turn.
-enum Entered {
+enum JournalEntry {
     Nothing,
     Response(Box<JournalledPlan>),
     GivenUp,
 }
 
-fn entered(sql: &Connection, run: &RunId, turn: u32) -> Result<Entered> {
+fn journal_entry(sql: &Connection, run: &RunId, turn: u32) -> Result<JournalEntry> {
     let row = sql
         .prepare_cached("SELECT output FROM plans WHERE run_id = ?1 AND turn = ?2")?
         .query_row(params![run.as_str(), turn], |row| row.get::<_, Option<Json<_>>>(0))
         .optional()?;
     Ok(match row {
-        None => Entered::Nothing,
-        Some(None) => Entered::GivenUp,
-        Some(Some(Json(output))) => Entered::Response(Box::new(JournalledPlan { output })),
+        None => JournalEntry::Nothing,
+        Some(None) => JournalEntry::GivenUp,
+        Some(Some(Json(output))) => JournalEntry::Response(Box::new(JournalledPlan { output })),
     })
 }
 
 fn begin_turn(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
     let Beginning { run, turn, head, messages, events } = beginning;
-    match entered(tx.sql, run, *turn)? {
-        Entered::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
-        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
-        Entered::Nothing => {}
+    match journal_entry(tx.sql, run, *turn)? {
+        JournalEntry::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
+        JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
+        JournalEntry::Nothing => {}
     }
     let head = transcript::append(tx, run, *head, messages)?.head;
     events::append(tx, run, events)?;
@@ -96,7 +96,7 @@ fn begin_turn(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
 fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {
-    if let Entered::Response(plan) = entered(tx.sql, run, turn)? {
+    if let JournalEntry::Response(plan) = journal_entry(tx.sql, run, turn)? {
         return Ok(Some(*plan));
     }
     runs::require(tx.sql, run)?;
@@ -108,10 +108,10 @@ fn settle(tx: &Tx<'_>, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>>
 
 fn commit_response(tx: &mut Tx<'_>, response: &Response) -> Result<JournalledPlan> {
     let Response { run, turn, head, message, output, events } = response;
-    match entered(tx.sql, run, *turn)? {
-        Entered::Response(first) => return Ok(*first),
-        Entered::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
-        Entered::Nothing => {}
+    match journal_entry(tx.sql, run, *turn)? {
+        JournalEntry::Response(first) => return Ok(*first),
+        JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
+        JournalEntry::Nothing => {}
     }
     let head = transcript::append(tx, run, *head, std::slice::from_ref(message))?.head;
     events::append(tx, run, events)?;

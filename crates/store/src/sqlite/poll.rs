@@ -1,7 +1,7 @@
 //! Notices what other processes write to the same file.
 //!
 //! SQLite has no notifications across processes, but it keeps a number that changes with every commit of another
-//! connection. One thread per store reads that number while somebody watches, and sleeps while nobody does. After a commit
+//! connection. One thread per store reads that number while runs are watched, and sleeps otherwise. After a commit
 //! it reads which events came since it last looked; they lie in the order in which they were written.
 
 use std::{
@@ -93,7 +93,7 @@ fn look(sql: &Connection, watchers: &Watchers, seen: Option<Seen>, whom: Look) -
     let version = sql.pragma_query_value(None, "data_version", |row| row.get(0))?;
     let followed = match seen {
         Some(seen) if seen.version == version => Some(seen.newest),
-        // While nobody watched, more may have been written than there are runs to ask for.
+        // While no run was watched, more may have been written than there are runs to ask for.
         Some(seen) if whom.others => follow(sql, watchers, seen.newest)?,
         _ => None,
     };
@@ -110,7 +110,7 @@ fn look(sql: &Connection, watchers: &Watchers, seen: Option<Seen>, whom: Look) -
 }
 
 /// Tells of the events after `from` and returns the newest of them. A sweep that deletes the newest events lets their
-/// numbers be given again: when `from` is no longer where it was, nobody knows what came after it.
+/// numbers be given again: when `from` is no longer where it was, what came after it is unknown.
 fn follow(sql: &Connection, watchers: &Watchers, from: Place) -> Result<Option<Place>> {
     let mut events = sql.prepare_cached(EVENTS_FROM)?;
     let mut events = readable(events.query([from.number])?, ("events", 0), Place::of)?.into_iter();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_question_finds_everybody_who_has_news_and_nobody_else() {
+    async fn one_query_finds_all_runs_with_new_events_and_no_others() {
         let mut bench = Bench::with_runs(&["a", "b", "c", "d", "e"]).await;
         let mut watches = vec![bench.watch("a"), bench.watch("b"), bench.watch("c")];
         assert_eq!(bench.look(&mut watches), Looked { woken: vec!["a", "b", "c"], read_on: 0, asked_for: 3 });
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_written_while_nobody_watched_is_not_read() {
+    async fn events_written_while_no_run_was_watched_are_not_read() {
         let mut bench = Bench::with_runs(&["a", "b"]).await;
         let mut watches = [bench.watch("a")];
         bench.look(&mut watches);

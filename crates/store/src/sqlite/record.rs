@@ -30,8 +30,8 @@ pub(super) fn record(tx: &mut Tx<'_>, batch: &Batch) -> Result<TranscriptHead> {
     let events = events::append(tx, &batch.run, &batch.events)?;
     // A batch of which everything is known is a repeat, and may come late: it must not turn the row back.
     let empty = batch.messages.is_empty() && batch.events.is_empty();
-    if empty || messages.news || events.news {
-        set_state(tx, &batch.run, (batch.status, batch.phase), events.news)?;
+    if empty || messages.changed || events.changed {
+        set_state(tx, &batch.run, (batch.status, batch.phase), events.changed)?;
     }
     if batch.closes_session_turn {
         conversation::close_turn(tx, &batch.run)?;

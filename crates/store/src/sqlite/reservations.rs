@@ -19,12 +19,12 @@ use super::{
     columns::{Hex, Json, Text, Uint, Word},
     events, record, runs, secrets, sessions,
 };
-use crate::{PendingStart, Reservation, Reservations, ReservedRun, Result, StoreError, entry::Entry, page, plain};
+use crate::{PendingStart, Reservation, Reservations, ReservedRun, Result, StoreError, entry::Entry, nul, page};
 
 #[async_trait]
 impl Reservations for SqliteStore {
     async fn reserve_run(&self, run: ReservedRun) -> Result<Reservation> {
-        plain::run(&run)?;
+        nul::run(&run)?;
         let plan = run.start.as_ref().map(|start| Text::of(&start.plan)).transpose()?;
         self.parts.write_relaxed(move |tx| reserve(tx, &run, plan.as_ref())).await
     }
@@ -64,7 +64,7 @@ fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reserv
     blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
-        sessions::begun(tx, &new.workspace, session, &new.agent_id, &input_preview)?;
+        sessions::run_started(tx, &new.workspace, session, &new.agent_id, &input_preview)?;
     }
     tx.sql
         .prepare_cached(

@@ -78,7 +78,7 @@ fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
         reservations::forget_start(tx.sql, &run.id)?;
     } else {
         if let Some(session) = &run.session {
-            sessions::begun(tx, &run.workspace, session, &run.agent_id, &opening.input_preview)?;
+            sessions::run_started(tx, &run.workspace, session, &run.agent_id, &opening.input_preview)?;
         }
         insert(tx, opening, prefix)?;
     }
@@ -199,14 +199,17 @@ fn insert(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()> 
     Ok(())
 }
 
-/// A reserved run begins.
+/// A reserved run begins. If it has messages already, they are its transcript, and appending after
+/// `prefix` tells whether they agree with the conversation.
 fn complete(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()> {
     let run = &opening.run;
     tx.sql
         .prepare_cached(
             "UPDATE runs SET execution = ?2, agent_id = ?3, agent_digest = ?4, model_id = ?5, parent = ?6,
                  parent_call = ?7, labels = ?8, status = ?9, updated_at = ?10, opening_len = ?11, new_messages = ?12, root_agent = ?3,
-                 prefix_len = ?13, head_len = ?13, head_digest = ?14
+                 prefix_len = CASE WHEN head_len = 0 THEN ?13 ELSE 0 END,
+                 head_len = CASE WHEN head_len = 0 THEN ?13 ELSE head_len END,
+                 head_digest = CASE WHEN head_len = 0 THEN ?14 ELSE head_digest END
              WHERE id = ?1",
         )?
         .execute(params![

@@ -15,14 +15,13 @@ use super::{
     filter::Filter,
 };
 use crate::{
-    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, Sessions, StoreError, page::Cursor,
-    plain,
+    NewSession, Result, SessionFilter, SessionPage, SessionRow, SessionStatus, Sessions, StoreError, nul, page::Cursor,
 };
 
 #[async_trait]
 impl Sessions for SqliteStore {
     async fn create_session(&self, session: NewSession) -> Result<SessionRow> {
-        plain::session(&session)?;
+        nul::session(&session)?;
         self.parts.write(move |tx| create(tx, &session)).await
     }
 
@@ -65,7 +64,7 @@ fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<S
 }
 
 /// A run of the session begins with this input.
-pub(super) fn begun(
+pub(super) fn run_started(
     tx: &Tx<'_>,
     workspace: &WorkspaceId,
     session: &SessionId,
@@ -83,7 +82,7 @@ pub(super) fn begun(
     Ok(())
 }
 
-pub(super) fn used(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<()> {
+pub(super) fn touch(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<()> {
     tx.sql
         .prepare_cached("UPDATE sessions SET last_used_at = max(last_used_at, ?3) WHERE workspace = ?1 AND id = ?2")?
         .execute(params![workspace.as_str(), session.as_str(), Uint::from(tx.now)])?;

@@ -1,4 +1,4 @@
-//! Deletes what is over for long enough.
+//! Deletes runs and sessions that ended long enough ago.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Result, Retention, Swept,
-    forecast::{COUNTS, OLDEST_OPEN_RUN},
+    sweep_counts::{COUNTS, OLDEST_OPEN_RUN},
     sweeping::{self, PUT_BODIES},
 };
 
@@ -37,7 +37,7 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
         let deleted = delete_body(tx.sql, digest, horizon)?;
         swept.blobs += deleted;
         if deleted == 0 {
-            // Rows keep it. Whoever deletes the last of them looks at it again.
+            // Rows refer to it. The sweep that deletes the last of them looks at it again.
             tx.sql.prepare_cached("UPDATE blobs SET put_at = NULL WHERE digest = ?1")?.execute([digest])?;
         }
     }
@@ -47,8 +47,8 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
     Ok(swept)
 }
 
-/// What sweeping would delete.
-pub(super) fn foresee(sql: &Connection, before: Timestamp) -> Result<Swept> {
+/// Counts what sweeps would delete.
+pub(super) fn count(sql: &Connection, before: Timestamp) -> Result<Swept> {
     let at = Uint::from(before);
     let oldest =
         sql.prepare_cached(OLDEST_OPEN_RUN)?.query_row(params![at], |row| row.get::<_, Option<Uint>>("oldest"))?;

@@ -53,7 +53,7 @@ impl Transcripts for SqliteStore {
 /// The head after an append, and whether the append brought anything new.
 pub(super) struct Appended {
     pub(super) head: TranscriptHead,
-    pub(super) news: bool,
+    pub(super) changed: bool,
 }
 
 /// Makes `messages` stand right after `head`. Those that already do are left alone.
@@ -67,7 +67,7 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, head: TranscriptHead, message
             None => return Err(conflict("the transcript is shorter")),
         }
     }
-    let (mut at, mut news) = (head, false);
+    let (mut at, mut changed) = (head, false);
     for message in messages {
         let next = at.push(message.digest);
         let stored = if next.len > end.len { None } else { head_at(tx.sql, run, next.len)? };
@@ -76,17 +76,17 @@ pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, head: TranscriptHead, message
             Some(_) => return Err(conflict("another message stands after it")),
             None => {
                 insert(tx.sql, run, at.len, message, next)?;
-                news = true;
+                changed = true;
             }
         }
         at = next;
     }
-    if news {
+    if changed {
         tx.sql
             .prepare_cached("UPDATE runs SET head_len = ?2, head_digest = ?3, updated_at = ?4 WHERE id = ?1")?
             .execute(params![run.as_str(), Uint(at.len), Hex(at.digest), Uint::from(tx.now)])?;
     }
-    Ok(Appended { head: at, news })
+    Ok(Appended { head: at, changed })
 }
 
 /// The head of all messages.

@@ -192,9 +192,9 @@ pub(crate) async fn a_call_needs_a_claim_and_a_run(bench: Bench) {
     script.claim("c", 2, ONCE).await;
     assert_eq!(code(script.finish("c", 3, &output(json!(1))).await), "STO0012");
 
-    let nobody = RunId::new("nobody");
-    assert_eq!(code(store.claim_call(new_claim(&nobody, "c", 1, ONCE)).await), "STO0001");
-    assert_eq!(code(store.settle_call(&nobody, &call, 1).await), "STO0001");
+    let missing = RunId::new("missing");
+    assert_eq!(code(store.claim_call(new_claim(&missing, "c", 1, ONCE)).await), "STO0001");
+    assert_eq!(code(store.settle_call(&missing, &call, 1).await), "STO0001");
 
     store.append_events(&script.run, vec![cancelled("end")]).await.unwrap();
     assert_eq!(code(script.finish("c", 2, &output(json!(1))).await), "STO0006");

@@ -17,7 +17,7 @@ pub(crate) async fn one_bad_row_hides_no_other(store: &dyn Store, shell: impl As
         store.open_run(new_run(&RunId::new(format!("run-{number}")), &["hello"])).await.unwrap();
         shell(&format!("UPDATE runs SET created_at = {number} WHERE id = 'run-{number}'")).await;
     }
-    shell("UPDATE runs SET status = 'dreaming' WHERE id IN ('run-6', 'run-3', 'run-1')").await;
+    shell("UPDATE runs SET status = 'no-such-status' WHERE id IN ('run-6', 'run-3', 'run-1')").await;
     shell("UPDATE runs SET metadata = '{' WHERE id = 'run-2'").await;
     let listed = async |filter: RunFilter| {
         let page = store.runs(filter).await.unwrap();

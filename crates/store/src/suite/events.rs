@@ -107,10 +107,10 @@ pub(crate) async fn a_log_is_read_in_pages(bench: Bench) {
 }
 
 pub(crate) async fn a_log_needs_a_run(bench: Bench) {
-    let nobody = RunId::new("nobody");
-    assert_eq!(code(bench.store.append_events(&nobody, vec![note("a", "1")]).await), "STO0001");
-    assert_eq!(bench.store.events(&nobody, 0, 10).await.unwrap(), []);
-    assert_eq!(bench.store.run(&nobody).await.unwrap(), None);
+    let missing = RunId::new("missing");
+    assert_eq!(code(bench.store.append_events(&missing, vec![note("a", "1")]).await), "STO0001");
+    assert_eq!(bench.store.events(&missing, 0, 10).await.unwrap(), []);
+    assert_eq!(bench.store.run(&missing).await.unwrap(), None);
 }
 
 pub(crate) async fn the_row_shows_what_the_log_said_last(bench: Bench) {

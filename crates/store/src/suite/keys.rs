@@ -75,12 +75,12 @@ pub(crate) async fn a_workspace_sees_and_revokes_its_own_keys(bench: Bench) {
     bench.at(40);
     assert_eq!(bench.store.revoke_key(&workspace(), "a").await.unwrap(), Some(revoked.clone()));
     assert_eq!(key(&bench, "a").await, revoked);
-    assert_eq!(bench.store.revoke_key(&workspace(), "nobody").await.unwrap(), None);
+    assert_eq!(bench.store.revoke_key(&workspace(), "missing").await.unwrap(), None);
 }
 
 pub(crate) async fn a_use_is_noted_once_a_minute(bench: Bench) {
     bench.store.create_key(new_key("k1")).await.unwrap();
-    bench.store.touch_key("nobody").await.unwrap();
+    bench.store.touch_key("missing").await.unwrap();
     for (at, noted) in [(1_000, 1_000), (30_000, 1_000), (60_999, 1_000), (61_000, 61_000), (500_000, 500_000)] {
         bench.at(at);
         bench.store.touch_key("k1").await.unwrap();

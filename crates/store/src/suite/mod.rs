@@ -1,4 +1,4 @@
-//! What every adapter must do, written against the trait alone.
+//! The behaviour of every adapter, tested through the traits alone.
 //!
 //! An adapter's tests call `store_suite!` with a function that opens a [`Bench`]; every case becomes a test of its own.
 
@@ -69,7 +69,7 @@ impl Bench {
         let begin = PlanBegin { run: run.clone(), turn: u32::MAX, head, messages, events: Vec::new() };
         match self.store.begin_plan(begin).await? {
             PlanBeginning::Ask(head) => Ok(head),
-            PlanBeginning::Journalled(plan) => panic!("nobody answered that turn: {plan:?}"),
+            PlanBeginning::Journalled(plan) => panic!("no response was journalled for that turn: {plan:?}"),
         }
     }
 
@@ -210,6 +210,7 @@ macro_rules! store_suite {
             prefix: a_run_continues_the_conversation_as_it_was_when_it_opened,
                 heads_inside_the_conversation_are_heads_of_the_run,
                 a_conversation_is_kept_while_a_run_refers_to_it,
+                a_reserved_run_with_messages_cannot_begin_with_a_conversation,
                 only_a_run_of_a_session_can_continue_one;
             record: a_batch_changes_transcript_log_and_row_together,
                 a_terminal_event_closes_the_run,

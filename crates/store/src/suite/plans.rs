@@ -29,7 +29,7 @@ pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCom
     }
 }
 
-/// What the journal holds for a turn that somebody wants to begin.
+/// The journal's response for a turn that is to begin.
 async fn in_journal(bench: &Bench, run: &RunId, turn: u32) -> Option<JournalledPlan> {
     let head = bench.store.run(run).await.unwrap().unwrap().head;
     let begin = PlanBegin { run: run.clone(), turn, head, messages: Vec::new(), events: Vec::new() };
@@ -57,7 +57,7 @@ pub(crate) async fn a_turn_begins_with_what_happened_since_the_last_one(bench: B
     let other = PlanBegin { events: vec![note("news", "y")], ..begin.clone() };
     assert_eq!(code(bench.store.begin_plan(other).await), "STO0004");
     bench.store.settle_plan(&run, 1).await.unwrap();
-    assert_eq!(code(bench.store.begin_plan(begin).await), "STO0014", "nobody waits for the answer");
+    assert_eq!(code(bench.store.begin_plan(begin).await), "STO0014", "the turn is closed");
 }
 
 pub(crate) async fn a_response_is_journalled_with_its_message_and_events(bench: Bench) {
@@ -97,7 +97,7 @@ pub(crate) async fn a_refused_response_leaves_nothing_behind(bench: Bench) {
     let mut taken_key = response(&run, opened, "hi");
     taken_key.events.push(note(&started().key, "not the start"));
     assert_eq!(code(bench.store.commit_plan(taken_key).await), "STO0004");
-    assert_eq!(code(bench.store.commit_plan(response(&RunId::new("nobody"), opened, "hi")).await), "STO0001");
+    assert_eq!(code(bench.store.commit_plan(response(&RunId::new("missing"), opened, "hi")).await), "STO0001");
 
     assert_eq!(in_journal(&bench, &run, 1).await, None);
     let row = bench.store.run(&run).await.unwrap().unwrap();
@@ -111,7 +111,7 @@ pub(crate) async fn a_turn_that_was_given_up_takes_no_late_response(bench: Bench
     assert_eq!(bench.store.settle_plan(&run, 1).await.unwrap(), None);
     assert_eq!(code(bench.store.commit_plan(response(&run, opened, "too late")).await), "STO0014");
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().head, opened, "nothing was written");
-    assert_eq!(code(bench.store.settle_plan(&RunId::new("nobody"), 1).await), "STO0001");
+    assert_eq!(code(bench.store.settle_plan(&RunId::new("missing"), 1).await), "STO0001");
 }
 
 pub(crate) async fn a_turn_that_has_its_response_is_settled_with_it(bench: Bench) {

@@ -3,7 +3,7 @@
 use windlass_core::{envelope::TranscriptHead, ids::RunId, message::Message, run::RunStatus, time::Timestamp};
 
 use super::{Bench, batch, cancelled, code, head_of, new_run, session, workspace};
-use crate::{NewRun, RecordBatch, Retention, TranscriptPage};
+use crate::{NewRun, RecordBatch, ReservedRun, Retention, TranscriptPage, testing::reserved};
 
 /// Opens a run that continues the session.
 async fn ask(bench: &Bench, id: &str, question: &str) -> TranscriptHead {
@@ -83,9 +83,9 @@ pub(crate) async fn a_conversation_is_kept_while_a_run_refers_to_it(bench: Bench
     bench.store.end_session(&workspace(), &session()).await.unwrap();
     let sweep = async |before| {
         let before = Timestamp(before);
-        let foreseen = bench.store.would_sweep(before).await.unwrap();
+        let counted = bench.store.would_sweep(before).await.unwrap();
         let swept = bench.store.sweep(Retention { before, limit: 10 }).await.unwrap();
-        assert_eq!(foreseen, swept);
+        assert_eq!(counted, swept);
         (swept.runs, swept.sessions, swept.blobs)
     };
     bench.at(20);
@@ -93,6 +93,20 @@ pub(crate) async fn a_conversation_is_kept_while_a_run_refers_to_it(bench: Bench
     assert_eq!(transcript(&bench, "two", two).await, with(talk(&[("1?", "1!")]), "2?"));
     answer(&bench, "two", two, "2!").await;
     assert_eq!(sweep(21).await, (1, 1, 4));
+}
+
+pub(crate) async fn a_reserved_run_with_messages_cannot_begin_with_a_conversation(bench: Bench) {
+    let one = ask(&bench, "one", "1?").await;
+    answer(&bench, "one", one, "1!").await;
+    let two = RunId::new("two");
+    let reservation = ReservedRun { session: Some(session()), ..reserved("two", "2?") };
+    bench.store.reserve_run(reservation).await.unwrap();
+    let early = vec![Message::user("too early")];
+    let head = bench.append(&two, TranscriptHead::default(), early.clone()).await.unwrap();
+    let new = NewRun { session: Some(session()), continues_session: true, ..new_run(&two, &["2?"]) };
+    assert_eq!(code(bench.store.open_run(new).await), "STO0003");
+    assert_eq!(bench.store.run(&two).await.unwrap().unwrap().head, head);
+    assert_eq!(transcript(&bench, "two", head).await, early);
 }
 
 pub(crate) async fn only_a_run_of_a_session_can_continue_one(bench: Bench) {

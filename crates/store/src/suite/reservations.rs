@@ -146,7 +146,7 @@ pub(crate) async fn a_start_is_kept_until_its_run_is_opened(bench: Bench) {
     assert_eq!(bench.store.pending_start(&RunId::new("b")).await.unwrap(), Some(start("b", "b")));
     bench.open(&RunId::new("a")).await;
     bench.store.start_done(&RunId::new("b")).await.unwrap();
-    bench.store.start_done(&RunId::new("nobody")).await.unwrap();
+    bench.store.start_done(&RunId::new("missing")).await.unwrap();
     assert_eq!(pending(&bench, 40).await, [start("c", "c")]);
     assert!(bench.store.withdraw_run(&RunId::new("c")).await.unwrap());
     assert_eq!(pending(&bench, 40).await, []);
@@ -251,5 +251,5 @@ pub(crate) async fn a_run_of_another_workspace_is_not_found(bench: Bench) {
     let (_, row) = reserve_all(&bench).await;
     assert_eq!(bench.store.run_in(&workspace(), &run_id()).await.unwrap(), Some(row));
     assert_eq!(bench.store.run_in(&WorkspaceId::new("rival"), &run_id()).await.unwrap(), None);
-    assert_eq!(bench.store.run_in(&workspace(), &RunId::new("nobody")).await.unwrap(), None);
+    assert_eq!(bench.store.run_in(&workspace(), &RunId::new("missing")).await.unwrap(), None);
 }

@@ -208,7 +208,7 @@ pub(crate) async fn a_filter_looks_into_metadata(bench: Bench) {
     assert_eq!(ids(&bench, with(&[("team", "ops")])).await, ["b", "a"]);
     assert_eq!(ids(&bench, with(&[("team", "ops"), ("a.b", "1")])).await, ["a"]);
     assert_eq!(ids(&bench, with(&[("number", "1")])).await, Vec::<String>::new());
-    assert_eq!(ids(&bench, with(&[("nobody", "ops")])).await, Vec::<String>::new());
+    assert_eq!(ids(&bench, with(&[("missing", "ops")])).await, Vec::<String>::new());
     assert_eq!(ids(&bench, RunFilter { model_id: Some("model-c".to_owned()), ..RunFilter::default() }).await, ["c"]);
 }
 

@@ -135,6 +135,6 @@ pub(crate) async fn a_conversation_is_read_in_pages(bench: Bench) {
     for (before, last, expected) in cases {
         assert_eq!(page(before, last).await, (expected.to_vec(), 4), "before {before:?}, last {last:?}");
     }
-    let nobody = bench.store.session_page(&WorkspaceId::new("rival"), &session(), None, None).await.unwrap();
-    assert_eq!(nobody, MessagePage { messages: Vec::new(), total: 0 });
+    let missing = bench.store.session_page(&WorkspaceId::new("rival"), &session(), None, None).await.unwrap();
+    assert_eq!(missing, MessagePage { messages: Vec::new(), total: 0 });
 }

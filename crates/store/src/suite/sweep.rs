@@ -20,12 +20,12 @@ use crate::{
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// Sweeps what was foreseen.
+/// Sweeps what was counted.
 async fn sweep(bench: &Bench, before: u64) -> Swept {
     let before = Timestamp(before);
-    let foreseen = bench.store.would_sweep(before).await.unwrap();
+    let counted = bench.store.would_sweep(before).await.unwrap();
     let swept = bench.store.sweep(Retention { before, limit: 100 }).await.unwrap();
-    assert_eq!(swept, foreseen);
+    assert_eq!(swept, counted);
     swept
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn what_is_still_referred_to_stays(bench: Bench) {
     let head = bench.append(&open, head, vec![Message::assistant("a common answer")]).await.unwrap();
     bench.at(9 * DAY);
     let swept = sweep(&bench, 8 * DAY).await;
-    assert_eq!((swept.runs, swept.blobs), (1, 1), "only the tool's result was nobody else's");
+    assert_eq!((swept.runs, swept.blobs), (1, 1), "only the tool's result had no other reference");
     assert!(stored(&bench, &json!("spec")).await);
     let transcript = [Message::user("a common question"), Message::assistant("a common answer")];
     assert_eq!(bench.store.transcript(&open, head).await.unwrap(), transcript);
@@ -145,7 +145,7 @@ pub(crate) async fn a_body_outlives_the_oldest_open_run_that_may_need_it(bench: 
     bench.at(90 * DAY);
     assert_eq!(sweep(&bench, 80 * DAY).await, Swept::default());
     assert!(stored(&bench, &body).await);
-    // Somebody else stores the same body: that keeps it, too.
+    // The same body is stored once more: that keeps it, too.
     bench.store.put_blob(body.clone().into()).await.unwrap();
     let last = RecordBatch { events: vec![result("done")], ..batch(&run, head) };
     bench.store.record(last).await.unwrap();
@@ -164,9 +164,9 @@ pub(crate) async fn a_sweep_is_bounded(bench: Bench) {
     }
     bench.at(9 * DAY);
     let retention = Retention { before: Timestamp(8 * DAY), limit: 2 };
-    let foreseen = bench.store.would_sweep(retention.before).await.unwrap();
+    let counted = bench.store.would_sweep(retention.before).await.unwrap();
     // A question and an answer that all of them share, and a result of each.
-    assert_eq!(foreseen, Swept { runs: 3, events: 15, sessions: 3, blobs: 5, more: false });
+    assert_eq!(counted, Swept { runs: 3, events: 15, sessions: 3, blobs: 5, more: false });
     let (mut sweeps, mut blobs) = (Vec::new(), 0);
     loop {
         let swept = bench.store.sweep(retention).await.unwrap();
@@ -176,7 +176,7 @@ pub(crate) async fn a_sweep_is_bounded(bench: Bench) {
             break;
         }
     }
-    assert_eq!((sweeps.as_slice(), blobs), ([(2, 2), (1, 1)].as_slice(), foreseen.blobs));
+    assert_eq!((sweeps.as_slice(), blobs), ([(2, 2), (1, 1)].as_slice(), counted.blobs));
     assert!(!stored(&bench, &Message::user("q")).await);
 }
 

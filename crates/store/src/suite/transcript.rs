@@ -61,9 +61,9 @@ pub(crate) async fn a_head_that_is_not_the_transcripts_is_refused(bench: Bench) 
         assert_eq!(code(bench.append(&run, stranger, Vec::new()).await), "STO0003");
         assert_eq!(code(bench.store.transcript(&run, stranger).await), "STO0003");
     }
-    let nobody = RunId::new("nobody");
-    assert_eq!(code(bench.append(&nobody, TranscriptHead::default(), Vec::new()).await), "STO0001");
-    assert_eq!(code(bench.store.transcript(&nobody, TranscriptHead::default()).await), "STO0001");
+    let missing = RunId::new("missing");
+    assert_eq!(code(bench.append(&missing, TranscriptHead::default(), Vec::new()).await), "STO0001");
+    assert_eq!(code(bench.store.transcript(&missing, TranscriptHead::default()).await), "STO0001");
 }
 
 pub(crate) async fn an_older_head_reads_the_older_transcript(bench: Bench) {
@@ -90,5 +90,5 @@ pub(crate) async fn a_transcript_is_read_in_pages(bench: Bench) {
         let page = bench.store.transcript_page(&run, after, limit).await.unwrap();
         assert_eq!(page, TranscriptPage { messages, total: 4, opening: 1, earlier: 0 }, "after {after}");
     }
-    assert_eq!(code(bench.store.transcript_page(&RunId::new("nobody"), 0, 1).await), "STO0001");
+    assert_eq!(code(bench.store.transcript_page(&RunId::new("missing"), 0, 1).await), "STO0001");
 }

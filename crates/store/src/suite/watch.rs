@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits to be woken, and finds the event it was woken for.
 async fn woken(store: &dyn Store, run: &RunId, watch: &mut EventWatch, seq: u64) {
-    tokio::time::timeout(PATIENCE, watch.changed()).await.expect("nobody woke the watcher");
+    tokio::time::timeout(PATIENCE, watch.changed()).await.expect("the watcher was not woken");
     assert_eq!(store.events(run, seq - 1, 1).await.unwrap().len(), 1);
 }
 
@@ -32,7 +32,7 @@ pub(crate) async fn a_watcher_that_waits_is_woken(bench: Bench) {
     let mut watch = bench.store.watch(&run);
     let waiting = tokio::spawn(async move { tokio::time::timeout(PATIENCE, watch.changed()).await });
     bench.open(&run).await;
-    waiting.await.unwrap().expect("nobody woke the watcher");
+    waiting.await.unwrap().expect("the watcher was not woken");
 }
 
 pub(crate) async fn other_writes_of_a_run_wake_too(bench: Bench) {

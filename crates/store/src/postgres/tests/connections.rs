@@ -24,7 +24,7 @@ async fn what_cannot_be_connected_to_says_why_and_keeps_the_password() {
     let cases = [
         ("postgres://u:secret@h:port/db".to_owned(), ErrorKind::Invalid),
         ("host=/nowhere user=u password=secret".to_owned(), ErrorKind::Unavailable),
-        (format!("{here} password=secret dbname=nobodys"), ErrorKind::Invalid),
+        (format!("{here} password=secret dbname=missing"), ErrorKind::Invalid),
     ];
     for (url, kind) in cases {
         let options = Options::new(SecretString::from(url));
@@ -79,7 +79,7 @@ async fn a_caller_that_goes_away_leaves_nothing_behind() {
     let url = TestServer::shared().database().await;
     let store = PostgresStore::connect(Options { connections: 2, ..Options::new(url.clone()) }).await.unwrap();
     store.open_run(new_run(&run_id(), &["hello"])).await.unwrap();
-    // Somebody holds the run, so that the append is in the middle of its transaction when its caller goes.
+    // Another transaction locks the run, so that the append is in the middle of its own when its caller is dropped.
     let shell = shell(&url).await;
     shell.batch_execute("BEGIN; SELECT 1 FROM runs FOR UPDATE").await.unwrap();
     let (run, waits) = (

@@ -70,7 +70,7 @@ async fn of_runs_that_are_opened_twice_at_once_there_is_one() {
     for number in 0..20 {
         let new = || new_run(&RunId::new(format!("run-{number}")), &["hello"]);
         let (first, second) = tokio::join!(stores[0].open_run(new()), stores[1].open_run(new()));
-        // Whoever comes second in the middle of the first is told to try again, and then finds it done.
+        // A process that migrates at the same time is told to try again, and then finds it done.
         for (store, head) in stores.iter().zip([first, second]) {
             let again = match head {
                 Ok(head) => head,

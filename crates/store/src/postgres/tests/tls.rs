@@ -30,7 +30,7 @@ async fn a_certificate_is_checked_with_its_name() {
     store.put_blob(json!("over TLS").into()).await.unwrap();
     let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
                      WHERE ssl AND client_addr IS NOT NULL AND usename = current_user";
-    let mut sql = store.parts.each().await.unwrap();
+    let mut sql = store.parts.autocommit().await.unwrap();
     // The one that asks and the one that listens.
     assert_eq!(sql.query_one(encrypted, &[]).await.unwrap().get::<_, i64>(0), 2);
 

@@ -64,8 +64,8 @@ impl Shared {
         (shared, store)
     }
 
-    fn store(&self, relaxed_ack: Ack) -> SqliteStore {
-        SqliteStore::on(self.database.clone(), Arc::new(|| Timestamp(1)), relaxed_ack).unwrap()
+    fn store(&self, relaxed: Ack) -> SqliteStore {
+        SqliteStore::on(self.database.clone(), Arc::new(|| Timestamp(1)), relaxed).unwrap()
     }
 
     /// Carries out a write; returns its result and whether it was answered before the disk was allowed to sync.

@@ -81,7 +81,7 @@ async fn damage_is_noticed_when_it_is_read() {
     let damaged = [store.blob(&digest).await.map(drop), store.transcript(&run_id(), head).await.map(drop)];
     assert_eq!(damaged.map(code), ["STO0008"; 2]);
 
-    shell(&directory).execute("UPDATE runs SET status = 'dreaming'", []).unwrap();
+    shell(&directory).execute("UPDATE runs SET status = 'no-such-status'", []).unwrap();
     assert_eq!(code(store.run(&run_id()).await), "STO0008");
     shell(&directory).execute("UPDATE events SET data = '{'", []).unwrap();
     assert_eq!(code(store.events(&run_id(), 0, 1).await), "STO0008");
@@ -141,7 +141,7 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
     shell(&directory)
         .execute_batch(
             "PRAGMA foreign_keys = OFF;
-             UPDATE runs SET status = 'dreaming' WHERE id = 'a';
+             UPDATE runs SET status = 'no-such-status' WHERE id = 'a';
              DELETE FROM events WHERE run_id = 'b' AND seq = 2;
              DELETE FROM events WHERE run_id = 'c' AND seq = 3;
              UPDATE events SET data = '{' WHERE run_id = 'd' AND seq = 1;

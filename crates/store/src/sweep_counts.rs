@@ -1,5 +1,5 @@
-//! What sweeping would delete, in words that both databases understand. Nothing is changed, so the batches of a sweep do
-//! not show: a session counts as free of runs when all the runs it still has would go.
+//! Counts what sweeps would delete, in SQL that both databases accept. Nothing is changed and there are no batches: a session
+//! counts as free of runs when all the runs it still has would be deleted.
 //!
 //! `$1` is the time before which things must have ended, `$2` the [`horizon`](crate::sweeping::horizon).
 

@@ -1,4 +1,4 @@
-//! Text from outside that goes into columns as it is.
+//! Refuses NUL characters in text that goes into columns as it is.
 //!
 //! Postgres takes no NUL character in a text. So that both adapters say the same, neither does. JSON is not concerned:
 //! there it is escaped.

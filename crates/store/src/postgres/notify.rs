@@ -1,9 +1,9 @@
-//! The line between processes: tells the others about new events and hears of theirs.
+//! LISTEN and NOTIFY: notifies other processes of new events and listens for their notifications.
 //!
-//! One connection does both. News are sent after the transaction that made them, not in it: a NOTIFY inside a transaction
-//! makes all such transactions of the server commit one after the other, each with its own sync. So a process that dies
-//! in between tells nobody; whoever watches looks for itself once a second, which also covers a line that is down. News
-//! that pile up while others are sent go together, the newest of each run.
+//! One connection does both. A notification is sent after the transaction that wrote the events, not in it: a NOTIFY inside
+//! a transaction makes all such transactions of the server commit one after the other, each with its own sync. A process
+//! that dies in between sends none. So every process also polls the runs that are watched once a second, which covers a
+//! lost connection too. Notifications that queue up while others are sent are sent together, the newest of each run.
 
 use std::{
     collections::HashMap,
@@ -27,29 +27,29 @@ use crate::{Result, watch::Watchers};
 
 const CHANNEL: &str = "windlass_events";
 
-/// What Postgres takes at most; whoever watches a run with such an id finds its events by looking.
-const LONGEST: usize = 8000;
+/// The longest payload that Postgres accepts. Events of a run with a longer id are found by polling.
+const MAX_PAYLOAD: usize = 8000;
 
-/// How often watched runs are looked at without being told.
+/// How often watched runs are polled.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long to wait before the line is taken up again.
+/// How long to wait before reconnecting.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is to be told.
+/// Notifications to send.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct Notifier {
     pending: Mutex<HashMap<RunId, u64>>,
-    news: Notify,
+    queued: Notify,
 }
 
-impl Line {
-    pub(super) fn tell(&self, run: RunId, seq: u64) {
+impl Notifier {
+    pub(super) fn send(&self, run: RunId, seq: u64) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = pending.entry(run).or_default();
         *newest = seq.max(*newest);
         drop(pending);
-        self.news.notify_one();
+        self.queued.notify_one();
     }
 
     fn take(&self) -> HashMap<RunId, u64> {
@@ -60,83 +60,83 @@ impl Line {
 /// A connection that listens. It ends with its receiver.
 struct Connected {
     client: Client,
-    heard: mpsc::UnboundedReceiver<(RunId, u64)>,
+    received: mpsc::UnboundedReceiver<(RunId, u64)>,
 }
 
-/// Takes the line up, so that nothing is missed from here on, and keeps it up.
+/// Connects, so that nothing is missed from here on, and reconnects whenever the connection is lost.
 pub(super) async fn start(config: Config, tls: MakeRustlsConnect, parts: &Arc<Parts>) -> Result<JoinHandle<()>> {
     let connected = connect(&config, &tls).await?;
-    let (line, watchers) = (Arc::clone(&parts.line), Arc::downgrade(&parts.watchers));
-    Ok(tokio::spawn(keep_up(config, tls, connected, line, watchers)))
+    let (notifier, watchers) = (Arc::clone(&parts.notifier), Arc::downgrade(&parts.watchers));
+    Ok(tokio::spawn(keep_connected(config, tls, connected, notifier, watchers)))
 }
 
-async fn keep_up(
+async fn keep_connected(
     config: Config,
     tls: MakeRustlsConnect,
     mut connected: Connected,
-    line: Arc<Line>,
+    notifier: Arc<Notifier>,
     watchers: Weak<Watchers>,
 ) {
     loop {
-        if let Err(error) = serve(&mut connected, &line, &watchers).await {
-            tracing::warn!(%error, "the line to other processes is down; their events are noticed later");
+        if let Err(error) = serve(&mut connected, &notifier, &watchers).await {
+            tracing::warn!(%error, "connection for notifications lost; events of other processes are found by polling");
         }
         connected = loop {
             sleep(PAUSE).await;
             match connect(&config, &tls).await {
                 Ok(connected) => break connected,
-                Err(error) => tracing::debug!(%error, "the line is still down"),
+                Err(error) => tracing::debug!(%error, "reconnecting for notifications failed"),
             }
         };
-        tracing::info!("the line to other processes is up again");
+        tracing::info!("connection for notifications is back");
     }
 }
 
 async fn connect(config: &Config, tls: &MakeRustlsConnect) -> Result<Connected> {
     let (client, mut connection) = config.connect(tls.clone()).await?;
-    let (hear, heard) = mpsc::unbounded_channel();
+    let (sender, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notification(news) = message
-                && let Some(news) = parse(news.payload())
-                && hear.send(news).is_err()
+            if let AsyncMessage::Notification(notification) = message
+                && let Some(seq_of_run) = parse(notification.payload())
+                && sender.send(seq_of_run).is_err()
             {
                 break;
             }
         }
     });
-    // What is told is a hint; it need not wait for a disk.
+    // A notification is a hint; it need not wait for the disk.
     client.batch_execute(&format!("SET synchronous_commit = off; LISTEN {CHANNEL}")).await?;
-    Ok(Connected { client, heard })
+    Ok(Connected { client, received })
 }
 
 /// Works until the connection is lost.
-async fn serve(connected: &mut Connected, line: &Line, watchers: &Weak<Watchers>) -> Result<()> {
-    let mut looks = interval(INTERVAL);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick is due at once: what was missed while the line was down is found now.
+async fn serve(connected: &mut Connected, notifier: &Notifier, watchers: &Weak<Watchers>) -> Result<()> {
+    let mut polls = interval(INTERVAL);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick is due at once: it finds what was missed while there was no connection.
     loop {
-        let Connected { client, heard } = connected;
+        let Connected { client, received } = connected;
         tokio::select! {
-            news = heard.recv() => match (news, watchers.upgrade()) {
+            notification = received.recv() => match (notification, watchers.upgrade()) {
                 (Some((run, seq)), Some(watchers)) => watchers.reached(&run, seq),
                 // The connection ended; the next statement says why.
                 (None, _) => return Ok(client.batch_execute("").await?),
                 (_, None) => return Ok(()),
             },
-            () = line.news.notified() => tell(client, line.take()).await?,
-            _ = looks.tick() => {
+            () = notifier.queued.notified() => notify(client, notifier.take()).await?,
+            _ = polls.tick() => {
                 if let Some(watchers) = watchers.upgrade() {
-                    look(client, &watchers).await?;
+                    poll(client, &watchers).await?;
                 }
             }
         }
     }
 }
 
-async fn tell(client: &Client, news: HashMap<RunId, u64>) -> Result<()> {
-    let payloads = news.iter().map(|(run, seq)| format!("{seq} {run}"));
-    let payloads: Vec<String> = payloads.filter(|payload| payload.len() < LONGEST).collect();
+async fn notify(client: &Client, pending: HashMap<RunId, u64>) -> Result<()> {
+    let payloads = pending.iter().map(|(run, seq)| format!("{seq} {run}"));
+    let payloads: Vec<String> = payloads.filter(|payload| payload.len() < MAX_PAYLOAD).collect();
     client.execute("SELECT pg_notify($1, payload) FROM unnest($2::TEXT[]) AS payload", &[&CHANNEL, &payloads]).await?;
     Ok(())
 }
@@ -146,7 +146,7 @@ fn parse(payload: &str) -> Option<(RunId, u64)> {
     Some((RunId::new(run), seq.parse().ok()?))
 }
 
-async fn look(client: &Client, watchers: &Watchers) -> Result<()> {
+async fn poll(client: &Client, watchers: &Watchers) -> Result<()> {
     let watched: Vec<String> = watchers.watched().iter().map(ToString::to_string).collect();
     if watched.is_empty() {
         return Ok(());
