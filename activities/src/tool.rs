@@ -222,16 +222,12 @@ impl RunActivities {
         Ok(finished.output)
     }
 
-    /// Parts of a result, as a body. Files go into the store first.
+    /// Parts of a result, as a body.
     async fn content(&self, parts: &[Part], inline_limit: u64) -> Result<Option<Body>, ActivityError> {
         if parts.is_empty() {
             return Ok(None);
         }
-        let mut parts = parts.to_vec();
-        for part in &mut parts {
-            self.put(part.take_large_media(inline_limit)).await?;
-        }
-        let json = CanonicalJson::of(&parts)
+        let json = CanonicalJson::of(parts)
             .map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;
         let (body, large) = Body::fit(json, inline_limit);
         self.put(large).await?;

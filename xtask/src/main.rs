@@ -7,6 +7,7 @@ mod fuzz;
 mod hostile;
 mod load;
 mod postgres;
+mod previous;
 mod proofs;
 mod record;
 mod schemathesis;

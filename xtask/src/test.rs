@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{
     cargo::{Profile, cargo, program, run as run_command},
-    load, schemathesis,
+    load, previous, schemathesis,
     steps::Steps,
     tidy, tools,
 };
@@ -33,6 +33,7 @@ pub(crate) fn run() -> Result<()> {
     cargo_step(&mut steps, "clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     steps.step("tidy", tidy::run)?;
     steps.step("tools", tools::run)?;
+    steps.step("worker of the previous release", || previous::worker().map(|_| ()))?;
     cargo_step(&mut steps, "doc tests", &["test", "--workspace", "--doc"])?;
     // Measurements are printed, also of tests that pass.
     cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins", "--", "--show-output"])?;
@@ -59,6 +60,7 @@ pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
         .args(arguments)
         .env("WINDLASS_TEMPORAL_CLI", tools::temporal_cli()?)
         .env("WINDLASS_BIN", program(Profile::Debug, "windlass"));
+    command.env("WINDLASS_PREVIOUS_WORKER", previous::worker()?);
     command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?).env("WINDLASS_AGENT_SDKS", tools::agent_sdks()?);
     Ok(command)
 }

@@ -92,7 +92,7 @@ impl RunOps {
 
     /// Checks a start and makes its plan. The definition and large messages go into the store; the plan, and later the
     /// history, get their digests.
-    pub async fn plan(&self, mut start: StartRun) -> Result<StartPlan, OpsError> {
+    pub async fn plan(&self, start: StartRun) -> Result<StartPlan, OpsError> {
         let mut input = RunInput::new(start.agent_id, start.run_id.clone());
         input.workspace = Some(self.workspace.clone());
         input.installation = Some(self.installation().await?);
@@ -109,11 +109,6 @@ impl RunOps {
             input.agent_digest = Some(self.store.put_blob(body).await?.digest);
         }
         let limit = input.tuning.clone().unwrap_or_default().inline_limit();
-        for part in start.messages.iter_mut().flat_map(|message| &mut message.parts) {
-            if let Some(file) = part.take_large_media(limit) {
-                self.store.put_blob(file).await?;
-            }
-        }
         let messages = CanonicalJson::of(&start.messages).map_err(|error| OpsError::Input(error.to_string()))?;
         match Body::fit(messages, limit) {
             (_, Some(large)) => input.messages_ref = Some(self.store.put_blob(large).await?),

@@ -6,6 +6,7 @@ pub(crate) mod dice;
 mod flat_history;
 mod invariants;
 mod long_wait;
+mod rolling;
 mod same_history;
 
 /// A size from the environment, or the short form's.

@@ -1,6 +1,6 @@
 //! A rolling deploy: a worker of the previous release and a worker of this build share a task queue and a store.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 use temporalio_client::UntypedWorkflow;
@@ -16,7 +16,7 @@ use windlass_ops::{RunOps, StartRun};
 use super::scale;
 use crate::support::{
     agent, block_on, calls, checks,
-    process::{Process, Workshop},
+    process::Workshop,
     says, script, server,
     world::{client, open_store, scripts},
 };
@@ -42,31 +42,53 @@ impl Deploy<'_> {
         let mut workshop = Workshop::new(&server::shared().address, &scripts([("work", work())]));
         // Without a cache every workflow task may go to the other build, which replays what this one did.
         workshop.cached_runs = 0;
+        // A SQLite file that this build has migrated is not opened by the previous one, so that one opens it first.
+        let old = workshop.spawn_program(self.previous);
+        self.until_polled(&workshop).await;
         let store = Arc::new(open_store(workshop.dir.path()));
         let ops = RunOps::new(client().await, store, workshop.task_queue.clone(), WorkspaceId::new("rolling"));
-        let old = || workshop.spawn_program(self.previous);
-        let new = || workshop.spawn();
 
-        // From the previous release to this build, while people are asked.
-        let forward = self.start_and_wait_for_questions(&ops, vec![old()]).await;
-        self.answer_and_finish(&ops, &forward, vec![new()]).await;
-        // And back, as a deploy that is rolled back does.
-        let back = self.start_and_wait_for_questions(&ops, vec![new()]).await;
-        self.answer_and_finish(&ops, &back, vec![old()]).await;
-        // Both at once.
-        let mixed = self.start_and_wait_for_questions(&ops, vec![old(), new()]).await;
-        self.answer_and_finish(&ops, &mixed, vec![new(), old()]).await;
+        // Begun by the previous release, continued by both.
+        let begun_by_old = self.start_and_wait_for_questions(&ops).await;
+        let new = workshop.spawn();
+        self.answer_and_finish(&ops, &begun_by_old).await;
+        // Begun by both, continued by this build alone.
+        let begun_by_both = self.start_and_wait_for_questions(&ops).await;
+        let continued_by_both = self.start_and_wait_for_questions(&ops).await;
+        self.answer_and_finish(&ops, &continued_by_both).await;
+        let (old_id, new_id) = (old.identity(), new.identity());
+        old.terminate();
+        self.answer_and_finish(&ops, &begun_by_both).await;
+        drop(new);
 
-        let mut crossed = 0;
-        let all: Vec<RunId> = [forward, back, mixed].concat();
+        let all = [begun_by_old, begun_by_both, continued_by_both].concat();
+        let (mut forward, mut back) = (0, 0);
         for run in &all {
-            crossed += usize::from(workers_of(&ops, run).await.len() > 1);
+            let workers = workers_of(&ops, run).await;
+            let follows = |first: &str, then: &str| workers.windows(2).any(|pair| pair == [first, then]);
+            forward += usize::from(follows(&old_id, &new_id));
+            back += usize::from(follows(&new_id, &old_id));
         }
-        println!("rolling deploy: {} runs, {crossed} of them executed by both builds, none failed", all.len());
-        assert!(crossed >= 2 * self.each, "runs that changed their worker crossed over");
+        println!(
+            "rolling deploy: {} runs, none failed; {forward} went from the previous release to this build, {back} back",
+            all.len()
+        );
+        assert!(forward > 0 && back > 0, "runs cross in both directions");
     }
 
-    async fn start_and_wait_for_questions(&self, ops: &RunOps, _workers: Vec<Process>) -> Vec<RunId> {
+    /// Waits until the worker has opened its store, which it does before it polls.
+    async fn until_polled(&self, workshop: &Workshop) {
+        let client = client().await;
+        for _ in 0..600 {
+            if is_polled(&client, &workshop.task_queue).await {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("the worker of the previous release does not poll");
+    }
+
+    async fn start_and_wait_for_questions(&self, ops: &RunOps) -> Vec<RunId> {
         let mut runs = Vec::new();
         for _ in 0..self.each {
             let tools = json!([
@@ -85,7 +107,7 @@ impl Deploy<'_> {
         runs
     }
 
-    async fn answer_and_finish(&self, ops: &RunOps, runs: &[RunId], _workers: Vec<Process>) {
+    async fn answer_and_finish(&self, ops: &RunOps, runs: &[RunId]) {
         for run in runs {
             let body = AnswerBody::Clarification { answer: "Oslo".to_owned() };
             let reply = ops.answer(run, &Answer::new(AwaitId::new("await-1"), "ann", body)).await.unwrap();
@@ -134,13 +156,12 @@ async fn wait_until_waiting(ops: &RunOps, run: &RunId) {
     panic!("{run} does not wait");
 }
 
-/// The identities of the workers that executed a run's workflow tasks.
-async fn workers_of(ops: &RunOps, run: &RunId) -> BTreeSet<String> {
+/// The identities of the workers that executed a run's workflow tasks, in order.
+async fn workers_of(ops: &RunOps, run: &RunId) -> Vec<String> {
     let handle = ops.client().get_workflow_handle::<UntypedWorkflow>(run.to_string());
     let json = handle.fetch_history(Default::default()).to_json().await.unwrap();
     let history: Value = serde_json::from_slice(&json).unwrap();
-    let completed = |event: &Value| {
-        event["workflowTaskCompletedEventAttributes"]["identity"].as_str().map(str::to_owned)
-    };
+    let completed =
+        |event: &Value| event["workflowTaskCompletedEventAttributes"]["identity"].as_str().map(str::to_owned);
     history["events"].as_array().into_iter().flatten().filter_map(completed).collect()
 }

@@ -9,12 +9,16 @@ pub(crate) mod shapes;
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use temporalio_client::{UntypedWorkflow, WorkflowHistory};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use windlass_workflows::RunWorkflow;
 
 use self::shapes::SHAPES;
-use crate::support::{World, block_on};
+use crate::support::{World, agent, block_on, calls, script, world::scripts};
+
+/// Histories that today's workflow would not write any more. It follows them because each change is behind a patch.
+const OF_OLDER_RULES: [&str; 1] = ["before_stop_outcomes"];
 
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../workflows/histories"))
@@ -52,9 +56,35 @@ fn recorded_histories_replay() {
             replay(name, &json).await.unwrap();
             replayed.push(name);
         }
+        for name in OF_OLDER_RULES {
+            replay(name, &std::fs::read(folder().join(format!("{name}.json"))).unwrap()).await.unwrap();
+            replayed.push(name);
+        }
         let files = std::fs::read_dir(folder()).unwrap().count();
         assert_eq!(files, replayed.len(), "every file is replayed");
         println!("replay: {} recorded histories follow: {}", replayed.len(), replayed.join(", "));
+    });
+}
+
+/// The same model responses, before and after the patch `stop-outcomes`: a call of a turn that was cut off was executed, and
+/// an answer that the provider withheld was the run's answer. Now the call is refused and the run fails.
+#[test]
+fn a_patch_changes_new_runs_and_no_old_one() {
+    let text = |name: &str| std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
+    let executed = |json: &str| json.matches("windlass.tool\"").count() > 0;
+    let patched = |json: &str| json.contains("core_patch") && json.contains("stop-outcomes");
+    let (old, new) = (text("before_stop_outcomes"), text("stop_outcomes"));
+    assert_eq!((executed(&old), patched(&old)), (true, false));
+    assert_eq!((executed(&new), patched(&new)), (false, true));
+    block_on(async {
+        let mut cut = calls(&[("echo", json!({"n": 1}))]);
+        cut["stop"] = json!("max_tokens");
+        let turns = [cut, json!({"text": "withheld", "stop": "content_filter"})];
+        let world = World::new(scripts([("stops", script(&turns))])).await;
+        let run = world.start(agent("stops", json!([{"name": "echo"}])), "go").await;
+        let failure = world.result(&run).await.unwrap_err().to_string();
+        assert!(failure.contains("RUN0014"), "{failure}");
+        assert_eq!(world.watch.count("echo"), 0);
     });
 }
 

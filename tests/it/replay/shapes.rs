@@ -14,7 +14,7 @@ use crate::support::{World, agent, agent_with, calls, own_tool, says, script, wo
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 14] = [
+pub(crate) const SHAPES: [(&str, Shape); 15] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -29,6 +29,7 @@ pub(crate) const SHAPES: [(&str, Shape); 14] = [
     ("local_timeout", |world| Box::pin(local_timeout(world))),
     ("truncated", |world| Box::pin(truncated(world))),
     ("tool_turns", |world| Box::pin(tool_turns(world))),
+    ("stop_outcomes", |world| Box::pin(stop_outcomes(world))),
 ];
 
 /// Each shape runs the script of its own name.
@@ -71,6 +72,11 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             says("done"),
         ]),
         "local_timeout" => script(&[calls(&[("add", json!({"n": 1})), ("add", json!({"n": 2}))]), says("never")]),
+        "stop_outcomes" => {
+            let mut cut = calls(&[("echo", json!({"n": 1}))]);
+            cut["stop"] = json!("max_tokens");
+            script(&[json!({"text": "One moment. ", "stop": "pause_turn"}), cut, says("done")])
+        }
         "truncated" => script(&[json!({"text": "half an ans", "stop": "max_tokens"})]),
         "tool_turns" => {
             let turns: Vec<Value> = (0..5).map(|n| calls(&[("echo", json!({"n": n}))])).collect();
@@ -202,5 +208,10 @@ async fn tool_turns(world: &World) -> RunId {
             start.policy = Some(PolicyOverrides { max_tool_turns: Some(2), ..PolicyOverrides::default() });
         })
         .await;
+    finished(world, run).await
+}
+
+async fn stop_outcomes(world: &World) -> RunId {
+    let run = world.start(agent("stop_outcomes", json!([{"name": "echo"}])), "go").await;
     finished(world, run).await
 }

@@ -76,6 +76,11 @@ impl Process {
         self.child.wait().unwrap().code()
     }
 
+    /// What a worker process calls itself to the server.
+    pub(crate) fn identity(&self) -> String {
+        format!("it-worker-{}", self.child.id())
+    }
+
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = Path::new("/proc").join(self.child.id().to_string()).join("status");
         let status = std::fs::read_to_string(status).unwrap();
@@ -117,12 +122,22 @@ impl Workshop {
         self.spawn_build(None)
     }
 
-    /// A worker of a named build, with worker versioning.
-    pub(crate) fn spawn_build(&self, build: Option<&str>) -> Process {
+    /// A worker that is another program, built from another commit.
+    pub(crate) fn spawn_program(&self, program: &Path) -> Process {
+        Process::spawn(self.command(program))
+    }
+
+    fn command(&self, program: &Path) -> Command {
         let path = |name: &str| self.dir.path().join(name);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_it-worker"));
+        let mut command = Command::new(program);
         command.args([&self.address, &self.task_queue]).arg(self.dir.path()).arg(path("scripts.json"));
         command.arg(self.ledger_path()).arg(self.cached_runs.to_string());
+        command
+    }
+
+    /// A worker of a named build, with worker versioning.
+    pub(crate) fn spawn_build(&self, build: Option<&str>) -> Process {
+        let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_it-worker")));
         if let Some(build) = build {
             command.env("IT_BUILD_ID", build);
         }

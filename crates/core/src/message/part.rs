@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap as _};
 
 use super::{
-    Content, DocumentSource, ImageSource,
+    Content,
     field::{self, Field, Fields},
 };
 use crate::{
     canonical::CanonicalJson,
-    envelope::BlobRef,
     ids::{CallId, ToolName},
 };
 
@@ -51,28 +50,6 @@ impl Part {
 
     pub fn tool_use(id: CallId, name: ToolName, input: CanonicalJson) -> Self {
         Content::ToolUse { id, name, input }.into()
-    }
-
-    /// Refers to an image's or a document's bytes instead of holding them, if they are more than `limit`. Returns what is
-    /// to be stored: a JSON string of base64.
-    pub fn take_large_media(&mut self, limit: u64) -> Option<CanonicalJson> {
-        let (Content::Image { source: ImageSource::Bytes(data), .. }
-        | Content::Document { source: DocumentSource::Bytes(data), .. }) = &self.content
-        else {
-            return None;
-        };
-        // Base64 has no character that JSON escapes.
-        if data.len() as u64 + 2 <= limit {
-            return None;
-        }
-        let json = CanonicalJson::of(data).ok()?;
-        let blob = BlobRef::of(&json);
-        match &mut self.content {
-            Content::Image { source, .. } => *source = ImageSource::Blob(blob),
-            Content::Document { source, .. } => *source = DocumentSource::Blob(blob),
-            _ => {}
-        }
-        Some(json)
     }
 
     #[must_use]
@@ -153,22 +130,6 @@ mod tests {
         let decoded: Vec<Part> = serde_json::from_value(parts.clone()).unwrap();
         assert!(decoded.iter().all(|part| !matches!(part.content, Content::Other { .. }) && part.extra.is_empty()));
         assert_eq!(serde_json::to_value(&decoded).unwrap(), parts);
-    }
-
-    #[test]
-    fn large_files_leave_the_message() {
-        let image = |bytes: &str| Part::from(Content::Image {
-            format: crate::message::ImageFormat::Png,
-            source: ImageSource::Bytes(bytes.to_owned()),
-        });
-        let mut small = image("AAEC");
-        assert_eq!((small.take_large_media(6), &small), (None, &image("AAEC")));
-        let mut large = image("AAEC");
-        let stored = large.take_large_media(5).unwrap();
-        assert_eq!(stored, json!("AAEC"));
-        let blob = ImageSource::Blob(BlobRef::of(&stored));
-        assert!(matches!(&large.content, Content::Image { source, .. } if *source == blob));
-        assert_eq!(Part::text("x".repeat(99)).take_large_media(5), None);
     }
 
     #[test]
