@@ -77,7 +77,7 @@ impl Home {
 
 /// Conversations and keys are in it.
 #[test]
-fn nobody_else_reads_a_data_directory() {
+fn a_data_directory_is_readable_by_its_owner_only() {
     let dir = TempDir::new().unwrap();
     let home = dir.path().join("made");
     let mut command = Command::new(binary());
@@ -94,7 +94,7 @@ fn nobody_else_reads_a_data_directory() {
 }
 
 #[test]
-fn a_run_goes_on_after_dev_was_killed_in_the_middle_of_it() {
+fn a_run_continues_after_dev_was_killed() {
     let home = Home { dir: TempDir::new().unwrap(), port: free_port() };
     let dev = home.dev();
     let run = "run-demo";
@@ -124,7 +124,7 @@ fn a_run_goes_on_after_dev_was_killed_in_the_middle_of_it() {
 }
 
 #[test]
-fn a_broken_definition_is_refused_with_its_line() {
+fn an_invalid_definition_is_rejected_with_its_line() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("broken.toml");
     std::fs::write(
