@@ -3,6 +3,7 @@
 
 mod foreign;
 mod moved;
+mod secrets;
 mod server;
 
 use std::{
@@ -89,7 +90,9 @@ fn a_data_directory_is_readable_by_its_owner_only() {
     let open: Vec<&PathBuf> = files.iter().filter(|file| mode(file) & 0o077 != 0).collect();
     assert_eq!((mode(&home), open), (0o700, Vec::new()));
     assert!(
-        ["windlass.db", "windlass.db-wal", "api-key", "dev.json"].iter().all(|name| files.contains(&home.join(name)))
+        ["windlass.db", "windlass.db-wal", "api-key", "dev.json", "secrets-key"]
+            .iter()
+            .all(|name| files.contains(&home.join(name)))
     );
 }
 

@@ -322,7 +322,7 @@ fn a_rejected_request_says_what_to_do_next() {
     };
     let failure = |text: &str| Said { out: String::new(), err: format!("windlass: {text}\n"), code: Some(1) };
     for args in about("run-none") {
-        let missing = "CLT0003: the server refused (404 not_found): there is no such run in this workspace; \
+        let missing = "CLT0003: the server refused (404 not_found): this workspace has no such run; \
                        see `windlass runs list`";
         assert_eq!(refused(own, &args), failure(missing), "{args:?}");
     }
