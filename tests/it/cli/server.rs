@@ -342,8 +342,8 @@ fn a_rejected_request_says_what_to_do_next() {
     let reader: Value = serde_json::from_str(&reader.out).unwrap();
     let with_reader = |args: &[&str]| refused(reader["key"].as_str().unwrap(), args);
     assert_eq!(with_reader(&["show", "default~run-1"]).code, Some(0));
-    let unable = "CLT0003: the server refused (403 insufficient_scope): this key lacks the scope runs:write; take a key \
-                  that has it, or make one: windlass keys create --scope runs:write";
+    let unable = "CLT0003: the server refused (403 insufficient_scope): this key does not have the scope runs:write; use \
+                  a key that has it, or create one with `windlass keys create --scope runs:write`";
     assert_eq!(with_reader(&["pause", "default~run-1"]), failure(unable));
 
     let past = ["keys", "create", "--name", "x", "--expires-at", "2020-01-01T00:00:00Z"];
