@@ -115,13 +115,12 @@ fn size_of_part(part: &Part) -> usize {
             text.len() + EACH * citations.len() + quoted.map(String::len).sum::<usize>()
         }
         Content::ToolUse { input, .. } => json(input),
-        Content::ToolResult { content, parts, .. } => {
-            json(content) + parts.iter().map(size_of_part).sum::<usize>()
-        }
+        Content::ToolResult { content, parts, .. } => json(content) + parts.iter().map(size_of_part).sum::<usize>(),
         Content::Image { source: ImageSource::Bytes(data) | ImageSource::Uri(data), .. } => data.len(),
-        Content::Document { source: DocumentSource::Bytes(data) | DocumentSource::Text(data) | DocumentSource::Uri(data), .. } => {
-            data.len()
-        }
+        Content::Document {
+            source: DocumentSource::Bytes(data) | DocumentSource::Text(data) | DocumentSource::Uri(data),
+            ..
+        } => data.len(),
         Content::Document { source: DocumentSource::Chunks(chunks), .. } => chunks.iter().map(String::len).sum(),
         Content::ProviderTool { input, output, .. } => input.iter().chain(output).map(json).sum(),
         Content::Image { source: ImageSource::Blob(_), .. }

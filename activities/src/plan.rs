@@ -9,8 +9,8 @@ use windlass_core::{
     body::Body,
     canonical::CanonicalJson,
     envelope::{
-        BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, RunContext,
-        SettlePlanInput, SettlePlanOutput, TranscriptHead, VERSION,
+        BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, RunContext, SettlePlanInput,
+        SettlePlanOutput, TranscriptHead, VERSION,
     },
     event::{EventBody, NewEvent},
     ids::RunId,
@@ -141,8 +141,7 @@ impl RunActivities {
     ) -> Result<PlanActivityOutput, ActivityError> {
         let turn = input.turn;
         let ModelResponse { parts, awaits, stop, usage, response_id } = response;
-        let Turn { parts, calls, awaits } =
-            self.read_turn(prepared, turn, (parts, awaits), input.inline_limit).await?;
+        let Turn { parts, calls, awaits } = self.read_turn(prepared, turn, (parts, awaits), input.inline_limit).await?;
         let text = plain_text(&parts);
         let listed = parts.iter().filter_map(summary).collect();
         let mut message = Message::new(Role::Assistant, parts);
@@ -196,8 +195,8 @@ fn final_facts(
     stop: &StopReason,
     inline_limit: u64,
 ) -> Result<FinalFacts, ActivityError> {
-    let json = CanonicalJson::of(message)
-        .map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
+    let json =
+        CanonicalJson::of(message).map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
     let message_ref = BlobRef::of(&json);
     // The message is stored with the turn in any case.
     let (body, _) = Body::fit(json, inline_limit);

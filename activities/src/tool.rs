@@ -11,9 +11,7 @@ use windlass_core::{
     agent::ToolSource,
     body::Body,
     canonical::CanonicalJson,
-    envelope::{
-        CallStatus, SettleInput, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
-    },
+    envelope::{CallStatus, SettleInput, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry},
     event::{EventBody, NewEvent},
     message::Part,
     time::Millis,
@@ -137,7 +135,9 @@ impl RunActivities {
     ) -> Result<ToolSuccess, ToolFailure> {
         let name = &input.tool_name;
         let tool = match call.prepared.definition.tool(name).map(|spec| &spec.source) {
-            Some(ToolSource::Builtin) => self.tools.get(name).ok_or_else(|| format!("this worker has no tool `{name}`")),
+            Some(ToolSource::Builtin) => {
+                self.tools.get(name).ok_or_else(|| format!("this worker has no tool `{name}`"))
+            }
             Some(ToolSource::Other(fields)) => {
                 let kind = fields.kind();
                 Err(format!("this worker's build does not know tools of kind `{kind}`; upgrade the worker"))
@@ -227,8 +227,8 @@ impl RunActivities {
         if parts.is_empty() {
             return Ok(None);
         }
-        let json = CanonicalJson::of(parts)
-            .map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;
+        let json =
+            CanonicalJson::of(parts).map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;
         let (body, large) = Body::fit(json, inline_limit);
         self.put(large).await?;
         Ok(Some(body))

@@ -142,7 +142,7 @@ fn a_newcomer_kills_the_server_in_the_middle_of_a_run() {
 }
 
 #[test]
-fn an_answer_that_was_typed_while_the_server_was_away_is_sent_once_when_it_is_back() {
+fn an_answer_typed_during_an_outage_is_sent_once_when_the_server_is_back() {
     let place = Place::new();
     let (dev, _) = place.dev();
     let mut terminal = Terminal::run(place.command(&["run", "demo", "--run-id", "run-1"]));
@@ -164,7 +164,7 @@ fn an_answer_that_was_typed_while_the_server_was_away_is_sent_once_when_it_is_ba
 }
 
 #[test]
-fn enter_denies_nothing_and_a_denial_says_why() {
+fn enter_alone_denies_nothing_and_a_denial_has_a_reason() {
     let place = Place::new();
     let (_dev, _) = place.dev();
     let mut terminal = Terminal::run(place.command(&["run", "demo", "--run-id", "run-1"]));
@@ -213,7 +213,7 @@ fn a_question_that_is_left_for_later_stays_open_and_can_be_answered_elsewhere() 
 }
 
 #[test]
-fn a_run_plays_the_scripts_that_were_given_also_in_the_next_command() {
+fn scripts_of_a_run_are_kept_for_the_next_command() {
     let place = Place::new();
     let (agent, scripts) = (place.dir.path().join("guide.toml"), place.dir.path().join("given.json"));
     std::fs::write(&agent, "id = \"guide\"\nmodel = \"script:guide\"\n").unwrap();
@@ -267,7 +267,7 @@ fn a_server_with_scripts_of_its_own_has_the_demo_too() {
 }
 
 #[test]
-fn without_a_server_a_run_stays_where_it_is_until_somebody_comes_back() {
+fn without_a_server_a_run_is_stopped_between_commands() {
     let place = Place::new();
     let echoed = place.output(&["run", "echo", "hello"]);
     assert_eq!((text(&echoed.stdout).as_str(), echoed.status.code()), ("You said: hello\n", Some(0)));
@@ -337,7 +337,7 @@ fn a_server_is_used_by_its_address_and_key() {
 }
 
 #[test]
-fn whoever_follows_a_server_that_stays_away_leaves_the_run_to_itself() {
+fn a_follower_gives_up_on_a_server_that_stays_away_and_the_run_continues() {
     let place = Place::new();
     let (dev, _) = place.dev();
     let follower = Process::spawn(place.command(&["run", "demo", "--json", "--give-up-after", "500ms"]));

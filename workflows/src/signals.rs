@@ -53,7 +53,9 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawValue, dialect: Dialect) -> R
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let decoded = match dialect {
         Dialect::Own => serde_json::from_slice(bytes),
-        Dialect::LoomMcp => serde_json::from_slice(bytes).and_then(|value: Value| serde_json::from_value(from_go_names(value))),
+        Dialect::LoomMcp => {
+            serde_json::from_slice(bytes).and_then(|value: Value| serde_json::from_value(from_go_names(value)))
+        }
     };
     decoded.map_err(|error| match error.classify() {
         Category::Data => format!("its payload does not fit: {error}"),

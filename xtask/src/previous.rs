@@ -18,7 +18,9 @@ pub(crate) fn worker() -> Result<PathBuf> {
     }
     let known = Command::new("git").current_dir(root()).args(["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
     if !known.status().context("git could not be started")?.success() {
-        bail!("this clone has no commit {COMMIT}, the previous release; fetch the whole history: git fetch --unshallow");
+        bail!(
+            "this clone has no commit {COMMIT}, the previous release; fetch the whole history: git fetch --unshallow"
+        );
     }
     let source = home.join("source");
     fs::create_dir_all(&source)?;
@@ -28,7 +30,10 @@ pub(crate) fn worker() -> Result<PathBuf> {
     // Cargo tells crates apart by their version and their place in the workspace; with the same version this build's crates
     // and those would overwrite each other.
     let manifest = source.join("Cargo.toml");
-    fs::write(&manifest, fs::read_to_string(&manifest)?.replace("\nversion = \"0.1.0\"", "\nversion = \"0.0.0-previous\""))?;
+    fs::write(
+        &manifest,
+        fs::read_to_string(&manifest)?.replace("\nversion = \"0.1.0\"", "\nversion = \"0.0.0-previous\""),
+    )?;
     run(cargo(&["build", "-p", "windlass-tests", "--bin", "it-worker", "--target-dir"])
         .arg(target())
         .current_dir(&source))?;

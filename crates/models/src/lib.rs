@@ -79,12 +79,16 @@ pub struct Delta {
 pub enum DeltaKind {
     Text(String),
     Thinking(String),
-    CallStarted { name: ToolName },
+    CallStarted {
+        name: ToolName,
+    },
     /// A piece of the JSON text of a call's arguments.
     CallArguments(String),
     CallDone,
     /// The provider executed a tool of its own.
-    ProviderToolDone { name: String },
+    ProviderToolDone {
+        name: String,
+    },
 }
 
 /// Receives deltas in order. An error from it ends the call: the answer is not wanted any more.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
 use async_trait::async_trait;
 use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
 use windlass_core::{envelope::ToolErrorKind, secret::SecretRef};
 
 use crate::{CallContext, ProgressSink, SecretSource, ToolFailure};

@@ -40,7 +40,7 @@ fn installation(home: &Home) -> String {
 }
 
 #[test]
-fn a_worker_with_another_store_refuses_to_poll_and_runs_go_on() {
+fn a_worker_with_another_store_does_not_poll_and_runs_continue() {
     let home = Home { dir: TempDir::new().unwrap(), port: free_port() };
     let _dev = home.dev();
     let strange = TempDir::new().unwrap();
@@ -93,7 +93,7 @@ fn commands_do_not_reach_another_installation() {
 }
 
 #[test]
-fn a_namespace_is_adopted_on_purpose() {
+fn doctor_adopt_pairs_another_store_with_the_namespace() {
     let home = Home { dir: TempDir::new().unwrap(), port: free_port() };
     let dev = home.dev();
     let strange = other(&home);

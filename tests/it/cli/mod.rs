@@ -3,6 +3,7 @@
 
 mod foreign;
 mod moved;
+mod secrets;
 mod server;
 
 use std::{
@@ -77,7 +78,7 @@ impl Home {
 
 /// Conversations and keys are in it.
 #[test]
-fn nobody_else_reads_a_data_directory() {
+fn a_data_directory_is_readable_by_its_owner_only() {
     let dir = TempDir::new().unwrap();
     let home = dir.path().join("made");
     let mut command = Command::new(binary());
@@ -89,12 +90,14 @@ fn nobody_else_reads_a_data_directory() {
     let open: Vec<&PathBuf> = files.iter().filter(|file| mode(file) & 0o077 != 0).collect();
     assert_eq!((mode(&home), open), (0o700, Vec::new()));
     assert!(
-        ["windlass.db", "windlass.db-wal", "api-key", "dev.json"].iter().all(|name| files.contains(&home.join(name)))
+        ["windlass.db", "windlass.db-wal", "api-key", "dev.json", "secrets-key"]
+            .iter()
+            .all(|name| files.contains(&home.join(name)))
     );
 }
 
 #[test]
-fn a_run_goes_on_after_dev_was_killed_in_the_middle_of_it() {
+fn a_run_continues_after_dev_was_killed() {
     let home = Home { dir: TempDir::new().unwrap(), port: free_port() };
     let dev = home.dev();
     let run = "run-demo";
@@ -124,7 +127,7 @@ fn a_run_goes_on_after_dev_was_killed_in_the_middle_of_it() {
 }
 
 #[test]
-fn a_broken_definition_is_refused_with_its_line() {
+fn an_invalid_definition_is_rejected_with_its_line() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("broken.toml");
     std::fs::write(

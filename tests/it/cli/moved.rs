@@ -25,7 +25,7 @@ fn dev(dir: &TempDir, port: u16) -> Process {
 }
 
 #[test]
-fn whoever_follows_a_run_finds_its_server_on_another_port() {
+fn a_follower_finds_a_restarted_server_on_another_port() {
     let dir = TempDir::new().unwrap();
     let (before, after) = (lasting_port(), lasting_port());
     let first = dev(&dir, before);

@@ -175,7 +175,7 @@ fn play(site: &Site, way: Way, run: &str, script: &str) {
 }
 
 #[test]
-fn runs_are_operated_in_the_same_words_over_a_server_and_straight() {
+fn control_commands_print_the_same_over_an_api_server_and_directly() {
     let site = Site::new();
     for (way, run) in [(Way::Server, "default~run-far"), (Way::Straight, "default~run-near")] {
         site.ask(run);
@@ -225,7 +225,7 @@ fn runs_are_operated_in_the_same_words_over_a_server_and_straight() {
 }
 
 #[test]
-fn runs_look_the_same_over_a_server_and_straight() {
+fn read_commands_print_the_same_over_an_api_server_and_directly() {
     let site = Site::new();
     let same = |args: &[&str]| {
         let [far, near] = [Way::Server, Way::Straight].map(|way| {
@@ -297,7 +297,7 @@ fn runs_look_the_same_over_a_server_and_straight() {
 }
 
 #[test]
-fn a_server_that_refuses_says_what_to_do_next() {
+fn a_rejected_request_says_what_to_do_next() {
     let site = Site::new();
     site.ask("default~run-1");
     let about = |run: &'static str| -> [Vec<&'static str>; 12] {
@@ -342,8 +342,8 @@ fn a_server_that_refuses_says_what_to_do_next() {
     let reader: Value = serde_json::from_str(&reader.out).unwrap();
     let with_reader = |args: &[&str]| refused(reader["key"].as_str().unwrap(), args);
     assert_eq!(with_reader(&["show", "default~run-1"]).code, Some(0));
-    let unable = "CLT0003: the server refused (403 insufficient_scope): this key does not have the scope runs:write; use a key \
-                  that has it, or create one with `windlass keys create --scope runs:write`";
+    let unable = "CLT0003: the server refused (403 insufficient_scope): this key does not have the scope runs:write; use \
+                  a key that has it, or create one with `windlass keys create --scope runs:write`";
     assert_eq!(with_reader(&["pause", "default~run-1"]), failure(unable));
 
     let past = ["keys", "create", "--name", "x", "--expires-at", "2020-01-01T00:00:00Z"];

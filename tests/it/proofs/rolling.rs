@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 use temporalio_client::UntypedWorkflow;
+use windlass::temporal::pollers;
 use windlass_core::{
     envelope::{Answer, AnswerBody, AnswerStatus, Tuning},
     ids::{AwaitId, RunId, WorkspaceId},
@@ -80,7 +81,8 @@ impl Deploy<'_> {
     async fn until_polled(&self, workshop: &Workshop) {
         let client = client().await;
         for _ in 0..600 {
-            if is_polled(&client, &workshop.task_queue).await {
+            let polled = pollers(&client, &workshop.task_queue).await;
+            if polled.is_ok_and(|pollers| !pollers.workflows.is_empty()) {
                 return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -121,7 +123,9 @@ impl Deploy<'_> {
             assert_eq!(row.status, RunStatus::Completed, "{run}");
             let transcript = ops.store().transcript(run, row.head).await.unwrap();
             checks::every_call_has_one_result(&transcript);
-            checks::log_is_gapless_with_one_terminal_event_at_its_end(&ops.store().events(run, 0, 10_000).await.unwrap());
+            checks::log_is_gapless_with_one_terminal_event_at_its_end(
+                &ops.store().events(run, 0, 10_000).await.unwrap(),
+            );
             let last = transcript.last().unwrap();
             assert_eq!((last.role, last.plain_text().as_str()), (Role::Assistant, "done: Oslo"));
             let results = transcript.iter().flat_map(|message| &message.parts);

@@ -14,13 +14,16 @@ use super::{Failure, usage, values};
 use crate::{
     dev::Place,
     render::Hint,
-    service::{AnyStore, Missing, StoreLocation, store::DATABASE},
+    service::{AnyStore, Missing, SecretKeys, StoreLocation, store::DATABASE},
     temporal::{Connect, TlsFiles},
 };
 
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7233";
 /// The variable with the Postgres store's URL, which contains a password.
 const POSTGRES: &str = "WINDLASS_POSTGRES_URL";
+
+/// The variable with the keys that encrypt secrets.
+const SECRETS_KEY: &str = "WINDLASS_SECRETS_KEY";
 
 /// The variable with the API key for --server.
 const SERVER_KEY: &str = "WINDLASS_API_KEY";
@@ -67,6 +70,10 @@ pub struct Global {
     /// WINDLASS_POSTGRES_URL
     #[arg(long, global = true, env = "WINDLASS_POSTGRES_URL_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = SERVER)]
     pub postgres_url_file: Option<PathBuf>,
+
+    /// File with the key that encrypts secrets; or set WINDLASS_SECRETS_KEY [default: created in the data directory]
+    #[arg(long, global = true, env = "WINDLASS_SECRETS_KEY_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = SERVER)]
+    pub secrets_key_file: Option<PathBuf>,
 
     /// PEM file of the CA of the Postgres server's certificate [default: the system's CAs]
     #[arg(long, global = true, env = "WINDLASS_POSTGRES_CA", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS, hide_short_help = true)]
@@ -165,6 +172,19 @@ impl Global {
         self.store()?.open(missing).await
     }
 
+    /// Where the keys of secrets are: in the given file or variable, else in the data directory. A Postgres store has no
+    /// default.
+    pub(crate) fn secret_keys(&self) -> Result<SecretKeys, Failure> {
+        if let Some(path) = &self.secrets_key_file {
+            return Ok(SecretKeys::File(path.clone()));
+        }
+        Ok(match (secret("", None, SECRETS_KEY)?, self.store()?) {
+            (Some(text), _) => SecretKeys::Variable(text, SECRETS_KEY),
+            (None, StoreLocation::DataDir(data_dir)) => SecretKeys::DataDir(data_dir),
+            (None, StoreLocation::Postgres(_)) => SecretKeys::Absent,
+        })
+    }
+
     /// The installation on the data directory, for a server in this process.
     pub(crate) fn place(&self, role: &str) -> Result<Place, Failure> {
         Ok(Place {
@@ -172,6 +192,7 @@ impl Global {
             namespace: self.namespace.clone(),
             task_queue: self.task_queue.clone(),
             workspace: self.workspace.clone(),
+            secret_keys: self.secret_keys()?,
             identity: self.connect(role)?.identity,
         })
     }

@@ -12,6 +12,7 @@ pub mod logs;
 mod person;
 mod reach;
 mod runs;
+mod secrets;
 mod serve;
 mod start;
 mod stop;
@@ -68,6 +69,11 @@ pub enum Command {
     Keys {
         #[command(subcommand)]
         command: keys::KeysCommand,
+    },
+    /// Set, list and remove secrets: credentials that agents and tools refer to by name.
+    Secrets {
+        #[command(subcommand)]
+        command: secrets::SecretsCommand,
     },
     /// Maintain the store: delete old runs, reclaim disk space, back up and restore.
     Store {
@@ -137,6 +143,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
         Command::Serve(command) => Box::pin(serve::run(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
+        Command::Secrets { command } => Box::pin(secrets::run(&global, command)).await,
         Command::Store { command } => Box::pin(store::run(&global, command)).await,
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,

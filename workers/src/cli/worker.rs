@@ -79,7 +79,7 @@ pub(super) async fn compose(
     let (agents, catalogues) = catalogues.load_agents()?;
     let connect = global.connect(role)?;
     let store = global.open_store(Missing::Create).await?;
-    let ports = catalogues.load(store.port(), agents)?;
+    let ports = catalogues.load(store.port(), agents, &global.secret_keys()?)?;
     Ok(Runtime::at_address(connect, store, ports, options))
 }
 

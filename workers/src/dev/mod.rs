@@ -37,7 +37,7 @@ pub(crate) use self::{address::address_of, here::Here};
 use crate::{
     failure::Failure,
     service::{
-        ApiOptions, CatalogueOptions, EmbeddedOptions, Missing, RunWorkerOptions, RunningEmbedded, Runtime,
+        ApiOptions, CatalogueOptions, EmbeddedOptions, Missing, RunWorkerOptions, RunningEmbedded, Runtime, SecretKeys,
         StoreLocation,
     },
     temporal::Connect,
@@ -55,6 +55,7 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     pub(crate) task_queue: String,
     pub(crate) workspace: WorkspaceId,
+    pub(crate) secret_keys: SecretKeys,
     /// The identity of this process towards Temporal.
     pub(crate) identity: String,
 }
@@ -190,12 +191,12 @@ async fn compose(
         RunWorkerOptions { task_queue: place.task_queue.clone(), grace: GRACE, ..RunWorkerOptions::default() };
     match history {
         History::Engine(engine) => {
-            let ports = catalogues.load(engine.handle.store().clone(), agents)?;
+            let ports = catalogues.load(engine.handle.store().clone(), agents, &place.secret_keys)?;
             Ok(Runtime::on_engine(engine.handle.clone(), place.identity.clone(), ports, options))
         }
         History::DevServer { connect, store, .. } | History::Address { connect, store } => {
             let store = store.open(Missing::Create).await?;
-            let ports = catalogues.load(store.port(), agents)?;
+            let ports = catalogues.load(store.port(), agents, &place.secret_keys)?;
             Ok(Runtime::at_address(connect.clone(), store, ports, options))
         }
     }

@@ -62,7 +62,9 @@ fn question_lines(question: &Question) -> Vec<String> {
 }
 
 fn confirmed_call_lines(call: &AwaitedCall) -> Vec<String> {
-    let args = call.args.as_ref().map(|args| serde_json::to_string_pretty(args).unwrap_or_default());
+    // The arguments are canonical text, which is on one line; as a value they are printed with line breaks.
+    let args = call.args.as_ref().map(|args| serde_json::to_value(args).unwrap_or_default());
+    let args = args.map(|args| serde_json::to_string_pretty(&args).unwrap_or_default());
     let args = args.unwrap_or_else(|| "(too large to show here; see `windlass runs awaits`)".to_owned());
     let mut lines = vec![format!("  call      {} ({})", one_line(call.name.as_str(), 128), call.tool_call_id)];
     for (index, line) in clean(&args).lines().enumerate() {

@@ -18,6 +18,7 @@ use windlass_models::{
 use windlass_store::{Store, Vault};
 use windlass_tools::{HttpGetOptions, ToolRegistry};
 
+use super::SecretKeys;
 use crate::failure::{Failure, usage};
 
 /// The model that is used if a request names none, provided that it exists.
@@ -27,7 +28,7 @@ const PREFERRED: &str = "demo";
 #[derive(Clone)]
 pub struct Ports {
     pub store: Arc<dyn Store>,
-    /// Absent without a key for secrets.
+    /// The secrets that runs may read. `None` if this process has no key.
     pub vault: Option<Vault>,
     pub models: ModelCatalogue,
     pub tools: ToolRegistry,
@@ -46,10 +47,16 @@ pub struct CatalogueOptions {
 }
 
 impl CatalogueOptions {
-    pub fn load(&self, store: Arc<dyn Store>, agents: Vec<AgentDefinition>) -> Result<Ports, Failure> {
+    pub fn load(
+        &self,
+        store: Arc<dyn Store>,
+        agents: Vec<AgentDefinition>,
+        keys: &SecretKeys,
+    ) -> Result<Ports, Failure> {
         let http = HttpGetOptions { allow_private: self.http_allow_private, ..HttpGetOptions::default() };
         let tools = ToolRegistry::with_builtins(store.clone(), http)?;
-        Ok(Ports { store, vault: None, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
+        let vault = keys.vault(store.clone())?;
+        Ok(Ports { store, vault, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
     }
 
     fn models(&self) -> Result<ModelCatalogue, Failure> {

@@ -5,7 +5,7 @@
 //! compose from here. Nothing here parses arguments or prints.
 //!
 //! - `catalogue`: the models, the tools and the agents of this process, from one configuration
-//! - `store`: which store, and how it is opened
+//! - `store`: which store, and how it is opened; `secrets`: the keys of its secrets
 //! - `embedded`: the engine and the store on one database
 //! - `worker`: the worker; `api`: the API server
 //! - `runtime`: a store, a connection and the catalogues together, with everything that `dev`, `serve` and `worker` share
@@ -15,6 +15,7 @@ pub mod api;
 pub mod catalogue;
 pub mod embedded;
 mod runtime;
+pub mod secrets;
 pub mod store;
 mod unknown_signals;
 pub mod worker;
@@ -24,6 +25,7 @@ pub use self::{
     catalogue::{CatalogueOptions, ModelCatalogue, Ports},
     embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions, RunningEmbedded},
     runtime::Runtime,
+    secrets::SecretKeys,
     store::{AnyStore, Missing, StoreLocation},
     worker::{Deployment, RunWorkerOptions, WorkerError, WorkerService, run_blocking},
 };

@@ -39,8 +39,12 @@ pub struct RunFacts {
 
 impl RunFacts {
     pub fn of(definition: &AgentDefinition) -> Self {
-        let server_tools = definition.tools.iter().filter(|tool| !matches!(tool.source, ToolSource::Client { .. } | ToolSource::External { .. }));
-        let client_tools = definition.tools.iter().filter_map(|tool| Some((tool.name.clone(), tool.source.client()?.clone())));
+        let server_tools = definition
+            .tools
+            .iter()
+            .filter(|tool| !matches!(tool.source, ToolSource::Client { .. } | ToolSource::External { .. }));
+        let client_tools =
+            definition.tools.iter().filter_map(|tool| Some((tool.name.clone(), tool.source.client()?.clone())));
         Self {
             tools: client_tools.collect(),
             server_tools: Some(server_tools.map(|tool| tool.name.clone()).collect()),

@@ -148,7 +148,10 @@ pub(crate) async fn show(
         Some(digest) => app.store().blob(digest).await?,
         None => None,
     };
-    Ok(Json(RunSnapshot::of(&row, final_text, spec.map(|spec| spec.to_value())).with(with_row.then_some(&row), live.as_ref())))
+    Ok(Json(
+        RunSnapshot::of(&row, final_text, spec.map(|spec| spec.to_value()))
+            .with(with_row.then_some(&row), live.as_ref()),
+    ))
 }
 
 /// The live status. A run that has ended or has not started has none. The log of a run whose workflow is gone is ended.

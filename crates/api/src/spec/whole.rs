@@ -1,10 +1,15 @@
 //! Fields of a run's body beyond the protocol: a whole agent definition, ids, limits and labels.
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use windlass_core::{
-    agent::{AgentDefinition, check, check_policy, file::policy_fields},
+    agent::{
+        AgentDefinition, check, check_policy, check_sources,
+        file::{policy_fields, unknown_fields},
+    },
     envelope::PolicyOverrides,
     ids::{RunId, SessionId},
+    secret::SecretRef,
 };
 
 use super::{
@@ -67,6 +72,11 @@ fn id<T>(fields: &Fields<'_>, key: &str, parse: impl Fn(&str) -> Result<T, Strin
     parse(text).map(Some).map_err(|problem| fields.invalid(key, problem))
 }
 
+/// A caller must not be able to name variables of a server's environment.
+fn refers_to_environment(definition: &AgentDefinition) -> bool {
+    matches!(definition.credentials, Some(SecretRef::Env(_))) || definition.agents.iter().any(refers_to_environment)
+}
+
 /// An agent definition, with the fields of an agent file in camelCase.
 pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefinition>>, Invalid> {
     const KEY: &str = "definition";
@@ -74,10 +84,16 @@ pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefiniti
     if fields.get("agentId").is_some() {
         return Err(fields.invalid(KEY, "send either definition or agentId"));
     }
-    match check(&definition).into_iter().next() {
-        None => Ok(Some(Box::new(definition))),
-        Some(problem) => Err(fields.invalid(KEY, short(&problem))),
+    let sent = fields.get(KEY).unwrap_or(&Value::Null);
+    let problems = unknown_fields(sent).into_iter().chain(check_sources(sent)).chain(check(&definition));
+    if let Some(problem) = problems.into_iter().next() {
+        return Err(fields.invalid(KEY, short(&problem)));
     }
+    if refers_to_environment(&definition) {
+        let problem = "credentials: only agent files may refer to the worker's environment; use {\"secret\": NAME}";
+        return Err(fields.invalid(KEY, problem));
+    }
+    Ok(Some(Box::new(definition)))
 }
 
 fn read<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Result<Option<T>, Invalid> {

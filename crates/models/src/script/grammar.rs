@@ -215,7 +215,9 @@ fn parse_turn(turn: Value) -> Result<Turn, serde_json::Error> {
         turn.text.is_some() || turn.deltas.is_some() || turn.thinking.is_some() || !turn.tool_calls.is_empty()
     };
     if [Some(&turn), other].into_iter().flatten().any(|turn| turn.parts.is_some() && said(turn)) {
-        return Err(serde_json::Error::custom("give `parts`, or `text`, `deltas`, `thinking` and `tool_calls`, not both"));
+        return Err(serde_json::Error::custom(
+            "give `parts`, or `text`, `deltas`, `thinking` and `tool_calls`, not both",
+        ));
     }
     if [Some(&turn), other].into_iter().flatten().any(|turn| turn.text.is_some() && turn.deltas.is_some()) {
         return Err(serde_json::Error::custom("give `text` or `deltas`, not both"));

@@ -18,9 +18,7 @@ pub(super) fn cut(parts: &mut Vec<Part>, parameters: &ModelParameters) -> Option
         let characters = text.chars().count();
         let full = room.filter(|room| *room < stop_at.map_or(characters, |at| text[..at].chars().count()));
         let (at, reason) = match (full, stop_at) {
-            (Some(room), _) => {
-                (text.char_indices().nth(room).map_or(text.len(), |(at, _)| at), StopReason::MaxTokens)
-            }
+            (Some(room), _) => (text.char_indices().nth(room).map_or(text.len(), |(at, _)| at), StopReason::MaxTokens),
             (None, Some(at)) => (at, StopReason::StopSequence),
             (None, None) => {
                 room = room.map(|room| room - characters);
@@ -50,7 +48,10 @@ mod tests {
     fn an_answer_ends_at_the_first_limit_it_reaches() {
         let whole = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(cut_texts(&["abcd", "efgh"], Some(2), &[]), (whole(&["abcd", "efgh"]), None));
-        assert_eq!(cut_texts(&["abcd", "éfghi"], Some(2), &[]), (whole(&["abcd", "éfgh"]), Some(StopReason::MaxTokens)));
+        assert_eq!(
+            cut_texts(&["abcd", "éfghi"], Some(2), &[]),
+            (whole(&["abcd", "éfgh"]), Some(StopReason::MaxTokens))
+        );
         assert_eq!(cut_texts(&["ab END cd", "e"], None, &["END"]), (whole(&["ab "]), Some(StopReason::StopSequence)));
         assert_eq!(cut_texts(&["abcdEND"], Some(1), &["END"]), (whole(&["abcd"]), Some(StopReason::StopSequence)));
         assert_eq!(cut_texts(&["abcdefEND"], Some(1), &["END"]), (whole(&["abcd"]), Some(StopReason::MaxTokens)));

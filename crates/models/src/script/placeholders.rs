@@ -94,8 +94,7 @@ fn is_nudge(message: &Message) -> bool {
 
 /// A user message also carries tool results to the model; those alone do not make it the user's.
 fn is_from_user(message: &Message) -> bool {
-    let says_something =
-        |part: &Part| !matches!(part.content, Content::ToolResult { .. } | Content::CacheCheckpoint);
+    let says_something = |part: &Part| !matches!(part.content, Content::ToolResult { .. } | Content::CacheCheckpoint);
     message.role == Role::User && !is_nudge(message) && message.parts.iter().any(says_something)
 }
 

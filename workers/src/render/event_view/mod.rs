@@ -15,7 +15,7 @@ use windlass_core::{
 
 use super::{
     Hint, Paint, await_lines, clean, duration,
-    event_line::{closed, outcome, progress_words, WHO, word},
+    event_line::{WHO, closed, outcome, progress_words, word},
     how_to_answer, json_line, one_line,
 };
 
@@ -138,7 +138,9 @@ impl EventView {
                 self.doing = format!("running {name}{words}");
                 vec![paint.dim(&format!("… {name}{words}"))]
             }
-            EventBody::ProviderTool { name, .. } => vec![paint.dim(&format!("→ {} by the provider", one_line(&name, 80)))],
+            EventBody::ProviderTool { name, .. } => {
+                vec![paint.dim(&format!("→ {} by the provider", one_line(&name, 80)))]
+            }
             EventBody::ToolResult { tool_use_id, name, ok, status, result, result_bytes, error, telemetry, .. } => {
                 self.doing = "planning".to_owned();
                 let begun = self.begun.remove(&tool_use_id);

@@ -128,7 +128,9 @@ impl Merge<'_> {
             EventBody::ToolResult { tool_use_id, name, ok, result, result_bytes, error, telemetry, .. } => {
                 let kept = self.results.remove(&tool_use_id).map(|(content, _)| content);
                 self.entries.push(Entry::Result {
-                    content: kept.or_else(|| result.map(|result| result.to_value())).or_else(|| error.as_ref().map(failure)),
+                    content: kept
+                        .or_else(|| result.map(|result| result.to_value()))
+                        .or_else(|| error.as_ref().map(failure)),
                     call_id: tool_use_id,
                     name: Some(name),
                     ok,

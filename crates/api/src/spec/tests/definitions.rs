@@ -221,13 +221,15 @@ fn a_definition_that_cannot_run_is_refused() {
     let nested = complaint(|body| body["definition"]["tools"] = json!([{"name": "t", "kind": "agent", "agent": "x"}]));
     assert!(nested.starts_with("definition: /tools/0/"), "{nested}");
     let misspelt = complaint(|body| body["definition"]["systemPromt"] = json!("x"));
-    assert_eq!(misspelt, "definition: unknown field `systemPromt`; did you mean `systemPrompt`?");
+    assert_eq!(misspelt, "definition: /systemPromt: unknown field; did you mean systemPrompt?");
+    let environment = complaint(|body| body["definition"]["credentials"] = json!({"env": "HOME"}));
+    assert!(environment.starts_with("definition: credentials: only agent files may refer"), "{environment}");
     let limit = complaint(|body| body["policy"] = json!({"maxToolCals": 3}));
     assert_eq!(limit, "policy.maxToolCals: unknown limit `maxToolCals`; did you mean `maxToolCalls`?");
     let schema = complaint(|body| body["definition"]["outputSchema"] = json!({"schema": {"type": "banana"}}));
     assert!(schema.starts_with("definition: /outputSchema/schema/type: this is not a valid JSON Schema"), "{schema}");
     let unknown = complaint(|body| body["definition"]["x".repeat(9000)] = json!(1));
-    assert!(unknown.starts_with("definition: unknown field") && unknown.len() < 400, "{unknown}");
+    assert!(unknown.starts_with("definition: /xxx") && unknown.len() < 400, "{unknown}");
     for (key, value) in [("runId", json!("a/b")), ("policy", json!({"maxCalls": 3})), ("labels", json!({"a b": "c"}))] {
         let body = json!({"definition": stored(), "prompt": "p", key: value});
         assert!(parse_run(&body).unwrap_err().field.starts_with(key));

@@ -12,9 +12,11 @@ mod read;
 mod shape;
 mod toml;
 mod tree;
+mod unknown;
 
 use std::{fmt, path::Path};
 
+pub use self::unknown::unknown_fields;
 use self::{
     read::{Reading, read},
     tree::{Fault, Syntax},
