@@ -16,7 +16,8 @@ pub(crate) fn worker() -> Result<PathBuf> {
     if worker.exists() {
         return Ok(worker);
     }
-    let known = Command::new("git").current_dir(root()).args(["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
+    let mut known = Command::new("git");
+    known.current_dir(root()).args(["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
     if !known.status().context("git could not be started")?.success() {
         bail!(
             "this clone has no commit {COMMIT}, the previous release; fetch the whole history: git fetch --unshallow"

@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use windlass_core::{
@@ -13,8 +14,10 @@ use windlass_core::{
     canonical::CanonicalJson,
     envelope::ToolErrorKind,
     ids::{CallId, ToolName},
+    message::{Content, ImageFormat, ImageSource, Part},
+    secret::SecretRef,
 };
-use windlass_tools::{CallContext, Tool, ToolFailure, ToolSuccess};
+use windlass_tools::{CallContext, Progress, Tool, ToolFailure, ToolSuccess};
 
 /// What a watched tool saw.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +66,9 @@ pub(crate) struct Gate {
     pub(crate) begun: mpsc::UnboundedSender<CallId>,
     pub(crate) permits: Arc<Semaphore>,
 }
+
+/// Reports its progress, reads the secret `report.key`, and returns text, an image and a structured result.
+pub(crate) struct Report(pub(crate) Watch);
 
 fn spec(name: &str, idempotent: bool, tags: &[&str]) -> ToolSpec {
     let mut spec = ToolSpec::new(ToolName::new(name), ToolSource::Builtin);
@@ -123,6 +129,26 @@ impl Tool for Gate {
                 Err(ToolFailure::new(ToolErrorKind::Cancelled, "stopped at the gate"))
             }
         }
+    }
+}
+
+#[async_trait]
+impl Tool for Report {
+    fn spec(&self) -> ToolSpec {
+        spec("report", false, &["read"])
+    }
+
+    async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
+        let args = args.to_value();
+        self.0.record("report", &context, &args);
+        context.progress.report(Progress::message("reading").of(1.0, 4.0));
+        context.progress.report(Progress::message("writing").of(3.0, 4.0));
+        let key = context.secrets.secret(&SecretRef::Secret("report.key".to_owned())).await?;
+        let image = Content::Image { format: ImageFormat::Png, source: ImageSource::Bytes("iVBORw0KGgo=".to_owned()) };
+        let pages = args["pages"].as_u64().unwrap_or(1);
+        let mut success = ToolSuccess::new(json!({"pages": pages, "keyLength": key.expose_secret().len()}));
+        success.content = vec![Part::text("Report. ".repeat(usize::try_from(pages).unwrap())), image.into()];
+        Ok(success)
     }
 }
 

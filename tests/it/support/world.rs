@@ -31,12 +31,12 @@ use windlass_core::{
 };
 use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_ops::{RunEnd, RunOps, StartRun};
-use windlass_store::{Store, sqlite::SqliteStore};
+use windlass_store::{KeyRing, SecretKey, Store, Vault, sqlite::SqliteStore};
 use windlass_tools::ToolRegistry;
 
 use super::{
     server::{self, Backend, Server},
-    tools::{Echo, Fail, Gate, Watch},
+    tools::{Echo, Fail, Gate, Report, Watch},
 };
 
 /// Nothing a test waits for takes this long unless it is broken.
@@ -53,7 +53,7 @@ pub(crate) struct World {
     client: Client,
     worker: Mutex<Option<RunningWorker>>,
     /// Removed when the world ends.
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 struct RunningWorker {
@@ -98,7 +98,8 @@ impl World {
         let watch = Watch::default();
         let permits = Arc::new(Semaphore::new(0));
         let (begun_sender, begun) = mpsc::unbounded_channel();
-        let tools = ToolRegistry::new().with(Echo(watch.clone())).with(Fail(watch.clone())).with(Gate {
+        let reporting = ToolRegistry::new().with(Report(watch.clone()));
+        let tools = reporting.with(Echo(watch.clone())).with(Fail(watch.clone())).with(Gate {
             watch: watch.clone(),
             begun: begun_sender,
             permits: permits.clone(),
@@ -113,9 +114,22 @@ impl World {
             ..RunWorkerOptions::default()
         };
         let ops = RunOps::new(client.clone(), store.clone(), options.task_queue.clone(), WorkspaceId::new("test"));
-        let ports = Ports { store, vault: None, models, tools, agents: AgentCatalog::default() };
+        let keys = KeyRing::new(SecretKey::random().unwrap(), Vec::new());
+        let vault = Some(Vault::new(store.clone(), keys));
+        let ports = Ports { store, vault, models, tools, agents: AgentCatalog::default() };
         let (begun, worker) = (AsyncMutex::new(begun), Mutex::new(None));
-        Self { ops, watch, permits, begun, ports, options, client, worker, _dir: dir }
+        Self { ops, watch, permits, begun, ports, options, client, worker, dir }
+    }
+
+    /// Where the store's files are.
+    pub(crate) fn directory(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Sets a secret of the world's workspace.
+    pub(crate) async fn set_secret(&self, name: &str, value: &str) {
+        let vault = self.ports.vault.as_ref().unwrap();
+        vault.set(&WorkspaceId::new("test"), name, &value.into()).await.unwrap();
     }
 
     pub(crate) fn start_worker(&self) {
