@@ -16,7 +16,7 @@ use windlass_core::{
     ids::RunId,
     message::{Message, Role, plain_text},
     schema,
-    stop::StopReason,
+    stop::{StopOutcome, StopReason},
 };
 use windlass_models::{ModelRequest, ModelResponse, ToolChoice};
 use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
@@ -146,7 +146,8 @@ impl RunActivities {
         let listed = parts.iter().filter_map(summary).collect();
         let mut message = Message::new(Role::Assistant, parts);
         message.meta.extend(response_id.map(|id| ("responseId".to_owned(), id.into())));
-        let is_final = input.finalize.is_some() || (calls.is_empty() && awaits.is_empty());
+        let rejected = matches!(stop.outcome(), StopOutcome::Reject(_));
+        let is_final = input.finalize.is_some() || rejected || (calls.is_empty() && awaits.is_empty());
         let final_response = match is_final {
             true => Some(final_facts(&prepared.definition, &message, &text, &stop, input.inline_limit)?),
             false => None,

@@ -31,7 +31,9 @@ fn planted_secrets_are_found_nowhere() {
         let turns =
             [json!({"tool_calls": [{"name": "report"}], "needs_credentials": true}), says("{{last_tool_result}}")];
         let fails = calls(&[("report", json!({"pages": 2}))]);
-        let world = World::new(scripts([("uses", script(&turns)), ("lacks", script(&[fails, says("{{last_tool_result}}")]))])).await;
+        let world =
+            World::new(scripts([("uses", script(&turns)), ("lacks", script(&[fails, says("{{last_tool_result}}")]))]))
+                .await;
         let (mut planted, mut searched) = (Vec::new(), 0_usize);
         for round in 0..24 {
             let secret = |place: &str| format!("wl-{place}-{}", uuid::Uuid::new_v4().simple());
@@ -73,7 +75,10 @@ fn planted_secrets_are_found_nowhere() {
                 assert!(contains(&bytes, b"keyLength"), "the canary");
             }
         }
-        println!("secrets: {} planted, {searched} searches in histories, events, results and {files} files: none found", planted.len());
+        println!(
+            "secrets: {} planted, {searched} searches in histories, events, results and {files} files: none found",
+            planted.len()
+        );
     });
 }
 
@@ -113,7 +118,11 @@ fn decoded_payloads(history: &str) -> String {
 fn spellings(secret: &str) -> Vec<Vec<u8>> {
     use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-    vec![secret.into(), secret.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().into(), BASE64_STANDARD.encode(secret).trim_end_matches('=').into()]
+    vec![
+        secret.into(),
+        secret.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        BASE64_STANDARD.encode(secret).trim_end_matches('=').into(),
+    ]
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {

@@ -10,9 +10,9 @@ use windlass_workflows::wire::CANONICAL;
 
 /// Rewrites JSON payloads to their canonical form.
 #[derive(Debug, Clone, Copy)]
-pub struct CanonicalJson;
+pub struct CanonicalCodec;
 
-impl PayloadCodec for CanonicalJson {
+impl PayloadCodec for CanonicalCodec {
     fn encode(
         &self,
         _context: &SerializationContextData,

@@ -8,7 +8,7 @@ use temporalio_client::{
 };
 use temporalio_common::data_converters::{DataConverter, DefaultFailureConverter, PayloadConverter};
 
-use super::CanonicalJson;
+use super::CanonicalCodec;
 
 /// How to connect to a Temporal server.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub async fn connect(options: &Connect) -> Result<Client, ConnectError> {
 
 /// The client options of every connection: JSON payloads are canonical.
 pub(super) fn client_options(namespace: &str) -> ClientOptions {
-    let converter = DataConverter::new(PayloadConverter::default(), DefaultFailureConverter::default(), CanonicalJson);
+    let converter = DataConverter::new(PayloadConverter::default(), DefaultFailureConverter::default(), CanonicalCodec);
     ClientOptions::new(namespace).data_converter(converter).build()
 }
 

@@ -8,7 +8,7 @@ mod pollers;
 
 pub use self::{
     attributes::{AttributesError, ensure_search_attributes, missing_search_attributes},
-    codec::CanonicalJson,
+    codec::CanonicalCodec,
     connect::{Connect, ConnectError, TlsFiles, connect},
     embedded::connect_embedded,
     pollers::{Pollers, pollers},

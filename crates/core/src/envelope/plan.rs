@@ -49,7 +49,7 @@ pub struct PlanActivityInput {
 }
 
 /// Where a run stands among other runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunContext {
     pub workspace: WorkspaceId,

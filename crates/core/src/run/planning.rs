@@ -4,6 +4,7 @@ use super::{CallSlot, CallState, Run};
 use crate::{
     admission::{self, Circumstances, Verdict},
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
+    canonical::CanonicalJson,
     envelope::{
         AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
         PlanResult, RetryHint, RetryReason, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind,
@@ -87,7 +88,7 @@ impl Run {
             agent_id: self.input.agent_id.clone(),
             run_id: self.input.run_id.clone(),
             messages: Vec::new(),
-            run_context: self.context(remaining),
+            run_context: self.context(),
             tool_outputs,
             finalize,
             turn,
@@ -221,18 +222,13 @@ impl Run {
         });
     }
 
-    fn context(&self, remaining: Option<Millis>) -> RunContext {
+    /// What the plan activity reads. loom-mcp's other fields stay empty: every turn's event would repeat them.
+    fn context(&self) -> RunContext {
         RunContext {
             workspace: self.input.workspace(),
             session_id: self.input.session_id.clone(),
-            turn_id: self.input.turn_id.clone(),
-            parent_tool_call_id: self.input.parent_tool_call_id.clone(),
-            parent_run_id: self.input.parent_run_id.clone(),
-            parent_agent_id: self.input.parent_agent_id.clone(),
-            tool: self.input.tool.clone(),
             model_id: self.input.model_id.clone(),
-            labels: self.input.labels.clone(),
-            max_duration_ms: remaining,
+            ..RunContext::default()
         }
     }
 
@@ -329,12 +325,18 @@ impl Run {
                 expires_in_ms,
                 on_expiry,
                 clarifying_prompt,
-                ..
+                missing_fields,
+                restrict_to_tool,
+                example_input,
             } => {
+                let tool = restrict_to_tool.map(|tool| format!("For the tool {tool}."));
+                let missing = (!missing_fields.is_empty()).then(|| format!("Missing: {}.", missing_fields.join(", ")));
+                let example = example_input.map(|example| format!("For example: {}", CanonicalJson::from(example)));
+                let notes: Vec<String> = [clarifying_prompt, tool, missing, example].into_iter().flatten().collect();
                 self.open_await(
                     NewAwait {
                         kind: AwaitKind::Clarification,
-                        title: clarifying_prompt,
+                        title: (!notes.is_empty()).then(|| notes.join("\n")),
                         prompt: question,
                         calls: Vec::new(),
                         questions: Vec::new(),

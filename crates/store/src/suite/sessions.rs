@@ -26,7 +26,7 @@ fn work(answer: &str) -> Vec<Message> {
     let content = json!("seen").into();
     let seen = Content::ToolResult { tool_use_id: id.clone(), content, parts: Vec::new(), is_error: false };
     vec![
-        Message::new(Role::Assistant, vec![Part::tool_use(id.clone(), name, json!({}).into())]),
+        Message::new(Role::Assistant, vec![Part::tool_use(id, name, json!({}).into())]),
         Message::new(Role::User, vec![seen.into()]),
         Message::assistant(answer),
     ]

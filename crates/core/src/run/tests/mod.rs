@@ -3,6 +3,7 @@
 mod bench;
 mod carrying;
 mod children;
+mod clarifications;
 mod client_tools;
 mod confirmations;
 mod control;
