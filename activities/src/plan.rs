@@ -16,6 +16,7 @@ use windlass_core::{
     ids::RunId,
     message::{Message, Role, plain_text},
     schema,
+    secret::SecretRef,
     stop::{StopOutcome, StopReason},
 };
 use windlass_models::{ModelRequest, ModelResponse, ToolChoice};
@@ -80,7 +81,7 @@ impl RunActivities {
             reasoning_level: definition.reasoning_level,
             output_schema: definition.output_schema.clone(),
             parameters: definition.parameters.clone(),
-            credentials: self.credentials(&secrets, definition.credentials.as_ref()).await?,
+            credentials: self.credentials(&secrets, own_credentials(definition, &model_id)).await?,
             tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
             deadline,
             cancel,
@@ -209,9 +210,31 @@ fn final_facts(
     })
 }
 
+/// An agent's key is for the provider of its own model. A run that asks another provider does not send it there.
+fn own_credentials<'a>(definition: &'a AgentDefinition, model_id: &str) -> Option<&'a SecretRef> {
+    let scheme = |model: &str| model.split_once(':').map(|(scheme, _)| scheme.to_owned());
+    definition.credentials.as_ref().filter(|_| scheme(&definition.model) == scheme(model_id))
+}
+
 fn system_text(definition: &AgentDefinition, input: &PlanActivityInput) -> String {
     match &input.finalize {
         Some(end) => format!("{}\n\n{}", definition.system_prompt, end.message).trim_start().to_owned(),
         None => definition.system_prompt.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_agents_key_goes_to_the_provider_of_its_own_model_only() {
+        let definition = json!({"id": "a", "model": "anthropic:large", "credentials": {"secret": "key"}});
+        let definition: AgentDefinition = serde_json::from_value(definition).unwrap();
+        let key = SecretRef::Secret("key".to_owned());
+        assert_eq!(own_credentials(&definition, "anthropic:small"), Some(&key));
+        assert_eq!(own_credentials(&definition, "openai:large"), None);
     }
 }

@@ -18,7 +18,11 @@ pub(crate) fn decode<T: DeserializeOwned>(args: &CanonicalJson) -> Result<T, Too
     if !args.as_str().starts_with('{') {
         return Err(wrong("they must be an object"));
     }
-    args.decode().map_err(|problem: serde_json::Error| wrong(&problem.to_string()))
+    args.decode().map_err(|problem: serde_json::Error| {
+        let problem = problem.to_string();
+        // The model wrote no lines and columns.
+        wrong(problem.split_once(" at line ").map_or(problem.as_str(), |(problem, _)| problem))
+    })
 }
 
 /// An argument that satisfies the schema and still cannot be used.

@@ -1,11 +1,11 @@
-//! Fields of a definition's JSON that the known fields do not have. What is stored keeps them; an edge refuses them.
+//! Fields and words of a definition's JSON that this build does not know. What is stored keeps them; an edge refuses them.
 
 use serde_json::Value;
 
 use super::shape::{AGENT, Record, Shape};
 use crate::agent::check::{Problem, escape, nearest};
 
-/// Every field that a definition cannot have, with what may have been meant.
+/// Every field and every word that a definition cannot have, with what may have been meant.
 pub fn unknown_fields(definition: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     record(&AGENT, definition, "", &mut problems);
@@ -32,6 +32,12 @@ fn record(known: &'static Record, value: &Value, at: &str, problems: &mut Vec<Pr
 fn shape(known: &'static Shape, value: &Value, at: &str, problems: &mut Vec<Problem>) {
     match known {
         Shape::Record(fields) => record(fields, value, at, problems),
+        Shape::Choice(words) => {
+            if let Some(word) = value.as_str().filter(|word| !words.contains(word)) {
+                let message = format!("{word:?} is not known here; write one of \"{}\"", words.join("\", \""));
+                problems.push(Problem { path: at.to_owned(), message });
+            }
+        }
         Shape::FlagOr(inner) => shape(inner, value, at, problems),
         Shape::List(inner) => {
             for (index, item) in value.as_array().into_iter().flatten().enumerate() {
@@ -57,7 +63,7 @@ mod tests {
     fn unknown_fields_are_found_at_every_depth() {
         let definition = json!({
             "id": "a", "model": "m:n", "systemPromt": "x",
-            "tools": [{"name": "t", "inputSchema": {"anything": 1}, "time_out": 5}],
+            "tools": [{"name": "t", "kind": "mcp", "inputSchema": {"anything": 1}, "time_out": 5}],
             "policy": {"maxToolCall": 1},
             "guards": {"loopDetection": false, "toolBudgets": {"t": {"max": 1}}},
             "agents": [{"id": "b", "model": "m:n", "retain": true}],
@@ -70,6 +76,7 @@ mod tests {
                 "/guards/toolBudgets/t/max",
                 "/policy/maxToolCall",
                 "/systemPromt",
+                "/tools/0/kind",
                 "/tools/0/time_out"
             ]
         );
