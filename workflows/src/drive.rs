@@ -189,12 +189,12 @@ async fn continue_as_new(ctx: &Context) -> Result<(), WorkflowTermination> {
 }
 
 async fn finish(ctx: &Context) -> WorkflowResult<RunOutput> {
-    let parting = with_run(ctx, |run, now| run.part(now));
-    if let Err(failure) = execute::record(ctx, parting.record).await {
+    let ending = with_run(ctx, |run, now| run.end(now));
+    if let Err(failure) = execute::record(ctx, ending.record).await {
         return Err(failed(&failure));
     }
-    match parting.outcome {
-        Outcome::Completed { .. } => Ok(parting.output),
+    match ending.outcome {
+        Outcome::Completed { .. } => Ok(ending.output),
         Outcome::Failed { failure } => Err(failed(&failure)),
         Outcome::Cancelled { reason } => Err(WorkflowTermination::cancelled_with_details(reason)),
     }

@@ -220,7 +220,7 @@ fn apply(run: &mut Run, kind: SignalKind, payload: &RawValue, dialect: Dialect, 
 }
 
 fn answer(run: &mut Run, addressee: Option<RunId>, answer: Answer, now: Timestamp) -> Result<(), String> {
-    run.addressed_to_me(addressee.as_ref())?;
+    run.check_addressee(addressee.as_ref())?;
     run.answer(answer, now);
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// What the chain needs to know about the run.
 #[derive(Debug)]
-pub struct Circumstances<'a> {
+pub struct AdmissionContext<'a> {
     pub policy: &'a Policy,
     pub tools: &'a ToolTable,
     /// Calls the run may still execute; `None` is unlimited.
@@ -64,7 +64,7 @@ impl Refusal {
 
 /// Judges a batch. The guards count what they see, so a batch is admitted once.
 pub fn admit(
-    run: &Circumstances<'_>,
+    run: &AdmissionContext<'_>,
     loops: &mut LoopGuard,
     budgets: &mut BudgetGuard,
     calls: &[ToolRequest],
@@ -99,7 +99,7 @@ pub fn admit(
     }
 }
 
-fn admit_each(run: &Circumstances<'_>, budgets: &mut BudgetGuard, calls: &[ToolRequest]) -> Admission {
+fn admit_each(run: &AdmissionContext<'_>, budgets: &mut BudgetGuard, calls: &[ToolRequest]) -> Admission {
     let mut admitted = 0;
     let mut finalize = None;
     let verdicts = calls
@@ -121,7 +121,7 @@ fn admit_each(run: &Circumstances<'_>, budgets: &mut BudgetGuard, calls: &[ToolR
 }
 
 fn admit_one(
-    run: &Circumstances<'_>,
+    run: &AdmissionContext<'_>,
     budgets: &mut BudgetGuard,
     call: &ToolRequest,
     admitted: u32,
@@ -234,7 +234,7 @@ mod tests {
         calls: &[ToolRequest],
     ) -> (Vec<String>, Option<FinalizeReason>) {
         let tools = tools();
-        let run = Circumstances { policy, tools: &tools, calls_left, out_of_time };
+        let run = AdmissionContext { policy, tools: &tools, calls_left, out_of_time };
         let admission = admit(&run, &mut LoopGuard::default(), &mut BudgetGuard::default(), calls);
         let words = admission.verdicts.iter().map(|verdict| match verdict {
             Verdict::Run => "run".to_owned(),

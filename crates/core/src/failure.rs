@@ -21,7 +21,7 @@ pub struct RunFailure {
     /// The provider's own code for the error, such as `insufficient_quota`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_code: Option<String>,
-    /// What the model had said before it failed, when that is small enough to travel.
+    /// The model's text before it failed, if it is small enough for the envelope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_text: Option<String>,
 }
@@ -60,17 +60,18 @@ pub enum RunFailureKind {
     OpenFailed,
     TooDeep,
     StoreRefused,
-    /// The last answer was cut off.
+    /// The last answer was truncated.
     AnswerTruncated,
-    /// The model would not answer, or could not write what it meant to.
+    /// The model refused to answer, or wrote a call that cannot be read.
     AnswerRefused,
-    /// The last answer is not what the agent's output schema wants.
+    /// The last answer does not match the agent's output schema.
     OutputMisfit,
-    /// The caller did not answer a call of its own tool in time.
+    /// The caller did not send the result of its own tool within the time limit.
     LocalToolTimedOut,
-    /// Its workflow was closed without the run having a say.
-    Overruled,
-    /// It was accepted, and its workflow could never be started.
+    /// The workflow was terminated, timed out or deleted on the server. The name on the wire is older than the variant's.
+    #[serde(rename = "overruled")]
+    ClosedExternally,
+    /// The run was accepted, but its workflow could not be started.
     NotStarted,
     /// The provider withheld the answer.
     AnswerFiltered,
@@ -92,10 +93,24 @@ impl RunFailureKind {
             Self::AnswerRefused => "RUN0009",
             Self::OutputMisfit => "RUN0010",
             Self::LocalToolTimedOut => "RUN0011",
-            Self::Overruled => "RUN0012",
+            Self::ClosedExternally => "RUN0012",
             Self::NotStarted => "RUN0013",
             Self::AnswerFiltered => "RUN0014",
             Self::AnswerUnfinished => "RUN0015",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_externally_closed_run_keeps_its_wire_name() {
+        let kind = RunFailureKind::ClosedExternally;
+        assert_eq!((json!(kind), kind.code()), (json!("overruled"), "RUN0012"));
+        assert_eq!(serde_json::from_value::<RunFailureKind>(json!("overruled")).unwrap(), kind);
     }
 }

@@ -83,7 +83,7 @@ limits! {
     ERROR_BYTES = 8 * KIB, "bytes", "`error` of a tool; what is longer is cut (protocol)";
     ANSWER_RESULTS = 256, "", "`results` of an answer";
     REASON_BYTES = 2 * KIB, "bytes", "`reason` of a decision";
-    SAID_BYTES = 64 * KIB, "bytes", "answer to a question, steering text, message of a resume";
+    USER_TEXT_BYTES = 64 * KIB, "bytes", "answer to a question, steering text, message of a resume";
     ACTOR_CHARS = 100, "characters", "`actor`";
 }
 

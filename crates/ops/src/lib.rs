@@ -2,11 +2,11 @@
 //!
 //! The command line and the API both use this crate. Authorization and presentation are not here.
 
+mod closed_externally;
 mod durable;
 mod error;
 mod installation;
 mod look;
-mod overruled;
 mod repair;
 mod start;
 

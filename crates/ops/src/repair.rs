@@ -7,13 +7,13 @@
 use std::time::Duration;
 
 use windlass_core::{
+    closed_externally::ExternalClosure,
     ids::RunId,
-    overruled::Overruled,
     time::{Millis, Timestamp},
 };
 use windlass_store::{Clock, OpenRun, PendingStart, RunRow, system_clock};
 
-use super::{OpsError, RunOps, StartPlan, overruled::before};
+use super::{OpsError, RunOps, StartPlan, closed_externally::before};
 
 /// The page size of pending starts.
 const STARTS: u32 = 100;
@@ -66,7 +66,7 @@ impl RunOps {
         let Some(refused) = refused else { return Ok(self.store().start_done(&run).await?) };
         let reason = format!("The run was accepted and could not be started: {refused}. Start another run.");
         if let Some(row) = self.store().run(&run).await?
-            && self.write_end(&row, &Overruled::NotStarted { reason }).await?
+            && self.write_end(&row, &ExternalClosure::NotStarted { reason }).await?
         {
             tracing::warn!(%run, refused, "an accepted run cannot be started; wrote its terminal event");
         }
@@ -84,7 +84,7 @@ impl RunOps {
         };
         match self.store().run(run).await? {
             Some(row) if !started && row.closed_at.is_none() => {
-                self.write_end(&row, &Overruled::Cancelled { reason: reason.to_owned() }).await
+                self.write_end(&row, &ExternalClosure::Cancelled { reason: reason.to_owned() }).await
             }
             _ => Ok(false),
         }

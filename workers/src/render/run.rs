@@ -6,7 +6,7 @@ use windlass_core::{
     event::{Event, EventBody},
     ids::RunId,
     run::RunStatus,
-    spent::Spent,
+    run_usage::RunUsage,
     time::Timestamp,
 };
 use windlass_store::RunRow;
@@ -39,7 +39,7 @@ pub struct Details {
     /// The workflow's state, if a worker answered.
     pub live: Option<RunStatusView>,
     /// Turns, calls and tokens, so far or in all.
-    pub spent: Spent,
+    pub spent: RunUsage,
     pub awaits: Vec<AwaitView>,
     /// The events of awaits that were answered or ended otherwise, oldest first.
     pub answers: Vec<Event>,
@@ -135,7 +135,7 @@ fn status(run: &Details) -> String {
 }
 
 fn spent(run: &Details) -> String {
-    let Spent { turns, tool_calls, usage, active_ms } = &run.spent;
+    let RunUsage { turns, tool_calls, usage, active_ms } = &run.spent;
     let worked = active_ms.map(|worked| format!(", {} of work", duration(worked))).unwrap_or_default();
     let left = run.live.as_ref().and_then(|live| live.remaining_ms);
     let left = left.map(|left| format!(", {} of work left", duration(left))).unwrap_or_default();
@@ -187,7 +187,7 @@ run-1  demo   completed  done             20484d  Write a note";
         let live: RunStatusView = serde_json::from_value(live).unwrap();
         let run = Details {
             row: row("run-2", json!({"session": "s1", "labels": {"team": "a"}})),
-            spent: Spent::from(&live),
+            spent: RunUsage::from(&live),
             live: Some(live),
             answers: Vec::new(),
             awaits: vec![serde_json::from_value(item).unwrap()],
@@ -228,7 +228,7 @@ Waits for
         let run = Details {
             row: row("run-2", json!({"status": "completed", "closedAt": NOW.0})),
             live: None,
-            spent: Spent::of(std::slice::from_ref(&end)),
+            spent: RunUsage::of(std::slice::from_ref(&end)),
             awaits: Vec::new(),
             answers: vec![Event { seq: 4, at: NOW, key: "k".into(), kind: "await_closed".into(), data: answered }],
             children: Vec::new(),
@@ -246,7 +246,7 @@ Waits for
         let run = Details {
             row: row("run-2", json!({})),
             live: None,
-            spent: Spent::default(),
+            spent: RunUsage::default(),
             awaits: Vec::new(),
             answers: Vec::new(),
             children: Vec::new(),

@@ -17,7 +17,7 @@ use windlass_core::{
         Tuning,
     },
     ids::RunId,
-    limits::{ANSWER_RESULTS, RESULT_BYTES, SAID_BYTES},
+    limits::{ANSWER_RESULTS, RESULT_BYTES, USER_TEXT_BYTES},
     message::Message,
     run::RunStatus,
 };
@@ -120,10 +120,10 @@ fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T> {
 
 /// Checks the size of a text that becomes part of the run's history.
 fn said(field: &str, text: String) -> Result<String> {
-    if text.len() <= SAID_BYTES {
+    if text.len() <= USER_TEXT_BYTES {
         return Ok(text);
     }
-    Err(invalid(field, &format!("is {} bytes; send at most {SAID_BYTES}", text.len())))
+    Err(invalid(field, &format!("is {} bytes; send at most {USER_TEXT_BYTES}", text.len())))
 }
 
 /// Pauses a run before its next step. The pause does not count against the time budget.

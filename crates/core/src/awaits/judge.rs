@@ -8,7 +8,7 @@ use crate::{
     envelope::{Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     event::{AwaitClosure, EventBody},
     ids::AwaitId,
-    limits::SAID_BYTES,
+    limits::USER_TEXT_BYTES,
     time::Timestamp,
 };
 
@@ -91,8 +91,8 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
             if answer.trim().is_empty() {
                 return Err("the answer is empty".to_owned());
             }
-            if answer.len() > SAID_BYTES {
-                return Err(format!("the answer is longer than {SAID_BYTES} bytes"));
+            if answer.len() > USER_TEXT_BYTES {
+                return Err(format!("the answer is longer than {USER_TEXT_BYTES} bytes"));
             }
             Ok(AwaitClosure::Answered)
         }

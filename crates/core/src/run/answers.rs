@@ -23,7 +23,7 @@ impl Run {
             Err(AnswerReply::run_ended())
         } else {
             let judged = self.state.awaits.judge(&answer, self.input.started_by.as_ref(), now);
-            judged.and_then(|resolution| self.with_room(resolution, &answer.body))
+            judged.and_then(|resolution| self.check_plan_size(resolution, &answer.body))
         };
         match judged {
             Err(reply) => self.reject_answer(answer.await_id.as_str(), &answer.actor, reply),
@@ -79,8 +79,8 @@ impl Run {
     }
 
     /// A small answer always fits, or nobody could get a run with much to say out of its wait.
-    fn with_room(&self, resolution: Resolution, body: &AnswerBody) -> Result<Resolution, AnswerReply> {
-        if self.is_small(body) || self.has_room_for(body) {
+    fn check_plan_size(&self, resolution: Resolution, body: &AnswerBody) -> Result<Resolution, AnswerReply> {
+        if self.fits_inline(body) || self.fits_next_plan(body) {
             return Ok(resolution);
         }
         let why = "this turn's answers are too large in all; shorten this one, or store it and send its resultRef";
@@ -96,7 +96,7 @@ impl Run {
 
     fn apply(&mut self, item: &AwaitView, answer: Answer, now: Timestamp) {
         match answer.body {
-            AnswerBody::Clarification { answer } => self.state.said.push(Message::user(answer)),
+            AnswerBody::Clarification { answer } => self.state.pending_messages.push(Message::user(answer)),
             AnswerBody::Confirmation { approved: true, .. } => {
                 for call in &item.calls {
                     self.approve(&call.tool_call_id, now);
@@ -138,7 +138,7 @@ impl Run {
             let text = default.unwrap_or_else(|| {
                 format!("Nobody answered the question \"{}\" in time. Go on without the answer.", clip(&item.prompt))
             });
-            self.state.said.push(Message::user(text));
+            self.state.pending_messages.push(Message::user(text));
         } else {
             let error = ToolError::new(ToolErrorKind::Expired, "not executed: nobody answered in time");
             self.refuse_awaited(&item, &error, now);

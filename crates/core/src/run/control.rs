@@ -6,7 +6,7 @@ use crate::{
     event::EventBody,
     failure::RunFailure,
     ids::RunId,
-    limits::SAID_BYTES,
+    limits::USER_TEXT_BYTES,
     message::{Message, Role},
     time::Timestamp,
 };
@@ -28,7 +28,7 @@ impl Run {
     }
 
     pub fn resume_from_pause(&mut self, request: ResumeRequest) {
-        if let Err(why) = self.addressed_to_me(request.run_id.as_ref()) {
+        if let Err(why) = self.check_addressee(request.run_id.as_ref()) {
             return self.reject_signal("windlass.resume", &why);
         }
         if self.state.pause.is_none() {
@@ -37,16 +37,16 @@ impl Run {
         if request
             .messages
             .iter()
-            .any(|message| message.role == Role::Assistant || message.plain_text().len() > SAID_BYTES)
+            .any(|message| message.role == Role::Assistant || message.plain_text().len() > USER_TEXT_BYTES)
         {
             return self.reject_signal("windlass.resume", "its messages must be short user or system texts");
         }
-        if !request.messages.is_empty() && !self.has_room_for(&request.messages) {
+        if !request.messages.is_empty() && !self.fits_next_plan(&request.messages) {
             return self.reject_signal("windlass.resume", TOO_MUCH);
         }
         self.state.pause = None;
         self.state
-            .said
+            .pending_messages
             .extend(request.messages.into_iter().map(|message| Message::text(message.role, message.plain_text())));
         let (notes, requested_by) = (clip(&request.notes), request.requested_by.clipped(clip));
         self.outgoing.event(EventBody::Resumed { notes, requested_by });
@@ -57,15 +57,15 @@ impl Run {
         if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
             return self.reject_signal("windlass.steer", &why);
         }
-        if request.text.trim().is_empty() || request.text.len() > SAID_BYTES {
+        if request.text.trim().is_empty() || request.text.len() > USER_TEXT_BYTES {
             return self.reject_signal("windlass.steer", "its text must be 1 to 65536 bytes long");
         }
-        if !self.has_room_for(&request.text) {
+        if !self.fits_next_plan(&request.text) {
             return self.reject_signal("windlass.steer", TOO_MUCH);
         }
         self.outgoing
             .event(EventBody::Steered { text: clip(&request.text), requested_by: request.requested_by.clipped(clip) });
-        self.state.said.push(Message::user(request.text));
+        self.state.pending_messages.push(Message::user(request.text));
     }
 
     /// Records a signal that changed nothing.
@@ -91,7 +91,7 @@ impl Run {
     }
 
     fn may_interrupt(&self, addressee: Option<&RunId>) -> Result<(), String> {
-        self.addressed_to_me(addressee)?;
+        self.check_addressee(addressee)?;
         if self.state.policy.interrupts_allowed {
             Ok(())
         } else {
@@ -100,7 +100,7 @@ impl Run {
     }
 
     /// Whether a signal that names a run names this one.
-    pub fn addressed_to_me(&self, addressee: Option<&RunId>) -> Result<(), String> {
+    pub fn check_addressee(&self, addressee: Option<&RunId>) -> Result<(), String> {
         match addressee {
             Some(run) if !run.is_empty() && *run != self.input.run_id => {
                 Err(format!("it is addressed to run {}", clip(run.as_str())))

@@ -35,7 +35,7 @@ impl Outcome {
 
 /// The end of a run: what to write, then what to return.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parting {
+pub struct RunEnding {
     pub record: RecordInput,
     pub outcome: Outcome,
     pub output: RunOutput,
@@ -67,7 +67,7 @@ impl Run {
     }
 
     /// Ends the run: every open call gets its result, and the terminal event goes last.
-    pub fn part(&mut self, now: Timestamp) -> Parting {
+    pub fn end(&mut self, now: Timestamp) -> RunEnding {
         let outcome = self.state.outcome.clone().unwrap_or(Outcome::Completed { finalized: None });
         let error = ToolError::new(ToolErrorKind::Cancelled, "not executed: the run has ended");
         self.refuse_unstarted(&error, CallStatus::Cancelled, now);
@@ -76,7 +76,7 @@ impl Run {
         self.outgoing.event(self.terminal_event(&outcome, now));
 
         let results = self.take_results();
-        let said = std::mem::take(&mut self.state.said);
+        let said = std::mem::take(&mut self.state.pending_messages);
         let mut outbox = Outbox { messages: Vec::new(), events: self.outgoing.take() };
         if !results.is_empty() {
             outbox.messages.push(OutboxMessage::ToolResults { results });
@@ -88,7 +88,7 @@ impl Run {
         let told = !matches!(outcome, Outcome::Cancelled { .. });
         record.final_ref = output.final_ref.filter(|_| told && output.final_message.is_none());
         record.closes_session_turn = completed && self.input.depth == 0 && self.input.session_id.is_some();
-        Parting { record, outcome, output }
+        RunEnding { record, outcome, output }
     }
 
     fn output(&self, outcome: &Outcome, now: Timestamp) -> RunOutput {

@@ -12,8 +12,8 @@ mod finish;
 mod last_answer;
 mod outgoing;
 mod outside;
+mod plan_size;
 mod planning;
-mod room;
 mod state;
 mod step;
 
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     calls::{CallLoss, LossVerdict, Order, ToolOrder, after_loss},
     children::{ChildOrder, ChildReport},
-    finish::{Outcome, Parting},
+    finish::{Outcome, RunEnding},
     outgoing::Outgoing,
     planning::{NUDGE_MARK, PlanFailure, PlanOrder},
     state::{CallSlot, CallState, ChildLease, Pause, RunState},

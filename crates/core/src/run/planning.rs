@@ -2,7 +2,7 @@
 
 use super::{CallSlot, CallState, Run};
 use crate::{
-    admission::{self, Circumstances, Verdict},
+    admission::{self, AdmissionContext, Verdict},
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
     canonical::CanonicalJson,
     envelope::{
@@ -64,15 +64,15 @@ impl Run {
     /// because a turn that fails may have written them or not.
     pub fn begin_plan(&mut self, now: Timestamp) -> PlanOrder {
         let tool_outputs = self.state.batch_results().cloned().collect();
-        let said = self.state.said.clone();
+        let said = self.state.pending_messages.clone();
         let messages = said.into_iter().map(|message| OutboxMessage::Message { message }).collect();
         let outbox = Outbox { messages, events: self.outgoing.send() };
-        self.state.said_to_planner = self.state.said.len();
+        self.state.messages_in_plan = self.state.pending_messages.len();
         self.state.planning = true;
         self.state.sync_clock(now);
 
         let remaining = self.state.clock.remaining(self.state.policy.time_budget, now);
-        let finalize = self.state.finalize.map(|reason| Termination { reason, message: farewell(reason) });
+        let finalize = self.state.finalize.map(|reason| Termination { reason, message: finalizer_instruction(reason) });
         let (timeout, deadline) = match (&finalize, remaining) {
             (Some(_), _) => (self.state.policy.finalizer_grace, Some(self.state.policy.finalizer_grace)),
             (None, Some(left)) => (self.state.policy.plan_timeout.min(left), Some(left)),
@@ -108,8 +108,8 @@ impl Run {
     pub fn plan_succeeded(&mut self, output: PlanActivityOutput, stop: StopOutcome, now: Timestamp) {
         self.state.planning = false;
         self.outgoing.sent();
-        self.state.said.drain(..self.state.said_to_planner);
-        self.state.said_to_planner = 0;
+        self.state.pending_messages.drain(..self.state.messages_in_plan);
+        self.state.messages_in_plan = 0;
         self.take_results();
         self.state.turn += 1;
         self.state.head = output.head;
@@ -183,7 +183,7 @@ impl Run {
     /// The model did not answer, for good.
     pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
         self.state.planning = false;
-        self.state.said_to_planner = 0;
+        self.state.messages_in_plan = 0;
         let turn = self.state.turn;
         // The next plan is another turn: whatever is still working on this one must not be taken for it.
         self.state.turn += 1;
@@ -244,7 +244,7 @@ impl Run {
             return;
         }
         let state = &mut self.state;
-        let run = Circumstances {
+        let run = AdmissionContext {
             policy: &state.policy,
             tools: &state.tools,
             calls_left: state.policy.max_tool_calls.map(|max| max.saturating_sub(state.executed + state.lent)),
@@ -264,7 +264,7 @@ impl Run {
             if !hard_cutoff {
                 let mut nudge = Message::user(NUDGE);
                 nudge.meta.insert(NUDGE_MARK.to_owned(), true.into());
-                self.state.said.push(nudge);
+                self.state.pending_messages.push(nudge);
             }
         }
         if let Some(reason) = admission.finalize {
@@ -390,7 +390,7 @@ const NUDGE: &str = "You have made the same tool calls several times in a row. T
 /// Marks the nudge in a message's `meta`, so that it can be told from what people say.
 pub const NUDGE_MARK: &str = "loopNudge";
 
-fn farewell(reason: FinalizeReason) -> String {
+fn finalizer_instruction(reason: FinalizeReason) -> String {
     let why = match reason {
         FinalizeReason::TimeBudget => "The time for this task is used up.",
         FinalizeReason::ToolCap => "The number of tool calls for this task is used up.",

@@ -49,10 +49,12 @@ pub struct RunState {
     pub batch: Vec<CallSlot>,
     /// The consequences of the batch were drawn.
     pub settled: bool,
-    /// What people said since the last plan; it follows the results of the batch.
-    pub said: Vec<Message>,
-    /// How many of `said` the plan in flight took along.
-    pub said_to_planner: usize,
+    /// Messages from users since the last plan. In the transcript they follow the results of the batch.
+    #[serde(rename = "said")]
+    pub pending_messages: Vec<Message>,
+    /// How many of `pending_messages` are part of the plan in flight.
+    #[serde(rename = "saidToPlanner")]
+    pub messages_in_plan: usize,
     pub pause: Option<Pause>,
     pub finalize: Option<FinalizeReason>,
     pub usage: TokenUsage,
@@ -145,8 +147,8 @@ impl RunState {
             awaits: AwaitTable::default(),
             batch: Vec::new(),
             settled: false,
-            said: Vec::new(),
-            said_to_planner: 0,
+            pending_messages: Vec::new(),
+            messages_in_plan: 0,
             pause: None,
             finalize: None,
             usage: TokenUsage::default(),

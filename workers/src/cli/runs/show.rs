@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use windlass_core::{event::Event, ids::RunId, spent::Spent};
+use windlass_core::{event::Event, ids::RunId, run_usage::RunUsage};
 use windlass_store::RunFilter;
 
 use crate::{
@@ -28,7 +28,7 @@ pub(super) async fn run(reach: &Reach, run: &RunId) -> Result<ExitCode, Failure>
     children.reverse();
     let events = reach.events(run, 0).await?;
     // The workflow is ahead of the log.
-    let spent = live.as_ref().map_or_else(|| Spent::of(&events), Spent::from);
+    let spent = live.as_ref().map_or_else(|| RunUsage::of(&events), RunUsage::from);
     let answers = events.iter().filter(|event| event.kind == "await_closed").cloned().collect();
     let (results, end) = last_results_and_end(events);
     let facts = Details { row, live, spent, awaits, answers, children, results, end };

@@ -122,7 +122,7 @@ impl World {
             due_status,
             before,
             after,
-            too_late: self.parting.is_some(),
+            too_late: self.ending.is_some(),
             approves,
         });
         if let Some(item) = item.filter(|_| accepted) {

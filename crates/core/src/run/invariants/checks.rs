@@ -76,7 +76,7 @@ fn check_2_exactly_one_terminal_event_and_it_is_last(world: &World) -> Lived {
     let log = &world.store.log;
     let terminal: Vec<usize> = (0..log.len()).filter(|index| log[*index].body.is_terminal()).collect();
     ensure!(terminal == [log.len() - 1], "terminal events at {terminal:?} of {} events", log.len());
-    let outcome = world.parting.as_ref().map(|parting| &parting.outcome);
+    let outcome = world.ending.as_ref().map(|ending| &ending.outcome);
     let fits = match &log[log.len() - 1].body {
         EventBody::Result { error: None, subtype, finalized, .. } => {
             subtype == EventBody::SUCCESS && outcome == Some(&Outcome::Completed { finalized: *finalized })
@@ -113,7 +113,7 @@ fn check_3_executed_calls_stay_within_every_cap(world: &World) -> Lived {
     }
     let own = world.ledger.executions.len() + world.handed_out().count();
     let known = u32::try_from(own).unwrap() + world.ledger.charged;
-    let reported = world.parting.as_ref().map(|parting| parting.output.tool_calls);
+    let reported = world.ending.as_ref().map(|ending| ending.output.tool_calls);
     ensure!(reported == Some(known), "{known} calls are known to have begun, the run reports {reported:?}");
     let mut by_turn: BTreeMap<u32, u32> = BTreeMap::new();
     let mut by_tool: BTreeMap<&str, u32> = BTreeMap::new();
@@ -203,7 +203,7 @@ fn check_7_waiting_costs_no_budget(world: &World) -> Lived {
     for (index, (reckoned, reported)) in world.ledger.clock.iter().enumerate() {
         ensure!(reckoned == reported, "after input {index}, {reckoned:?} is left, the run says {reported:?}");
     }
-    let reported = world.parting.as_ref().map(|parting| parting.output.active_ms);
+    let reported = world.ending.as_ref().map(|ending| ending.output.active_ms);
     ensure!(reported == Some(world.ledger.active), "worked {:?}, reports {reported:?}", world.ledger.active);
     Ok(())
 }

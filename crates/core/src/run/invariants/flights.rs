@@ -156,9 +156,9 @@ impl World {
             ..self.story.clone()
         });
         let child = Self::live(story, wired(&input), self.now)?;
-        let report = match child.parting.as_deref() {
-            Some(parting) => match &parting.outcome {
-                Outcome::Completed { .. } => ChildReport::Finished(Box::new(wired(&parting.output))),
+        let report = match child.ending.as_deref() {
+            Some(ending) => match &ending.outcome {
+                Outcome::Completed { .. } => ChildReport::Finished(Box::new(wired(&ending.output))),
                 Outcome::Failed { failure } => ChildReport::Failed { message: failure.to_string() },
                 Outcome::Cancelled { .. } => ChildReport::Cancelled,
             },

@@ -125,7 +125,7 @@ impl World {
                 self.cancelled = true;
                 Ok(())
             }
-            Act::Crash { carry } if carry && !self.run.state().is_working() && self.parting.is_none() => {
+            Act::Crash { carry } if carry && !self.run.state().is_working() && self.ending.is_none() => {
                 self.carry_over()
             }
             Act::Crash { .. } => self.crash(),
@@ -210,7 +210,7 @@ impl World {
             due_status: None,
             before,
             after,
-            too_late: self.parting.is_some(),
+            too_late: self.ending.is_some(),
             approves: None,
         });
         Ok(before != after)

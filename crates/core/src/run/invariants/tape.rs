@@ -11,7 +11,7 @@ use crate::{
     },
     event::EventBody,
     ids::{CallId, RunId},
-    run::{ChildReport, Order, Parting, PlanFailure, PlanOrder, Run, RunState, Step},
+    run::{ChildReport, Order, PlanFailure, PlanOrder, Run, RunEnding, RunState, Step},
     time::Timestamp,
 };
 
@@ -52,7 +52,7 @@ pub(super) enum Input {
     Record,
     Recorded(TranscriptHead),
     ContinueAsNew,
-    Part,
+    End,
 }
 
 /// What the run says to it.
@@ -64,7 +64,7 @@ pub(super) enum Reply {
     Orders(Vec<Order>),
     Answered(AnswerReply),
     Record(Option<Box<RecordInput>>),
-    Parting(Box<Parting>),
+    Ending(Box<RunEnding>),
 }
 
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Input {
             Self::Dispatch => return Reply::Orders(run.dispatch(now)),
             Self::ToolFinished { call, output, recorded } => run.tool_finished(&call, *output, recorded, now),
             Self::ChildFinished { call, report } => run.child_finished(&call, report, now),
-            Self::Answer { to, answer } => match run.addressed_to_me(to.as_ref()) {
+            Self::Answer { to, answer } => match run.check_addressee(to.as_ref()) {
                 Ok(()) => return Reply::Answered(run.answer(*answer, now)),
                 Err(why) => run.reject_signal("answer", &why),
             },
@@ -128,7 +128,7 @@ impl Input {
             }
             Self::Recorded(head) => run.recorded(head),
             Self::ContinueAsNew => *run = Run::resume(wired(&run.continue_as_new())).unwrap(),
-            Self::Part => return Reply::Parting(Box::new(run.part(now))),
+            Self::End => return Reply::Ending(Box::new(run.end(now))),
         }
         Reply::Nothing
     }

@@ -18,7 +18,7 @@ use crate::{
     event::{EventBody, NewEvent},
     message::Message,
     policy::AgentPolicy,
-    run::{Parting, Run, RunStatus, Step},
+    run::{Run, RunEnding, RunStatus, Step},
     time::{Millis, Timestamp},
 };
 
@@ -41,7 +41,7 @@ pub(super) struct World {
     pub(super) reactions: VecDeque<Reaction>,
     pub(super) last_reaction: Timestamp,
     pub(super) cancelled: bool,
-    pub(super) parting: Option<Box<Parting>>,
+    pub(super) ending: Option<Box<RunEnding>>,
     pub(super) steps: usize,
     /// How long the history of this execution is, and the status it last showed.
     pub(super) history: u32,
@@ -94,7 +94,7 @@ impl World {
             last_deed: now,
             last_reaction: now,
             cancelled: false,
-            parting: None,
+            ending: None,
             steps: 0,
             history: 3,
             shown: RunStatus::Running,
@@ -247,16 +247,16 @@ impl World {
     }
 
     fn finish(&mut self) -> Lived {
-        let Reply::Parting(parting) = self.feed(Input::Part)? else { return Err("no parting".to_owned()) };
-        self.parting = Some(parting.clone());
+        let Reply::Ending(ending) = self.feed(Input::End)? else { return Err("no ending".to_owned()) };
+        self.ending = Some(ending.clone());
         self.advance(self.now.after(Millis(1)));
         // The last record is under way: people can still speak, but nothing can be written any more.
         for _ in 0..2.min(self.deeds.len()) {
             self.next_deed()?;
         }
         // Its activity may be repeated.
-        self.write_record(parting.record.clone())?;
-        self.write_record(parting.record)?;
+        self.write_record(ending.record.clone())?;
+        self.write_record(ending.record)?;
         Ok(())
     }
 }

@@ -139,11 +139,11 @@ fn the_time_of_a_call_runs_from_its_own_hand_out_and_ends_the_run() {
     assert_eq!(bench.step(), Step::Finish);
     assert_eq!(bench.result_of("call-0-1", json!({"result": 1})), AnswerStatus::Stale);
 
-    let parting = bench.run.part(bench.now);
+    let ending = bench.run.end(bench.now);
     let message = "Timed out waiting for local tool result: b";
     let failure = RunFailure::new(RunFailureKind::LocalToolTimedOut, message).of_class("local_timeout");
-    assert_eq!(parting.outcome, Outcome::Failed { failure });
-    let events = &parting.record.outbox.events;
+    assert_eq!(ending.outcome, Outcome::Failed { failure });
+    let events = &ending.record.outbox.events;
     assert_eq!(
         events.iter().map(|event| words(&event.body)).collect::<Vec<_>>(),
         [
@@ -271,8 +271,8 @@ fn a_run_that_is_cancelled_asks_for_nothing_any_more() {
     bench.log();
     bench.run.cancel("enough", bench.now);
     assert_eq!((out(&mut bench).as_str(), bench.step()), ("", Step::Finish));
-    let parting = bench.run.part(bench.now);
-    let events: Vec<String> = parting.record.outbox.events.iter().map(|event| words(&event.body)).collect();
+    let ending = bench.run.end(bench.now);
+    let events: Vec<String> = ending.record.outbox.events.iter().map(|event| words(&event.body)).collect();
     assert_eq!(
         events,
         [
@@ -283,7 +283,7 @@ fn a_run_that_is_cancelled_asks_for_nothing_any_more() {
             "cancelled"
         ]
     );
-    assert_eq!(parting.output.tool_calls, 1, "only the call that was handed out counts");
+    assert_eq!(ending.output.tool_calls, 1, "only the call that was handed out counts");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
     envelope::{CallStatus, OutboxMessage, PauseRequest, ResumeRequest, SteerRequest, ToolErrorKind},
     ids::RunId,
     message::Message,
-    run::{Outcome, Parting, Phase, RunStatus, Step},
+    run::{Outcome, Phase, RunEnding, RunStatus, Step},
     time::Millis,
 };
 
@@ -142,14 +142,14 @@ fn signals_that_are_not_in_order_change_nothing_and_are_recorded() {
     }
 }
 
-/// The events of a parting in words, its results in words, and how it ended.
-fn told(parting: &Parting) -> (Vec<String>, Vec<String>, Outcome) {
-    let outbox = &parting.record.outbox;
+/// The events of a ending in words, its results in words, and how it ended.
+fn told(ending: &RunEnding) -> (Vec<String>, Vec<String>, Outcome) {
+    let outbox = &ending.record.outbox;
     let results = outbox.messages.iter().flat_map(|entry| match entry {
         OutboxMessage::ToolResults { results } => results.iter().map(result_words).collect(),
         OutboxMessage::Message { message } => vec![message.plain_text()],
     });
-    (outbox.events.iter().map(|event| words(&event.body)).collect(), results.collect(), parting.outcome.clone())
+    (outbox.events.iter().map(|event| words(&event.body)).collect(), results.collect(), ending.outcome.clone())
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_cancelled_run_waits_for_its_running_calls_and_gives_every_call_a_result() {
     bench.ok("call-0-0");
     assert_eq!((bench.step(), bench.run.status()), (Step::Finish, RunStatus::Cancelled));
 
-    let (events, written, outcome) = told(&bench.run.part(bench.now));
+    let (events, written, outcome) = told(&bench.run.end(bench.now));
     assert_eq!(events, ["call-0-4 outcome_unknown outcome_unknown", "call-0-1 cancelled cancelled", "cancelled"]);
     assert_eq!(
         written,
@@ -202,7 +202,7 @@ fn a_plan_that_answers_a_cancelled_run_leaves_no_call_open() {
     bench.run.cancel("enough", bench.now);
     bench.says(&[("read", json!({})), ("pay", json!({}))], Vec::new());
     assert_eq!(bench.step(), Step::Finish);
-    let (events, written, _) = told(&bench.run.part(bench.now));
+    let (events, written, _) = told(&bench.run.end(bench.now));
     assert_eq!(events, ["call-0-0 cancelled cancelled", "call-0-1 cancelled cancelled", "cancelled"]);
     assert_eq!(written, ["call-0-0 cancelled cancelled", "call-0-1 cancelled cancelled"]);
 }
@@ -217,9 +217,9 @@ fn a_plan_that_fails_a_cancelled_run_takes_nothing_with_it() {
     let given = bench.begin().input;
     bench.run.cancel("enough", bench.now);
     bench.plan_fails(false);
-    let parting = bench.run.part(bench.now);
-    assert_eq!(parting.record.head, given.head);
-    assert_eq!(told(&parting).1, ["call-0-0 ok", "be brief"]);
-    assert_eq!(parting.record.outbox.events[..given.outbox.events.len()], given.outbox.events);
-    assert_ne!(parting.record.head.digest, Digest::ZERO);
+    let ending = bench.run.end(bench.now);
+    assert_eq!(ending.record.head, given.head);
+    assert_eq!(told(&ending).1, ["call-0-0 ok", "be brief"]);
+    assert_eq!(ending.record.outbox.events[..given.outbox.events.len()], given.outbox.events);
+    assert_ne!(ending.record.head.digest, Digest::ZERO);
 }

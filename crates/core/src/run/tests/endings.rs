@@ -21,7 +21,7 @@ fn best_effort() -> Value {
 /// The run ends; its last events in words, and the data of the terminal one without its counts.
 fn end(bench: &mut Bench) -> (Vec<String>, Value) {
     assert_eq!(bench.step(), Step::Finish);
-    let events = bench.run.part(bench.now).record.outbox.events;
+    let events = bench.run.end(bench.now).record.outbox.events;
     let mut data = events.last().unwrap().body.split().unwrap().1;
     let fields = data.as_object_mut().unwrap();
     for count in ["turns", "toolCalls", "activeMs", "usage"] {
@@ -85,7 +85,7 @@ fn an_answer_too_large_to_travel_is_read_by_whoever_writes_the_end() {
         bench.begin();
         let answer = FinalFacts { message: None, flaw, ..last_message("long") };
         bench.answers(answer.clone(), "stop");
-        let record = bench.run.part(bench.now).record;
+        let record = bench.run.end(bench.now).record;
         assert_eq!(record.final_ref, Some(answer.message_ref), "{flaw:?}");
         let (EventBody::Result { text, .. } | EventBody::Error { partial_text: Some(text), .. }) =
             &record.outbox.events.last().unwrap().body

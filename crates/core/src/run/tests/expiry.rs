@@ -99,10 +99,10 @@ fn an_await_may_fail_its_run_and_its_call_still_gets_a_result() {
         assert_eq!(bench.step(), Step::Finish, "{kind}");
         let message = format!("await-1 ({prompt}) was not answered in time");
         let failure = RunFailure::new(RunFailureKind::AwaitExpired, message);
-        let parting = bench.run.part(bench.now);
-        assert_eq!(parting.outcome, Outcome::Failed { failure });
+        let ending = bench.run.end(bench.now);
+        assert_eq!(ending.outcome, Outcome::Failed { failure });
         let events: Vec<String> =
-            parting.record.outbox.events.iter().map(|event| super::bench::words(&event.body)).collect();
+            ending.record.outbox.events.iter().map(|event| super::bench::words(&event.body)).collect();
         let expected: &[&str] = match kind {
             "clarification" => &["await-1 expired", "error"],
             _ => &["await-1 expired", "call-0-0 cancelled cancelled", "error"],

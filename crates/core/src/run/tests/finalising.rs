@@ -92,9 +92,9 @@ fn every_cap_ends_in_one_plan_without_tools_that_takes_no_longer_than_the_grace(
 
         bench.says(&[("read", json!({"x": 1}))], Vec::new());
         assert_eq!(bench.step(), Step::Finish);
-        let parting = bench.run.part(bench.now);
-        assert_eq!(parting.outcome, Outcome::Completed { finalized: Some(reason) });
-        let [OutboxMessage::ToolResults { results }] = &parting.record.outbox.messages[..] else { panic!() };
+        let ending = bench.run.end(bench.now);
+        assert_eq!(ending.outcome, Outcome::Completed { finalized: Some(reason) });
+        let [OutboxMessage::ToolResults { results }] = &ending.record.outbox.messages[..] else { panic!() };
         let turn = order.input.turn;
         let last: Vec<String> = results.iter().map(result_words).collect();
         assert_eq!(last, [format!("call-{turn}-0 refused policy_denied")], "{reason:?}");
@@ -213,7 +213,7 @@ fn plans_that_fail_for_good_fail_the_run() {
         bench.begin();
         bench.plan_fails(timed_out);
         assert_eq!(bench.step(), Step::Finish);
-        let Outcome::Failed { failure } = bench.run.part(bench.now).outcome else { panic!() };
+        let Outcome::Failed { failure } = bench.run.end(bench.now).outcome else { panic!() };
         assert_eq!(failure.kind, expected);
     }
 }

@@ -73,7 +73,7 @@ fn settle(bench: &mut Bench) -> Vec<String> {
         match bench.step() {
             Step::Plan => return results(&bench.begin().input),
             Step::Finish => {
-                let messages = bench.run.part(bench.now).record.outbox.messages;
+                let messages = bench.run.end(bench.now).record.outbox.messages;
                 let results = messages.iter().filter_map(|message| match message {
                     OutboxMessage::ToolResults { results } => Some(results.iter().map(result_words)),
                     OutboxMessage::Message { .. } => None,
@@ -198,9 +198,9 @@ fn an_answer_that_the_provider_pauses_goes_on_in_the_next_turn() {
     assert_eq!((next.turn, next.head, next.tool_outputs.len(), next.outbox.messages.len()), (1, head, 0, 1));
     bench.says_and_stops(&[], Vec::new(), Some(StopReason::EndTurn), true);
     assert_eq!(bench.step(), Step::Finish);
-    let parting = bench.run.part(bench.now);
-    assert_eq!(parting.outcome, Outcome::Completed { finalized: None });
-    assert_eq!(parting.output.final_message.unwrap().plain_text(), "done");
+    let ending = bench.run.end(bench.now);
+    assert_eq!(ending.outcome, Outcome::Completed { finalized: None });
+    assert_eq!(ending.output.final_message.unwrap().plain_text(), "done");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn an_answer_that_the_provider_pauses_17_times_in_a_row_fails_the_run_and_is_not
     bench.run = Run::resume(bench.run.continue_as_new()).unwrap();
     pause(&mut bench);
     assert_eq!(bench.step(), Step::Finish);
-    let event = bench.run.part(bench.now).record.outbox.events.pop().unwrap();
+    let event = bench.run.end(bench.now).record.outbox.events.pop().unwrap();
     let mut data = event.body.split().unwrap().1;
     for count in ["turns", "toolCalls", "activeMs", "usage", "model"] {
         assert!(data.as_object_mut().unwrap().remove(count).is_some(), "{count}");

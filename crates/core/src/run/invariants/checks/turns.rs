@@ -27,7 +27,7 @@ pub(super) fn check_15_what_was_written_is_in_the_transcript_byte_for_byte(world
         });
         ensure!(parts.as_ref() == Some(shown), "{call} returned {shown}, the transcript has {parts:?}");
     }
-    let Some(output) = world.parting.as_ref().map(|parting| &parting.output) else { return Ok(()) };
+    let Some(output) = world.ending.as_ref().map(|ending| &ending.output) else { return Ok(()) };
     if let Some(answer) = output.final_ref {
         let last = written.last().map(|last| BlobRef::of(last));
         ensure!(Some(answer) == last, "the answer is {answer:?}, the last message {last:?}");

@@ -11,9 +11,9 @@ use temporalio_client::{
 };
 use temporalio_protos::temporal::api::history::v1::history_event::Attributes;
 use windlass_core::{
+    closed_externally::{ExternalClosure, last_events},
     envelope::TranscriptHead,
     ids::RunId,
-    overruled::{Overruled, last_events},
     run::Phase,
     time::{Millis, Timestamp},
 };
@@ -72,12 +72,12 @@ impl RunOps {
     pub async fn end_if_closed_externally(&self, run: &RunId) -> Result<bool, OpsError> {
         // Not in this store, or it has ended properly.
         let Some(row) = self.store().run(run).await?.filter(|row| row.closed_at.is_none()) else { return Ok(false) };
-        let Some(how) = self.overruled(&row).await? else { return Ok(false) };
+        let Some(how) = self.external_closure(&row).await? else { return Ok(false) };
         self.write_end(&row, &how).await
     }
 
     /// Writes the terminal event of a run. `false` if the run or another process wrote it first.
-    pub(crate) async fn write_end(&self, row: &RunRow, how: &Overruled) -> Result<bool, OpsError> {
+    pub(crate) async fn write_end(&self, row: &RunRow, how: &ExternalClosure) -> Result<bool, OpsError> {
         let events = last_events(&self.events(&row.id, 0).await?, how);
         if row.agent_digest.is_none() {
             return Ok(self.store().end_unopened_run(&row.id, how.status(), events).await?);
@@ -100,18 +100,20 @@ impl RunOps {
     }
 
     /// How the run's workflow was closed. `None` if it is open: a list may show a run that was reset or continued as new.
-    async fn overruled(&self, row: &RunRow) -> Result<Option<Overruled>, OpsError> {
+    async fn external_closure(&self, row: &RunRow) -> Result<Option<ExternalClosure>, OpsError> {
         let run = &row.id;
         let described = self.handle(run).describe(Default::default()).await;
         let described = match described.map_err(|error| OpsError::interaction(run, &error)) {
-            Err(OpsError::NotFound { .. }) => return Ok(self.was_deleted(row).await?.then_some(Overruled::Deleted)),
+            Err(OpsError::NotFound { .. }) => {
+                return Ok(self.was_deleted(row).await?.then_some(ExternalClosure::Deleted));
+            }
             described => described?,
         };
         Ok(match described.status() {
             WorkflowExecutionStatus::Terminated => Some(self.termination(run).await?),
-            WorkflowExecutionStatus::TimedOut => Some(Overruled::TimedOut),
+            WorkflowExecutionStatus::TimedOut => Some(ExternalClosure::TimedOut),
             WorkflowExecutionStatus::Failed => match self.result(run).await {
-                Err(RunEnd::Failed { code, message }) => Some(Overruled::Failed { code, message }),
+                Err(RunEnd::Failed { code, message }) => Some(ExternalClosure::Failed { code, message }),
                 _ => None,
             },
             _ => None,
@@ -121,7 +123,7 @@ impl RunOps {
 
 impl RunOps {
     /// Who terminated the run and why, from the last event of its history.
-    async fn termination(&self, run: &RunId) -> Result<Overruled, OpsError> {
+    async fn termination(&self, run: &RunId) -> Result<ExternalClosure, OpsError> {
         let closing =
             WorkflowFetchHistoryOptions::builder().event_filter_type(HistoryEventFilterType::CloseEvent).build();
         let history = self.handle(run).fetch_history(closing).into_events().await;
@@ -129,9 +131,9 @@ impl RunOps {
         let attributes = history.into_iter().rev().find_map(|event| event.attributes);
         Ok(match attributes {
             Some(Attributes::WorkflowExecutionTerminatedEventAttributes(ended)) => {
-                Overruled::Terminated { by: ended.identity, reason: ended.reason }
+                ExternalClosure::Terminated { by: ended.identity, reason: ended.reason }
             }
-            _ => Overruled::Terminated { by: String::new(), reason: String::new() },
+            _ => ExternalClosure::Terminated { by: String::new(), reason: String::new() },
         })
     }
 }

@@ -1,61 +1,61 @@
-//! The end of a log whose run could not write it.
+//! The terminal event of a run whose workflow was closed externally.
 //!
-//! A run that is terminated, or whose time on the server is up, is given no turn to say so. Whoever finds it closed over
-//! an open log writes these events in its place, so that readers learn of the end and awaits do not stay open.
+//! A workflow that is terminated, timed out or deleted gets no task in which it could write its terminal event. The API
+//! server that finds such a run writes the missing events, so that readers see the end and awaits do not stay open.
 
 use crate::{
     awaits::{AwaitView, pending_in},
     event::{AwaitClosure, Event, EventBody, NewEvent},
     failure::RunFailureKind,
     run::RunStatus,
-    spent::Spent,
+    run_usage::RunUsage,
     time::Millis,
 };
 
-/// How a run was closed over its head.
+/// How a run's workflow was closed without the workflow's own code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Overruled {
+pub enum ExternalClosure {
     Terminated {
-        /// As the server knows them; empty if there is no name.
+        /// The identity that the server recorded; empty if there is none.
         by: String,
-        /// As it was given; empty if none was.
+        /// The reason that the caller gave; empty if none.
         reason: String,
     },
     TimedOut,
-    /// Its workflow failed without having been able to write why, mostly because the store refused it.
+    /// The workflow failed and could not write its terminal event, in most cases because the store rejected it.
     Failed {
         code: String,
         message: String,
     },
-    /// The server does not know its workflow any more.
+    /// The workflow no longer exists on the server.
     Deleted,
-    /// Its workflow was never started, and never can be.
+    /// The workflow was never started and cannot be started.
     NotStarted {
         reason: String,
     },
-    /// It was cancelled before its workflow was started.
+    /// The run was cancelled before its workflow was started.
     Cancelled {
         reason: String,
     },
 }
 
-const AGAIN: &str = "Start it again if it is still wanted.";
-/// Of a word from the server; a log entry is no place for bodies.
+const START_AGAIN: &str = "Start it again if it is still wanted.";
+/// Characters of a text from the server that an event quotes.
 const MAX_QUOTED: usize = 500;
 
-/// What the server has, on one line and cut short, after `joint`; nothing if it has nothing.
-fn preceded(joint: &str, quoted: &str) -> String {
+/// The server's text on one line, shortened, after `separator`; empty if there is no text.
+fn quoted_after(separator: &str, quoted: &str) -> String {
     let quoted = quoted.trim().trim_end_matches('.');
     if quoted.is_empty() {
         return String::new();
     }
     let line = quoted.chars().map(|c| if c.is_control() { ' ' } else { c });
     let cut = if quoted.chars().count() > MAX_QUOTED { "…" } else { "" };
-    format!("{joint}{}{cut}", line.take(MAX_QUOTED).collect::<String>())
+    format!("{separator}{}{cut}", line.take(MAX_QUOTED).collect::<String>())
 }
 
-impl Overruled {
-    /// How the run's row shows it.
+impl ExternalClosure {
+    /// The status in the run's row.
     pub fn status(&self) -> RunStatus {
         match self {
             Self::Cancelled { .. } => RunStatus::Cancelled,
@@ -63,30 +63,30 @@ impl Overruled {
         }
     }
 
-    /// The failure's code and what is said about it.
+    /// The failure's code and message.
     fn reason(&self) -> (&str, String) {
-        let code = RunFailureKind::Overruled.code();
+        let code = RunFailureKind::ClosedExternally.code();
         match self {
             Self::Terminated { by, reason } => {
-                let by = preceded(" by ", by);
-                let why = preceded(": ", reason);
-                let said = format!("The run was terminated on the Temporal server{by}{why}. {AGAIN}");
-                (code, said)
+                let by = quoted_after(" by ", by);
+                let why = quoted_after(": ", reason);
+                let message = format!("The run was terminated on the Temporal server{by}{why}. {START_AGAIN}");
+                (code, message)
             }
-            Self::TimedOut => (code, format!("The run's time on the Temporal server was up. {AGAIN}")),
+            Self::TimedOut => (code, format!("The run timed out on the Temporal server. {START_AGAIN}")),
             Self::Failed { code: own, message } => {
                 let bare = message.strip_prefix(own.as_str()).and_then(|message| message.strip_prefix(": "));
                 (if own.is_empty() { code } else { own }, bare.unwrap_or(message).to_owned())
             }
-            Self::Deleted => (code, format!("The run was deleted on the Temporal server. {AGAIN}")),
+            Self::Deleted => (code, format!("The run was deleted on the Temporal server. {START_AGAIN}")),
             Self::NotStarted { reason } => (RunFailureKind::NotStarted.code(), reason.clone()),
             Self::Cancelled { reason } => ("", reason.clone()),
         }
     }
 }
 
-/// What the log has to say after all that it says already. The same log always gets the same end.
-pub fn last_events(log: &[Event], how: &Overruled) -> Vec<NewEvent> {
+/// The events that close a log. They depend on the log and the closure only, so every process writes the same ones.
+pub fn last_events(log: &[Event], how: &ExternalClosure) -> Vec<NewEvent> {
     let closed = pending_in(log).into_iter().map(|AwaitView { id, .. }| {
         let key = format!("overruled/{id}");
         NewEvent::new(
@@ -94,18 +94,18 @@ pub fn last_events(log: &[Event], how: &Overruled) -> Vec<NewEvent> {
             EventBody::AwaitClosed { await_id: id, outcome: AwaitClosure::Abandoned, actor: None, answer: None },
         )
     });
-    closed.chain([NewEvent::new("overruled", ending(log, how))]).collect()
+    closed.chain([NewEvent::new("overruled", terminal_event(log, how))]).collect()
 }
 
-/// Of what the run did, the log knows all but the time it was at work.
-fn ending(log: &[Event], how: &Overruled) -> EventBody {
-    let Spent { turns, tool_calls, usage, .. } = Spent::of(log);
+/// The terminal event. The log holds all its figures except the working time.
+fn terminal_event(log: &[Event], how: &ExternalClosure) -> EventBody {
+    let RunUsage { turns, tool_calls, usage, .. } = RunUsage::of(log);
     let last_model = log.iter().rev().find_map(|event| match event.body() {
         Ok(EventBody::AssistantMessage { model, .. }) => Some(model),
         _ => None,
     });
     let (code, message) = how.reason();
-    if matches!(how, Overruled::Cancelled { .. }) {
+    if matches!(how, ExternalClosure::Cancelled { .. }) {
         return EventBody::Cancelled {
             reason: message,
             turns,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_gets_the_end_its_run_could_not_write() {
+    fn an_externally_closed_log_gets_closed_awaits_and_a_terminal_event() {
         let log = log(&[
             ("assistant_message", json!({"text": "", "turn": 1, "finishReason": null, "model": "script:a"})),
             ("usage", json!({"turn": 1, "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5}})),
@@ -195,12 +195,12 @@ mod tests {
         assert_eq!(data["usage"]["totalTokens"], 5);
     }
 
-    fn terminated(by: &str, reason: &str) -> Overruled {
-        Overruled::Terminated { by: by.into(), reason: reason.into() }
+    fn terminated(by: &str, reason: &str) -> ExternalClosure {
+        ExternalClosure::Terminated { by: by.into(), reason: reason.into() }
     }
 
     #[test]
-    fn a_termination_is_told_with_its_reason_as_far_as_there_is_one() {
+    fn a_termination_names_the_identity_and_the_reason_if_the_server_has_them() {
         let end = "Start it again if it is still wanted.";
         let cases = [
             (terminated("", ""), format!("The run was terminated on the Temporal server. {end}")),
@@ -217,19 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_could_not_be_written_is_told_in_its_own_words() {
-        let failed = |code: &str, message: &str| Overruled::Failed { code: code.into(), message: message.into() };
+    fn a_failure_that_the_workflow_could_not_write_keeps_its_code_and_message() {
+        let failed = |code: &str, message: &str| ExternalClosure::Failed { code: code.into(), message: message.into() };
         let cases = [
             (failed("RUN0007", "RUN0007: STO0004: no"), ("RUN0007", "STO0004: no")),
             (failed("", "panicked"), ("RUN0012", "panicked")),
-            (Overruled::NotStarted { reason: "no".into() }, ("RUN0013", "no")),
+            (ExternalClosure::NotStarted { reason: "no".into() }, ("RUN0013", "no")),
             (
-                Overruled::Deleted,
+                ExternalClosure::Deleted,
                 ("RUN0012", "The run was deleted on the Temporal server. Start it again if it is still wanted."),
             ),
         ];
         for (how, (expected_code, expected_error)) in cases {
-            // Even of a run that never got to its log.
+            // Also for an empty log.
             let [end] = last_events(&[], &how).try_into().unwrap();
             let EventBody::Error { code, error, failure, .. } = end.body else { panic!("{end:?}") };
             assert_eq!((code.as_str(), error.as_str()), (expected_code, expected_error));
@@ -238,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_cancelled_before_it_began_says_so() {
-        let how = Overruled::Cancelled { reason: "enough".into() };
+    fn a_run_cancelled_before_its_start_ends_as_cancelled() {
+        let how = ExternalClosure::Cancelled { reason: "enough".into() };
         let [end] = last_events(&[], &how).try_into().unwrap();
         let EventBody::Cancelled { reason, turns, tool_calls, .. } = end.body else { panic!("{end:?}") };
         assert_eq!((reason.as_str(), turns, tool_calls, how.status()), ("enough", 0, 0, RunStatus::Cancelled));

@@ -12,7 +12,7 @@ use crate::{
 /// What a run has used so far, or in all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spent {
+pub struct RunUsage {
     pub turns: u32,
     pub tool_calls: u32,
     pub usage: TokenUsage,
@@ -21,15 +21,15 @@ pub struct Spent {
     pub active_ms: Option<Millis>,
 }
 
-impl Spent {
+impl RunUsage {
     /// What the terminal event says or, while there is none, what the other events add up to.
     pub fn of(log: &[Event]) -> Self {
-        let mut spent = Self::default();
+        let mut usage_so_far = Self::default();
         for event in log {
             match event.body() {
-                Ok(EventBody::AssistantMessage { .. }) => spent.turns += 1,
-                Ok(EventBody::ToolCall { .. } | EventBody::LocalToolCall { .. }) => spent.tool_calls += 1,
-                Ok(EventBody::Usage { usage, .. }) => spent.usage.add(&usage),
+                Ok(EventBody::AssistantMessage { .. }) => usage_so_far.turns += 1,
+                Ok(EventBody::ToolCall { .. } | EventBody::LocalToolCall { .. }) => usage_so_far.tool_calls += 1,
+                Ok(EventBody::Usage { usage, .. }) => usage_so_far.usage.add(&usage),
                 Ok(
                     EventBody::Result { turns, tool_calls, active_ms, usage, .. }
                     | EventBody::Error { turns, tool_calls, active_ms, usage, .. }
@@ -38,11 +38,11 @@ impl Spent {
                 _ => {}
             }
         }
-        spent
+        usage_so_far
     }
 }
 
-impl From<&RunStatusView> for Spent {
+impl From<&RunStatusView> for RunUsage {
     /// The workflow knows before the log does.
     fn from(live: &RunStatusView) -> Self {
         Self { turns: live.turn, tool_calls: live.tool_calls, usage: live.usage.clone(), active_ms: None }
@@ -70,11 +70,11 @@ mod tests {
             event("hologram", json!({})),
         ];
         let usage = TokenUsage { input_tokens: 3, output_tokens: 2, total_tokens: 5, ..TokenUsage::default() };
-        assert_eq!(Spent::of(&log), Spent { turns: 1, tool_calls: 1, usage, active_ms: None });
+        assert_eq!(RunUsage::of(&log), RunUsage { turns: 1, tool_calls: 1, usage, active_ms: None });
         let facts =
             json!({"reason": "enough", "turns": 7, "toolCalls": 8, "activeMs": 9, "usage": {"totalTokens": 10}});
         log.push(event("cancelled", facts));
         let usage = TokenUsage { total_tokens: 10, ..TokenUsage::default() };
-        assert_eq!(Spent::of(&log), Spent { turns: 7, tool_calls: 8, usage, active_ms: Some(Millis(9)) });
+        assert_eq!(RunUsage::of(&log), RunUsage { turns: 7, tool_calls: 8, usage, active_ms: Some(Millis(9)) });
     }
 }
