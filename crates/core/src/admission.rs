@@ -21,7 +21,7 @@ pub struct AdmissionContext<'a> {
     pub out_of_time: bool,
 }
 
-/// What became of one call.
+/// The decision about one call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Run,
@@ -30,7 +30,7 @@ pub enum Verdict {
     Refuse(Refusal),
 }
 
-/// Why a call is not executed, in words for the model.
+/// Why a call is not executed. The model reads the message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     pub kind: ToolErrorKind,
@@ -39,7 +39,7 @@ pub struct Refusal {
     pub budget: Option<BudgetExceeded>,
 }
 
-/// What became of a whole batch.
+/// The decisions about a whole batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admission {
     /// In call order.
@@ -48,7 +48,7 @@ pub struct Admission {
     pub finalize: Option<FinalizeReason>,
 }
 
-/// The loop guard speaks up: once softly, once for good.
+/// The loop guard fired: first a nudge, then the hard cutoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopNotice {
     pub count: u32,
@@ -62,7 +62,7 @@ impl Refusal {
     }
 }
 
-/// Judges a batch. The guards count what they see, so a batch is admitted once.
+/// Decides about a batch. The guards count it, so a batch must be admitted only once.
 pub fn admit(
     run: &AdmissionContext<'_>,
     loops: &mut LoopGuard,

@@ -135,18 +135,18 @@ pub enum EventBody {
         digest: Digest,
         turn: u32,
     },
-    /// A call somebody else executes.
+    /// A call that is executed externally.
     LocalToolCall {
         tool_use_id: CallId,
         name: ToolName,
-        /// Whoever executes the call needs them: those that did not travel are filled in when the event is written.
+        /// The executor needs them: arguments above the inline limit are filled in when the event is written.
         args: Option<CanonicalJson>,
         await_id: AwaitId,
-        /// Where arguments are that did not travel, until they are filled in.
+        /// The reference to arguments above the inline limit, until they are filled in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         args_ref: Option<BlobRef>,
     },
-    /// Somebody else's result for a call was taken.
+    /// The result of an externally executed call was accepted.
     LocalToolResultIn {
         tool_use_id: CallId,
         /// Absent when it is larger than an event may be; the transcript has it.
@@ -185,7 +185,7 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         telemetry: Option<ToolTelemetry>,
     },
-    /// A guard or a policy did not let a call run.
+    /// A guard or a policy refused a call.
     CallRefused {
         tool_use_id: CallId,
         name: ToolName,
@@ -252,7 +252,7 @@ pub enum EventBody {
         status: RunStatus,
         phase: Phase,
     },
-    /// Terminal: the run answered; with another subtype than `success` it failed, as the protocol wants it said.
+    /// Terminal: the run answered; with another subtype than `success` it failed, as the protocol requires.
     Result {
         text: String,
         subtype: String,
@@ -272,7 +272,7 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured_output: Option<StructuredOutput>,
     },
-    /// Terminal: the run could not go on.
+    /// Terminal: the run failed.
     Error {
         /// The class of error where there is one, else the failure's own code.
         code: String,
@@ -291,7 +291,7 @@ pub enum EventBody {
         api_code: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finish_reason: Option<StopReason>,
-        /// What the model had said before it failed.
+        /// The model's text before it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial_text: Option<String>,
         turns: u32,
@@ -303,7 +303,7 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured_output: Option<StructuredOutput>,
     },
-    /// Terminal: somebody stopped the run.
+    /// Terminal: the run was cancelled.
     Cancelled {
         reason: String,
         turns: u32,

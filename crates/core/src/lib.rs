@@ -1,7 +1,7 @@
 //! The pure domain of Windlass: what a run is and every decision it takes.
 //!
-//! Nothing here performs IO, reads a clock, draws a random number or spawns. A workflow asks these functions what to do
-//! and awaits the answer's consequences; tests ask them without Temporal.
+//! Nothing here performs IO, reads a clock, draws a random number or spawns. A workflow calls these functions and
+//! executes their decisions; tests call them without Temporal.
 
 pub mod admission;
 pub mod agent;

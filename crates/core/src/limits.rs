@@ -34,7 +34,7 @@ limits! {
     JSON_VALUES = 250_000, "", "JSON values in a body";
     JSON_DEPTH = 127, "levels", "nesting of a body";
 
-    // What is said. The protocol's, but for names.
+    // Texts. The protocol's, except for names.
     MESSAGES = 200, "", "`messages`";
     TEXT_CHARS = 200_000, "characters", "`prompt`, `systemPrompt`, `content` of a message";
     FILES = 20, "", "files of a message or a tool result";
@@ -78,7 +78,7 @@ limits! {
     AGENT_BYTES = 4 * MIB, "bytes", "an agent as JSON, everything in it included";
     TABLE_BYTES = 256 * KIB, "bytes", "what a run carries of its agent as JSON: names, tags, timeouts and confirmations of its tools, its policy";
 
-    // What runs are told.
+    // Requests to runs.
     RESULT_BYTES = 2 * MIB, "bytes", "`result` of a tool (protocol)";
     ERROR_BYTES = 8 * KIB, "bytes", "`error` of a tool; what is longer is cut (protocol)";
     ANSWER_RESULTS = 256, "", "`results` of an answer";
@@ -114,7 +114,7 @@ fn grouped(number: usize) -> String {
 mod tests {
     use super::*;
 
-    /// `UPDATE_LIMITS=1 cargo test -p windlass-core limits` writes it anew.
+    /// `UPDATE_LIMITS=1 cargo test -p windlass-core limits` writes it again.
     #[test]
     fn the_guide_has_the_same_numbers() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/api.md");

@@ -11,7 +11,7 @@ use crate::{
     time::Millis,
 };
 
-/// What an agent's definition says about limits.
+/// The limits in an agent's definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentPolicy {
@@ -33,9 +33,9 @@ pub struct Policy {
     pub max_consecutive_failed_tool_calls: Option<u32>,
     pub time_budget: Option<Millis>,
     pub plan_timeout: Millis,
-    /// Said by the start: beats what a tool says about itself.
+    /// From the start request. Takes precedence over the tool's own timeout.
     pub tool_timeout_override: Option<Millis>,
-    /// Said by the agent: for tools that say nothing about themselves.
+    /// From the agent, for tools without a timeout of their own.
     pub tool_timeout_default: Millis,
     pub per_tool_timeout: BTreeMap<String, Millis>,
     pub finalizer_grace: Millis,
@@ -127,8 +127,8 @@ impl Policy {
         Ok(())
     }
 
-    /// How long one execution of a tool may take. The exact name wins, then the longest `prefix*`, then what the start
-    /// says for all tools, then what the tool says itself, then the agent's default.
+    /// How long one execution of a tool may take. The exact name wins, then the longest `prefix*`, then the start's
+    /// timeout for all tools, then the tool's own, then the agent's default.
     pub fn tool_timeout(&self, name: &ToolName, tool: &ToolEntry) -> Millis {
         let exact = self.per_tool_timeout.get(name.as_str());
         let by_prefix = || {

@@ -1,4 +1,4 @@
-//! A run as it is listed: what a store keeps of it beside its log, and what a server tells whoever operates it.
+//! A run's row: what the store keeps of a run beside its log, and what lists and the API show.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// A run as it is listed.
+/// A run's row in the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRow {
@@ -18,7 +18,7 @@ pub struct RunRow {
     pub workspace: WorkspaceId,
     pub session: Option<SessionId>,
     pub agent_id: AgentId,
-    /// The agent of the run at the top, which is the run's own unless it has a parent.
+    /// The agent of the root run; the run's own agent unless it has a parent.
     #[serde(default, skip_serializing_if = "AgentId::is_empty")]
     pub root_agent: AgentId,
     /// Unknown while the run is queued.
@@ -44,7 +44,7 @@ pub struct RunRow {
     pub closed_at: Option<Timestamp>,
     pub head: TranscriptHead,
     pub last_seq: u64,
-    /// How it ended, once it has.
+    /// Set once the run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
 }

@@ -1,4 +1,4 @@
-//! What a run has used: turns, calls, tokens, working time. Told from its log, so that it is known after the run has ended
+//! What a run has used: turns, calls, tokens, working time. Read from its log, so that it is known after the run has ended
 //! and while no worker answers.
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::{
     time::Millis,
 };
 
-/// What a run has used so far, or in all.
+/// What a run has used so far or, after its end, in total.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunUsage {
@@ -22,7 +22,7 @@ pub struct RunUsage {
 }
 
 impl RunUsage {
-    /// What the terminal event says or, while there is none, what the other events add up to.
+    /// The figures of the terminal event or, while there is none, the sum over the other events.
     pub fn of(log: &[Event]) -> Self {
         let mut usage_so_far = Self::default();
         for event in log {
@@ -43,7 +43,7 @@ impl RunUsage {
 }
 
 impl From<&RunStatusView> for RunUsage {
-    /// The workflow knows before the log does.
+    /// From the workflow, which is ahead of the log.
     fn from(live: &RunStatusView) -> Self {
         Self { turns: live.turn, tool_calls: live.tool_calls, usage: live.usage.clone(), active_ms: None }
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_log_is_added_up_and_an_ended_one_says_it_itself() {
+    fn usage_is_summed_over_an_open_log_and_read_from_a_terminal_event() {
         let call = json!({"toolUseId": "c", "name": "t", "input": {}, "digest": "0".repeat(64), "turn": 0});
         let mut log = vec![
             event("assistant_message", json!({"text": "", "turn": 0, "finishReason": null, "model": "m"})),

@@ -1,4 +1,4 @@
-//! Why a model stopped, and what follows from it.
+//! Stop reasons of models, and what a run does with each.
 
 use std::{borrow::Cow, fmt};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "Cow<'_, str>", into = "String")]
 pub enum StopReason {
-    /// The model has said what it wanted to say.
+    /// The model finished its answer.
     #[default]
     EndTurn,
     /// The model waits for results of its calls.
@@ -44,15 +44,15 @@ pub enum StopOutcome {
     Reject(AnswerFlaw),
 }
 
-/// What a model's reason for stopping says against its message.
+/// The flaw of a message that its stop reason implies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerFlaw {
-    /// It was cut off.
+    /// Truncated at the output limit.
     Truncated,
-    /// The model would not answer.
+    /// The model refused to answer.
     Refused,
-    /// The model meant to call a tool and could not write the call.
+    /// The model wrote a tool call that cannot be read.
     MalformedCall,
     /// The provider withheld it.
     Filtered,

@@ -1,4 +1,4 @@
-//! Waiting for people and for programs outside: every kind of await, in any order, and what happens when nobody comes.
+//! Waiting for people and for programs outside: every kind of await, in any order, and what happens when an await expires.
 
 use serde_json::json;
 use windlass_core::{
@@ -122,12 +122,12 @@ fn expiry_has_its_own_outcome() {
         let (_, output) = world.answer_of(agent("default", json!([])), "go").await;
         assert_eq!(output.final_message, Some(Message::assistant("Bergen")));
         let (_, output) = world.answer_of(agent("replan", json!([])), "go").await;
-        assert!(output.final_message.unwrap().plain_text().starts_with("Nobody answered the question"));
+        assert!(output.final_message.unwrap().plain_text().starts_with("No answer to the question"));
         let failing = world.start(agent("fail", json!([])), "go").await;
         let end = world.result(&failing).await.unwrap_err();
         assert_eq!(end.to_string(), "RUN0004: await-1 (Which city?) was not answered in time");
         let (denied, output) = world.answer_of(agent("deny", tools), "go").await;
-        assert!(output.final_message.unwrap().plain_text().contains("nobody answered in time"));
+        assert!(output.final_message.unwrap().plain_text().contains("no answer within the time limit"));
         assert_eq!(world.watch.seen(), []);
         let closed = world.bodies(&denied).await.into_iter().find_map(|body| match body {
             EventBody::AwaitClosed { outcome, actor, .. } => Some((outcome, actor)),

@@ -13,13 +13,13 @@ use crate::{
     time::Millis,
 };
 
-/// What a request says about its agent. Absent leaves the agent as it is.
+/// The overrides in a request. An absent field leaves the agent unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Overrides {
     /// A label for people.
     pub name: Option<String>,
     pub system_prompt: Option<String>,
-    /// What messages of the role `system` say.
+    /// The text of messages of the role `system`.
     pub system: Vec<String>,
     pub model: Option<String>,
     pub reasoning_level: Option<u8>,
@@ -110,7 +110,7 @@ fn check_bound(base: &Base<'_>, over: &Overrides) -> Result<(), NotAllowed> {
     }
 }
 
-/// The caller's own agent: what is said beside it replaces what it says.
+/// The caller's own agent: the request's fields replace the agent's.
 fn replaced(mut definition: AgentDefinition, over: Overrides) -> Effective {
     let Overrides { tools, guards, max_tool_turns, policy, .. } = &over;
     definition.tools.retain(|stored| tools.iter().all(|tool| tool.name != stored.name));
@@ -216,7 +216,7 @@ fn narrow_policy(
     }
 }
 
-/// By exact name, which beats every other way to say a timeout.
+/// By exact name, which takes precedence over every other timeout.
 fn shorter_timeouts(
     definition: &AgentDefinition,
     limits: &AgentPolicy,

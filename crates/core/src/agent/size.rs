@@ -1,8 +1,8 @@
-//! Whether a run can carry its agent.
+//! Size limits of an agent's definition.
 //!
 //! A definition is kept in the store, but what deciding needs of it travels through the run's history: the table of its
-//! tools and its policy. A server refuses a history event that is too large and ends the run without a word of why, so
-//! the sizes are checked where an agent enters.
+//! tools and its policy. A server rejects a history event that is too large and ends the run without a reason, so
+//! the sizes are checked when an agent is submitted.
 
 use serde::Serialize;
 

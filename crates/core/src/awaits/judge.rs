@@ -1,4 +1,4 @@
-//! Judging an answer. A pure reading of the table: whatever is not accepted changes nothing.
+//! Validation of answers. It only reads the table: an answer that is not accepted changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::{
 
 /// The largest result that may come inline; larger ones go through the store.
 const MAX_INLINE_RESULT: u64 = 256 * 1024;
-/// A reason travels through history and into the log whole.
+/// A reason is stored unshortened in the history and in the log.
 const MAX_REASON: usize = EventBody::WORDS_BYTES;
-/// JSON readers give up at 128 levels, and a result travels inside other envelopes.
+/// JSON parsers stop at 128 levels, and a result is nested inside other envelopes.
 const MAX_DEPTH: usize = 64;
 
 /// An answer that fits an open await.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {
     pub closure: AwaitClosure,
-    /// What identifies this answer if it comes again.
+    /// Identifies this answer if it is sent again.
     pub answer_digest: Digest,
 }
 
 impl AwaitTable {
-    /// Whether this answer closes its await, and why not if it does not.
+    /// The resolution of the await, or the reply that says why the answer does not close it.
     pub fn judge(
         &self,
         answer: &Answer,
@@ -48,7 +48,7 @@ impl AwaitTable {
         Ok(Resolution { closure, answer_digest })
     }
 
-    /// The await that a result addressed by its call answers, and why there is none if there is none.
+    /// The await that a result addressed by its call answers, or why there is none.
     pub fn of_call(&self, result: &ProvidedToolResult) -> Result<AwaitId, AnswerReply> {
         let call = &result.tool_call_id;
         match (self.find_by_call(call), self.find_closed_by_call(call)) {
@@ -59,7 +59,7 @@ impl AwaitTable {
             }
             // The answer is compared with the one that closed the await.
             (None, Some(closed)) => Ok(closed.id.clone()),
-            (None, None) => Err(reply(AnswerStatus::Unknown, format!("nobody waits for a result of call {call}"))),
+            (None, None) => Err(reply(AnswerStatus::Unknown, format!("the run waits for no result of call {call}"))),
         }
     }
 
@@ -133,7 +133,7 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
     }
 }
 
-/// Only what was authenticated counts; a name that the actor claims does not make another person of it.
+/// Compares authenticated ids only. A claimed name does not make an actor a different person.
 fn second_person(actor: &Actor, started_by: Option<&Actor>) -> Result<(), String> {
     match started_by {
         Some(starter) if starter.id != actor.id => Ok(()),

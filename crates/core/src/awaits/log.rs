@@ -1,4 +1,4 @@
-//! What a log tells of awaits, while no worker can be asked.
+//! Awaits read from a log, for when no worker answers.
 
 use super::AwaitView;
 use crate::event::{Event, EventBody};

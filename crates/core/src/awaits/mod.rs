@@ -27,11 +27,11 @@ pub enum AwaitKind {
     Confirmation,
 }
 
-/// What happens when nobody answers in time.
+/// What happens when an await expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpiryOutcome {
-    /// As if it had been refused, but said to have expired.
+    /// As a denial, with the error kind `expired`.
     Deny,
     /// The await's default answer; without one, as `replan`.
     Default,

@@ -30,7 +30,7 @@ pub enum AnswerBody {
         /// The digest of the arguments that were shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
-        /// Why, in words for the log and, after a denial, for the model.
+        /// The reason, for the log and, after a denial, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -77,7 +77,7 @@ impl From<ToolResultsSet> for Answer {
     }
 }
 
-/// The result of one call that somebody outside executes, addressed by the call.
+/// The result of one externally executed call, addressed by the call's id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallAnswer {
@@ -99,7 +99,7 @@ impl CallAnswer {
     }
 }
 
-/// What became of an answer. Anything but `Accepted` changed nothing.
+/// The result of an answer. Only `Accepted` changed the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerStatus {
@@ -133,7 +133,7 @@ impl AnswerReply {
         Self { v: version(), status, message: message.into() }
     }
 
-    /// The reply to whatever comes after the end.
+    /// The reply to an answer after the run has ended.
     pub fn run_ended() -> Self {
         Self::new(AnswerStatus::Stale, RUN_ENDED)
     }

@@ -38,12 +38,12 @@ pub struct ResumeRequest {
     pub requested_by: Actor,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Said to the model before it goes on.
+    /// Messages to the model before its next turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
 }
 
-/// Payload of `windlass.steer`: something the model must hear before its next turn.
+/// Payload of `windlass.steer`: a user message before the model's next turn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SteerRequest {
@@ -83,7 +83,7 @@ pub struct ConfirmationDecision {
     /// The digest of the arguments that were shown. An approval without it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Why, in words for the log and, after a denial, for the model.
+    /// The reason, for the log and, after a denial, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
@@ -115,7 +115,7 @@ pub struct ProvidedToolResult {
     pub tool_call_id: CallId,
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub result: Option<CanonicalJson>,
-    /// A body that an edge has put into the store because it is too large to travel.
+    /// A reference to a result in the store, for results above the inline limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_ref: Option<BlobRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -37,7 +37,7 @@ pub struct PlanActivityInput {
     pub turn: u32,
     pub head: TranscriptHead,
     pub agent_digest: Digest,
-    /// Messages and events of the workflow that ride along instead of costing a step of their own.
+    /// Messages and events of the workflow that are written with the plan, which saves an activity.
     #[serde(default, skip_serializing_if = "Outbox::is_empty")]
     pub outbox: Outbox,
     /// Tools the policy lets through; `None` offers all of the agent's.
@@ -48,7 +48,7 @@ pub struct PlanActivityInput {
     pub extra: Extra,
 }
 
-/// Where a run stands among other runs.
+/// The run's workspace, session, parent and labels.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunContext {
@@ -127,11 +127,11 @@ pub struct PlanResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalFacts {
-    /// The message, if it is small enough to travel.
+    /// The message, if it is within the inline limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     pub message_ref: BlobRef,
-    /// Why this is no answer. Only what [`StopReason::known_flaw`] names: older workers read it.
+    /// Why the message cannot be the answer. Only what [`StopReason::known_flaw`] names: older workers read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flaw: Option<AnswerFlaw>,
     /// Whether it fits the schema that the agent's definition asks for; absent if it asks for none.
@@ -139,7 +139,7 @@ pub struct FinalFacts {
     pub schema_fit: Option<SchemaFit>,
 }
 
-/// What a model's failure leaves behind: the details of the plan activity's failure.
+/// The details of a plan activity's failure.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelFailureFacts {
@@ -149,17 +149,17 @@ pub struct ModelFailureFacts {
     /// The provider's own code for the error, such as `insufficient_quota`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_code: Option<String>,
-    /// What the model had said before it failed, as far as it may travel.
+    /// The model's text before it failed, up to the inline limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_text: Option<String>,
 }
 
-/// How an answer and a schema get along.
+/// Whether an answer matches the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum SchemaFit {
     Fits,
-    /// It is no JSON, or not what the schema wants.
+    /// The answer is not JSON, or does not match the schema.
     Misfit {
         problem: String,
     },
@@ -226,13 +226,13 @@ impl ToolRequest {
         Body::from_fields(self.payload.as_ref(), self.payload_ref)
     }
 
-    /// The arguments, if they are small enough to travel.
+    /// The arguments, if they are within the inline limit.
     pub fn inline_args(&self) -> Option<&CanonicalJson> {
         self.payload.as_ref()
     }
 }
 
-/// Something the planner wants from the outside world.
+/// An external answer or result that the planner asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum AwaitRequest {
@@ -267,7 +267,7 @@ pub enum AwaitRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on_expiry: Option<ExpiryOutcome>,
     },
-    /// Calls somebody else executes; answered as one exact set.
+    /// Externally executed calls, answered as one exact set.
     ExternalTools {
         calls: Vec<ToolRequest>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

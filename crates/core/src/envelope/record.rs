@@ -137,6 +137,6 @@ pub enum SettleOutput {
     Finished { output: Box<ToolOutput> },
     /// It never began and, being fenced off now, never will.
     NeverStarted,
-    /// It began; nobody knows how it ended.
+    /// The call started; how it ended is unknown.
     Unknown,
 }

@@ -27,7 +27,7 @@ pub enum CallStatus {
     Refused,
     /// It was stopped because the run ended.
     Cancelled,
-    /// It may or may not have run; nobody knows.
+    /// The call may or may not have run.
     OutcomeUnknown,
 }
 

@@ -1,4 +1,4 @@
-//! Answers from outside, and what happens when none comes.
+//! Answers to awaits, and what happens when an await expires.
 
 use super::Run;
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Run {
-    /// Takes an answer. Anything but `Accepted` is recorded and changes nothing.
+    /// Applies an answer. An answer that is not accepted is recorded and changes nothing.
     pub fn answer(&mut self, answer: Answer, now: Timestamp) -> AnswerReply {
         let judged = if self.state.outcome.is_some() {
             Err(AnswerReply::run_ended())
@@ -39,13 +39,13 @@ impl Run {
         }
     }
 
-    /// Takes the result of one call that somebody outside executes, addressed by the call.
+    /// Applies the result of one externally executed call, addressed by the call's id.
     pub fn answer_call(&mut self, answer: CallAnswer, now: Timestamp) -> AnswerReply {
         let CallAnswer { actor, own_tools_only, result, .. } = answer;
         let call = result.tool_call_id.clone();
         let found = if self.state.outcome.is_some() {
             Err(AnswerReply::run_ended())
-        } else if own_tools_only && self.is_of_others(&call) {
+        } else if own_tools_only && self.is_not_callers_own(&call) {
             let why =
                 format!("call {call} is not of one of the caller's own tools; its result takes the scope runs:answer");
             Err(AnswerReply::new(AnswerStatus::Invalid, why))
@@ -58,14 +58,14 @@ impl Run {
         }
     }
 
-    /// Whether the call is of a tool that is not executed by the run's caller.
-    fn is_of_others(&self, call: &CallId) -> bool {
+    /// Whether the call's tool is executed by anyone but the run's caller.
+    fn is_not_callers_own(&self, call: &CallId) -> bool {
         let is_own = |tool: &ToolEntry| matches!(tool.dispatch, ToolDispatch::External { client: Some(_), .. });
         let slot = self.state.batch.iter().find(|slot| slot.request.tool_call_id == *call);
         slot.is_some_and(|slot| !self.state.tools.get(&slot.request.name).is_some_and(is_own))
     }
 
-    /// Whatever is not accepted is recorded and changes nothing.
+    /// Records a rejected answer. The state does not change.
     fn reject_answer(&mut self, addressee: &str, actor: &Actor, reply: AnswerReply) -> AnswerReply {
         // The message may quote what the caller sent.
         let reply = AnswerReply { message: clip(&reply.message), ..reply };
@@ -78,7 +78,8 @@ impl Run {
         reply
     }
 
-    /// A small answer always fits, or nobody could get a run with much to say out of its wait.
+    /// Rejects an answer that makes the next plan too large. A small answer is always accepted, so that a run with large
+    /// results can leave its wait.
     fn check_plan_size(&self, resolution: Resolution, body: &AnswerBody) -> Result<Resolution, AnswerReply> {
         if self.fits_inline(body) || self.fits_next_plan(body) {
             return Ok(resolution);
@@ -103,7 +104,7 @@ impl Run {
                 }
             }
             ref denial @ AnswerBody::Confirmation { approved: false, .. } => {
-                // The model does not learn who it was: ids of keys are not its to know.
+                // The model does not see the actor: ids of API keys are not for prompts.
                 let why = denial.words().map(|why| format!(": {why}")).unwrap_or_default();
                 let error = ToolError::new(ToolErrorKind::Denied, format!("not executed: a person denied it{why}"));
                 self.refuse_awaited(item, &error, now);
@@ -114,7 +115,7 @@ impl Run {
                     if let Some(name) = name.map(|call| call.name.clone()) {
                         let call = result.tool_call_id.clone();
                         let output = provided(name, result);
-                        self.outgoing.event(taken(&output));
+                        self.outgoing.event(result_received(&output));
                         self.conclude(&call, output, true, now);
                     }
                 }
@@ -122,7 +123,7 @@ impl Run {
         }
     }
 
-    /// Nobody answered in time.
+    /// The await's time limit has passed without an answer.
     pub(super) fn expire(&mut self, id: &AwaitId, now: Timestamp) {
         let Some(item) = self.close_await(id, AwaitClosure::Expired, None) else { return };
         if item.on_expiry == ExpiryOutcome::Fail {
@@ -136,11 +137,14 @@ impl Run {
         if item.kind == AwaitKind::Clarification {
             let default = item.default_answer.clone().filter(|_| item.on_expiry == ExpiryOutcome::Default);
             let text = default.unwrap_or_else(|| {
-                format!("Nobody answered the question \"{}\" in time. Go on without the answer.", clip(&item.prompt))
+                format!(
+                    "No answer to the question \"{}\" within the time limit. Continue without it.",
+                    clip(&item.prompt)
+                )
             });
             self.state.pending_messages.push(Message::user(text));
         } else {
-            let error = ToolError::new(ToolErrorKind::Expired, "not executed: nobody answered in time");
+            let error = ToolError::new(ToolErrorKind::Expired, "not executed: no answer within the time limit");
             self.refuse_awaited(&item, &error, now);
         }
         self.settle_if_done(now);
@@ -172,7 +176,7 @@ impl Run {
             await_id: id.clone(),
             outcome: closure,
             actor: answer.map(|answer| answer.actor.clipped(clip)).filter(|actor| !actor.is_empty()),
-            answer: answer.and_then(|answer| answer.body.words()).map(cut),
+            answer: answer.and_then(|answer| answer.body.words()).map(shortened),
         });
         Some(item)
     }
@@ -190,8 +194,8 @@ fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
     ToolCallOutput::from_output(name, result.tool_call_id, output)
 }
 
-/// The announcement of a result from outside.
-fn taken(output: &ToolCallOutput) -> EventBody {
+/// The event for a result that was provided externally.
+fn result_received(output: &ToolCallOutput) -> EventBody {
     EventBody::LocalToolResultIn {
         tool_use_id: output.tool_call_id.clone(),
         output: output.shown_result(),
@@ -200,16 +204,16 @@ fn taken(output: &ToolCallOutput) -> EventBody {
     }
 }
 
-/// A person's words as an event carries them. The transcript has a text whole, and a reason is never longer.
-fn cut(words: &str) -> String {
+/// A user's text, shortened for an event. The transcript has the whole text; a reason is never longer than this.
+fn shortened(words: &str) -> String {
     if words.len() <= EventBody::WORDS_BYTES {
         return words.to_owned();
     }
-    let room = words.floor_char_boundary(EventBody::WORDS_BYTES - '…'.len_utf8());
-    format!("{}…", &words[..room])
+    let end = words.floor_char_boundary(EventBody::WORDS_BYTES - '…'.len_utf8());
+    format!("{}…", &words[..end])
 }
 
-/// Enough of a caller's text to recognise it; a log entry is not a place for bodies.
+/// The beginning of a caller's text, for events and messages.
 pub(super) fn clip(text: &str) -> String {
     const MAX: usize = 200;
     if text.chars().count() <= MAX { text.to_owned() } else { text.chars().take(MAX - 1).chain(['…']).collect() }

@@ -1,4 +1,4 @@
-//! The calls of a turn: begun, lost, finished, and settled together.
+//! The calls of a turn: dispatch, lost activities, results, and what follows when the whole batch is done.
 
 use super::{CallSlot, CallState, ChildLease, ChildOrder, Run};
 use crate::{
@@ -14,10 +14,10 @@ use crate::{
     time::{Millis, Timestamp},
 };
 
-/// How often a call that provably never began is handed out again.
+/// How often a call is dispatched if its journal shows that it never started.
 const MAX_DISPATCHES: u32 = 4;
 
-/// A call to begin now.
+/// A call to start now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     Tool(Box<ToolOrder>),
@@ -41,15 +41,15 @@ pub enum CallLoss {
     Failed,
 }
 
-/// What to do about a lost call.
+/// What to do with a call whose activity returned no output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LossVerdict {
-    /// It provably never ran: hand it out again.
+    /// The journal shows that it never started: dispatch it again.
     Again,
     Conclude(Box<ToolOutput>),
 }
 
-/// Decides about a call whose activity returned nothing, from what the call's journal says.
+/// Decides what happens to a call whose activity returned no output, from the call's journal.
 pub fn after_loss(loss: CallLoss, settled: SettleOutput, dispatch: u32, time_left: bool) -> LossVerdict {
     let conclude = |status, kind, message: &str| {
         LossVerdict::Conclude(Box::new(ToolOutput::new(status).with_error(ToolError::new(kind, message))))
@@ -72,7 +72,7 @@ pub fn after_loss(loss: CallLoss, settled: SettleOutput, dispatch: u32, time_lef
 }
 
 impl Run {
-    /// An admitted call joins the batch; it counts from now on.
+    /// Adds an admitted call to the batch. It counts against the caps from now on.
     pub(super) fn accept(&mut self, request: ToolRequest, now: Timestamp) {
         self.state.executed += 1;
         self.place(request, now);
@@ -100,7 +100,7 @@ impl Run {
         self.state.batch.push(CallSlot { request, state: CallState::Confirming { await_id } });
     }
 
-    /// A call that was counted will not run after all.
+    /// Takes back the count of a call that will not run.
     pub(super) fn release(&mut self, call: &CallId) {
         let counted = self.state.slot(call).is_some_and(|slot| {
             matches!(slot.state, CallState::Ready | CallState::Queued | CallState::Confirming { .. })
@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    /// Takes the calls that may begin.
+    /// Starts the calls that are ready.
     pub fn dispatch(&mut self, now: Timestamp) -> Vec<Order> {
         let ready: Vec<ToolRequest> = self
             .state
@@ -180,7 +180,7 @@ impl Run {
         }
     }
 
-    /// A tool activity ended; `recorded` says that its result event is already in the log.
+    /// A tool activity ended. `recorded`: its result event is already in the log.
     pub fn tool_finished(&mut self, call: &CallId, output: ToolOutput, recorded: bool, now: Timestamp) {
         let Some(name) = self.state.slot(call).map(|slot| slot.request.name.clone()) else { return };
         let output = ToolCallOutput::from_output(name, call.clone(), output);
@@ -200,7 +200,7 @@ impl Run {
         self.conclude(call, output, true, now);
     }
 
-    /// Gives a call its one result.
+    /// Sets a call's result. A call has exactly one; later ones are ignored.
     pub(super) fn conclude(&mut self, call: &CallId, output: ToolCallOutput, announce: bool, now: Timestamp) {
         let is_open = |slot: &mut CallSlot| !matches!(slot.state, CallState::Done { .. });
         if !self.state.slot(call).is_some_and(is_open) {
@@ -226,7 +226,7 @@ impl Run {
         self.state.sync_clock(now);
     }
 
-    /// When the last call of a batch has its result, the batch's consequences follow.
+    /// Updates the failure streak and the caps once every call of the batch has its result.
     pub(super) fn settle_if_done(&mut self, now: Timestamp) {
         if self.state.settled || self.state.batch.is_empty() || !self.state.batch_is_done() {
             return;
@@ -236,7 +236,7 @@ impl Run {
         self.state.failure_streak =
             failures.fold(self.state.failure_streak, |streak, failed| if failed { streak + 1 } else { 0 });
         let cap = self.state.policy.max_consecutive_failed_tool_calls;
-        // What somebody outside says about caps is not this run's cap.
+        // Only this run's own refusals count: an external result may use the same error kind.
         let overflowed = self.state.batch_results().any(|output| {
             output.status == CallStatus::Refused
                 && output.error.as_ref().is_some_and(|error| error.kind == ToolErrorKind::ToolCap)
@@ -258,7 +258,7 @@ impl Run {
     }
 }
 
-/// Whether a result is a failure (`Some(true)`), a success (`Some(false)`), or says nothing about the model's luck.
+/// Whether a result is a failure (`Some(true)`), a success (`Some(false)`), or counts as neither.
 fn counts(output: &ToolCallOutput) -> Option<bool> {
     match output.status {
         CallStatus::Ok => Some(false),
@@ -271,8 +271,8 @@ fn counts(output: &ToolCallOutput) -> Option<bool> {
     }
 }
 
-/// Fills `{name}` with the call's top-level arguments. One pass: what an argument says is never taken for a placeholder,
-/// or a person could be shown something other than what they approve.
+/// Replaces `{name}` by the call's top-level arguments, in one pass: text inside an argument is never read as a
+/// placeholder. Otherwise the prompt could differ from what is approved.
 fn render(template: &str, request: &ToolRequest) -> String {
     let args = request.inline_args().map(CanonicalJson::to_value);
     let shown = |name: &str| {

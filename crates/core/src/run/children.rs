@@ -1,4 +1,4 @@
-//! Agents as tools: what a child run is given, and what it gives back.
+//! Agents as tools: the input of a child run, and its result.
 
 use super::{CallState, Run};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// A child run to begin now.
+/// A child run to start now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildOrder {
     pub call: CallId,
@@ -44,7 +44,7 @@ impl Run {
             time_budget_ms: self.state.clock.remaining(self.state.policy.time_budget, now),
             max_tool_calls,
         };
-        // A parent that allows no interrupts has none in its children; one that does leaves it to them.
+        // If the parent forbids interrupts, its children do too. Otherwise the child's own policy decides.
         let policy = PolicyOverrides {
             interrupts_allowed: (!self.state.policy.interrupts_allowed).then_some(false),
             ..PolicyOverrides::default()
@@ -88,14 +88,14 @@ impl Run {
         });
     }
 
-    /// A child run ended: it returns what it was lent, and its work is charged.
+    /// A child run ended: its unused calls return to the parent, and its calls, time and tokens are charged.
     pub fn child_finished(&mut self, call: &CallId, report: ChildReport, now: Timestamp) {
         let Some(slot) = self.state.slot(call) else { return };
         let name = slot.request.name.clone();
         let CallState::Running { child: Some(lease) } = slot.state else { return };
         self.state.lent = self.state.lent.saturating_sub(lease.lent_calls);
         if !matches!(report, ChildReport::Finished(_)) {
-            // Nobody says how many calls it made; only if it made them all is the cap safe.
+            // The number of calls it made is unknown. The cap holds only if all of them count.
             self.state.executed += lease.lent_calls;
         }
         let output = match report {
@@ -137,7 +137,7 @@ impl Run {
     }
 }
 
-/// A run's answer as the result of the call that started it: its text, or the stored message if it did not travel.
+/// A run's answer as the result of the call that started it: its text, or a reference to the stored message if it is above the inline limit.
 pub(super) fn answer_body(message: Option<&Message>, stored: Option<BlobRef>) -> Body {
     match (message, stored) {
         (None, Some(stored)) => Body::Stored(stored),

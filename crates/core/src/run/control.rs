@@ -1,4 +1,4 @@
-//! Pause, resume, steer, cancel: what operators do to a run.
+//! Pause, resume, steer and cancel.
 
 use super::{Outcome, Pause, Run, answers::clip};
 use crate::{
@@ -11,10 +11,10 @@ use crate::{
     time::Timestamp,
 };
 
-const TOO_MUCH: &str = "too much waits for the model already; say it after its next turn";
+const TOO_MUCH: &str = "too many messages wait for the model's next turn; send this one after it";
 
 impl Run {
-    /// No new work begins until a resume. What runs may end.
+    /// No new work starts until a resume. Calls in flight may finish.
     pub fn pause(&mut self, request: PauseRequest, now: Timestamp) {
         if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
             return self.reject_signal("windlass.pause", &why);
@@ -52,7 +52,7 @@ impl Run {
         self.outgoing.event(EventBody::Resumed { notes, requested_by });
     }
 
-    /// Something the model must hear before its next turn.
+    /// Adds a user message before the model's next turn.
     pub fn steer(&mut self, request: SteerRequest) {
         if let Err(why) = self.may_interrupt(request.run_id.as_ref()) {
             return self.reject_signal("windlass.steer", &why);
@@ -73,7 +73,7 @@ impl Run {
         self.outgoing.event(EventBody::SignalRejected { signal: signal.to_owned(), message: clip(why) });
     }
 
-    /// Somebody stopped the run. What has not begun will not begin; what runs is being cancelled and reports.
+    /// Cancels the run. Calls that have not started never start; calls in flight are being cancelled and still report.
     pub fn cancel(&mut self, reason: &str, now: Timestamp) {
         if self.state.outcome.is_some() {
             return;
@@ -83,7 +83,7 @@ impl Run {
         self.refuse_unstarted(&error, CallStatus::Cancelled, now);
     }
 
-    /// The run cannot go on.
+    /// Ends the run with a failure, unless its outcome is already decided.
     pub fn fail(&mut self, failure: RunFailure) {
         if self.state.outcome.is_none() {
             self.state.outcome = Some(Outcome::Failed { failure });
@@ -99,7 +99,7 @@ impl Run {
         }
     }
 
-    /// Whether a signal that names a run names this one.
+    /// An error if the signal names another run, or if the run has ended.
     pub fn check_addressee(&self, addressee: Option<&RunId>) -> Result<(), String> {
         match addressee {
             Some(run) if !run.is_empty() && *run != self.input.run_id => {

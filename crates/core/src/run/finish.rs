@@ -1,4 +1,4 @@
-//! How a run ends: the last things to write, and what it returns.
+//! How a run ends: its last record and its output.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// The end of a run: what to write, then what to return.
+/// The end of a run: first `record` is written, then the workflow returns `output` or the failure of `outcome`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEnding {
     pub record: RecordInput,
@@ -42,13 +42,13 @@ pub struct RunEnding {
 }
 
 impl Run {
-    /// What `record` is to write now, between turns.
+    /// The input of a `record` activity between turns.
     pub fn record_input(&mut self) -> RecordInput {
         let events = self.outgoing.take();
         self.record_of(Outbox { messages: Vec::new(), events })
     }
 
-    /// The store's transcript as of the last record.
+    /// Takes over the transcript head that `record` returned.
     pub fn recorded(&mut self, head: TranscriptHead) {
         self.state.head = head;
     }
@@ -76,17 +76,17 @@ impl Run {
         self.outgoing.event(self.terminal_event(&outcome, now));
 
         let results = self.take_results();
-        let said = std::mem::take(&mut self.state.pending_messages);
+        let pending = std::mem::take(&mut self.state.pending_messages);
         let mut outbox = Outbox { messages: Vec::new(), events: self.outgoing.take() };
         if !results.is_empty() {
             outbox.messages.push(OutboxMessage::ToolResults { results });
         }
-        outbox.messages.extend(said.into_iter().map(|message| OutboxMessage::Message { message }));
+        outbox.messages.extend(pending.into_iter().map(|message| OutboxMessage::Message { message }));
 
         let mut record = self.record_of(outbox);
         let completed = matches!(outcome, Outcome::Completed { .. });
-        let told = !matches!(outcome, Outcome::Cancelled { .. });
-        record.final_ref = output.final_ref.filter(|_| told && output.final_message.is_none());
+        let has_answer = !matches!(outcome, Outcome::Cancelled { .. });
+        record.final_ref = output.final_ref.filter(|_| has_answer && output.final_message.is_none());
         record.closes_session_turn = completed && self.input.depth == 0 && self.input.session_id.is_some();
         RunEnding { record, outcome, output }
     }
@@ -117,7 +117,7 @@ impl Run {
         }
     }
 
-    /// What a run that answers a call gives to the caller; nothing for a run that a person started.
+    /// The result of the parent's call; `None` for a run without a parent.
     fn as_tool_result(&self, answer: Option<&FinalFacts>) -> Option<ToolCallOutput> {
         let (name, call) = (self.input.tool.clone()?, self.input.parent_tool_call_id.clone()?);
         let mut output = ToolOutput::new(CallStatus::Ok);
@@ -131,7 +131,7 @@ impl Run {
         let (turns, tool_calls, active_ms) = (self.state.turn, self.state.executed, self.state.clock.used(now));
         let (usage, model) = (self.state.usage.clone(), self.state.model_id.clone());
         let structured_output = self.structured_output();
-        // What the model said last; `record` fills it in if it did not travel.
+        // The model's last text; `record` fills it in if it is above the inline limit.
         let last_text = self
             .state
             .last_answer
@@ -166,7 +166,7 @@ impl Run {
                 retryable: failure.retryable,
                 api_status: failure.api_status,
                 api_code: failure.api_code.clone(),
-                // Of a last answer that was none; a turn that failed has no reason for stopping.
+                // The stop reason of a rejected last answer; a turn that failed has none.
                 finish_reason: self.state.finish_reason.clone().filter(|_| last_text.is_some()),
                 partial_text: last_text.or_else(|| failure.partial_text.clone()),
                 turns,

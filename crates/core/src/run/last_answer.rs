@@ -1,4 +1,4 @@
-//! The model's last message: whether it is the run's answer, and why not if it is not.
+//! Whether the model's last message is the run's answer, and the failure if it is not.
 
 use super::{Outcome, Run};
 use crate::{
@@ -12,10 +12,10 @@ use crate::{
 const MAX_PAUSED_TURNS: u32 = 16;
 
 impl Run {
-    /// The model's last message becomes the run's answer, unless something is wrong with it.
+    /// The model's last message becomes the run's answer, unless it is truncated, refused or does not match the schema.
     pub(super) fn take_answer(&mut self, answer: Option<FinalFacts>, finalized: Option<FinalizeReason>) {
         let failure = answer.as_ref().and_then(|answer| {
-            // Set by the activity for runs that do not decide by the reason for stopping.
+            // The activity sets `flaw` for runs that do not decide by the stop reason.
             answer.flaw.map(failure_of).or_else(|| misfit(answer.schema_fit.as_ref()?, self.state.enforcement))
         });
         self.state.last_answer = answer;
@@ -25,13 +25,13 @@ impl Run {
         });
     }
 
-    /// The model's last message is no answer.
+    /// The model's last message cannot be the answer: the run fails.
     pub(super) fn reject_answer_for(&mut self, flaw: AnswerFlaw, answer: Option<FinalFacts>) {
         self.state.last_answer = answer;
         self.fail(failure_of(flaw));
     }
 
-    /// The provider paused: the next turn goes on with the same answer.
+    /// The provider paused: the next turn continues the same answer.
     pub(super) fn continue_answer(&mut self, so_far: Option<FinalFacts>) {
         self.state.paused_turns += 1;
         if self.state.paused_turns > MAX_PAUSED_TURNS {
@@ -69,12 +69,12 @@ fn failure_of(flaw: AnswerFlaw) -> RunFailure {
             "The conversation is larger than the model's context window (stop_reason=context_window). Use a model with a larger window, or a shorter conversation.",
         ),
     };
-    // Another attempt may write the call correctly; nothing else here changes by trying again.
+    // A retry may produce a correct call. The other failures repeat.
     let retryable = flaw == AnswerFlaw::MalformedCall;
     RunFailure { retryable, ..RunFailure::new(kind, message).of_class(class) }
 }
 
-/// Why an answer is not what the output schema wants, if the agent insists on it.
+/// The failure of an answer that does not match the output schema, if the schema is strict.
 fn misfit(fit: &SchemaFit, enforcement: Option<Enforcement>) -> Option<RunFailure> {
     if enforcement != Some(Enforcement::Strict) {
         return None;

@@ -1,7 +1,7 @@
 //! A run: its state and every decision it takes, as functions of the state, an input and the time.
 //!
-//! The workflow asks [`Run::next`] what to do, does it, and reports back. Nothing here waits or performs IO. What the
-//! run wants written leaves through [`Outgoing`]; it is not part of the state, so recording a refused answer does not
+//! The workflow calls [`Run::next`], executes the step and reports the result. Nothing here waits or performs IO.
+//! Events to write are collected in [`Outgoing`]. That is not part of the state, so recording a rejected answer does not
 //! change the state's digest.
 
 mod answers;
@@ -44,14 +44,14 @@ use crate::{
 /// How deep agents may call agents.
 pub const MAX_DEPTH: u32 = 8;
 
-/// What an operator sees in a list.
+/// A run's status, as lists show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Accepted, and not yet begun. Only a run's row says this; a run that decides anything is past it.
+    /// Accepted and not yet started. Only a run's row has this status.
     Queued,
     Running,
-    /// For somebody's answer.
+    /// For an answer to an await.
     Waiting,
     Paused,
     Completed,
@@ -77,7 +77,7 @@ impl RunStatus {
     }
 }
 
-/// What the run is doing at the moment.
+/// The current phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -102,7 +102,7 @@ impl Phase {
     }
 }
 
-/// A run under way.
+/// A run: its input, its state and the events that are not yet written.
 #[derive(Debug, Clone)]
 pub struct Run {
     input: RunInput,
@@ -111,7 +111,7 @@ pub struct Run {
     outgoing: Outgoing,
 }
 
-/// What a run takes along when it continues as new.
+/// What the next execution receives when a run continues as new.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Carry {
@@ -120,7 +120,7 @@ pub struct Carry {
 }
 
 impl Run {
-    /// A fresh run, once its agent is known.
+    /// A new run, after the `open` activity.
     pub fn open(mut input: RunInput, opened: OpenOutput) -> Self {
         let policy = Policy::resolve(
             &opened.policy,
@@ -128,7 +128,7 @@ impl Run {
             input.guards.as_ref(),
             input.budget_ceiling.as_ref(),
         );
-        // The store has them now; nothing carries them further.
+        // The store has them now. They do not travel any further.
         input.messages.clear();
         input.messages_ref = None;
         input.tool_args = None;
@@ -136,7 +136,7 @@ impl Run {
         Self::assemble(input, state, Outgoing::default())
     }
 
-    /// What must hold before anything is done or written for a run.
+    /// Checks a run's input before anything is executed or written.
     pub fn check(input: &RunInput, workflow_id: &str) -> Result<(), RunFailure> {
         if input.run_id.as_str() != workflow_id {
             let message =
@@ -150,7 +150,7 @@ impl Run {
         Ok(())
     }
 
-    /// The run that continued as new, if the input carries one.
+    /// The run that continued as new, if the input has its state.
     pub fn resume(mut input: RunInput) -> Result<Self, Box<RunInput>> {
         match input.carry.take() {
             Some(carry) => Ok(Self::assemble(input, carry.state, carry.outgoing)),
@@ -185,7 +185,7 @@ impl Run {
         &mut self.outgoing
     }
 
-    /// Commits to everything the run decides from.
+    /// The digest of the state, which all decisions depend on.
     pub fn digest(&self) -> Digest {
         // The state is built from JSON types only, so it always serialises.
         Digest::of(&self.state).unwrap_or_default()

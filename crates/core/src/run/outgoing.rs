@@ -1,4 +1,4 @@
-//! What a run wants written: events that the workflow itself causes, each with a key that makes its delivery idempotent.
+//! Events of the workflow that are not yet written. Each has a key that makes its delivery idempotent.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use crate::event::{EventBody, NewEvent};
 #[serde(rename_all = "camelCase", default)]
 pub struct Outgoing {
     events: Vec<NewEvent>,
-    /// How many of `events` a plan took along that has not succeeded yet.
+    /// How many of `events` are part of the plan in flight.
     in_flight: usize,
-    /// Numbers the keys; it goes on across continue-as-new.
+    /// The number of the next key. It continues across continue-as-new.
     next_key: u64,
 }
 
@@ -24,13 +24,13 @@ impl Outgoing {
         self.events.is_empty()
     }
 
-    /// Everything not yet written, to be written by an activity that is retried until it succeeds.
+    /// Removes and returns all events, for an activity that is retried until it succeeds.
     pub fn take(&mut self) -> Vec<NewEvent> {
         self.in_flight = 0;
         std::mem::take(&mut self.events)
     }
 
-    /// The same for an activity that may fail for good: the events stay until [`sent`](Self::sent) says it did not.
+    /// Returns all events, for an activity that may fail permanently. They stay until [`sent`](Self::sent) confirms them.
     pub(super) fn send(&mut self) -> Vec<NewEvent> {
         self.in_flight = self.events.len();
         self.events.clone()

@@ -1,6 +1,6 @@
-//! Calls that somebody outside executes: handed out all at once, or in turn if they are the caller's own.
+//! Externally executed calls. Calls of the caller's own tools are handed out in turn, all others at once.
 //!
-//! What an answer to one does is in `answers`; what its expiry does, too.
+//! Their answers and expiries are in `answers`.
 
 use super::{CallSlot, CallState, Run};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Run {
-    /// A call that may be executed takes its place in the batch.
+    /// Adds a call that may be executed to the batch.
     pub(super) fn place(&mut self, request: ToolRequest, now: Timestamp) {
         match self.outside(&request.name) {
             None => self.state.batch.push(CallSlot { request, state: CallState::Ready }),
@@ -28,7 +28,7 @@ impl Run {
         }
     }
 
-    /// Calls somebody outside executes.
+    /// Hands out externally executed calls under one await.
     pub(super) fn hand_out(&mut self, calls: Vec<ToolRequest>, new: NewAwait, now: Timestamp) {
         let await_id = self.open_await(new, now);
         for request in calls {
@@ -48,7 +48,7 @@ impl Run {
         for index in self.due_calls() {
             let request = self.state.batch[index].request.clone();
             let Some(outside) = self.outside(&request.name) else { continue };
-            // Its place in call order is kept while it is handed out.
+            // The call keeps its position in call order.
             let after = self.state.batch.split_off(index + 1);
             self.state.batch.pop();
             self.hand_out(vec![request.clone()], outside.wait_for(&request), now);
@@ -56,8 +56,8 @@ impl Run {
         }
     }
 
-    /// The places in the batch of the caller's own calls that are due. A call waits for those before it, except that calls
-    /// which change nothing do not wait for one another; a paused run hands out nothing.
+    /// Positions in the batch of the caller's own calls that are due. A call waits for those before it; read-only calls do
+    /// not wait for one another. A paused run hands out nothing.
     pub(super) fn due_calls(&self) -> Vec<usize> {
         let mut due = Vec::new();
         if self.state.pause.is_some() {
@@ -82,7 +82,7 @@ impl Run {
         due
     }
 
-    /// A person approved: the call may begin, or is handed out if somebody outside executes it.
+    /// The call was approved: it may start, or is handed out if it is executed externally.
     pub(super) fn approve(&mut self, call: &CallId, now: Timestamp) {
         let Some(index) = self.state.batch.iter().position(|slot| slot.request.tool_call_id == *call) else { return };
         let after = self.state.batch.split_off(index + 1);
@@ -92,7 +92,7 @@ impl Run {
         self.state.batch.extend(after);
     }
 
-    /// The caller's own tool among these, if there is one: its caller must answer in time.
+    /// The failure of an expired call of the caller's own tool, if one of these tools is.
     pub(super) fn timed_out_locally<'a>(&self, mut tools: impl Iterator<Item = &'a ToolName>) -> Option<RunFailure> {
         let own = |name: &&ToolName| self.outside(name).is_some_and(|outside| outside.client.is_some());
         let message = format!("Timed out waiting for local tool result: {}", tools.find(own)?);
@@ -109,7 +109,7 @@ impl Run {
     }
 }
 
-/// How a tool that is executed outside is waited for.
+/// How a run waits for the result of an externally executed tool.
 struct Outside {
     expires_in: Option<crate::time::Millis>,
     on_expiry: Option<ExpiryOutcome>,

@@ -1,4 +1,4 @@
-//! Asking the model, and what follows from its answer.
+//! Model turns: the input of the plan activity, and what follows from its output.
 
 use super::{CallSlot, CallState, Run};
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     time::{Millis, Timestamp},
 };
 
-/// A plan to execute: the activity's input and how long it may take in all.
+/// A plan to execute: the activity's input and its time limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOrder {
     pub input: PlanActivityInput,
@@ -29,7 +29,7 @@ pub struct PlanOrder {
     pub summary: String,
 }
 
-/// A plan that will not be retried any more.
+/// A plan that failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanFailure {
     pub timed_out: bool,
@@ -40,12 +40,12 @@ pub struct PlanFailure {
     pub api_status: Option<u16>,
     /// The provider's own code for the error, such as `insufficient_quota`.
     pub api_code: Option<String>,
-    /// What the model had said before it failed.
+    /// The model's text before it failed.
     pub partial_text: Option<String>,
 }
 
 impl PlanFailure {
-    /// A failure of which no more is known.
+    /// A failure with nothing but a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             timed_out: false,
@@ -60,12 +60,12 @@ impl PlanFailure {
 }
 
 impl Run {
-    /// Begins a turn: the results of the batch and what people said go along. They are kept until the turn succeeds,
-    /// because a turn that fails may have written them or not.
+    /// Starts a turn. Its input includes the results of the batch and the pending messages. They are kept until the turn
+    /// succeeds, because a turn that fails may have written them or not.
     pub fn begin_plan(&mut self, now: Timestamp) -> PlanOrder {
         let tool_outputs = self.state.batch_results().cloned().collect();
-        let said = self.state.pending_messages.clone();
-        let messages = said.into_iter().map(|message| OutboxMessage::Message { message }).collect();
+        let pending = self.state.pending_messages.clone();
+        let messages = pending.into_iter().map(|message| OutboxMessage::Message { message }).collect();
         let outbox = Outbox { messages, events: self.outgoing.send() };
         self.state.messages_in_plan = self.state.pending_messages.len();
         self.state.planning = true;
@@ -102,7 +102,7 @@ impl Run {
         PlanOrder { input, timeout, deadline, summary }
     }
 
-    /// The model answered. `stop` is what its reason for stopping means to this run; see [`stop_outcome`].
+    /// The model answered. `stop` is what its stop reason means for this run; see [`stop_outcome`].
     ///
     /// [`stop_outcome`]: PlanActivityOutput::stop_outcome
     pub fn plan_succeeded(&mut self, output: PlanActivityOutput, stop: StopOutcome, now: Timestamp) {
@@ -119,14 +119,14 @@ impl Run {
         let PlanResult { mut tool_calls, awaits, final_response, notes, .. } = output.result;
         self.state.notes = notes;
         if self.state.outcome.is_some() {
-            // Cancelled meanwhile: the message stands, its calls must not stay open.
+            // Cancelled in the meantime: the message is in the transcript, so its calls need results.
             let error = ToolError::new(ToolErrorKind::Cancelled, "not executed: the run was cancelled");
             self.refuse_all(tool_calls, awaits, CallStatus::Cancelled, &error, now);
             return;
         }
         let rejected = match stop {
             StopOutcome::Reject(flaw) => Some(flaw),
-            // A last answer is not asked for twice, and without calls there is nothing to tell the model.
+            // The finalizer runs once, and without calls there is no result that could tell the model.
             StopOutcome::Incomplete(flaw) => {
                 let calls = !tool_calls.is_empty() || awaits.iter().any(has_calls);
                 (self.state.finalize.is_some() || !calls).then_some(flaw)
@@ -159,13 +159,13 @@ impl Run {
             _ => None,
         };
         if let Some(why) = incomplete {
-            // Calls of such a turn count like any others; only that none of them runs is decided here.
+            // The calls count for every guard, but none of them runs.
             let hint = RetryHint { message: Some(why.to_owned()), ..RetryHint::new(RetryReason::MalformedResponse) };
             tool_calls.iter_mut().for_each(|call| call.invalid = Some(hint.clone()));
         }
         self.admit(tool_calls, now);
         if self.state.finalize.is_some() {
-            // A cap closed the run with this very turn: it opens no await any more.
+            // This turn reached a cap: no await is opened.
             let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: the run has reached a limit");
             self.refuse_all(Vec::new(), awaits, CallStatus::Refused, &error, now);
             return;
@@ -180,12 +180,12 @@ impl Run {
         self.settle_if_done(now);
     }
 
-    /// The model did not answer, for good.
+    /// The plan activity failed permanently.
     pub fn plan_failed(&mut self, failure: PlanFailure, now: Timestamp) {
         self.state.planning = false;
         self.state.messages_in_plan = 0;
         let turn = self.state.turn;
-        // The next plan is another turn: whatever is still working on this one must not be taken for it.
+        // The next plan gets another turn number, so that an attempt that is still running is not mistaken for it.
         self.state.turn += 1;
         self.state.sync_clock(now);
         if self.state.outcome.is_some() {
@@ -232,7 +232,7 @@ impl Run {
         }
     }
 
-    /// What the model is offered is what admission would let through.
+    /// The tools that the policy allows; `None` if it allows all.
     fn offered_tools(&self) -> Option<Vec<ToolName>> {
         let allowed = |(name, tool): (&ToolName, _)| self.state.policy.allows(name, tool).is_ok().then(|| name.clone());
         let offered: Vec<ToolName> = self.state.tools.iter().filter_map(allowed).collect();
@@ -272,7 +272,7 @@ impl Run {
         }
     }
 
-    /// A cap that fired on part of a batch lets the admitted part run first.
+    /// If a cap refused only part of a batch, the admitted calls run first.
     fn finalize_after_batch(&mut self, reason: FinalizeReason, now: Timestamp) {
         if self.state.batch_is_done() {
             self.finalize(reason, now);
@@ -383,13 +383,14 @@ impl Run {
     }
 }
 
-/// What the model hears when it repeats itself.
+/// The message to a model that repeats its calls.
 const NUDGE: &str = "You have made the same tool calls several times in a row. They will not be executed again. \
                      Use the results you have, try something different, or answer now.";
 
-/// Marks the nudge in a message's `meta`, so that it can be told from what people say.
+/// Marks the nudge in a message's `meta`, to distinguish it from messages of users.
 pub const NUDGE_MARK: &str = "loopNudge";
 
+/// The finalizer's instruction to the model.
 fn finalizer_instruction(reason: FinalizeReason) -> String {
     let why = match reason {
         FinalizeReason::TimeBudget => "The time for this task is used up.",
@@ -410,7 +411,7 @@ pub(super) fn awaited(request: &ToolRequest) -> AwaitedCall {
     }
 }
 
-/// What the model reads as the result of calls that may be cut off.
+/// The result, for the model, of calls that may be incomplete.
 fn incomplete(flaw: AnswerFlaw) -> &'static str {
     match flaw {
         AnswerFlaw::MalformedCall => {

@@ -1,4 +1,4 @@
-//! What a run knows. It stays small however long the run is: nothing in it grows with the number of turns.
+//! The state of a run. Its size does not grow with the number of turns.
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ pub struct RunState {
     pub awaits: AwaitTable,
     /// The calls of the current turn, in call order.
     pub batch: Vec<CallSlot>,
-    /// The consequences of the batch were drawn.
+    /// The batch has been counted for the failure streak and the caps.
     pub settled: bool,
     /// Messages from users since the last plan. In the transcript they follow the results of the batch.
     #[serde(rename = "said")]
@@ -63,13 +63,13 @@ pub struct RunState {
     pub notes: Vec<PlannerNote>,
     pub reported: VecDeque<ToolCallOutput>,
     pub outcome: Option<Outcome>,
-    /// Turns in a row that the provider paused and that go on with the next one.
+    /// Consecutive turns that the provider paused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paused_turns: u32,
     /// Turns in which the model called tools.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tool_turns: u32,
-    /// The model the run asks; runs of older builds do not know it.
+    /// The run's model. Absent in runs of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
     /// How the agent's output schema is enforced; absent if it has none.
@@ -96,13 +96,13 @@ pub enum CallState {
     Confirming {
         await_id: AwaitId,
     },
-    /// The caller executes it, once the calls before it have their results.
+    /// A call of the caller's own tool that is not handed out yet.
     Queued,
-    /// Somebody outside executes it.
+    /// Handed out; executed externally.
     External {
         await_id: AwaitId,
     },
-    /// May begin.
+    /// May start.
     Ready,
     Running {
         child: Option<ChildLease>,
@@ -112,12 +112,12 @@ pub enum CallState {
     },
 }
 
-/// What a running child was given, to be settled when it returns.
+/// What a running child has on loan from its parent until it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildLease {
     pub lent_calls: u32,
-    /// The parent's own working time when the child began.
+    /// The parent's own working time when the child started.
     pub used_before: Millis,
 }
 
@@ -169,12 +169,12 @@ impl RunState {
         self.batch.iter().all(|slot| matches!(slot.state, CallState::Done { .. }))
     }
 
-    /// Whether anything is in flight on the run's behalf.
+    /// Whether a plan, a tool or a child is in flight.
     pub fn is_working(&self) -> bool {
         self.planning || self.batch.iter().any(|slot| matches!(slot.state, CallState::Running { .. }))
     }
 
-    /// The clock runs exactly while this worker's activities work; a child has a clock of its own.
+    /// The clock runs exactly while a plan or a tool activity is in flight. A child has its own clock.
     pub(super) fn sync_clock(&mut self, now: Timestamp) {
         let tools_run = self.batch.iter().any(|slot| matches!(slot.state, CallState::Running { child: None }));
         if self.planning || tools_run { self.clock.start(now) } else { self.clock.stop(now) }

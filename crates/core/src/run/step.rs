@@ -1,4 +1,4 @@
-//! What a run does next.
+//! The next step of a run.
 
 use super::{CallState, Run, RunState};
 use crate::{
@@ -14,18 +14,18 @@ pub enum Step {
     Plan,
     /// Hand out the caller's own calls that are due.
     HandOut,
-    /// Begin the calls that may begin.
+    /// Start the calls that are ready.
     Dispatch,
     /// Wait for a call to end, an answer, an expiry or a resume.
     Wait,
-    /// Hand over to a fresh history.
+    /// Continue as new.
     ContinueAsNew,
     /// The outcome is decided.
     Finish,
 }
 
 impl Run {
-    /// The next step. `history_events` is how long the history has become.
+    /// The next step. `history_events` is the length of the history.
     pub fn next(&self, history_events: u32) -> Step {
         let state = &self.state;
         if state.outcome.is_some() {
@@ -48,12 +48,12 @@ impl Run {
         Step::Plan
     }
 
-    /// When the run must look again even if nothing happens.
+    /// When the next await expires.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.state.awaits.next_expiry()
     }
 
-    /// Lets time act: awaits expire, and a used-up budget turns the run to its finaliser.
+    /// Expires awaits, and starts the finaliser when a budget is used up.
     pub fn tick(&mut self, now: Timestamp) {
         if self.state.outcome.is_some() {
             return;
@@ -69,14 +69,14 @@ impl Run {
         }
     }
 
-    /// Whether the model would be asked next although it has called tools as often as it may.
+    /// Whether the next step would be a model turn although the maximum of turns with tool calls is reached.
     fn used_all_tool_turns(&self) -> bool {
         let state = &self.state;
         let idle = !state.is_working() && state.awaits.is_empty() && state.batch_is_done();
         idle && state.policy.max_tool_turns.is_some_and(|max| state.tool_turns >= max)
     }
 
-    /// Turns the run to its finaliser. What has not begun will not begin; what runs may end.
+    /// Starts the finaliser. Calls that have not started never start; calls in flight may finish.
     pub(super) fn finalize(&mut self, reason: FinalizeReason, now: Timestamp) {
         if self.state.finalize.is_some() || self.state.outcome.is_some() {
             return;
@@ -93,7 +93,7 @@ impl Run {
         self.refuse_unstarted(&ToolError::new(kind, format!("not executed: {why}")), CallStatus::Refused, now);
     }
 
-    /// Closes every await and gives every call that has not begun its result.
+    /// Closes every await, and gives every call that has not started a result.
     pub(super) fn refuse_unstarted(&mut self, error: &ToolError, status: CallStatus, now: Timestamp) {
         let pending: Vec<_> = self.state.awaits.pending().iter().map(|item| item.id.clone()).collect();
         for id in pending {

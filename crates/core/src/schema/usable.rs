@@ -1,5 +1,5 @@
-//! Whether a JSON Schema can be used, and at what cost. This is said where a schema enters, before anything is checked
-//! against it: a schema that cannot be used would fail a run after its model was paid.
+//! Whether a JSON Schema can be used, and at what cost. The check happens when a schema is submitted: a
+//! schema that cannot be used would otherwise fail a run after its model calls were paid.
 //!
 //! A caller writes the schema and may write it to be expensive: very deep, full of regular expressions that backtrack,
 //! with references that lead back to themselves or that double at every level.
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{escape, shorten};
 use crate::limits::{PATTERN_CHARS, SCHEMA_DEPTH, SCHEMA_PATTERNS, SCHEMA_STEPS};
 
-/// How often one match may turn back; more is a failed match.
+/// How often one match may backtrack before it counts as failed.
 const BACKTRACKS: usize = 100_000;
 /// What one regular expression may take up when it is compiled.
 const PATTERN_BYTES: usize = 1024 * 1024;

@@ -11,7 +11,7 @@ use crate::{
     time::Millis,
 };
 
-/// Ten years: longer is a slip of the hand, and far longer overflows what a timer can hold.
+/// Ten years. A longer span is a typing error, and much longer ones overflow a timer.
 const MAX_SPAN: Millis = Millis(3650 * 24 * 60 * 60 * 1000);
 
 /// The hard cutoff is above it, so it ends one lower.
@@ -37,7 +37,7 @@ pub(super) fn check(agent: &AgentDefinition, at: &Pointer, problems: &mut Proble
     }
 }
 
-/// A span that is given must let time pass.
+/// A span must be longer than zero.
 pub(super) fn check_span(span: Option<Millis>, at: &Pointer, problems: &mut Problems) {
     match span {
         Some(Millis::ZERO) => problems.add(at, "this must be longer than zero"),
@@ -46,7 +46,7 @@ pub(super) fn check_span(span: Option<Millis>, at: &Pointer, problems: &mut Prob
     }
 }
 
-/// Everything that is wrong with a policy by itself, whatever agent it is laid over.
+/// All problems of a policy that do not depend on the agent.
 pub fn check_policy(policy: &PolicyOverrides) -> Vec<Problem> {
     let mut problems = Problems::default();
     check_overrides(policy, &Pointer::default(), &mut problems);

@@ -1,4 +1,4 @@
-//! What a definition must hold to beyond its types. Everything that is wrong is reported at once.
+//! The rules for a definition beyond its types. All problems are reported at once.
 //!
 //! Tools are checked in [`tools`], limits in [`limits`]; this file checks the agent itself and its sub-agents. Reading
 //! files and naming lines is not done here: a [`Problem`] names its place by a JSON pointer.
@@ -39,7 +39,7 @@ pub fn check(definition: &AgentDefinition) -> Vec<Problem> {
         problems.add(&Pointer::default().field("agents"), message);
         return problems.0;
     }
-    // What no run can carry is not looked at any closer.
+    // A definition that is too large is not checked any further.
     if let Err(problem) = fits(definition) {
         return vec![problem];
     }
@@ -131,7 +131,7 @@ fn check_parameters(parameters: &ModelParameters, at: &Pointer, problems: &mut P
     }
 }
 
-/// A schema that nothing can be checked against would fail runs after their models were paid.
+/// An unusable schema would fail runs after their model calls were paid.
 fn check_schema(schema: &serde_json::Value, most: usize, at: &Pointer, problems: &mut Problems) {
     if let Err(unusable) = check_usable(schema, most) {
         problems.add(&Pointer(format!("{}{}", at.0, unusable.at)), unusable.problem);
@@ -167,7 +167,7 @@ fn check_sub_agents<'a>(
 #[derive(Default)]
 struct Problems(Vec<Problem>);
 
-/// Further problems are of no help before the first ones are mended.
+/// Further problems do not help until the first ones are fixed.
 const MAX_PROBLEMS: usize = 100;
 
 impl Problems {

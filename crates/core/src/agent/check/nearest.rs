@@ -1,11 +1,11 @@
-//! Which known word somebody probably meant.
+//! Finds the known word that is closest to a misspelt one.
 
-/// A longer word is no slip of the hand, and comparing it would take long.
+/// Longer words are not compared: they are unlikely to be typing errors, and the comparison would be slow.
 const MAX_WORD: usize = 64;
 /// More candidates are not compared.
 const MAX_CANDIDATES: usize = 256;
 
-/// The candidate closest to `word`, unless none is close enough to be a slip of the hand.
+/// The candidate closest to `word`, unless none is close enough to be a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     if length > MAX_WORD {

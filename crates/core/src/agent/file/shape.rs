@@ -17,7 +17,7 @@ pub(super) enum Shape {
     Choice(&'static [&'static str]),
     List(&'static Shape),
     Record(&'static Record),
-    /// Any keys, which belong to whoever wrote the file.
+    /// Any keys; the author of the file chooses them.
     Map(&'static Shape),
     /// `false`, `true`, or the shape.
     FlagOr(&'static Shape),

@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// A call that no model ever asks for.
-const NOBODYS_CALL: &str = "call-x";
+const UNKNOWN_CALL: &str = "call-x";
 
-/// What somebody does who is asked, some time after the question or the reaction before.
+/// A reaction to a question, some time after the question or the previous reaction.
 #[derive(Debug, Clone)]
 pub(super) struct Reaction {
     /// `None`: at the very moment the time runs out.
@@ -80,7 +80,7 @@ impl World {
                 let digits = if pick % 4 == 0 { 20_000 } else { 4 };
                 (Answer::new(AwaitId::new(format!("await-{}", "7".repeat(digits))), "ann", body), false)
             }
-            // Nothing is open: somebody answers what was answered before, with something else.
+            // Nothing is open: a closed await gets another answer.
             (_, None, Some(answer)) => {
                 let body = AnswerBody::Clarification { answer: self.unique("late") };
                 (Answer { body, ..answer }, false)
@@ -88,12 +88,12 @@ impl World {
             (how, Some(item), _) => self.answer_to(&item, how),
         };
         let by_call = by_call(&answer).filter(|_| pick % 2 == 1 && !elsewhere);
-        let nobodys = by_call.as_ref().is_some_and(|call| call.result.tool_call_id.as_str() == NOBODYS_CALL);
+        let unknown_call = by_call.as_ref().is_some_and(|call| call.result.tool_call_id.as_str() == UNKNOWN_CALL);
         let ended = self.run.state().outcome.is_some();
         let due_status = match how {
             _ if elsewhere => None,
             _ if ended => Some(AnswerStatus::Stale),
-            _ if nobodys || answer.await_id.as_str().starts_with("await-7777") => Some(AnswerStatus::Unknown),
+            _ if unknown_call || answer.await_id.as_str().starts_with("await-7777") => Some(AnswerStatus::Unknown),
             How::Again if self.answered.contains(&answer) => Some(AnswerStatus::Duplicate),
             _ if item.is_none() => Some(AnswerStatus::Stale),
             _ if !open => Some(AnswerStatus::Expired),
@@ -102,7 +102,7 @@ impl World {
         };
         // Where no await is looked for or found, the refusal names the call.
         let what = match &by_call {
-            Some(call) if ended || nobodys => call.result.tool_call_id.to_string(),
+            Some(call) if ended || unknown_call => call.result.tool_call_id.to_string(),
             _ => clip(answer.await_id.as_str()),
         };
         let input = match by_call {
@@ -159,7 +159,7 @@ impl World {
             (_, How::WrongKind) => (confirmation(true, shown), "ann", false),
             (_, _) => {
                 let mut results = self.results(item, How::Right);
-                results.push(provided(NOBODYS_CALL.into(), Some(json!(1)), None));
+                results.push(provided(UNKNOWN_CALL.into(), Some(json!(1)), None));
                 (AnswerBody::ToolResults { results }, "ann", false)
             }
         };

@@ -296,7 +296,7 @@ fn check_12_nothing_acknowledged_is_lost(world: &World) -> Lived {
                 let executed = world.ledger.executions.iter().any(|execution| execution.call == *call);
                 let executed = executed || world.handed_out().any(|handed| handed == call);
                 let refused = result(world, call).is_some_and(|(_, is_error)| is_error);
-                ensure!(executed || refused, "{call} was approved; it did not run and nobody says why");
+                ensure!(executed || refused, "{call} was approved; it did not run and no event says why");
             }
             Promise::Denied(call) => {
                 let kind = result(world, call).map(|(content, _)| content["kind"].clone());

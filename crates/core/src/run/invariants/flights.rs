@@ -104,7 +104,7 @@ impl World {
                 }
                 Some(Loss::NeverStarted) => SettleOutput::NeverStarted,
                 Some(Loss::Finished) => SettleOutput::Finished { output: Box::new(output.clone()) },
-                // It took too long, and nobody knows.
+                // It timed out, and its outcome is unknown.
                 Some(Loss::Unknown) | None => SettleOutput::Unknown,
             };
             let recorded = matches!(settled, SettleOutput::Finished { .. });
@@ -187,7 +187,7 @@ impl World {
         own + self.ledger.children.iter().map(Self::calls_begun).sum::<u32>()
     }
 
-    /// Calls of the table that somebody outside was asked to execute.
+    /// Calls of the table that were handed out to an external executor.
     pub(super) fn handed_out(&self) -> impl Iterator<Item = &CallId> {
         let handed = self.store.log.iter().filter_map(|event| match &event.body {
             EventBody::LocalToolCall { tool_use_id, .. } => Some(tool_use_id),

@@ -16,7 +16,7 @@ use crate::{
     time::{Millis, Timestamp},
 };
 
-/// Something somebody does, some time after the deed before.
+/// An action of a user, some time after the previous one.
 #[derive(Debug, Clone)]
 pub(super) struct Deed {
     after: Millis,
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Nothing else will happen: somebody does what the run waits for.
+    /// Nothing else will happen: a user does what the run waits for.
     pub(super) fn help(&mut self) -> Lived {
         if self.run.state().pause.is_some() {
             return self.give_resume(false, false);

@@ -210,7 +210,7 @@ impl World {
     }
 
     fn ask(&mut self, saying: &mut Saying, ask: &Ask, inline_limit: u64) -> AwaitRequest {
-        let outside = |tool| Call { tool, arg: 0, large: false, invalid: false, fate: nobody() };
+        let outside = |tool| Call { tool, arg: 0, large: false, invalid: false, fate: unused_fate() };
         match ask {
             Ask::Clarification { default, patience: Patience { expires_in, on_expiry } } => {
                 AwaitRequest::Clarification {
@@ -268,6 +268,6 @@ impl Saying {
 }
 
 /// The fate of a call that is never dispatched from here.
-fn nobody() -> Fate {
+fn unused_fate() -> Fate {
     Fate { takes: Millis::ZERO, end: End::Ok, losses: Vec::new(), when_stopped: Stopped::Obeys }
 }

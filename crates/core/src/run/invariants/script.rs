@@ -47,7 +47,7 @@ pub(super) struct Story {
     pub(super) children: Vec<Story>,
 }
 
-/// How long somebody is waited for, and what then.
+/// How long an await stays open, and what its expiry does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Patience {
     pub(super) expires_in: Option<Millis>,
@@ -227,7 +227,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// One turn of calls and questions, over and over; nothing limits it and nobody interferes.
+/// One turn of calls and questions, over and over; nothing limits it and no user interferes.
 pub(super) fn long_case(turns: u32) -> impl Strategy<Value = Case> {
     let steady = |turn: Turn| {
         let end = PlanEnd::Answers { attempts: 1 };

@@ -287,7 +287,7 @@ fn a_run_that_is_cancelled_asks_for_nothing_any_more() {
 }
 
 #[test]
-fn whoever_may_answer_for_own_tools_only_answers_for_no_other() {
+fn a_sender_limited_to_own_tools_cannot_answer_other_calls() {
     let mut bench = caller(json!({}));
     turn(&mut bench, &["a", "form"]);
     out(&mut bench);

@@ -42,7 +42,7 @@ fn without_a_prompt_the_tool_is_named() {
 }
 
 #[test]
-fn a_decision_of_the_seed_is_bound_by_the_await_it_names() {
+fn a_decision_of_loom_mcp_is_bound_by_its_await_id() {
     let mut bench = bench(json!({}), json!({}));
     let (cheap, dear) = (json!({"amount": 1}), json!({"amount": 900}));
     bench.turn(&[("pay", cheap.clone()), ("pay", dear.clone())]);
@@ -116,7 +116,7 @@ fn an_approval_is_used_once() {
 }
 
 #[test]
-fn an_approved_call_that_somebody_else_executes_keeps_its_place() {
+fn an_approved_external_call_keeps_its_position() {
     let mut bench = bench(json!({}), json!({}));
     bench.turn(&[("read", json!(1)), ("sign", json!(2)), ("read", json!(3))]);
     bench.dispatch();

@@ -79,7 +79,7 @@ fn an_answer_that_was_cut_off_or_refused_fails_the_run_and_is_not_lost() {
 }
 
 #[test]
-fn an_answer_too_large_to_travel_is_read_by_whoever_writes_the_end() {
+fn record_reads_a_final_answer_above_the_inline_limit_from_the_store() {
     for flaw in [None, Some(AnswerFlaw::Truncated)] {
         let mut bench = bench(json!({}), json!({}));
         bench.begin();

@@ -1,4 +1,4 @@
-//! Nobody answers in time: each kind of await, each outcome.
+//! Awaits that expire: each kind, each outcome.
 
 use serde_json::{Value, json};
 
@@ -44,8 +44,8 @@ fn waiting(kind: &str, outcome: &str, default: Option<&str>) -> Bench {
 }
 
 #[test]
-fn a_question_nobody_answers_is_told_to_the_model_or_fails_the_run() {
-    let unanswered = "Nobody answered the question \"which?\" in time. Go on without the answer.";
+fn an_expired_question_is_reported_to_the_model_or_fails_the_run() {
+    let unanswered = "No answer to the question \"which?\" within the time limit. Continue without it.";
     let cases = [
         ("deny", Some("the first"), unanswered),
         ("default", Some("the first"), "the first"),
@@ -63,7 +63,7 @@ fn a_question_nobody_answers_is_told_to_the_model_or_fails_the_run() {
 }
 
 #[test]
-fn a_call_nobody_answers_for_gets_its_result_all_the_same() {
+fn an_expired_call_gets_an_error_result() {
     // Only what was never handed out gives its place under the caps back; calls of the planner's awaits never had one.
     for (kind, executed) in [("pay", 0), ("form", 1), ("questions", 0), ("external_tools", 0)] {
         for outcome in &OUTCOMES[..3] {

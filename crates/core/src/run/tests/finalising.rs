@@ -164,7 +164,7 @@ fn what_has_not_begun_when_the_time_is_up_will_not_begin_and_what_runs_may_end()
 }
 
 #[test]
-fn a_run_that_a_cap_closes_waits_for_nobody() {
+fn a_run_that_reaches_a_cap_closes_its_awaits() {
     let mut bench = bench(json!({"maxToolCalls": 0}), json!({}));
     bench.begin();
     let awaits = json!([

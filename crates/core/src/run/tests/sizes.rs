@@ -24,7 +24,7 @@ fn steers_that_pile_up_stay_within_an_envelope() {
         bench.run.steer(SteerRequest { text: "x".repeat(60 * 1024), ..SteerRequest::default() });
     }
     let log = bench.log();
-    let rejected = "windlass.steer rejected: too much waits for the model already; say it after its next turn";
+    let rejected = "windlass.steer rejected: too many messages wait for the model's next turn; send this one after it";
     assert_eq!((log.len(), log[39].as_str()), (40, rejected));
     let input = bench.turn(&[("read", json!({}))]);
     assert!(bytes(&input) < LIMIT, "{}", bytes(&input));

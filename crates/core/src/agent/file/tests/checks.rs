@@ -1,4 +1,4 @@
-//! What `check` finds is said at its line. The checks themselves are tested where they live.
+//! Findings of `check` are reported at their line. The checks themselves are tested in `agent/check`.
 
 use super::assert_errors;
 
