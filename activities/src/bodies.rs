@@ -1,4 +1,4 @@
-//! Bodies that did not travel: reading them from the store, and turning call records into what the model reads.
+//! Bodies above the inline limit: reading them from the store, and turning call records into what the model reads.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! Agents by id, for runs that name an agent without saying which version of it.
+//! Agents by id, for runs that name an agent without a version.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use windlass_core::{agent::AgentDefinition, ids::AgentId};
 
-/// The agent definitions a worker was given.
+/// The agent definitions of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct AgentCatalog {
     agents: BTreeMap<AgentId, Arc<AgentDefinition>>,

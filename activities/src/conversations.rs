@@ -1,7 +1,7 @@
-//! Conversations this worker has read lately, so that a turn does not read the whole of it again.
+//! A cache of conversations, so that a turn does not read the whole conversation again.
 //!
-//! An entry is known by its head, which names the exact messages: a conversation that has gone on elsewhere has another
-//! head and is read from the store. Nothing here is the truth, and all of it may be forgotten.
+//! An entry is addressed by its head, which identifies the exact messages: a conversation that continued on another
+//! worker has another head and is read from the store. Every entry may be evicted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -61,13 +61,13 @@ struct Entry {
 }
 
 impl Conversations {
-    /// Takes a conversation out, if it is kept and stands exactly there.
+    /// Removes and returns the conversation, if the cache has it with exactly this head.
     pub(crate) fn take(&self, run: &RunId, head: TranscriptHead) -> Option<Conversation> {
         let found = self.lock().remove(run)?;
         (found.head == head).then_some(found.conversation)
     }
 
-    /// Keeps a conversation for the run's next turn. Those that were used longest ago make room.
+    /// Keeps a conversation for the run's next turn. The least recently used ones are evicted.
     pub(crate) fn keep(&self, run: RunId, head: TranscriptHead, conversation: Conversation) {
         let mut kept = self.lock();
         kept.remove(&run);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_make_room() {
+    fn the_least_recently_used_are_evicted() {
         let conversations = Conversations::default();
         let large = "x".repeat(MOST_BYTES / 3);
         for name in ["a", "b", "c"] {

@@ -1,6 +1,6 @@
-//! Agent definitions this worker has used lately, ready to be used again: read once, their schemas compiled once.
+//! A cache of agent definitions with their compiled schemas.
 //!
-//! A definition is known by its digest, so what is kept here is never out of date.
+//! A definition is addressed by its digest, so an entry is never out of date.
 
 use std::{
     collections::HashMap,
@@ -18,10 +18,10 @@ use windlass_core::{
 use windlass_models::ToolDeclaration;
 use windlass_tools::ToolFailure;
 
-/// So many are kept. Few workers have more agents, and reading one again costs little.
+/// The number of cached definitions. Few workers have more agents, and reading one again is cheap.
 const MOST: usize = 256;
 
-/// A definition, and what turns make of it.
+/// A definition, and what is prepared from it once.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) definition: AgentDefinition,

@@ -1,5 +1,5 @@
-//! Deltas on their way into the event log. While one append is under way the next ones gather, so a fast model costs
-//! few commits and a slow one shows every word at once.
+//! Writes deltas to the event log. While one append is in progress the next deltas are buffered, so a fast model costs
+//! few commits and a slow one shows every delta at once.
 
 use async_trait::async_trait;
 use windlass_core::event::{EventBody, NewEvent};
@@ -8,7 +8,7 @@ use windlass_store::StoreError;
 
 use crate::log_writer::{EventLog, LogWriter};
 
-/// How many deltas may wait for the store before the model has to.
+/// How many deltas may be buffered before the model call waits for the store.
 const BACKLOG: usize = 1024;
 
 pub(crate) struct DeltaLog {
@@ -16,15 +16,15 @@ pub(crate) struct DeltaLog {
     turn: u32,
     attempt: u32,
     count: u64,
-    /// There from the first delta on: many answers have none.
+    /// Created with the first delta: many answers have none.
     writer: Option<LogWriter>,
-    /// The text so far, as much of it as an event may show: all that is left of an answer that fails.
-    said: String,
+    /// The text so far, up to the size of an event. An answer that fails is reported with it.
+    text: String,
 }
 
 impl DeltaLog {
     pub(crate) fn new(log: EventLog, turn: u32, attempt: u32) -> Self {
-        Self { log, turn, attempt, count: 0, writer: None, said: String::new() }
+        Self { log, turn, attempt, count: 0, writer: None, text: String::new() }
     }
 
     /// Waits until every delta is in the log; returns the text.
@@ -33,12 +33,12 @@ impl DeltaLog {
             Some(writer) => writer.finish().await,
             None => Ok(()),
         };
-        (self.said, written)
+        (self.text, written)
     }
 
     fn remember(&mut self, text: &str) {
-        let room = usize::try_from(EventBody::SHOWN_BYTES).unwrap_or(usize::MAX).saturating_sub(self.said.len());
-        self.said.push_str(&text[..text.floor_char_boundary(room)]);
+        let free = usize::try_from(EventBody::SHOWN_BYTES).unwrap_or(usize::MAX).saturating_sub(self.text.len());
+        self.text.push_str(&text[..text.floor_char_boundary(free)]);
     }
 
     /// What a delta is in the log. Arguments of calls are in the `assistant_message` that follows.

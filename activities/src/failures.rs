@@ -7,16 +7,16 @@ use windlass_core::{envelope::ModelFailureFacts, ids::InstallationId};
 use windlass_models::{ErrorClass, ModelError};
 use windlass_store::StoreError;
 
-/// How long a worker with the wrong store leaves a run alone.
+/// How long a worker with the wrong store waits before it may try a run again.
 const FOREIGN_DELAY: Duration = Duration::from_secs(5);
 
-/// A failure that another attempt will not mend.
+/// A permanent failure: no retry.
 pub(crate) fn permanent(kind: &str, message: impl Into<String>) -> ActivityError {
     let message: String = message.into();
     ApplicationFailure::builder(Plain(message)).type_name(kind.to_owned()).non_retryable(true).build().into()
 }
 
-/// A failure that another attempt may mend.
+/// A transient failure: a retry may succeed.
 pub(crate) fn transient(kind: &str, message: impl Into<String>) -> ActivityError {
     let message: String = message.into();
     ApplicationFailure::builder(Plain(message)).type_name(kind.to_owned()).build().into()
@@ -27,7 +27,7 @@ pub(crate) fn store(error: &StoreError) -> ActivityError {
     if error.retryable() { transient(error.code(), message) } else { permanent(error.code(), message) }
 }
 
-/// A failure of a worker that has another installation's store: the right worker takes it later.
+/// The failure on a worker with another installation's store. A later attempt reaches the right worker.
 pub(crate) fn foreign(own: &InstallationId, found: &InstallationId) -> ActivityError {
     let message =
         format!("OPS0016: the run belongs to installation {found}, and this worker's store is installation {own}");
@@ -38,20 +38,20 @@ pub(crate) fn foreign(own: &InstallationId, found: &InstallationId) -> ActivityE
         .into()
 }
 
-/// Whether the failure says that the store lacks what it must have of a run that is its own.
+/// Whether the failure means that the store has no data of a run that should be in it.
 pub(crate) fn lacks_the_run(error: &ActivityError) -> bool {
     let ActivityError::Application(failure) = error else { return false };
     matches!(failure.type_name(), Some("STO0001" | "agent_missing" | "blob_missing"))
 }
 
-/// `said` is what the model had said before it failed.
-pub(crate) fn model(error: &ModelError, said: String) -> ActivityError {
-    // A run that is cancelled takes no retry. Otherwise the worker is stopping, and the next one asks again.
+/// `partial_text` is the model's text before it failed.
+pub(crate) fn model(error: &ModelError, partial_text: String) -> ActivityError {
+    // A cancelled run is not retried. Otherwise the worker is shutting down, and the next worker calls the model again.
     let another_attempt = error.retryable || error.class == ErrorClass::Cancelled;
     let facts = ModelFailureFacts {
         api_status: error.api_status,
         api_code: error.api_code.clone(),
-        partial_text: Some(said).filter(|said| !said.is_empty()),
+        partial_text: Some(partial_text).filter(|text| !text.is_empty()),
     };
     ApplicationFailure::builder(Plain(error.to_string()))
         .type_name(error.class.as_str().to_owned())

@@ -1,8 +1,8 @@
-//! Everything of a run that touches the world, as Temporal activities over the ports (store, models, tools).
+//! The Temporal activities of a run. They perform all its IO, over the ports (store, models, tools).
 //!
 //! One module per activity. An activity may be repeated at any time: each begins by asking the store what is already
-//! done. Retrying is Temporal's job; an activity only says whether a failure is worth it. What does not live here:
-//! decisions about the run, which are `windlass_core::run`'s.
+//! done. Temporal retries; an activity only reports whether a failure is retryable. Decisions about the run
+//! are in `windlass_core::run`.
 
 mod bodies;
 mod catalog;
@@ -54,7 +54,7 @@ pub struct RunActivities {
     definitions: Definitions,
     owners: Arc<dyn Owners>,
     own: Own,
-    /// Fires when this worker shuts down. What is cancelled then is not unwanted; another worker goes on with it.
+    /// Fires when this worker shuts down. Activities cancelled by that are continued by another worker.
     draining: CancellationToken,
 }
 

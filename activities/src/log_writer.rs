@@ -13,7 +13,7 @@ pub(crate) struct EventLog {
     pub(crate) run: RunId,
 }
 
-/// A task that appends. While one append is under way the next events gather.
+/// A task that appends events. While one append is in progress the next events are buffered.
 pub(crate) struct LogWriter {
     sender: mpsc::Sender<NewEvent>,
     task: JoinHandle<Result<(), StoreError>>,
@@ -23,7 +23,7 @@ pub(crate) struct LogWriter {
 pub(crate) struct Closed;
 
 impl EventLog {
-    /// `backlog` events may wait for the store before their writer has to.
+    /// `backlog` events may be buffered before the sender waits for the store.
     pub(crate) fn writer(&self, backlog: usize) -> LogWriter {
         let (sender, mut receiver) = mpsc::channel::<NewEvent>(backlog);
         let Self { store, run } = self.clone();

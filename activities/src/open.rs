@@ -72,7 +72,7 @@ impl RunActivities {
         })
     }
 
-    /// By content if the start says so, else by id from the worker's own agents.
+    /// By digest if the start has one, otherwise by id from the worker's own agents.
     async fn find(&self, input: &RunInput) -> Result<AgentDefinition, ActivityError> {
         // A repeat must find what the first attempt pinned, even if the worker's agents changed in between.
         let opened = self.store.run(&input.run_id).await.map_err(|error| failures::store(&error))?;
@@ -93,7 +93,7 @@ impl RunActivities {
         }
     }
 
-    /// What a definition leaves unsaid about a built-in tool, the tool itself says.
+    /// Completes built-in tools in a definition from the tools' own specs.
     fn completed(&self, mut definition: AgentDefinition) -> Result<AgentDefinition, ActivityError> {
         for tool in definition.tools.iter_mut().filter(|tool| tool.source == ToolSource::Builtin) {
             let Some(builtin) = self.tools.get(&tool.name) else {
@@ -142,7 +142,7 @@ impl RunActivities {
     }
 }
 
-/// How a tool's arguments are put to the agent behind it: a lone text is said as it is, anything else as JSON.
+/// The user message made of a tool's arguments: a single text as it is, anything else as JSON.
 fn spoken(args: &CanonicalJson) -> String {
     let value = args.to_value();
     let lone = value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.values().next());

@@ -1,4 +1,4 @@
-//! Whose runs are executed here: those of the store's own installation.
+//! Checks that a run belongs to the store's own installation.
 
 use async_trait::async_trait;
 use temporalio_sdk::activities::ActivityError;
@@ -7,7 +7,7 @@ use windlass_core::ids::{InstallationId, RunId};
 
 use crate::{RunActivities, failures};
 
-/// A caller that knows the server's side.
+/// Looks up which installation a run belongs to, on the server.
 #[async_trait]
 pub trait Owners: Send + Sync + 'static {
     /// Which installation a run belongs to, if that can be found out.
@@ -22,7 +22,7 @@ pub trait Owners: Send + Sync + 'static {
 pub(crate) struct Own(OnceCell<InstallationId>);
 
 impl RunActivities {
-    /// Fails, for a later attempt elsewhere, if the run says that it belongs to another installation.
+    /// Fails with a retryable error if the run belongs to another installation.
     pub(crate) async fn check_owner(&self, run: &RunId, said: Option<&InstallationId>) -> Result<(), ActivityError> {
         let Some(found) = said else { return Ok(()) };
         let own = self.own.0.get_or_try_init(async || Ok(self.store.installation().await?.id)).await;
@@ -34,7 +34,7 @@ impl RunActivities {
         Err(failures::foreign(own, found))
     }
 
-    /// What came of an activity. A store that lacks what a run needs may be the wrong one: then the run must not fail.
+    /// The result of an activity. A store without the run's data may be the wrong store: then the run must not fail.
     pub(crate) async fn judged<T>(&self, run: &RunId, done: Result<T, ActivityError>) -> Result<T, ActivityError> {
         if let Err(error) = &done
             && failures::lacks_the_run(error)

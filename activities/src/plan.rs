@@ -1,4 +1,4 @@
-//! `windlass.plan`: one turn of the model. A response that was journalled is never asked for again.
+//! `windlass.plan`: one turn of the model. The model is not called again for a response that is in the journal.
 
 use std::time::Instant;
 
@@ -55,7 +55,7 @@ impl RunActivities {
         let known = self.conversations.take(&input.run_id, input.head);
         let begin = self.beginning(&mut input, attempt).await?;
         let news = begin.messages.clone();
-        // What is said up to the head does not change any more, so it is read while the turn begins.
+        // Messages up to the head are immutable, so they are read while the turn starts.
         let (begun, before) =
             tokio::join!(self.store.begin_plan(begin), self.conversation(&input.run_id, input.head, known));
         let head = match begun.map_err(|error| failures::store(&error))? {
@@ -88,13 +88,13 @@ impl RunActivities {
         };
         let mut deltas = DeltaLog::new(self.log(&input.run_id), input.turn, attempt);
         let answered = model.respond(request, &mut deltas).await;
-        let (said, logged) = deltas.finish().await;
-        let response = answered.map_err(|error| failures::model(&error, said))?;
+        let (text, logged) = deltas.finish().await;
+        let response = answered.map_err(|error| failures::model(&error, text))?;
         logged.map_err(|error| failures::store(&error))?;
         self.commit(&prepared, &input, (head, conversation), &model_id, response).await
     }
 
-    /// The conversation up to its head: as this worker knows it, or else as the store has it.
+    /// The conversation up to its head, from the cache or from the store.
     async fn conversation(
         &self,
         run: &RunId,
@@ -115,7 +115,7 @@ impl RunActivities {
         Ok(SettlePlanOutput { v: VERSION, output: settled.map(|plan| plan.output) })
     }
 
-    /// What happened since the last turn, which is written before the model is asked.
+    /// The messages since the last turn. They are written before the model is called.
     async fn beginning(&self, input: &mut PlanActivityInput, attempt: u32) -> Result<PlanBegin, ActivityError> {
         let mut messages = Vec::new();
         let results = std::mem::take(&mut input.tool_outputs);
@@ -174,7 +174,7 @@ impl RunActivities {
             finish_reason: Some(stop),
             extra: Extra::new(),
         };
-        // A run that ends needs its conversation no more, and waiting for people takes long.
+        // A run that ends does not need its conversation any more, and an await may take long.
         let goes_on = !is_final && output.result.awaits.is_empty();
         if goes_on {
             conversation.extend([message.clone()]);
@@ -182,7 +182,7 @@ impl RunActivities {
         let commit = PlanCommit { run: input.run_id.clone(), turn, head, message, output, events };
         let journalled = self.store.commit_plan(commit).await.map_err(|error| failures::store(&error))?;
         if goes_on {
-            // If another attempt's answer was journalled first, its head is another one and this is never found.
+            // If another attempt's answer was journalled first, the head differs and this entry is never found.
             self.conversations.keep(input.run_id.clone(), journalled.output.head, conversation);
         }
         Ok(journalled.output)

@@ -24,7 +24,7 @@ pub(crate) async fn with_progress<T, F: Future<Output = T>>(
     let mut number = 0_u64;
     let mut append = async |report: Progress| {
         number += 1;
-        // A log that is closed or away costs the report, never the call.
+        // If the log is closed or the store is unavailable, the report is lost, but not the call.
         let _ = log.append_events(&input.run_id, vec![event(input, attempt, number, report)]).await;
     };
     let outcome = loop {

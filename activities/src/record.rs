@@ -1,4 +1,4 @@
-//! `windlass.record`: what the workflow caused, written in one transaction.
+//! `windlass.record`: writes the workflow's messages and events in one transaction.
 
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
@@ -29,8 +29,8 @@ impl RunActivities {
         Ok(RecordOutput { v: VERSION, head })
     }
 
-    /// Bodies that did not travel and that readers of the log need: arguments of calls that are handed out, and what the
-    /// model said last.
+    /// Fills in bodies above the inline limit that readers of the log need: arguments of calls that are handed out, and the
+    /// model's last text.
     async fn fill_in(&self, events: &mut [NewEvent], last: Option<BlobRef>) -> Result<(), ActivityError> {
         for event in events {
             match (&mut event.body, last) {

@@ -1,7 +1,7 @@
-//! `windlass.tool` and `windlass.settle`: one call, executed at most once unless it says that a repeat is harmless.
+//! `windlass.tool` and `windlass.settle`: one call, executed at most once unless its tool is idempotent.
 //!
-//! The store's journal of the call is written before the tool begins and after it ended, so that whatever dies in
-//! between, what is known and what is not can be told apart.
+//! The store's journal of the call is written before the tool starts and after it ended. After a crash in between, the
+//! journal shows whether the call never started, finished, or has an unknown outcome.
 
 use std::{sync::Arc, time::Instant};
 
@@ -23,7 +23,7 @@ use crate::{
     RunActivities, deadline, definitions::Prepared, failures, heartbeat::with_heartbeat, progress::with_progress,
 };
 
-/// A larger result is a failure of the tool, not a burden for the run.
+/// A larger result is a failure of the tool.
 const MAX_RESULT: u64 = 4 * 1024 * 1024;
 
 /// One attempt of a call.
@@ -34,7 +34,7 @@ struct Call {
     deadline: Option<Instant>,
 }
 
-/// What came of the wish to execute a call.
+/// The result of claiming a call.
 enum Claimed {
     Called(Result<ToolSuccess, ToolFailure>),
     /// It was executed before.
@@ -47,7 +47,7 @@ impl RunActivities {
         ctx: ActivityContext,
         input: ToolInput,
     ) -> Result<ToolOutput, ActivityError> {
-        // Before the claim: what fails here provably did not begin.
+        // Before the claim: a call that fails here did not start.
         let call = Call {
             args: self.arguments(&input).await?,
             prepared: self.definition(input.agent_digest).await?,
@@ -244,7 +244,7 @@ impl RunActivities {
     }
 }
 
-/// The wish to execute the call, with the event that says that it begins.
+/// The claim of the call, with its `tool_call` event.
 fn claim_of(input: &ToolInput, args: &CanonicalJson) -> NewClaim {
     let event = NewEvent::new(
         format!("call/{}/begin", input.tool_call_id),

@@ -12,7 +12,7 @@ use windlass_core::{
 
 use crate::{RunActivities, definitions::Prepared, failures};
 
-/// The parts of an assistant message, and what the workflow must know of them.
+/// The parts of an assistant message, and the facts that the workflow decides by.
 pub(crate) struct Turn {
     pub(crate) parts: Vec<Part>,
     pub(crate) calls: Vec<ToolRequest>,

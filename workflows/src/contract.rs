@@ -42,14 +42,14 @@ activity!(
     Tool = "windlass.tool": ToolInput => ToolOutput
 );
 activity!(
-    /// Writes what the workflow caused.
+    /// Writes the workflow's messages and events.
     Record = "windlass.record": RecordInput => RecordOutput
 );
 activity!(
-    /// Finds out whether a turn whose executor went silent got its answer.
+    /// Reads from the journal whether a turn whose activity was lost has a response.
     SettlePlan = "windlass.settle_plan": SettlePlanInput => SettlePlanOutput
 );
 activity!(
-    /// Finds out what became of a call whose executor went silent.
+    /// Reads from the journal how a call whose activity was lost ended.
     Settle = "windlass.settle": SettleInput => SettleOutput
 );

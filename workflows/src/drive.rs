@@ -1,8 +1,8 @@
-//! The run loop. It asks the core what to do next, does it, and reports back; nothing is decided here.
+//! The run loop: it gets the next step from the core, executes it and reports the result. It decides nothing itself.
 //!
-//! No operation is begun with the workflow's own cancellation token. A token keeps the operations that are dropped before
-//! they end, as a timer is when somebody answers and everything is when a worker lets go of the run, and an operation keeps
-//! its workflow: with the workflow's own token none of them would ever be freed.
+//! No operation is started with the workflow's own cancellation token. A token holds references to operations that are
+//! dropped before they end (a timer when an answer arrives, everything when the worker evicts the run), and an operation
+//! holds a reference to its workflow: with the workflow's own token none of them would ever be freed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ pub(crate) async fn drive(ctx: &mut Context) -> WorkflowResult<RunOutput> {
             run.tick(now);
             run.next(history)
         });
-        // A call that is handed out changes nothing that an operator sees: the run waits before and after it.
+        // Handing out a call does not change the status: the run waits before and after it.
         if step != Step::HandOut {
             show_status(ctx, &mut shown);
         }
@@ -55,7 +55,7 @@ pub(crate) async fn drive(ctx: &mut Context) -> WorkflowResult<RunOutput> {
     }
 }
 
-/// The run's agent becomes known, unless the run continued as new and knows it already.
+/// Executes `open`, unless the run continued as new.
 async fn open(ctx: &Context) -> Result<(), WorkflowTermination> {
     let input = ctx.state(|workflow| match &workflow.stage {
         Stage::Opening { input, .. } => Some((**input).clone()),
@@ -115,7 +115,7 @@ fn dispatch(ctx: &Context, calls: &mut InFlight) {
     }
 }
 
-/// Waits until a call ends, somebody says something, an await expires or the run is cancelled.
+/// Waits until a call ends, a signal or update arrives, an await expires or the run is cancelled.
 async fn wait(ctx: &Context, calls: &mut InFlight) {
     if record(ctx).await {
         return;
@@ -123,7 +123,7 @@ async fn wait(ctx: &Context, calls: &mut InFlight) {
     let (ended, deadline, seen) =
         with_run_and_revision(ctx, |run, revision| (run.state().outcome.clone(), run.next_deadline(), revision));
     if let Some(outcome) = ended {
-        // The outcome is decided: what still runs is stopped and reports.
+        // The outcome is decided: calls in flight are cancelled and report.
         calls.cancel(outcome.status().as_str());
         return report(ctx, calls.next().await);
     }
@@ -159,7 +159,7 @@ fn report(ctx: &Context, end: CallEnd) {
     });
 }
 
-/// Writes what the run caused so far; says whether there was anything.
+/// Writes the run's events so far; returns whether there were any.
 async fn record(ctx: &Context) -> bool {
     let Some(input) = with_run(ctx, |run, _| (!run.outgoing().is_empty()).then(|| run.record_input())) else {
         return false;
@@ -173,8 +173,8 @@ async fn record(ctx: &Context) -> bool {
 async fn continue_as_new(ctx: &Context) -> Result<(), WorkflowTermination> {
     let handlers = ctx.clone();
     let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
-    // Nothing that a handler accepted may be lost. What arrives meanwhile makes the server refuse this step, and the
-    // loop looks again.
+    // Nothing that a handler accepted may be lost. A signal that arrives meanwhile makes the server reject this task, and the
+    // loop runs again.
     ctx.wait_condition_with_options(move |_| handlers.all_handlers_finished(), detached).await.ok();
     let next = with_run(ctx, |run, _| run.continue_as_new());
     let mut memo = MemoValues::new();
@@ -218,7 +218,7 @@ fn notice_cancellation(ctx: &Context) {
     }
 }
 
-/// Keeps lists and the UI truthful. Only changes that matter to an operator cost a history event.
+/// Updates the search attributes for lists and the UI. Only a changed status or phase costs a history event.
 fn show_status(ctx: &Context, shown: &mut RunStatus) {
     let (status, phase, turn) = with_run(ctx, |run, _| (run.status(), run.phase(), run.state().turn));
     ctx.set_current_details(format!("{} · {} · turn {turn}", status.as_str(), phase.as_str()));

@@ -1,4 +1,4 @@
-//! Carrying out the core's orders: activities, local activities and child workflows with their options.
+//! Executes the core's orders: activities, local activities and child workflows with their options.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ type Context = WorkflowContext<RunWorkflow>;
 
 /// How often an idempotent tool is tried.
 const IDEMPOTENT_ATTEMPTS: u32 = 5;
-/// A store that is down is waited for; it does not cost the run its life.
+/// While the store is unavailable the activity is retried; the run does not fail.
 const STORE_PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, RunFailure> {
@@ -46,7 +46,7 @@ pub(crate) async fn open(ctx: &Context, run: RunInput) -> Result<OpenOutput, Run
         .map_err(|error| RunFailure::new(RunFailureKind::OpenFailed, reason(&error).message))
 }
 
-/// Writes what the workflow caused. A normal activity, not a local one: its input is in history before it runs, so what
+/// Writes the workflow's messages and events. A normal activity, not a local one: its input is in history before it runs, so what
 /// it wrote stays true when the workflow task that asked for it is lost and something else comes first the next time.
 pub(crate) async fn record(ctx: &Context, input: RecordInput) -> Result<(), RunFailure> {
     let written = input.outbox.events.iter().map(|event| event.body.kind()).collect::<Vec<_>>().join(", ");
@@ -156,7 +156,7 @@ async fn settle(ctx: &Context, input: &windlass_core::envelope::ToolInput) -> Se
         dispatch: input.dispatch,
         inline_limit: input.inline_limit,
     };
-    // Without a journal to ask, nobody knows.
+    // Without the journal the outcome is unknown.
     let settled = ask(ctx, Settle, Wire(input), "settle a lost call").await;
     settled.map_or(SettleOutput::Unknown, |Wire(settled)| settled)
 }
@@ -222,8 +222,8 @@ async fn ask<A: ActivityDefinition>(
     ctx.execute_local_activity(question, input, options).await
 }
 
-/// A local activity and its token keep each other until the activity ends or the token is cancelled. When a worker lets go
-/// of the run in between, only this frees them, and the workflow that the activity keeps.
+/// A local activity and its token refer to each other until the activity ends or the token is cancelled. When a worker
+/// evicts the run in between, only this frees them, and the workflow that the activity refers to.
 struct CancelledWhenDropped(WorkflowCancellationToken);
 
 impl Drop for CancelledWhenDropped {
@@ -232,7 +232,7 @@ impl Drop for CancelledWhenDropped {
     }
 }
 
-/// Until it works: a store that is down is waited for.
+/// Retried until it succeeds: the store may be unavailable for a while.
 fn patient() -> RetryPolicy {
     RetryPolicy::builder()
         .initial_interval(Duration::from_millis(100))
@@ -247,7 +247,7 @@ struct Reason {
     timed_out: bool,
 }
 
-/// The error under the SDK's wrappers: an activity's own words, or what the server says.
+/// The error under the SDK's wrappers: the activity's own message, or the server's.
 fn reason(error: &ActivityExecutionError) -> Reason {
     let timed_out = error.as_timeout().is_some();
     let (error_class, retryable) = match error.reason() {
@@ -278,7 +278,7 @@ fn timeout_message(kind: TimeoutType, attempt: Millis, all: Option<Millis>, hear
     }
 }
 
-/// What the plan activity knows of a model's failure beyond its words.
+/// The details of a model's failure beside its message.
 fn model_failure(error: &ActivityExecutionError) -> ModelFailureFacts {
     match error.reason() {
         Some(IncomingError::Application(failure)) => failure.details().ok().flatten().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Why a model did not answer, in the words of the agent-runs protocol.
 //!
-//! What does not live here: retrying. An adapter says whether another attempt may help; the plan activity's retry policy
-//! makes it.
+//! Adapters do not retry. An adapter reports whether a failure is retryable; the plan activity's retry policy does the
+//! rest.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub enum ErrorClass {
     /// Something between here and the provider took too long.
     UpstreamDeadline,
     Unknown,
-    /// Nobody wants the answer any more.
+    /// The run was cancelled, or the worker is shutting down.
     Cancelled,
 }
 
@@ -50,7 +50,7 @@ impl ErrorClass {
         }
     }
 
-    /// Whether the same question may well be answered a little later.
+    /// Whether the same request may succeed later.
     pub fn is_transient(self) -> bool {
         match self {
             Self::RateLimit | Self::Overloaded | Self::Server | Self::Timeout | Self::UpstreamDeadline => true,
@@ -65,14 +65,14 @@ impl ErrorClass {
     }
 }
 
-/// A model call that failed. The message may be shown to anybody: it never quotes prompts, answers or credentials.
+/// A model call that failed. The message may be shown to every user: it never quotes prompts, answers or credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
     pub class: ErrorClass,
     pub message: String,
     pub retryable: bool,
-    /// How long the provider asked us to stay away.
+    /// How long the provider asks callers to wait before a retry.
     pub retry_after: Option<Duration>,
     /// The provider's HTTP status.
     pub api_status: Option<u16>,

@@ -26,7 +26,7 @@ pub use self::{
     registry::{ModelRegistry, UnknownModel},
 };
 
-/// One question to a model: everything a provider needs.
+/// One model call: everything a provider needs.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
     pub run_id: RunId,
@@ -48,9 +48,9 @@ pub struct ModelRequest {
     pub parameters: ModelParameters,
     /// The key to use instead of the provider's configured one, read from the store for this call.
     pub credentials: Option<SecretString>,
-    /// When the result of this attempt is worth nothing any more.
+    /// When this attempt times out.
     pub deadline: Option<Instant>,
-    /// Fires when the answer is no longer wanted.
+    /// Fires when the call is cancelled.
     pub cancel: CancellationToken,
 }
 
@@ -91,7 +91,7 @@ pub enum DeltaKind {
     },
 }
 
-/// Receives deltas in order. An error from it ends the call: the answer is not wanted any more.
+/// Receives deltas in order. An error from it ends the call.
 #[async_trait]
 pub trait DeltaSink: Send {
     async fn push(&mut self, delta: Delta) -> Result<(), ModelError>;

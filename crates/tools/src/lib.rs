@@ -34,7 +34,7 @@ pub use self::{
     registry::ToolRegistry,
 };
 
-/// The circumstances of one call.
+/// The context of one call.
 #[derive(Clone)]
 pub struct CallContext {
     pub workspace: WorkspaceId,
@@ -47,10 +47,10 @@ pub struct CallContext {
     pub attempt: u32,
     /// When this attempt times out.
     pub deadline: Option<Instant>,
-    /// Where the tool says how far it is.
+    /// Receives the tool's progress reports.
     pub progress: ProgressSink,
     pub secrets: Arc<dyn SecretSource>,
-    /// Fires when the result is no longer wanted.
+    /// Fires when the call is cancelled.
     pub cancel: CancellationToken,
 }
 
@@ -93,7 +93,7 @@ impl ToolSuccess {
     }
 }
 
-/// A failed call, in words the model can use.
+/// A failed call. The model reads the message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolFailure {
     pub error: ToolError,

@@ -25,7 +25,7 @@ pub struct NotesAdd {
     store: Arc<dyn Notes>,
 }
 
-/// Finds notes by what they say.
+/// Finds notes by their text.
 #[derive(Clone)]
 pub struct NotesSearch {
     store: Arc<dyn Notes>,
@@ -132,7 +132,7 @@ fn view(note: &NoteRow) -> Value {
     json!({"key": note.key, "text": note.text, "updatedAt": note.updated_at.rfc3339()})
 }
 
-/// The model learns that it did not work; why is the operator's business, who finds the code documented.
+/// The model reads that the call failed. The cause is for the operator, who finds the code in `docs/errors`.
 fn failure(error: &StoreError) -> ToolFailure {
     let code = error.code();
     match error.kind() {

@@ -1,4 +1,4 @@
-//! How far a call is, as the tool says it while it works.
+//! Progress reports of a tool.
 
 use std::{
     collections::VecDeque,
@@ -44,7 +44,7 @@ struct Shared {
     arrived: Notify,
 }
 
-/// While so many reports wait, the oldest is dropped for the next: a later one says more.
+/// At most so many reports are buffered; then the oldest is dropped, because a later one supersedes it.
 const BACKLOG: usize = 16;
 
 impl ProgressSink {

@@ -1,4 +1,4 @@
-//! Which tool answers to which name.
+//! The tools of a worker by name.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

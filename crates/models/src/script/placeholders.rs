@@ -1,6 +1,6 @@
 //! Placeholders in a script's text, filled in from what the model was asked.
 //!
-//! One pass: what is filled in is not looked at again, and a placeholder nobody knows stays as it is written.
+//! One pass: inserted text is not searched again, and an unknown placeholder stays as it is written.
 
 use std::cell::OnceCell;
 

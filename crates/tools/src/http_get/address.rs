@@ -1,7 +1,7 @@
 //! Which addresses belong to the public internet.
 //!
 //! Everything else is refused, because a worker sits inside a network that trusts it: other services, the machine itself
-//! and the cloud's metadata service, which hands out credentials to whoever can reach it.
+//! and the cloud's metadata service, which gives credentials to every process that can reach it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

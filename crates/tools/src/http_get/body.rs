@@ -73,7 +73,7 @@ impl ContentType {
     fn of(headers: &HeaderMap) -> Result<Self, ToolFailure> {
         if headers.get(CONTENT_ENCODING).is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
         {
-            return Err(refused("the response is compressed although nobody asked for that"));
+            return Err(refused("the response is compressed although the request did not allow it"));
         }
         let Some(header) = headers.get(CONTENT_TYPE) else { return Ok(Self { essence: None, encoding: UTF_8 }) };
         let header = header.to_str().map_err(|_| refused("the response's content type cannot be read"))?;

@@ -36,7 +36,7 @@ pub(super) fn of_transport(error: &reqwest::Error) -> ToolFailure {
     passing(ToolErrorKind::ToolUnavailable, RetryReason::ToolUnavailable, message, None)
 }
 
-/// The two statuses by which a server says "not now".
+/// The two statuses of a temporary refusal.
 pub(super) fn of_status(response: &Response) -> Option<ToolFailure> {
     let (kind, reason, message) = match response.status() {
         StatusCode::TOO_MANY_REQUESTS => {

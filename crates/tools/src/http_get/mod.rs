@@ -32,7 +32,7 @@ use self::resolver::{AddressRule, GuardedResolver, Lookup, SystemLookup};
 use crate::{CallContext, Tool, ToolFailure, ToolSuccess, args};
 
 const MAX_REDIRECTS: usize = 3;
-/// What the activity allows beyond the tool's own timeout, so that the tool gets to say why it failed.
+/// What the activity allows beyond the tool's own timeout, so that the tool can report why it failed.
 const TIMEOUT_MARGIN: Millis = Millis::from_secs(10);
 
 /// Limits of `http_get`.
@@ -85,7 +85,7 @@ impl HttpGet {
 
     fn build(options: HttpGetOptions, is_allowed: AddressRule, lookup: Arc<dyn Lookup>) -> Result<Self, HttpGetError> {
         if CryptoProvider::get_default().is_none() {
-            // Somebody else may have been faster; then theirs is as good.
+            // Another task may have set it first; both are equal.
             let _ = ring::default_provider().install_default();
         }
         let client = Client::builder()

@@ -1,4 +1,4 @@
-//! Names to addresses, with the address rule applied to the very addresses that are then connected to.
+//! Names to addresses, with the address rule applied to exactly the addresses that are then connected to.
 //!
 //! Checking a name first and connecting by name later would let its owner change the answer in between.
 
@@ -14,7 +14,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 /// Says which addresses may be connected to.
 pub(super) type AddressRule = fn(IpAddr) -> bool;
 
-/// Asks somebody for the addresses of a name.
+/// Looks up the addresses of a name.
 #[async_trait]
 pub(super) trait Lookup: Send + Sync + 'static {
     async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>>;

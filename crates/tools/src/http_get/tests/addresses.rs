@@ -70,7 +70,7 @@ async fn a_name_that_leads_nowhere_is_not_mistaken_for_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_port_nobody_listens_on_and_a_server_without_tls_cannot_be_connected_to() {
+async fn a_closed_port_and_a_server_without_tls_cannot_be_connected_to() {
     let tool = HttpGet::new(options()).unwrap();
     let closed = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let failure = get(&tool, &format!("http://{closed}/")).await.unwrap_err();

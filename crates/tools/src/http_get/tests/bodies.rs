@@ -85,7 +85,7 @@ async fn what_is_not_text_is_refused_unread() {
     let zipped = response("200 OK", "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n", b"\x1f\x8b");
     assert_eq!(
         fetch(zipped).await.unwrap_err().error.message,
-        "the response is compressed although nobody asked for that"
+        "the response is compressed although the request did not allow it"
     );
 }
 
