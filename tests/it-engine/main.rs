@@ -1,5 +1,5 @@
-//! An engine in a process of its own, for tests that kill it. It says `ready` once its port is served, and ends with
-//! whoever holds its standard input.
+//! An engine in a process of its own, for tests that kill it. It prints `ready` once its port is served, and ends
+//! when its standard input is closed.
 //!
 //! Arguments: data directory, port, durability (`full`, which is the default, or `relaxed`).
 

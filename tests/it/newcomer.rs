@@ -11,7 +11,7 @@ use crate::{
     support::{process::Process, terminal::Terminal},
 };
 
-/// A data directory and the address of whoever serves it.
+/// A data directory and the address of its server.
 struct Place {
     dir: TempDir,
     listen: String,
@@ -81,7 +81,7 @@ Let me see what I know already and what time it is.
 ✓ clock SPAN TIME
 ✓ notes.search SPAN {"notes":[],"truncated":false}
 One thing only you can tell me.
-? await-1 asks: Who should read the launch note: the team, or everybody?
+? await-1 asks: Who should read the launch note: the team, or everyone?
   The answer decides how the note is worded.
 answer to await-1>
 ! server gone, waiting for it…
@@ -200,7 +200,7 @@ fn a_question_that_is_left_for_later_stays_open_and_can_be_answered_elsewhere() 
     terminal.enter("/later");
     terminal.wait_for("! await-1 stays open; answer it with:");
     terminal.wait_for(" runs answer default~run-1 await-1 'YOUR ANSWER'");
-    let answered = place.output(&["runs", "answer", "run-1", "await-1", "everybody"]);
+    let answered = place.output(&["runs", "answer", "run-1", "await-1", "everyone"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
     terminal.wait_for("approve await-2 as ann? [y/n/later]");
     terminal.enter("later");
@@ -271,7 +271,7 @@ fn without_a_server_a_run_is_stopped_between_commands() {
     let place = Place::new();
     let echoed = place.output(&["run", "echo", "hello"]);
     assert_eq!((text(&echoed.stdout).as_str(), echoed.status.code()), ("You said: hello\n", Some(0)));
-    assert!(!place.dir.path().join("dev.json").exists(), "nobody serves any more");
+    assert!(!place.dir.path().join("dev.json").exists(), "no server is left");
 
     let asked = place.output(&["run", "demo", "--run-id", "run-demo", "--until-waiting"]);
     let said = text(&asked.stderr);
@@ -281,11 +281,11 @@ fn without_a_server_a_run_is_stopped_between_commands() {
         said.contains("run-demo is stopped until the next command") && said.contains(" runs attach default~run-demo"),
         "{said}"
     );
-    let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everybody"]);
+    let answered = place.output(&["runs", "answer", "run-demo", "await-1", "everyone"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
     let attached = place.output(&["runs", "attach", "run-demo", "--until-waiting"]);
     let said = text(&attached.stderr);
-    assert!(said.contains("So it is for: everybody. I will keep that as a note, if you approve it."), "{said}");
+    assert!(said.contains("So it is for: everyone. I will keep that as a note, if you approve it."), "{said}");
     let approved = place.output(&["runs", "approve", "run-demo", "await-2", "--yes"]);
     assert!(approved.status.success() && text(&approved.stderr).contains("The launch is on Friday."));
     let ended = place.output(&["runs", "attach", "run-demo"]);
@@ -328,7 +328,7 @@ fn a_server_is_used_by_its_address_and_key() {
     assert!(output(key, &["runs", "cancel", "run-far"]).status.success());
     assert_eq!(output(key, &["runs", "attach", "run-far"]).status.code(), Some(3));
 
-    let refused = output("wl_nobody", &["run", "echo", "hello"]);
+    let refused = output("wl_unknown", &["run", "echo", "hello"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).starts_with("windlass: CLT0003: the server refused (401 unauthorized): "));
     let keyless = output("", &["run", "echo", "hello"]);

@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_gets_more_than_a_bucket_and_its_refill(steps in prop::collection::vec(0_u64..2000, 1..300)) {
+        fn no_caller_gets_more_than_a_bucket_and_its_refill(steps in prop::collection::vec(0_u64..2000, 1..300)) {
             let mut limiter = Limiter::default();
             let (mut now, mut allowed) = (Duration::ZERO, 0_u32);
             for step in steps {

@@ -36,7 +36,7 @@ impl CallRow {
         }
     }
 
-    /// What is said of a call whose executor went silent, and the state that this dispatch leaves it in, if it changes.
+    /// How a call whose activity was lost ended, and the state that this dispatch leaves it in, if it changes.
     pub(crate) fn settle(self, dispatch: u32) -> (CallSettlement, Option<&'static str>) {
         match self.state {
             State::Finished { output, .. } => (CallSettlement::Finished(output), None),

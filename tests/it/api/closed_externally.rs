@@ -1,4 +1,4 @@
-//! Runs that are closed on the Temporal server without having a say: their readers learn of it.
+//! Runs that are terminated or reset on the Temporal server: their logs get a terminal event.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn a_run_that_was_reset_continues() {
     rig.stream(&run, None).await.until("local_tool_call").await;
     reset(&rig, &RunId::new(&run)).await;
 
-    // Whoever has seen that another run was terminated later has seen the end of what was before the reset.
+    // Once the later termination of another run is in its log, the closed execution before the reset was listed too.
     let other = rig.run(probe()).await;
     let mut stream = rig.stream(&other, None).await;
     stream.until("local_tool_call").await;

@@ -59,7 +59,7 @@ async fn an_answer_without_a_worker_gets_503_in_time_and_may_be_repeated() {
     assert_eq!((refused.refusal(), refused.header("retry-after")), ((503, "unavailable"), Some("1")), "{refused:?}");
 
     rig.world.start_worker();
-    // Whether the first one was judged after all, once there was somebody to do so, is chance.
+    // The worker may or may not have handled the first request in the meantime.
     within("a judgement", async {
         while rig.post(&answers, answer.clone()).await.refusal() == (503, "unavailable") {}
     })

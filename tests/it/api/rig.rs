@@ -1,4 +1,4 @@
-//! An API in front of a world, and somebody with a key to it.
+//! An API server for a test world, and a client with an API key.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -150,7 +150,7 @@ async fn a_stored_agent_is_started_by_its_id() {
     let last = rig.ending(&rig.run(json!({"agentId": "desk", "prompt": "q"})).await).await;
     assert_eq!(last["text"], "You are the desk. / q");
     assert_eq!(
-        rig.post("/agent-runs", json!({"agentId": "nobody", "prompt": "q"})).await.refusal(),
+        rig.post("/agent-runs", json!({"agentId": "no-agent", "prompt": "q"})).await.refusal(),
         (403, "agent_not_allowed")
     );
     assert_eq!(rig.get("/agents").await.body["agents"][0]["id"], "desk");

@@ -139,9 +139,9 @@ async fn a_misspelt_filter_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bound_key_gets_the_same_error_for_unknown_and_for_forbidden_agents() {
     let rig = Rig::with(waiting(), |options| options.agents = vec![desk()]).await;
-    let refused = rig.post("/agent-runs", json!({"agentId": "nobody", "prompt": "q"})).await;
+    let refused = rig.post("/agent-runs", json!({"agentId": "no-agent", "prompt": "q"})).await;
     assert_eq!(refused.refusal(), (403, "agent_not_allowed"));
-    assert_eq!(refused.body["error"], "agentId: this server has no agent nobody; GET /agents lists its agents");
+    assert_eq!(refused.body["error"], "agentId: this server has no agent no-agent; GET /agents lists its agents");
     let bound = rig.key(super::rig::WORKSPACE, &["*"], Some(vec!["other".into()])).await;
     let said = |id: &'static str| {
         let (rig, bound) = (&rig, &bound);
@@ -152,7 +152,7 @@ async fn a_bound_key_gets_the_same_error_for_unknown_and_for_forbidden_agents() 
         }
     };
     let existing = said("desk").await;
-    assert_eq!(existing, said("nobody").await);
+    assert_eq!(existing, said("no-one").await);
     assert_eq!(existing, "agentId: this key may not start agent …; GET /agents lists the agents that it may start");
 }
 

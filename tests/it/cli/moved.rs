@@ -1,4 +1,4 @@
-//! A `windlass dev` that was killed and comes back on another port, and whoever followed a run on it.
+//! A `windlass dev` that was killed and comes back on another port, and a client that follows a run on it.
 
 use std::process::{Command, Stdio};
 
@@ -35,7 +35,7 @@ fn a_follower_finds_a_restarted_server_on_another_port() {
     log.line(|line| line.contains("\"await_opened\""));
     drop(first);
     follower.line(|line| line.contains("\"server_gone\""));
-    // Somebody else serves where the first one did.
+    // Another server runs on the first one's port.
     let strange = TempDir::new().unwrap();
     let _stranger = dev(&strange, before);
     let _second = dev(&dir, after);
@@ -44,7 +44,7 @@ fn a_follower_finds_a_restarted_server_on_another_port() {
         let output = command(&dir, args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
-    run(&["runs", "answer", "run-1", "await-1", "everybody"]);
+    run(&["runs", "answer", "run-1", "await-1", "everyone"]);
     let told = |process: &Process, kind: &str| -> Value {
         let event = |line: &str| -> Value { serde_json::from_str(line).unwrap() };
         let own =

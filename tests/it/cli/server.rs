@@ -11,7 +11,7 @@ use crate::{sdk::dev::binary, support::process::Process};
 /// A `windlass dev`, and both ways to its runs.
 struct Site {
     dir: TempDir,
-    /// Where nothing is: whoever comes over the API needs no data.
+    /// An empty data directory: commands over the API need no data.
     elsewhere: TempDir,
     banner: Value,
     dev: Process,
@@ -117,12 +117,12 @@ RUN steered
 $ runs answer RUN await-9 x
 await-9 not accepted (unknown): this run has no await await-9; list its pending awaits
 [5]
-$ runs answer RUN await-1 everybody
+$ runs answer RUN await-1 everyone
 await-1 accepted
-$ runs answer RUN await-1 everybody
+$ runs answer RUN await-1 everyone
 await-1 not accepted (duplicate): await-1 was already given this answer
 [5]
-$ runs answer RUN await-1 nobody
+$ runs answer RUN await-1 no-one
 await-1 not accepted (stale): await-1 is closed; list the run's pending awaits
 [5]
 ";
@@ -152,12 +152,12 @@ RUN has no open awaits
 const CANCELLED: &str = "\
 $ runs cancel RUN --reason enough
 RUN cancelled
-$ runs answer RUN await-1 everybody
+$ runs answer RUN await-1 everyone
 await-1 not accepted (stale): the run has ended
 [5]
 ";
 const DENIED: &str = "\
-$ runs answer RUN await-1 everybody
+$ runs answer RUN await-1 everyone
 await-1 accepted
 ";
 
@@ -261,7 +261,7 @@ fn read_commands_print_the_same_over_an_api_server_and_directly() {
     let shown = same(&["runs", "show", "default~run-1"]).remove(0);
     assert_eq!((&shown["run"]["status"], &shown["live"]["status"]), (&json!("paused"), &json!("paused")), "{shown}");
     site.said(Way::Server, &["runs", "resume", "default~run-1"]);
-    site.said(Way::Server, &["runs", "answer", "default~run-1", "await-1", "everybody"]);
+    site.said(Way::Server, &["runs", "answer", "default~run-1", "await-1", "everyone"]);
     site.until_it_asks("default~run-1");
     looks("default~run-1");
     site.said(Way::Server, &["runs", "approve", "default~run-1", "await-2", "--yes"]);
@@ -279,14 +279,14 @@ fn read_commands_print_the_same_over_an_api_server_and_directly() {
     assert_eq!(shown["spent"], spent);
     let answers: Vec<&Value> =
         shown["answers"].as_array().unwrap().iter().map(|event| &event["data"]["answer"]).collect();
-    assert_eq!(answers, [&json!("everybody"), &Value::Null]);
+    assert_eq!(answers, [&json!("everyone"), &Value::Null]);
     let told = site.said(Way::Server, &["runs", "show", "default~run-1"]).out;
     let tokens = end["usage"]["totalTokens"].as_u64().unwrap();
     assert!(told.contains(&format!("\nin all     5 turns, 4 calls, {tokens} tokens, ")), "{told}");
     let transcript = same(&["runs", "transcript", "default~run-1"]).remove(0);
     let entries = transcript["entries"].as_array().unwrap();
     let answer = entries.iter().find(|entry| entry["type"] == "answer").unwrap();
-    assert_eq!((&answer["awaitId"], &answer["answer"]), (&json!("await-1"), &json!("everybody")), "{answer}");
+    assert_eq!((&answer["awaitId"], &answer["answer"]), (&json!("await-1"), &json!("everyone")), "{answer}");
     let kinds: Vec<&str> = entries.iter().map(|entry| entry["type"].as_str().unwrap()).collect();
     let counted = |kind: &str| kinds.iter().filter(|other| **other == kind).count();
     assert_eq!([counted("message"), counted("result"), counted("answer")], [6, 4, 2], "{kinds:?}");
@@ -329,7 +329,7 @@ fn a_rejected_request_says_what_to_do_next() {
     for args in about("default~run-1").into_iter().chain([vec!["list"]]) {
         let stranger = "CLT0003: the server refused (401 unauthorized): this API key is not valid; check \
                         WINDLASS_API_KEY or --api-key-file; create a key with `windlass keys create`";
-        let wrong = refused("wl_nobody", &args);
+        let wrong = refused("wl_unknown", &args);
         assert_eq!(wrong, failure(stranger), "{args:?}");
         let keyless = refused("", &args);
         let usage = "--server needs an API key: set WINDLASS_API_KEY or --api-key-file\n".to_owned();

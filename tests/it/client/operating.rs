@@ -32,7 +32,7 @@ fn waiting() -> Value {
     ])
 }
 
-/// Somebody with a name.
+/// A client with an actor name.
 fn ann(rig: &Rig) -> Client {
     Client::new(options(rig.address, rig.key.reveal()).actor("ann")).unwrap()
 }
@@ -157,8 +157,8 @@ async fn a_run_replies_in_its_own_words_to_every_answer() {
     assert_eq!(submit(id, &answer("Bergen")).await, reply(AnswerStatus::Accepted, "accepted"));
     within("the end", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
     assert_eq!(submit(id, &answer("Oslo")).await, reply(AnswerStatus::Stale, "the run has ended"));
-    let nobody = client.submit(&"run-none".into(), &item.id, &answer("x")).await;
-    assert_eq!(nobody.unwrap_err().status(), Some(404), "no run replied");
+    let unknown = client.submit(&"run-none".into(), &item.id, &answer("x")).await;
+    assert_eq!(unknown.unwrap_err().status(), Some(404), "no run replied");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,7 +67,7 @@ async fn a_client_finds_a_server_that_moved() {
     let run = client(&rig).start(&ask("many"), &Tools::new()).await.unwrap();
     let whole = events(&client(&rig), &run, 0).await;
     let at = |rig: &Rig, key: &str| Address { base_url: format!("http://{}", rig.address), api_key: key.into() };
-    // Nobody knows; then it is a server that knows neither the key nor the run; then it is the right one.
+    // First no address, then a server that knows neither the key nor the run, then the right one.
     let known = [None, Some(at(&stranger, rig.key.reveal())), Some(at(&stranger, stranger.key.reveal()))];
     let known = Mutex::new(known.into_iter().chain([Some(at(&rig, rig.key.reveal()))]));
     let first = breaking(rig.address, vec![700, 0]).await;
@@ -104,13 +104,13 @@ async fn a_refusal_is_final() {
     let told: Vec<_> = client(&rig).stream(&RunId::new("run-nope"), 0).collect().await;
     let [Err(Error::Refused(refusal))] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!((refusal.status, refusal.code.as_str()), (404, "not_found"));
-    let stranger = Client::new(options(rig.address, "wl_nobody")).unwrap();
+    let stranger = Client::new(options(rig.address, "wl_unknown")).unwrap();
     let told: Vec<_> = stranger.stream(&RunId::new("run-nope"), 0).collect().await;
     let [Err(Error::Refused(refusal))] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!((refusal.status, refusal.code.as_str()), (401, "unauthorized"));
     let started = stranger.start(&ask("many"), &Tools::new()).await.unwrap_err();
     assert_eq!(started.status(), Some(401));
-    assert!(!format!("{stranger:?}").contains("wl_nobody"), "a key is never shown");
+    assert!(!format!("{stranger:?}").contains("wl_unknown"), "a key is never shown");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,13 +74,13 @@ async fn a_call_is_executed_once_by_any_number_of_followers() {
     };
     let first = follow(client.clone(), tools.clone());
     until(&client, &run, |body| matches!(body, EventBody::LocalToolCall { .. }).then_some(())).await;
-    // It hears of a call that is under way.
+    // It receives a call that is already in progress.
     let second = follow(client.clone(), tools.clone());
     within("the handler", proceed.wait()).await;
     for follower in [first, second] {
         assert_eq!(within("the answer", follower).await.unwrap().unwrap().text, "seen");
     }
-    // And somebody who comes when all is over makes no call at all.
+    // A client that attaches after the end makes no call.
     let late = client.attach(&run, &tools, |_| {}).await.unwrap();
     assert_eq!((late.text.as_str(), calls.load(Ordering::SeqCst)), ("seen", 1));
 }
@@ -128,7 +128,7 @@ async fn a_run_ends_while_a_local_tool_is_still_executing() {
     let tools = Tools::new()
         .add("look", schema(), "Looks.", async |_: Value| std::future::pending::<Result<&str, String>>().await);
     let Err(Error::Run(error)) = within("the end", client(&rig).run(&ask("one"), &tools)).await else {
-        panic!("nobody answered")
+        panic!("the run did not fail")
     };
     assert_eq!(error.error_class.as_deref(), Some("local_timeout"));
 }

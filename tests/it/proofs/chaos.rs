@@ -93,13 +93,13 @@ fn judge(workshop: &Workshop, events: &BTreeMap<RunId, Vec<Event>>, kills: usize
     let of = |what: &str| ledger.iter().filter(|entry| entry.what == what).cloned().collect::<Vec<_>>();
     let key = |entry: &crate::support::process::Entry| (entry.run.clone(), entry.item.clone());
 
-    // A non-idempotent call begins at most once; one that began and never ended is said to be unknown.
+    // A non-idempotent call begins at most once; one that began and never ended has the status unknown.
     let begun = tally(of("begin-once").iter().map(key));
     let ended: BTreeSet<_> = of("end-once").iter().map(key).collect();
     for (call, times) in &begun {
         assert_eq!(*times, 1, "{call:?} ran {times} times");
         if !ended.contains(call) {
-            assert!(unknown.contains(call), "{call:?} began, did not end, and nobody said so");
+            assert!(unknown.contains(call), "{call:?} began, did not end, and is not reported as unknown");
         }
     }
     // A response that was journalled is not asked for again.

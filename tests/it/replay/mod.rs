@@ -4,7 +4,7 @@
 //! test pass: a change that cannot follow them needs a patch (see `docs/adr/0007`). `cargo xtask record-histories` adds
 //! the shapes that are missing.
 
-mod let_go;
+mod eviction;
 pub(crate) mod shapes;
 
 use std::path::PathBuf;

@@ -61,7 +61,7 @@ fn wrong_answers_leave_the_state_as_it_was_and_are_recorded() {
             ("windlass.provide_confirmation", "json/plain", b"{\"id\": 7}"),
             ("windlass.provide_tool_results", "json/plain", b"[[["),
             ("windlass.pause", "json/plain", b"\"now\""),
-            ("windlass.pause", "json/plain", b"{\"runId\": \"somebody-else\"}"),
+            ("windlass.pause", "json/plain", b"{\"runId\": \"another-run\"}"),
             ("windlass.resume", "json/plain", b"{}"),
             ("loom_mcp.runtime.provide.clarification", "json/plain", b"{\"ID\": \"await-1\", \"Answer\": \"x\"}"),
             ("no.such.signal", "json/plain", b"{}"),

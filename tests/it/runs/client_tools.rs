@@ -120,7 +120,7 @@ fn a_run_that_is_cancelled_takes_no_more_results() {
         world.ops.cancel(&run, "enough").await.unwrap();
         world.result(&run).await.unwrap_err();
         let late = serde_json::from_value(json!({"toolCallId": "call-0-0", "result": 1})).unwrap();
-        assert!(world.ops.tool_result(&run, &late).await.is_err(), "nobody is there to take it");
+        assert!(world.ops.tool_result(&run, &late).await.is_err(), "the run has ended");
         let results: Vec<bool> = world
             .bodies(&run)
             .await

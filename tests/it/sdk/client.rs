@@ -98,7 +98,7 @@ impl Scenario {
         match self.say() {
             Said::Facts(facts) => Ok(facts),
             Said::Broken(why) => Err(why),
-            Said::At(place) => Err(format!("it is {place}, and nobody expected that")),
+            Said::At(place) => Err(format!("it is at {place}, which was not expected")),
         }
     }
 

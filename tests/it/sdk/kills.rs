@@ -16,7 +16,7 @@ pub(super) enum End {
     Stop,
 }
 
-/// A scenario on its way, as long as all is well with it.
+/// A running scenario, or why it failed.
 type Struck = (&'static Case, Sdk, Result<Scenario, String>);
 
 /// One end for all: each scenario says when it is where it should be struck.

@@ -1,7 +1,7 @@
 //! Unmodified clients: PyPI's `mantyx-sdk`, at the versions that must work, against `windlass dev`.
 //!
-//! The scenarios are Python (`harness/`): each does something with the SDK and prints what it got. What it should have
-//! got is said here (`expected/`), and compared whole. The SDKs come from PyPI by `cargo xtask tools`, unchanged.
+//! The scenarios are Python (`harness/`): each does something with the SDK and prints what it got. The expected
+//! output is in `expected/`, and compared whole. The SDKs come from PyPI by `cargo xtask tools`, unchanged.
 
 mod client;
 pub(crate) mod dev;

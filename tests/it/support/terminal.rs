@@ -1,4 +1,4 @@
-//! A pseudo-terminal with somebody in front of it: what is shown, and what is typed.
+//! A pseudo-terminal: reads what is shown, and types.
 
 use std::{
     ffi::OsString,

@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Somebody with a key to a workspace.
+/// An HTTP client with an API key.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     api: SocketAddr,

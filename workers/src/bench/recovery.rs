@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_moment_is_in_the_middle_and_only_the_seed_moves_it() {
+    fn the_moment_is_in_the_middle_and_depends_on_the_random_seed_only() {
         for seed in 0..100 {
             assert!((250..750).contains(&moment(seed, 1000)), "{seed}");
         }

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_row_per_reading_and_a_dash_for_what_nobody_knows() {
+    fn one_row_per_reading_and_a_dash_for_an_unknown_value() {
         let parked = |runs, rss: Option<u64>| {
             Reading::Parked(Parked {
                 runs,

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn results_have_about_a_kilobyte_and_repeat_only_with_the_seed() {
+    fn results_have_about_a_kilobyte_and_repeat_only_with_the_same_random_seed() {
         let result = |seed, call: &str| Work { seed, ..WORK }.result(&RunId::new("run-1"), &CallId::new(call));
         assert!((950..1100).contains(&canonical::to_bytes(&result(1, "call-0-0")).len()));
         assert_eq!(result(1, "call-0-0"), result(1, "call-0-0"));

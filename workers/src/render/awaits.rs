@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_expiry_does_is_said() {
+    fn the_outcome_of_an_expiry_is_shown() {
         let cases = [
             (ExpiryOutcome::Default, Some("the team"), "the answer is \"the team\""),
             (ExpiryOutcome::Default, None, "the model continues without an answer"),

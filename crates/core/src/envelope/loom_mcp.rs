@@ -47,16 +47,16 @@ mod tests {
 
     #[test]
     fn a_go_confirmation_decodes() {
-        let go = json!({"RunID": "r1", "ID": "await-1", "Approved": true, "RequestedBy": "ann", "Labels": {"TicketID": "7"}, "Metadata": null});
-        let decoded: ConfirmationDecision = serde_json::from_value(from_go_names(go)).unwrap();
+        let wire = json!({"RunID": "r1", "ID": "await-1", "Approved": true, "RequestedBy": "ann", "Labels": {"TicketID": "7"}, "Metadata": null});
+        let decoded: ConfirmationDecision = serde_json::from_value(from_go_names(wire)).unwrap();
         assert!(decoded.approved);
         assert_eq!(decoded.labels["TicketID"], "7");
     }
 
     #[test]
     fn a_tools_own_result_keeps_its_keys() {
-        let go = json!({"ID": "await-1", "Results": [{"Name": "t", "ToolCallID": "c", "Result": {"UserID": null, "RunID": 1}, "Error": null}]});
-        let decoded: ToolResultsSet = serde_json::from_value(from_go_names(go)).unwrap();
+        let wire = json!({"ID": "await-1", "Results": [{"Name": "t", "ToolCallID": "c", "Result": {"UserID": null, "RunID": 1}, "Error": null}]});
+        let decoded: ToolResultsSet = serde_json::from_value(from_go_names(wire)).unwrap();
         assert_eq!(decoded.results[0].result, Some(json!({"UserID": null, "RunID": 1}).into()));
     }
 

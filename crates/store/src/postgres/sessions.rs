@@ -49,7 +49,7 @@ async fn create(sql: &mut Sql, new: &NewSession) -> Result<SessionRow> {
     new.same_as(lock(sql, &new.workspace, &new.id).await?)
 }
 
-/// The session, made if need be. It must not have ended, and does not before this transaction ends.
+/// The session, created if necessary. It must not have ended, and does not before this transaction ends.
 async fn ensure(sql: &mut Sql, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
     insert(sql, &NewSession::unnamed(workspace, session)).await?;
     let row = lock(sql, workspace, session).await?;

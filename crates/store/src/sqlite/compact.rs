@@ -1,8 +1,8 @@
 //! Gives the pages that deleted rows have left back to the file system.
 //!
 //! In steps, so that other writes come in between. Only a file that was created to be shrunk can be: one of a build
-//! before that keeps its free pages and uses them again. What the log still holds is folded in by the writer as soon as
-//! it has nothing else to do.
+//! before that keeps its free pages and uses them again. The writer checkpoints the rest of the log as soon as it is
+//! idle.
 
 use rusqlite::Connection;
 

@@ -51,7 +51,7 @@ fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
     new.same_as(require(tx.sql, &new.workspace, &new.id)?)
 }
 
-/// The session, made if need be. It must not have ended.
+/// The session, created if necessary. It must not have ended.
 fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
     insert(tx, &NewSession::unnamed(workspace, session))?;
     let row = require(tx.sql, workspace, session)?;

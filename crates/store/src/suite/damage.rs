@@ -26,7 +26,7 @@ pub(crate) async fn one_bad_row_hides_no_other(store: &dyn Store, shell: impl As
     };
     let all = ("run-5 run-4".to_owned(), None, 4, Some(6));
     assert_eq!(listed(filter(None, 50)).await, all);
-    // Page by page nothing is hidden, counted twice or asked for in vain.
+    // Reading page by page skips nothing, counts nothing twice and returns no empty page.
     let (first, next, unreadable, _) = listed(filter(None, 1)).await;
     assert_eq!((first.as_str(), next.is_some(), unreadable), ("run-5", true, 1));
     let second = listed(filter(next, 1)).await;

@@ -57,7 +57,7 @@ pub(crate) async fn a_row_keeps_what_its_terminal_event_says(bench: Bench) {
     assert_eq!(bench.store.run(&run).await.unwrap(), before);
 }
 
-pub(crate) async fn an_error_keeps_what_was_said_before_it(bench: Bench) {
+pub(crate) async fn an_error_keeps_the_partial_text(bench: Bench) {
     let run = run_id();
     bench.open(&run).await;
     let body = EventBody::Error {

@@ -183,7 +183,7 @@ macro_rules! store_suite {
                 a_body_must_match_its_reference,
                 a_call_needs_a_claim_and_a_run;
             endings: a_row_keeps_what_its_terminal_event_says,
-                an_error_keeps_what_was_said_before_it,
+                an_error_keeps_the_partial_text,
                 a_run_that_goes_on_has_no_ending;
             events: seq_counts_new_keys_from_one,
                 a_known_key_with_another_body_is_refused_whole,

@@ -17,7 +17,7 @@ pub(super) fn cut(sdk: Sdk) -> Value {
     with(cut_async(sdk), json!({"text": SLOW}))
 }
 
-/// Four cuts, so five openings; what was heard is what was said.
+/// Four cuts, so five openings; the client received all that was sent.
 pub(super) fn cut_async(_: Sdk) -> Value {
     with(json!({"openings": 5, "inOrder": true, "heard": SLOW}), talk())
 }
@@ -30,7 +30,7 @@ pub(super) fn left_and_gone_on(_: Sdk) -> Value {
     json!({"history": ["?", SLOW]})
 }
 
-/// The turn that was under way is said again from its beginning, and the log says so.
+/// The turn in progress is streamed again from its beginning, and the log shows it.
 pub(super) fn kill_stream(_: Sdk) -> Value {
     let facts = json!({"restarts": 1, "text": "abcdefghijklmnopqrstuvwxyz"});
     with(facts, log(&["started", "assistant_message", "result"]))

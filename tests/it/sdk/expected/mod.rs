@@ -90,7 +90,7 @@ pub(super) const ORDINARY: &[Case] = &[
 /// On a server that gives a caller's tool a second.
 pub(super) const HASTY: &[Case] = &[always("tool_timeout", tools::timeout)];
 
-/// On a server that is killed. Before 0.22 a result is posted once, and lost if nobody is there.
+/// On a server that is killed. Before 0.22 a result is posted once, and lost if no server is running.
 pub(super) const KILLS: &[Case] = &[
     always("kill_stream", connections::kill_stream),
     always("kill_stream_async", connections::kill_stream),

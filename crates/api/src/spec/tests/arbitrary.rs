@@ -141,7 +141,7 @@ proptest! {
         }
     }
 
-    /// A schema of a caller is usable or refused, and either is said soon.
+    /// A schema of a caller is accepted or refused within a bounded time.
     #[test]
     fn a_schema_is_judged_soon(schema in schema()) {
         let began = std::time::Instant::now();

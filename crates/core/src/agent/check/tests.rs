@@ -388,7 +388,7 @@ fn what_an_answer_may_be_asked_to_be() {
 }
 
 #[test]
-fn what_is_too_much_is_said_once_and_by_its_limit() {
+fn an_exceeded_limit_is_reported_once_and_by_its_name() {
     let many = |many: usize, item: fn(usize) -> Value| -> Value { (0..many).map(item).collect() };
     let named = |index: usize| json!({"name": format!("t{index}"), "kind": "external"});
     let sub = |index: usize| json!({"id": format!("s{index}"), "model": "m:n"});

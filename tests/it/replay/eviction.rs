@@ -1,4 +1,4 @@
-//! What a worker keeps of a run that ended, or that it let go of in the middle: nothing.
+//! What a worker keeps of a run that ended or was evicted: nothing.
 //!
 //! The SDK keeps an operation that is dropped before it ends together with the cancellation token it was begun with, and
 //! the operation keeps its workflow. An operation begun with the workflow's own token is therefore never freed, and
@@ -35,7 +35,7 @@ fn witnessed_by(alive: &Arc<()>) -> WorkflowReplayer {
     WorkflowReplayer::new(options.workflow_interceptor(witness).build()).unwrap()
 }
 
-/// The history up to each of its workflow tasks, where a worker may let go of the run, and the whole of it.
+/// The history up to each of its workflow tasks, where a worker may evict the run, and the whole of it.
 fn moments(json: &[u8]) -> Vec<Vec<u8>> {
     let history: Value = serde_json::from_slice(json).unwrap();
     let events = history["events"].as_array().unwrap();
@@ -51,7 +51,7 @@ fn moments(json: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn nothing_is_left_of_a_run_whenever_it_is_let_go() {
+fn an_evicted_run_leaves_nothing_in_memory() {
     block_on(async {
         let mut left = Vec::new();
         for (name, _) in SHAPES {
