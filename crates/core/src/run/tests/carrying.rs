@@ -1,4 +1,4 @@
-//! What a run takes along when it continues as new comes out as it went in.
+//! The state of a run survives continue-as-new unchanged.
 
 use serde_json::{Value, json};
 
@@ -29,6 +29,16 @@ fn with_nulls() -> Bench {
     bench.says(&[], awaits);
     bench.provide("await-1", json!([{"toolCallId": "call-0-0", "result": null}]));
     bench
+}
+
+#[test]
+fn pending_messages_keep_their_wire_names() {
+    let mut bench = bench(json!({}), json!({}));
+    bench.run.steer(serde_json::from_value(json!({"text": "be brief"})).unwrap());
+    bench.begin();
+    let carried = carried(&bench.run);
+    let state = &carried["carry"]["state"];
+    assert_eq!((&state["said"][0]["parts"][0]["text"], &state["saidToPlanner"]), (&json!("be brief"), &json!(1)));
 }
 
 #[test]
