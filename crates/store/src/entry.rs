@@ -7,6 +7,9 @@ use windlass_core::{
 
 use crate::{Ending, Result, StoreError, ending};
 
+/// How the keys of events begin that a workflow causes; see `windlass_core::run::Outgoing`.
+const OF_WORKFLOWS: &str = "w/";
+
 pub(crate) struct Entry {
     pub(crate) key: String,
     pub(crate) kind: &'static str,
@@ -29,6 +32,13 @@ impl Entry {
         };
         let data = event.body.data_text().map_err(unwritable)?;
         Ok(Self { key: event.key.clone(), kind: event.body.kind(), data, ending, shows })
+    }
+
+    /// Whether an event of this type and data, which has the same key, is this one. The text of an event that a workflow
+    /// causes comes from the build that executes it. If the run moves to another build and the event is delivered again,
+    /// its text may differ; the first one stays.
+    pub(crate) fn is(&self, kind: &str, data: &str) -> bool {
+        self.kind == kind && (self.data == data || self.key.starts_with(OF_WORKFLOWS))
     }
 
     pub(crate) fn all_of(events: &[NewEvent]) -> Result<Vec<Self>> {

@@ -59,7 +59,7 @@ pub(super) async fn append(sql: &mut Sql, run: &RunId, entries: &[Entry]) -> Res
     for entry in entries {
         let body = (entry.kind.to_owned(), entry.data.clone());
         match standing.get(&entry.key) {
-            Some(first) if *first == body => continue,
+            Some((kind, data)) if entry.is(kind, data) => continue,
             Some(_) => return Err(StoreError::EventConflict { run: run.clone(), key: entry.key.clone() }),
             None if closed => return Err(StoreError::RunClosed { run: run.clone(), key: entry.key.clone() }),
             None => {}

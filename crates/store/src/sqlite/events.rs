@@ -137,11 +137,13 @@ fn insert(tx: &Tx<'_>, run: &RunId, seq: u64, entry: &Entry) -> Result<bool> {
     Ok(inserted > 0)
 }
 
-/// Whether exactly this entry is already in the log.
+/// Whether this entry is already in the log.
 fn stands(sql: &Connection, run: &RunId, entry: &Entry) -> Result<bool> {
     let same = sql
-        .prepare_cached("SELECT type = ?3 AND data = ?4 FROM events WHERE run_id = ?1 AND key = ?2")?
-        .query_row(params![run.as_str(), entry.key, entry.kind, entry.data], |row| row.get(0))
+        .prepare_cached("SELECT type, data FROM events WHERE run_id = ?1 AND key = ?2")?
+        .query_row(params![run.as_str(), entry.key], |row| {
+            Ok(entry.is(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?))
+        })
         .optional()?;
     match same {
         Some(false) => Err(StoreError::EventConflict { run: run.clone(), key: entry.key.clone() }),

@@ -38,6 +38,19 @@ pub(crate) async fn seq_counts_new_keys_from_one(bench: Bench) {
     assert_eq!(bench.store.run(&run).await.unwrap().unwrap().updated_at, Timestamp(30));
 }
 
+pub(crate) async fn the_first_text_of_a_workflows_event_stays(bench: Bench) {
+    let run = run_id();
+    bench.open(&run).await;
+    bench.store.append_events(&run, vec![note("w/1", "as one build says it")]).await.unwrap();
+    let before = bench.log(&run).await;
+    bench.store.append_events(&run, vec![note("w/1", "as another build says it")]).await.unwrap();
+    assert_eq!(bench.log(&run).await, before);
+    let of_another_type =
+        NewEvent::new("w/1", EventBody::Status { status: RunStatus::Running, phase: Phase::Planning });
+    assert_eq!(code(bench.store.append_events(&run, vec![of_another_type]).await), "STO0004");
+    assert_eq!(bench.log(&run).await, before);
+}
+
 pub(crate) async fn a_known_key_with_another_body_is_refused_whole(bench: Bench) {
     let run = run_id();
     bench.open(&run).await;

@@ -186,6 +186,7 @@ macro_rules! store_suite {
                 an_error_keeps_the_partial_text,
                 a_run_that_goes_on_has_no_ending;
             events: seq_counts_new_keys_from_one,
+                the_first_text_of_a_workflows_event_stays,
                 a_known_key_with_another_body_is_refused_whole,
                 nothing_new_follows_the_terminal_event,
                 a_batch_cannot_go_on_after_its_terminal_event,
