@@ -87,10 +87,6 @@ impl ToolSuccess {
     pub fn new(result: impl Into<CanonicalJson>) -> Self {
         Self { result: result.into(), content: Vec::new(), bounds: None, server_data: None }
     }
-
-    pub fn of_parts(content: Vec<Part>) -> Self {
-        Self { content, ..Self::new(CanonicalJson::null()) }
-    }
 }
 
 /// A failed call. The model reads the message.

@@ -98,13 +98,6 @@ impl ToolSource {
             _ => None,
         }
     }
-
-    pub fn agent(&self) -> Option<&AgentId> {
-        match self {
-            Self::Agent { agent } => Some(agent),
-            _ => None,
-        }
-    }
 }
 
 /// A source as definitions are written: its kind and its fields beside those of the tool. A caller's own tool is an

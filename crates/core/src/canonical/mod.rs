@@ -26,24 +26,6 @@ pub fn to_bytes(value: &Value) -> Vec<u8> {
     bytes_of(value).unwrap_or_default()
 }
 
-/// Whether the canonical bytes of a value are more than so many. A value that is far larger is not written to find out.
-pub fn exceeds(value: &Value, bytes: usize) -> bool {
-    fewest(value, bytes).is_none() || to_bytes(value).len() > bytes
-}
-
-/// What is left of `room` after no more bytes than the value takes; nothing if it takes more.
-fn fewest(value: &Value, room: usize) -> Option<usize> {
-    let room = room.checked_sub(1)?;
-    match value {
-        Value::String(text) => room.checked_sub(text.len() + 1),
-        Value::Array(items) => items.iter().try_fold(room, |room, item| fewest(item, room)),
-        Value::Object(fields) => {
-            fields.iter().try_fold(room, |room, (key, item)| fewest(item, room.checked_sub(key.len() + 3)?))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => Some(room),
-    }
-}
-
 /// The canonical bytes of anything that serialises to JSON.
 pub fn bytes_of<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
     text_of(value).map(String::into_bytes)
@@ -275,11 +257,6 @@ pub(crate) mod tests {
         #[test]
         fn agrees_with_an_independent_implementation(value in any_json()) {
             prop_assert_eq!(to_bytes(&value), serde_json_canonicalizer::to_vec(&value).unwrap());
-        }
-
-        #[test]
-        fn a_size_is_known_without_being_written(value in any_json(), limit in 0_usize..200) {
-            prop_assert_eq!(exceeds(&value, limit), to_bytes(&value).len() > limit);
         }
 
         #[test]

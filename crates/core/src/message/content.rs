@@ -1,6 +1,6 @@
 //! What a part of a message says.
 
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serialize, ser::SerializeMap};
 
 use super::{
     DocumentFormat, DocumentSource, ImageFormat, ImageSource, Part,
@@ -202,13 +202,4 @@ impl Content {
 
 fn optional<M: SerializeMap, T: Serialize>(map: &mut M, key: &'static str, value: Option<&T>) -> Result<(), M::Error> {
     value.map_or(Ok(()), |value| map.serialize_entry(key, value))
-}
-
-/// A content alone, as a part without anything else.
-impl Serialize for Content {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.write(&mut map)?;
-        map.end()
-    }
 }

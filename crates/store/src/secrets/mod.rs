@@ -15,6 +15,7 @@ use serde::Serialize;
 use windlass_core::{
     canonical::Digest,
     ids::{RunId, SessionId, WorkspaceId},
+    secret::{NAME_CHARS, is_name},
     time::Timestamp,
 };
 
@@ -33,8 +34,6 @@ pub const MAX_NAMED: u64 = 1000;
 
 /// Secrets that one run or one session may own.
 pub const MAX_OWNED: u64 = 100;
-
-const MAX_NAME: usize = 128;
 
 /// How generated names begin. Operators cannot use it.
 const GENERATED: &str = "split.";
@@ -130,10 +129,9 @@ impl SealedSecret {
 
 /// Whether text is a name as operators may choose it.
 fn check_name(name: &str) -> Result<()> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     let problem = match () {
-        () if name.is_empty() || name.len() > MAX_NAME => format!("use 1 to {MAX_NAME} characters"),
-        () if !name.bytes().all(allowed) => "use letters, digits and the characters `_`, `.` and `-`".to_owned(),
+        () if name.is_empty() || name.len() > NAME_CHARS => format!("use 1 to {NAME_CHARS} characters"),
+        () if !is_name(name) => "use letters, digits and the characters `_`, `.` and `-`".to_owned(),
         () if name.starts_with(GENERATED) => format!("names that begin with `{GENERATED}` are generated"),
         () => return Ok(()),
     };
