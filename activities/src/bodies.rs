@@ -1,6 +1,9 @@
 //! Bodies above the inline limit: reading them from the store, and turning call records into what the model reads.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use serde_json::json;
 use temporalio_sdk::activities::ActivityError;
@@ -8,7 +11,7 @@ use windlass_core::{
     body::Body,
     canonical::{CanonicalJson, Digest},
     envelope::{BlobRef, Outbox, OutboxMessage, ToolCallOutput},
-    message::{Content, DocumentSource, ImageSource, Message, Part, Role},
+    message::{Content, Message, Part, Role, attach_files, detach_files, stored_files},
 };
 
 use crate::{RunActivities, definitions::Prepared, failures};
@@ -92,53 +95,32 @@ impl RunActivities {
         content.decode().map_err(|error| failures::permanent("content_unreadable", error.to_string()))
     }
 
-    /// The conversation with its images and documents in it, for a model that is to see them. Without any in the store
-    /// it is the same one.
-    pub(crate) async fn with_media(&self, messages: Arc<Vec<Message>>) -> Result<Arc<Vec<Message>>, ActivityError> {
-        if !messages.iter().flat_map(|message| &message.parts).any(has_blob) {
+    /// The conversation with the bytes of its images and documents, for a model that is to see them. Without any in the
+    /// store it is the same one. Each file is read once, however many messages refer to it.
+    pub(crate) async fn with_files(&self, messages: Arc<Vec<Message>>) -> Result<Arc<Vec<Message>>, ActivityError> {
+        let mut files = BTreeMap::new();
+        for blob in messages.iter().flat_map(|message| stored_files(&message.parts)) {
+            if let Entry::Vacant(missing) = files.entry(blob.digest) {
+                let base64 = self.stored(blob).await?.decode();
+                missing.insert(base64.map_err(|error| failures::permanent("content_unreadable", error.to_string()))?);
+            }
+        }
+        if files.is_empty() {
             return Ok(messages);
         }
         let mut filled = (*messages).clone();
-        for part in filled.iter_mut().flat_map(|message| &mut message.parts) {
-            self.fill_media(part).await?;
+        for message in &mut filled {
+            attach_files(&mut message.parts, &files);
         }
         Ok(filled.into())
     }
 
-    async fn fill_media(&self, part: &mut Part) -> Result<(), ActivityError> {
-        match &mut part.content {
-            Content::Image { source, .. } => {
-                if let ImageSource::Blob(blob) = source {
-                    *source = ImageSource::Bytes(self.base64(*blob).await?);
-                }
-            }
-            Content::Document { source, .. } => {
-                if let DocumentSource::Blob(blob) = source {
-                    *source = DocumentSource::Bytes(self.base64(*blob).await?);
-                }
-            }
-            Content::ToolResult { parts, .. } => {
-                for part in parts {
-                    Box::pin(self.fill_media(part)).await?;
-                }
-            }
-            _ => {}
+    /// Stores the files of parts that do not fit. The parts refer to them.
+    pub(crate) async fn detach_files(&self, parts: &mut [Part], inline_limit: u64) -> Result<(), ActivityError> {
+        for file in detach_files(parts, inline_limit) {
+            self.put(Some(file)).await?;
         }
         Ok(())
-    }
-
-    async fn base64(&self, blob: BlobRef) -> Result<String, ActivityError> {
-        let body = self.stored(blob).await?;
-        body.decode().map_err(|error| failures::permanent("content_unreadable", error.to_string()))
-    }
-}
-
-fn has_blob(part: &Part) -> bool {
-    match &part.content {
-        Content::Image { source, .. } => matches!(source, ImageSource::Blob(_)),
-        Content::Document { source, .. } => matches!(source, DocumentSource::Blob(_)),
-        Content::ToolResult { parts, .. } => parts.iter().any(has_blob),
-        _ => false,
     }
 }
 

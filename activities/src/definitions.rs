@@ -37,7 +37,10 @@ impl Prepared {
             description: tool.description.clone(),
             input_schema: tool.schema(),
         };
-        let declarations: Arc<[_]> = definition.tools.iter().map(declare).collect();
+        let mut declarations: Vec<_> = definition.tools.iter().map(declare).collect();
+        // The prompt's prefix has the same bytes however the definition orders its tools.
+        declarations.sort_by(|a, b| a.name.cmp(&b.name));
+        let declarations: Arc<[_]> = declarations.into();
         let check = |tool: &ToolDeclaration| (tool.name.clone(), ArgumentCheck::of(tool.input_schema.clone()));
         let checks = declarations.iter().map(check).collect();
         let result = |tool: &ToolSpec| Some((tool.name.clone(), ResultCheck::of(tool.output_schema.as_ref()?)));

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use temporalio_sdk::{ApplicationFailure, activities::ActivityError};
-use windlass_core::{envelope::ModelFailureFacts, ids::InstallationId};
+use windlass_core::{
+    envelope::{ModelFailureFacts, TokenUsage},
+    ids::InstallationId,
+};
 use windlass_models::{ErrorClass, ModelError};
 use windlass_store::StoreError;
 
@@ -44,19 +47,21 @@ pub(crate) fn lacks_the_run(error: &ActivityError) -> bool {
     matches!(failure.type_name(), Some("STO0001" | "agent_missing" | "blob_missing"))
 }
 
-/// `partial_text` is the model's text before it failed.
-pub(crate) fn model(error: &ModelError, partial_text: String) -> ActivityError {
+/// `partial_text` is the model's text before it failed, `usage` what all attempts so far cost.
+pub(crate) fn model(error: &ModelError, partial_text: String, usage: TokenUsage) -> ActivityError {
     // A cancelled run is not retried. Otherwise the worker is shutting down, and the next worker calls the model again.
     let another_attempt = error.retryable || error.class == ErrorClass::Cancelled;
     let facts = ModelFailureFacts {
         api_status: error.api_status,
         api_code: error.api_code.clone(),
         partial_text: Some(partial_text).filter(|text| !text.is_empty()),
+        usage: Some(usage).filter(|usage| *usage != TokenUsage::default()),
     };
     ApplicationFailure::builder(Plain(error.to_string()))
         .type_name(error.class.as_str().to_owned())
         .non_retryable(!another_attempt)
-        .maybe_next_retry_delay(error.retry_after)
+        // A delay of zero means no retry at all to the server.
+        .maybe_next_retry_delay(error.retry_after.filter(|delay| !delay.is_zero()))
         .details(facts)
         .build()
         .into()

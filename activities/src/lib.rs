@@ -13,6 +13,7 @@ mod deltas;
 mod failures;
 mod heartbeat;
 mod log_writer;
+mod model_call;
 mod open;
 mod owner;
 mod plan;

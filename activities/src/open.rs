@@ -3,11 +3,12 @@
 use serde_json::Value;
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
-    agent::{AgentDefinition, ToolSource, ToolTable},
+    agent::{AgentDefinition, MissingBuiltin, ToolTable},
     canonical::{CanonicalJson, Digest},
     envelope::{OpenInput, OpenOutput, RunInput, VERSION},
     event::{EventBody, NewEvent},
-    message::Message,
+    ids::SessionId,
+    message::{FallbackMark, Message},
     policy::AgentPolicy,
 };
 use windlass_store::NewRun;
@@ -30,7 +31,10 @@ impl RunActivities {
             self.store.ensure_session(&input.workspace(), session).await.map_err(|error| failures::store(&error))?;
         }
 
-        let model_id = input.model_id.clone().unwrap_or_else(|| definition.model.clone());
+        let own = input.model_id.clone().unwrap_or_else(|| definition.model.clone());
+        let stuck = self.session_fallback(&input, continued, &own, &definition.fallback).await?;
+        let primary_model_id = stuck.is_some().then(|| own.clone());
+        let (model_id, fallback) = stuck.unwrap_or_else(|| (own, definition.fallback.clone()));
         let run = NewRun {
             id: input.run_id.clone(),
             workspace: input.workspace(),
@@ -69,7 +73,24 @@ impl RunActivities {
             head,
             model_id: Some(model_id),
             enforcement: definition.output_schema.map(|output| output.enforcement),
+            fallback,
+            primary_model_id,
         })
+    }
+
+    /// The fallback model that the session has changed to, and the models that are left.
+    async fn session_fallback(
+        &self,
+        input: &RunInput,
+        session: Option<&SessionId>,
+        model: &str,
+        fallback: &[String],
+    ) -> Result<Option<(String, Vec<String>)>, ActivityError> {
+        let Some(session) = session.filter(|_| !fallback.is_empty()) else { return Ok(None) };
+        let page = self.store.session_page(&input.workspace(), session, None, Some(1)).await;
+        let page = page.map_err(|error| failures::store(&error))?;
+        let mark = page.messages.last().and_then(|(_, message)| FallbackMark::of(message));
+        Ok(mark.and_then(|mark| mark.continued(model, fallback)))
     }
 
     /// By digest if the start has one, otherwise by id from the worker's own agents.
@@ -93,28 +114,16 @@ impl RunActivities {
         }
     }
 
-    /// Completes built-in tools in a definition from the tools' own specs.
+    /// Clients of older builds send definitions without the defaults of built-in tools.
     fn completed(&self, mut definition: AgentDefinition) -> Result<AgentDefinition, ActivityError> {
-        for tool in definition.tools.iter_mut().filter(|tool| tool.source == ToolSource::Builtin) {
-            let Some(builtin) = self.tools.get(&tool.name) else {
-                let message = format!("this worker has no tool `{}`, which agent `{}` uses", tool.name, definition.id);
-                return Err(failures::permanent("tool_missing", message));
-            };
-            let spec = builtin.spec();
-            if tool.description.is_empty() {
-                tool.description = spec.description;
+        let missing = definition.complete_builtins(&|name| self.tools.get(name).map(|tool| tool.spec()));
+        match missing.first() {
+            None => Ok(definition),
+            Some(MissingBuiltin { agent, tool }) => {
+                let message = format!("this worker has no tool `{tool}`, which agent `{agent}` uses");
+                Err(failures::permanent("tool_missing", message))
             }
-            if tool.tags.is_empty() {
-                tool.tags = spec.tags;
-            }
-            tool.input_schema = tool.input_schema.take().or(spec.input_schema);
-            tool.timeout_ms = tool.timeout_ms.or(spec.timeout_ms);
-            tool.idempotent |= spec.idempotent;
         }
-        for agent in &mut definition.agents {
-            *agent = self.completed(agent.clone())?;
-        }
-        Ok(definition)
     }
 
     /// Stores the definition and those of its sub-agents by content.

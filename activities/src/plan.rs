@@ -12,14 +12,13 @@ use windlass_core::{
         BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, RunContext, SettlePlanInput,
         SettlePlanOutput, TranscriptHead, VERSION,
     },
-    event::{EventBody, NewEvent},
+    event::{EnforcementMechanism, EventBody, NewEvent},
     ids::RunId,
-    message::{Message, Role, plain_text},
+    message::{FallbackMark, Message, Role, plain_text},
     schema,
-    secret::SecretRef,
     stop::{StopOutcome, StopReason},
 };
-use windlass_models::{ModelRequest, ModelResponse, ToolChoice};
+use windlass_models::ModelResponse;
 use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
 
 use crate::{
@@ -27,9 +26,9 @@ use crate::{
     conversations::Conversation,
     deadline,
     definitions::Prepared,
-    deltas::DeltaLog,
     failures,
     heartbeat::with_heartbeat,
+    model_call::{Answered, Attempt},
     turn::{Turn, summary},
 };
 
@@ -64,34 +63,9 @@ impl RunActivities {
         };
         let mut conversation = before?;
         conversation.extend(news);
-        let model_id = input.run_context.model_id.clone().unwrap_or_else(|| prepared.definition.model.clone());
-        let (model, name) =
-            self.models.resolve(&model_id).map_err(|error| failures::permanent("model_unknown", error.to_string()))?;
-        let definition = &prepared.definition;
-        let RunContext { workspace, session_id, .. } = &input.run_context;
-        let secrets = self.secrets(workspace, &input.run_id, session_id.as_ref());
-        let request = ModelRequest {
-            run_id: input.run_id.clone(),
-            call_index: input.turn,
-            attempt,
-            model: name,
-            system: system_text(definition, &input),
-            messages: self.with_media(conversation.messages()).await?,
-            tools: prepared.offered(input.offered_tools.as_deref()),
-            reasoning_level: definition.reasoning_level,
-            output_schema: definition.output_schema.clone(),
-            parameters: definition.parameters.clone(),
-            credentials: self.credentials(&secrets, own_credentials(definition, &model_id)).await?,
-            tool_choice: if input.finalize.is_some() { ToolChoice::None } else { ToolChoice::Auto },
-            deadline,
-            cancel,
-        };
-        let mut deltas = DeltaLog::new(self.log(&input.run_id), input.turn, attempt);
-        let answered = model.respond(request, &mut deltas).await;
-        let (text, logged) = deltas.finish().await;
-        let response = answered.map_err(|error| failures::model(&error, text))?;
-        logged.map_err(|error| failures::store(&error))?;
-        self.commit(&prepared, &input, (head, conversation), &model_id, response).await
+        let attempt = Attempt { prepared: &prepared, input: &input, number: attempt, deadline, cancel };
+        let answered = self.call_model(attempt, conversation.messages()).await?;
+        self.commit(&prepared, &input, (head, conversation), answered).await
     }
 
     /// The conversation up to its head, from the cache or from the store.
@@ -137,16 +111,20 @@ impl RunActivities {
         prepared: &Prepared,
         input: &PlanActivityInput,
         (head, mut conversation): (TranscriptHead, Conversation),
-        model_id: &str,
-        response: ModelResponse,
+        Answered { response, model_id }: Answered,
     ) -> Result<PlanActivityOutput, ActivityError> {
         let turn = input.turn;
-        let ModelResponse { parts, awaits, stop, usage, response_id } = response;
-        let Turn { parts, calls, awaits } = self.read_turn(prepared, turn, (parts, awaits), input.inline_limit).await?;
+        let ModelResponse { parts, awaits, stop, usage, response_id, enforced } = response;
+        let Turn { mut parts, calls, awaits } =
+            self.read_turn(prepared, turn, (parts, awaits), input.inline_limit).await?;
+        self.detach_files(&mut parts, input.inline_limit).await?;
         let text = plain_text(&parts);
         let listed = parts.iter().filter_map(summary).collect();
         let mut message = Message::new(Role::Assistant, parts);
         message.meta.extend(response_id.map(|id| ("responseId".to_owned(), id.into())));
+        if let RunContext { model_id: Some(model), primary_model_id: Some(primary), .. } = &input.run_context {
+            message.meta.extend(FallbackMark::new(model, primary).to_meta());
+        }
         let rejected = matches!(stop.outcome(), StopOutcome::Reject(_));
         let is_final = input.finalize.is_some() || rejected || (calls.is_empty() && awaits.is_empty());
         let final_response = match is_final {
@@ -159,7 +137,7 @@ impl RunActivities {
             turn,
             finish_reason: Some(stop.clone()),
             tool_calls: listed,
-            model: model_id.to_owned(),
+            model: model_id,
         };
         let events = vec![
             NewEvent::new(format!("turn/{turn}/message"), message_event),
@@ -172,6 +150,7 @@ impl RunActivities {
             usage,
             head,
             finish_reason: Some(stop),
+            enforced: Some(enforced).filter(|enforced| *enforced != EnforcementMechanism::None),
             extra: Extra::new(),
         };
         // A run that ends does not need its conversation any more, and an await may take long.
@@ -208,33 +187,4 @@ fn final_facts(
         flaw: stop.known_flaw(),
         schema_fit: definition.output_schema.as_ref().map(|output| schema::fit(&output.schema, text)),
     })
-}
-
-/// An agent's key is for the provider of its own model. A run that asks another provider does not send it there.
-fn own_credentials<'a>(definition: &'a AgentDefinition, model_id: &str) -> Option<&'a SecretRef> {
-    let scheme = |model: &str| model.split_once(':').map(|(scheme, _)| scheme.to_owned());
-    definition.credentials.as_ref().filter(|_| scheme(&definition.model) == scheme(model_id))
-}
-
-fn system_text(definition: &AgentDefinition, input: &PlanActivityInput) -> String {
-    match &input.finalize {
-        Some(end) => format!("{}\n\n{}", definition.system_prompt, end.message).trim_start().to_owned(),
-        None => definition.system_prompt.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn an_agents_key_goes_to_the_provider_of_its_own_model_only() {
-        let definition = json!({"id": "a", "model": "anthropic:large", "credentials": {"secret": "key"}});
-        let definition: AgentDefinition = serde_json::from_value(definition).unwrap();
-        let key = SecretRef::Secret("key".to_owned());
-        assert_eq!(own_credentials(&definition, "anthropic:small"), Some(&key));
-        assert_eq!(own_credentials(&definition, "openai:large"), None);
-    }
 }

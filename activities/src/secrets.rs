@@ -35,7 +35,8 @@ impl RunSecrets {
     async fn read(&self, reference: &SecretRef) -> Result<SecretString, SecretError> {
         match (reference, &self.vault) {
             (SecretRef::Env(name), _) => {
-                std::env::var(name).map(SecretString::from).map_err(|_| SecretError::NoVariable { name: name.clone() })
+                let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+                value.map(SecretString::from).ok_or_else(|| SecretError::NoVariable { name: name.clone() })
             }
             (SecretRef::Secret(name), Some(vault)) => {
                 let reader = Reader { run: &self.run, session: self.session.as_ref() };

@@ -178,7 +178,7 @@ impl RunActivities {
                 (ToolOutput::new(CallStatus::Failed).with_error(error), None, None)
             }
             Ok(success) => {
-                let content = self.content(&success.content, input.inline_limit).await?;
+                let content = self.content(success.content, input.inline_limit).await?;
                 let shown = (success.result.bytes() <= EventBody::SHOWN_BYTES).then(|| success.result.clone());
                 let (result, large) = Body::fit(success.result, input.inline_limit);
                 let mut output = ToolOutput::new(CallStatus::Ok).with_result(&result).with_content(content.as_ref());
@@ -222,13 +222,14 @@ impl RunActivities {
         Ok(finished.output)
     }
 
-    /// Parts of a result, as a body.
-    async fn content(&self, parts: &[Part], inline_limit: u64) -> Result<Option<Body>, ActivityError> {
+    /// Parts of a result, as a body. Their files are bodies of their own: a later message refers to them.
+    async fn content(&self, mut parts: Vec<Part>, inline_limit: u64) -> Result<Option<Body>, ActivityError> {
         if parts.is_empty() {
             return Ok(None);
         }
+        self.detach_files(&mut parts, inline_limit).await?;
         let json =
-            CanonicalJson::of(parts).map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;
+            CanonicalJson::of(&parts).map_err(|error| failures::permanent("content_unreadable", error.to_string()))?;
         let (body, large) = Body::fit(json, inline_limit);
         self.put(large).await?;
         Ok(Some(body))

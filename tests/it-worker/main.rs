@@ -1,18 +1,24 @@
 //! A worker process for tests that kill it. Its tools and its model write to a ledger file what they do and when, so
 //! that a test can tell afterwards what happened once, twice or not at all.
 //!
-//! Arguments: address, task queue, data directory, scripts file, ledger file, how many runs to cache.
+//! Arguments: address, task queue, data directory, scripts file, ledger file, how many runs to cache. A `windlass.toml` in
+//! the data directory adds its providers.
 
 #![allow(clippy::expect_used, reason = "part of the tests: what goes wrong here must fail them")]
 
 mod ledger;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    service::{Deployment, ModelCatalogue, Ports, RunWorkerOptions, run_blocking},
+    config::Config,
+    service::{CatalogueOptions, Deployment, ModelCatalogue, Ports, RunWorkerOptions, run_blocking},
     temporal::Connect,
 };
 use windlass_activities::AgentCatalog;
@@ -35,7 +41,7 @@ fn main() -> anyhow::Result<()> {
     let ports = Ports {
         store,
         vault: None,
-        models: ModelCatalogue::new().with(SCHEME, Arc::new(model), names, None),
+        models: configured(Path::new(data_dir))?.with(SCHEME, Arc::new(model), names, None),
         tools: ToolRegistry::new()
             .with(LedgerTool { name: "once", idempotent: false, ledger: ledger.clone() })
             .with(LedgerTool { name: "again", idempotent: true, ledger }),
@@ -56,4 +62,15 @@ fn main() -> anyhow::Result<()> {
     };
     run_blocking(&connection, ports, &options, CancellationToken::new())?;
     Ok(())
+}
+
+/// The models of the providers in the data directory's `windlass.toml`, if there is one.
+fn configured(data_dir: &Path) -> anyhow::Result<ModelCatalogue> {
+    let path = data_dir.join("windlass.toml");
+    if !path.exists() {
+        return Ok(ModelCatalogue::new());
+    }
+    let config = Config::parse(Some((&path, &std::fs::read_to_string(&path)?)))?;
+    let options = CatalogueOptions { config: Arc::new(config), ..CatalogueOptions::default() };
+    options.models().map_err(|failure| anyhow::anyhow!("{failure}"))
 }

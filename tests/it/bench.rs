@@ -1,4 +1,5 @@
-//! `windlass bench` measures the same work straight over Temporal and through the API, side by side.
+//! `windlass bench` measures the same work straight over Temporal and through the API, side by side, and the first token
+//! beside direct calls of the provider.
 
 use std::process::Command;
 
@@ -31,4 +32,27 @@ fn the_way_through_the_api_stands_beside_the_direct_one() {
             lines.iter().map(|line| json!([line["metric"], line["through_api"], line["runs"]])).collect();
         assert_eq!(kinds, [json!([metric, false, 2]), json!([metric, true, 2])]);
     }
+}
+
+/// With a debug build on a busy machine this is a sanity check; `docs/guides/bench.md` says how to measure.
+#[test]
+fn the_first_token_reaches_the_client_of_a_run_soon_after_direct_callers() {
+    let mut bench = Command::new(std::env::var_os("WINDLASS_BIN").expect("WINDLASS_BIN is set"));
+    bench.args(["bench", "first-token", "--runs", "20", "--json", "--openai-sdk"]);
+    bench.arg(std::env::var_os("WINDLASS_MODEL_SDKS").expect("WINDLASS_MODEL_SDKS is set"));
+    let output = bench.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figure = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name}: {line}"));
+    println!(
+        "first token to the client of a run: p50 {} ms, p99 {} ms; direct call {} ms, openai SDK {} ms",
+        figure("p50_ms"),
+        figure("p99_ms"),
+        figure("direct_p50_ms"),
+        figure("sdk_p50_ms"),
+    );
+    assert_eq!((&line["metric"], &line["runs"]), (&json!("first-token"), &json!(20)));
+    assert!(figure("direct_p50_ms") > 0.0 && figure("p50_ms") > figure("direct_p50_ms"), "{line}");
+    // Generous: other tests use the machine at the same time.
+    assert!(figure("added_p50_ms") < 50.0, "{line}");
 }

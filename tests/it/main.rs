@@ -10,6 +10,7 @@ mod diff;
 mod engine;
 mod engine_time;
 mod hostile;
+mod models;
 mod newcomer;
 mod peers;
 mod proofs;

@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod config;
 pub mod dev;
 pub mod failure;
 mod output;
@@ -26,7 +27,7 @@ mod tests {
     #[test]
     fn modules_depend_on_each_other_in_one_direction() {
         // No module may use one that is listed before it.
-        let layers = ["cli", "bench", "dev", "service", "output", "temporal", "render", "failure"];
+        let layers = ["cli", "bench", "dev", "service", "config", "output", "temporal", "render", "failure"];
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         for (level, layer) in layers.iter().enumerate() {
             let directory = root.join(layer);

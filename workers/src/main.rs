@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use windlass::{
-    cli::{self, Cli},
+    cli::{self, NoCommand},
     failure,
 };
 
@@ -12,7 +11,14 @@ use windlass::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(NoCommand::Arguments(error)) => error.exit(),
+        Err(NoCommand::Config(failure)) => {
+            eprintln!("{failure}");
+            return failure.code();
+        }
+    };
     // One provider for all TLS clients of the process. It must be installed before the first TLS connection.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("windlass: TLS was initialised twice; this is a bug in this build");

@@ -96,9 +96,12 @@ async fn plan(ctx: &Context, token: &WorkflowCancellationToken) {
     }
 }
 
-/// What a turn's stop reason means. Before the patch only a final answer was judged by it, and fewer reasons were known.
+/// What a turn means. Before the patches only a final answer was judged by its stop reason, fewer reasons were known, and
+/// an answer was not repaired.
 fn stop_outcome(ctx: &Context, output: &PlanActivityOutput) -> StopOutcome {
-    match output.stop_outcome() {
+    match with_run(ctx, |run, _| run.turn_outcome(output)) {
+        StopOutcome::Repair if !ctx.patched(patches::REPAIR_TURN) => StopOutcome::Proceed,
+        StopOutcome::Repair => StopOutcome::Repair,
         // The same with and without the patch, so ordinary turns need no marker.
         StopOutcome::Proceed => StopOutcome::Proceed,
         outcome if ctx.patched(patches::STOP_OUTCOMES) => outcome,

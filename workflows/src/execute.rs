@@ -73,13 +73,12 @@ pub(crate) async fn plan(
     order: PlanOrder,
     token: WorkflowCancellationToken,
 ) -> Result<PlanActivityOutput, PlanFailure> {
-    let (attempts, interval, heartbeat) =
-        tuning(ctx, |tuning| (tuning.plan_max_attempts(), tuning.plan_retry_interval(), tuning.heartbeat_timeout()));
+    let (interval, heartbeat) = tuning(ctx, |tuning| (tuning.plan_retry_interval(), tuning.heartbeat_timeout()));
     let retry = RetryPolicy::builder()
         .initial_interval(interval.as_duration())
         .backoff_coefficient(2.0)
         .maximum_interval(Duration::from_secs(60))
-        .maximum_attempts(attempts)
+        .maximum_attempts(order.attempts)
         .build();
     let options = ActivityOptions::with_close_timeouts(close_timeouts(order.timeout, order.deadline))
         .heartbeat_timeout(heartbeat.as_duration())
@@ -102,8 +101,9 @@ pub(crate) async fn plan(
     if let Some(timeout) = error.as_timeout() {
         message = timeout_message(timeout.timeout_type(), order.timeout, order.deadline, heartbeat);
     }
-    let ModelFailureFacts { api_status, api_code, partial_text } = model_failure(&error);
-    Err(PlanFailure { timed_out, message, error_class, retryable, api_status, api_code, partial_text })
+    let ModelFailureFacts { api_status, api_code, partial_text, usage } = model_failure(&error);
+    let usage = usage.unwrap_or_default();
+    Err(PlanFailure { timed_out, message, error_class, retryable, api_status, api_code, partial_text, usage })
 }
 
 /// Executes one call. An activity that returns nothing is not the last word: the call's journal is.

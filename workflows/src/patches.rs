@@ -4,3 +4,6 @@
 /// A turn is judged by its stop reason even if it asks for calls, `content_filter` and `context_window` fail the run, and
 /// `pause_turn` continues the answer.
 pub(crate) const STOP_OUTCOMES: &str = "stop-outcomes";
+
+/// An answer that does not match the output schema is sent back to the model once.
+pub(crate) const REPAIR_TURN: &str = "repair-turn";

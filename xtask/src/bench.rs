@@ -21,7 +21,7 @@ use crate::{
     tools,
 };
 
-const METRICS: [&str; 6] = ["latency", "throughput", "signal", "parked", "growth", "recovery"];
+const METRICS: [&str; 7] = ["latency", "throughput", "signal", "first-token", "parked", "growth", "recovery"];
 pub(crate) const USAGE: &str = "bench [--quick] [METRIC…]";
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -176,6 +176,11 @@ fn figures(metric: &str) -> &'static [(&'static str, &'static str)] {
             ("fsyncs_per_step", "fsyncs per step"),
         ],
         "signal" => &[("p50_ms", "ms from signal to result, p50"), ("p99_ms", "ms from signal to result, p99")],
+        "first-token" => &[
+            ("p50_ms", "ms from the first token to the client, p50"),
+            ("p99_ms", "ms from the first token to the client, p99"),
+            ("added_p50_ms", "ms more than a direct call, p50"),
+        ],
         "parked" => &[
             ("rss_bytes", "bytes of memory"),
             ("rss_bytes_per_run", "bytes of memory per run"),
@@ -242,7 +247,7 @@ mod tests {
         let refusals = [&["speed"][..], &["--slow"]].map(|words| parse(words).unwrap_err().to_string());
         assert_eq!(
             refusals[0],
-            "there is no metric speed; there are: latency, throughput, signal, parked, growth, recovery"
+            "there is no metric speed; there are: latency, throughput, signal, first-token, parked, growth, recovery"
         );
         assert_eq!(refusals[1], "there is no option --slow; usage: cargo xtask bench [--quick] [METRIC…]");
     }

@@ -78,7 +78,7 @@ const COMMANDS: &[Command] = &[
     Command { usage: "tidy", description: "the rules that no compiler checks", run: Run::Plain(tidy::run) },
     Command {
         usage: "tools",
-        description: "install what the tests run against: the Temporal CLI, Python SDKs, Postgres",
+        description: "install what the tests run against: the Temporal CLI, Python SDKs, aimock, Postgres",
         run: Run::Plain(tools::run),
     },
     Command {

@@ -1,5 +1,5 @@
-//! `cargo xtask record`: plays the demo in a real terminal, with a `kill -9` of its server, and draws it for the
-//! README.
+//! `cargo xtask record`: plays commands in a real terminal and draws them: the demo with a `kill -9` of its server for the
+//! README, and a local model for its guide.
 
 use std::process::Command;
 
@@ -12,10 +12,13 @@ use crate::{
 
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(&["build", "--release", "-p", "windlass"]))?;
-    let mut record = Command::new("python3");
-    record
-        .arg(root().join("xtask/record/demo.py"))
-        .arg(program(Profile::Release, "windlass"))
-        .arg(root().join("docs/images/demo.svg"));
-    run_command(record.env("PYTHONPATH", tools::terminal()?))
+    for name in ["demo", "models"] {
+        let mut record = Command::new("python3");
+        record
+            .arg(root().join(format!("xtask/record/{name}.py")))
+            .arg(program(Profile::Release, "windlass"))
+            .arg(root().join(format!("docs/images/{name}.svg")));
+        run_command(record.env("PYTHONPATH", tools::terminal()?).env("AIMOCK", tools::aimock()?))?;
+    }
+    Ok(())
 }

@@ -52,8 +52,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The integration test binary and its environment: the Temporal CLI, Temporal's Python SDK, the agent-runs SDKs and
-/// the built `windlass`.
+/// The integration test binary and its environment: the Temporal CLI, Temporal's Python SDK, the agent-runs SDKs, the
+/// model vendors' SDKs, servers with their formats and the built `windlass`.
 pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
     command
@@ -62,5 +62,7 @@ pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
         .env("WINDLASS_BIN", program(Profile::Debug, "windlass"));
     command.env("WINDLASS_PREVIOUS_WORKER", previous::worker()?);
     command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?).env("WINDLASS_AGENT_SDKS", tools::agent_sdks()?);
+    command.env("WINDLASS_MODEL_SDKS", tools::model_sdks()?);
+    command.env("WINDLASS_LITELLM", tools::litellm()?).env("WINDLASS_AIMOCK", tools::aimock()?);
     Ok(command)
 }

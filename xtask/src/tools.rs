@@ -1,8 +1,10 @@
 //! The pinned tools of the integration tests: the Temporal CLI with the reference dev server; Temporal's Python SDK,
-//! whose workers must work on the embedded engine; and the agent-runs SDK in the versions that must work unmodified,
-//! with the MCP server and the A2A library for its local tools.
+//! whose workers must work on the embedded engine; the agent-runs SDK in the versions that must work unmodified, with
+//! the MCP server and the A2A library for its local tools; the SDKs of the model vendors, which read what our adapters
+//! read; and two servers that speak the vendors' formats.
 //!
-//! All come from PyPI, which has binaries for every platform. Postgres is installed by `postgres`.
+//! All but one come from PyPI, which has binaries for every platform; aimock comes from npm. Postgres is installed by
+//! `postgres`.
 
 use std::{
     env, fs,
@@ -54,6 +56,22 @@ const AGENT_PEERS: Package = Package {
     dependencies: true,
 };
 
+/// The vendors' own SDKs: what they read from a stream and accept in a request, our adapters must read and send.
+const MODEL_SDKS: Package = Package {
+    requirements: &["openai==3.51.0", "anthropic==2.9.0", "google-genai==3.3.0"],
+    folder: "model-sdks-1",
+    dependencies: true,
+};
+
+/// A gateway that speaks OpenAI's format.
+const LITELLM: Package =
+    Package { requirements: &["litellm[proxy]==1.106.2"], folder: "litellm-1.106.2", dependencies: true };
+
+/// A server that speaks the formats of OpenAI, Anthropic and Gemini. From npm.
+const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
+const AIMOCK_FOLDER: &str = "aimock-1.43.0";
+const AIMOCK_PROGRAM: &str = "node_modules/@copilotkit/aimock/dist/cli.js";
+
 /// Property-based tests of the API by its OpenAPI document.
 const SCHEMATHESIS: Package =
     Package { requirements: &["schemathesis==4.32.5"], folder: "schemathesis-4.32.5", dependencies: true };
@@ -72,6 +90,9 @@ pub(crate) fn run() -> Result<()> {
     println!("temporal {VERSION}: {}", temporal_cli()?.display());
     println!("{}: {}", SDK.requirements.join(" "), python_sdk()?.display());
     println!("agent SDKs: {}", agent_sdks()?.display());
+    println!("model SDKs: {}", model_sdks()?.display());
+    println!("{}: {}", LITELLM.requirements.join(" "), litellm()?.display());
+    println!("{AIMOCK}: {}", aimock()?.display());
     println!("schemathesis: {}", schemathesis()?.display());
     println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
@@ -94,6 +115,28 @@ pub(crate) fn agent_sdks() -> Result<PathBuf> {
     }
     AGENT_PEERS.installed(|home| holds(home, "mcp_server_time").and_then(|()| holds(home, "a2a")))?;
     Ok(tools())
+}
+
+/// A directory for `PYTHONPATH` with the SDKs of the model vendors.
+pub(crate) fn model_sdks() -> Result<PathBuf> {
+    MODEL_SDKS.installed(|home| {
+        ["openai", "anthropic", "google/genai"].into_iter().try_for_each(|package| holds(home, package))
+    })
+}
+
+/// A directory for `PYTHONPATH` with litellm, with its program in `bin`.
+pub(crate) fn litellm() -> Result<PathBuf> {
+    LITELLM.installed(|home| holds(home, "litellm/proxy"))
+}
+
+/// The program of aimock, for `node`.
+pub(crate) fn aimock() -> Result<PathBuf> {
+    let program = |home: &Path| home.join(AIMOCK_PROGRAM);
+    let verify = |home: &Path| match program(home).is_file() {
+        true => Ok(()),
+        false => bail!("{} does not hold {AIMOCK_PROGRAM}", home.display()),
+    };
+    installed(AIMOCK_FOLDER, |staging| npm_install(staging, AIMOCK), verify).map(|home| program(&home))
 }
 
 /// The directory of schemathesis for `PYTHONPATH`, with its program in `bin`.
@@ -128,22 +171,47 @@ fn holds(home: &Path, package: &str) -> Result<()> {
     }
 }
 
+/// The folder of a tool, installed if it is missing.
+fn installed(
+    folder: &str,
+    install: impl Fn(&Path) -> Result<()>,
+    verify: impl Fn(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let tools = tools();
+    let home = tools.join(folder);
+    if home.is_dir() {
+        verify(&home).with_context(|| format!("delete {} and try again", home.display()))?;
+        return Ok(home);
+    }
+    fs::create_dir_all(&tools).with_context(|| format!("{} could not be created", tools.display()))?;
+    // Installed under a temporary name and then moved, so that an interrupted installation is never used.
+    let staging = tools.join(format!(".{folder}.{}", process::id()));
+    let installed = install(&staging).and_then(|()| verify(&staging)).and_then(|()| settle(&staging, &home));
+    if staging.exists() {
+        fs::remove_dir_all(&staging).with_context(|| format!("{} could not be removed", staging.display()))?;
+    }
+    installed.map(|()| home)
+}
+
+/// Installs an npm package without running scripts of packages.
+fn npm_install(staging: &Path, package: &str) -> Result<()> {
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"]);
+    let output = match npm.arg(staging).arg(package).output() {
+        Ok(output) => output,
+        Err(error) => bail!(
+            "npm is needed to install {package} and could not be started ({error}); install Node.js 20.15 or later"
+        ),
+    };
+    if !output.status.success() {
+        bail!("npm could not install {package}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
 impl Package {
     fn installed(&self, verify: impl Fn(&Path) -> Result<()>) -> Result<PathBuf> {
-        let tools = tools();
-        let home = tools.join(self.folder);
-        if home.is_dir() {
-            verify(&home).with_context(|| format!("delete {} and try again", home.display()))?;
-            return Ok(home);
-        }
-        fs::create_dir_all(&tools).with_context(|| format!("{} could not be created", tools.display()))?;
-        // Installed under a temporary name and then moved, so that an interrupted installation is never used.
-        let staging = tools.join(format!(".{}.{}", self.folder, process::id()));
-        let installed = self.install(&staging).and_then(|()| verify(&staging)).and_then(|()| settle(&staging, &home));
-        if staging.exists() {
-            fs::remove_dir_all(&staging).with_context(|| format!("{} could not be removed", staging.display()))?;
-        }
-        installed.map(|()| home)
+        installed(self.folder, |staging| self.install(staging), verify)
     }
 
     fn install(&self, staging: &Path) -> Result<()> {

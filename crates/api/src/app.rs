@@ -24,7 +24,7 @@ use crate::{
 
 pub(crate) struct App {
     pub(crate) ops: RunOps,
-    pub(crate) models: Catalogue,
+    pub(crate) models: Arc<Catalogue>,
     pub(crate) agents: Vec<AgentDefinition>,
     pub(crate) builtins: Vec<ToolSpec>,
     pub(crate) limits: Limits,

@@ -8,7 +8,10 @@ use windlass_core::{agent::AgentDefinition, event::Event, ids::RunId};
 use windlass_ops::complete_entry;
 use windlass_store::{Store, StoreError};
 
-use crate::frames::{self, RunFacts};
+use crate::{
+    frames::{self, RunFacts},
+    models::Catalogue,
+};
 
 /// How many events are read at once.
 const PAGE: usize = 64;
@@ -26,6 +29,7 @@ pub(crate) struct Log {
     pub(crate) run: RunId,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) form: Form,
+    models: Arc<Catalogue>,
     /// Facts of the run's definition, loaded when the first frame needs them.
     facts: OnceCell<RunFacts>,
 }
@@ -43,8 +47,8 @@ pub(crate) struct Page {
 }
 
 impl Log {
-    pub(crate) fn new(store: Arc<dyn Store>, run: RunId, form: Form) -> Self {
-        Self { run, store, form, facts: OnceCell::new() }
+    pub(crate) fn new(store: Arc<dyn Store>, models: Arc<Catalogue>, run: RunId, form: Form) -> Self {
+        Self { run, store, form, models, facts: OnceCell::new() }
     }
 
     /// The events after `seq`, if there are any yet.
@@ -64,9 +68,10 @@ impl Log {
         let frame = match self.form {
             Form::Entries => return Ok(Some(frames::entry(&complete_entry(&*self.store, event).await?))),
             Form::Frames if frames::needs_facts(&event) => {
-                frames::frame(&event, self.facts.get_or_try_init(|| self.load_facts()).await?)
+                let facts = self.facts.get_or_try_init(|| self.load_facts()).await?;
+                frames::frame(&event, facts, &self.models)
             }
-            Form::Frames => frames::frame(&event, &RunFacts::default()),
+            Form::Frames => frames::frame(&event, &RunFacts::default(), &self.models),
         };
         Ok(frame.map(|frame| frame.sse()))
     }

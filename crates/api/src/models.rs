@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use windlass_core::agent::Effort;
 
 use crate::spec::UnknownModel;
 
@@ -20,6 +21,9 @@ pub struct ModelInfo {
     pub source: &'static str,
     pub context_window_tokens: Option<u64>,
     pub pricing: Option<Pricing>,
+    /// Whether the provider can be told how hard to think.
+    #[serde(skip)]
+    pub reasoning: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
@@ -44,7 +48,13 @@ impl ModelInfo {
             source: "platform_offering",
             context_window_tokens: None,
             pricing: None,
+            reasoning: false,
         }
+    }
+
+    /// Whether this is another name of a model that has an id of its own.
+    fn is_alias(&self) -> bool {
+        self.id != format!("{}:{}", self.provider, self.vendor_model_id)
     }
 }
 
@@ -54,22 +64,58 @@ impl ModelInfo {
 pub struct Catalogue {
     pub models: Vec<ModelInfo>,
     pub default_model_id: Option<String>,
+    /// Providers that are asked for any model, not only for the listed ones: `ollama:llama3`.
+    #[serde(skip)]
+    pub open_providers: Vec<String>,
 }
 
 impl Catalogue {
-    /// Resolves a model id: its own id, `provider/vendor`, `platform:id`, `provider:id`, or the vendor's
-    /// bare id while only one model has it.
+    /// Resolves a model id: its own id or another name, `provider/vendor`, `platform:id`, `provider:id`, or the vendor's
+    /// bare id while only one model has it. Of an open provider, any model is resolved.
     pub fn resolve(&self, wanted: Option<&str>) -> Result<String, UnknownModel> {
         let Some(wanted) = wanted else {
             return self.default_model_id.clone().ok_or_else(|| self.unknown(None));
         };
         let bare = wanted.strip_prefix("platform:").or_else(|| wanted.strip_prefix("provider:")).unwrap_or(wanted);
-        let exact = self.models.iter().find(|model| model.id == bare || slashed(model) == bare);
+        let models = || self.models.iter().filter(|model| !model.is_alias());
+        let by_id = self.models.iter().find(|model| model.id == bare);
+        let exact = by_id.or_else(|| models().find(|model| slashed(model) == bare));
         let by_vendor = || {
-            let mut named = self.models.iter().filter(|model| model.vendor_model_id == bare);
+            let mut named = models().filter(|model| model.vendor_model_id == bare);
             named.next().filter(|_| named.next().is_none())
         };
-        exact.or_else(by_vendor).map(|model| model.id.clone()).ok_or_else(|| self.unknown(Some(wanted)))
+        let listed = exact.or_else(by_vendor).map(|model| model.id.clone());
+        listed.or_else(|| self.unlisted(bare)).ok_or_else(|| self.unknown(Some(wanted)))
+    }
+
+    /// A model in events and snapshots, for a run with this reasoning level. An id that is not listed says what it is.
+    pub fn model_ref(&self, id: &str, reasoning_level: Option<u8>) -> serde_json::Value {
+        let (provider, vendor) = self.parts(id);
+        let mut model = serde_json::json!({"id": id, "provider": provider, "vendorModelId": vendor});
+        let has_knob = self.models.iter().any(|listed| listed.id == id && listed.reasoning);
+        if let Some(level) = reasoning_level.filter(|_| has_knob) {
+            model["reasoningEffort"] = Effort::of_level(level).as_str().into();
+        }
+        model
+    }
+
+    /// Whether two ids stand for one model.
+    pub fn are_same(&self, one: &str, other: &str) -> bool {
+        self.parts(one) == self.parts(other)
+    }
+
+    /// The provider of an id or another name, and the provider's own name of the model.
+    fn parts<'a>(&'a self, id: &'a str) -> (&'a str, &'a str) {
+        let listed = self.models.iter().find(|model| model.id == id);
+        let listed = listed.map(|model| (model.provider.as_str(), model.vendor_model_id.as_str()));
+        listed.unwrap_or_else(|| id.split_once(':').unwrap_or(("", id)))
+    }
+
+    /// The id of a model of an open provider. The vendor's name may have further colons and slashes.
+    fn unlisted(&self, wanted: &str) -> Option<String> {
+        let (provider, vendor) = wanted.split_once([':', '/'])?;
+        let open = self.open_providers.iter().any(|open| open == provider);
+        (open && !vendor.is_empty()).then(|| format!("{provider}:{vendor}"))
     }
 
     /// Suggests models with a similar beginning or end, or else the first ones.
@@ -81,18 +127,12 @@ impl Catalogue {
             candidates = self.models.iter().map(|model| model.id.clone()).collect();
         }
         candidates.truncate(MAX_CANDIDATES);
-        UnknownModel { id: wanted.map(|id| id.chars().take(128).collect()), candidates }
+        UnknownModel { field: "modelId", id: wanted.map(|id| id.chars().take(128).collect()), candidates }
     }
 }
 
 fn slashed(model: &ModelInfo) -> String {
     format!("{}/{}", model.provider, model.vendor_model_id)
-}
-
-/// A model in events and snapshots.
-pub fn model_ref(id: &str) -> serde_json::Value {
-    let (provider, vendor) = id.split_once(':').unwrap_or(("", id));
-    serde_json::json!({"id": id, "provider": provider, "vendorModelId": vendor})
 }
 
 #[cfg(test)]
@@ -102,7 +142,53 @@ mod tests {
     fn catalogue() -> Catalogue {
         let models = [("script", "demo"), ("script", "echo"), ("other", "echo")];
         let models = models.map(|(provider, vendor)| ModelInfo::of(provider, vendor)).into();
-        Catalogue { models, default_model_id: Some("script:demo".into()) }
+        Catalogue { models, default_model_id: Some("script:demo".into()), open_providers: vec!["local".into()] }
+    }
+
+    #[test]
+    fn a_model_is_shown_with_its_provider_and_its_effort() {
+        use serde_json::json;
+
+        let mut catalogue = catalogue();
+        let thinker = ModelInfo { reasoning: true, ..ModelInfo::of("cloud", "m:1") };
+        catalogue.models.push(ModelInfo { id: "fast".into(), ..thinker });
+        let shown = |id: &str, level| catalogue.model_ref(id, level);
+        let fast = json!({"id": "fast", "provider": "cloud", "vendorModelId": "m:1"});
+        assert_eq!(shown("fast", None), fast);
+        for (level, effort) in [(0, "off"), (30, "low"), (50, "medium"), (66, "high")] {
+            assert_eq!(shown("fast", Some(level))["reasoningEffort"], effort);
+        }
+        // A model without a knob ignores the level.
+        let demo = json!({"id": "script:demo", "provider": "script", "vendorModelId": "demo"});
+        assert_eq!(shown("script:demo", Some(50)), demo);
+        let unlisted = json!({"id": "local:a:b", "provider": "local", "vendorModelId": "a:b"});
+        assert_eq!(shown("local:a:b", Some(50)), unlisted);
+        assert!(catalogue.are_same("fast", "cloud:m:1"));
+        assert!(!catalogue.are_same("fast", "script:demo"));
+    }
+
+    #[test]
+    fn another_name_is_resolved_and_does_not_make_the_model_ambiguous() {
+        let mut catalogue = catalogue();
+        catalogue.models.push(ModelInfo { id: "fast".into(), ..ModelInfo::of("script", "demo") });
+        for (wanted, expected) in [("fast", "fast"), ("demo", "script:demo"), ("script/demo", "script:demo")] {
+            assert_eq!(catalogue.resolve(Some(wanted)).as_deref(), Ok(expected), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn an_open_provider_is_asked_for_any_model() {
+        let cases = [
+            ("local:llama3:8b", Some("local:llama3:8b")),
+            ("local/meta/llama3", Some("local:meta/llama3")),
+            ("provider:local:llama3", Some("local:llama3")),
+            ("local:", None),
+            ("local", None),
+            ("script:llama3", None),
+        ];
+        for (wanted, expected) in cases {
+            assert_eq!(catalogue().resolve(Some(wanted)).ok().as_deref(), expected, "{wanted}");
+        }
     }
 
     #[test]

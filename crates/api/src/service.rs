@@ -102,7 +102,7 @@ impl Service {
         let Options { ops, models, agents, builtins, rates, limits, clock } = options;
         let app = App {
             ops,
-            models,
+            models: Arc::new(models),
             agents: agents.into_iter().map(|agent| offered(agent, &builtins)).collect(),
             builtins,
             room: Arc::new(Semaphore::new(limits.requests)),

@@ -168,7 +168,7 @@ mod tests {
         }
 
         fn follow_as(&self, form: Form) -> Following {
-            let log = Log::new(Arc::clone(&self.store), self.run.clone(), form);
+            let log = Log::new(Arc::clone(&self.store), Arc::default(), self.run.clone(), form);
             self.tails.follow(&Arc::new(log), 0)
         }
 

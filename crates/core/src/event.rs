@@ -112,6 +112,45 @@ pub enum EventBody {
         turn: u32,
         attempt: u32,
     },
+    /// An attempt of a turn failed. The next attempt, the next model or the run's failure follows.
+    AttemptFailed {
+        turn: u32,
+        attempt: u32,
+        model: String,
+        error_class: String,
+        error: String,
+        /// Whether this model is asked again for this turn, if attempts are left.
+        retryable: bool,
+        /// How long the provider asks to wait.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<Millis>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        api_status: Option<u16>,
+        /// What the provider charges for it. It is part of the turn's `usage`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<TokenUsage>,
+    },
+    /// The provider of the run's model does not answer: the run goes on with another model.
+    ModelFallback {
+        error_class: String,
+        /// The model that is asked from now on.
+        model: String,
+        primary_model_id: String,
+        fallback_model_id: String,
+        turn: u32,
+    },
+    /// The conversation was larger than the model's context window: parts of it were left out of this turn's request. The
+    /// transcript has all of it.
+    ContextTrimmed {
+        turn: u32,
+        /// Tool results that were replaced by a short text.
+        results: u32,
+        /// Images and documents that were replaced by a short text.
+        files: u32,
+        tokens_before: u64,
+        tokens_after: u64,
+        context_window: u64,
+    },
     AssistantMessage {
         text: String,
         turn: u32,
@@ -355,6 +394,9 @@ impl EventBody {
             Self::ThinkingDelta { .. } => "thinking_delta",
             Self::ProviderTool { .. } => "provider_tool",
             Self::TurnRestarted { .. } => "turn_restarted",
+            Self::AttemptFailed { .. } => "attempt_failed",
+            Self::ModelFallback { .. } => "model_fallback",
+            Self::ContextTrimmed { .. } => "context_trimmed",
             Self::AssistantMessage { .. } => "assistant_message",
             Self::PlannerNote { .. } => "planner_note",
             Self::Usage { .. } => "usage",

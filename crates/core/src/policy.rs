@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::ToolEntry,
+    cost::Cost,
     envelope::{BudgetCeiling, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
     ids::ToolName,
     time::Millis,
@@ -31,6 +32,10 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_turns: Option<u32>,
     pub max_consecutive_failed_tool_calls: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<Cost>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
     pub time_budget: Option<Millis>,
     pub plan_timeout: Millis,
     /// From the start request. Takes precedence over the tool's own timeout.
@@ -70,7 +75,9 @@ impl LoopLimits {
     }
 }
 
-const DEFAULT_ACTIVITY_TIMEOUT: Millis = Millis::from_secs(120);
+/// A model may think for minutes; one that is silent is noticed much earlier, by the provider's time-out for silence.
+const DEFAULT_PLAN_TIMEOUT: Millis = Millis::from_secs(600);
+const DEFAULT_TOOL_TIMEOUT: Millis = Millis::from_secs(120);
 const DEFAULT_GRACE: Millis = Millis::from_secs(60);
 
 impl Policy {
@@ -96,10 +103,12 @@ impl Policy {
             max_consecutive_failed_tool_calls: r
                 .max_consecutive_failed_tool_calls
                 .or(a.max_consecutive_failed_tool_calls),
+            max_cost: lower(r.max_cost_usd.or(a.max_cost_usd), ceiling.max_cost_usd),
+            max_tokens: lower(r.max_tokens.or(a.max_tokens), ceiling.max_tokens),
             time_budget: lower(r.time_budget_ms.or(a.time_budget_ms), ceiling.time_budget_ms),
-            plan_timeout: r.plan_timeout_ms.or(a.plan_timeout_ms).unwrap_or(DEFAULT_ACTIVITY_TIMEOUT),
+            plan_timeout: r.plan_timeout_ms.or(a.plan_timeout_ms).unwrap_or(DEFAULT_PLAN_TIMEOUT),
             tool_timeout_override: r.tool_timeout_ms,
-            tool_timeout_default: a.tool_timeout_ms.unwrap_or(DEFAULT_ACTIVITY_TIMEOUT),
+            tool_timeout_default: a.tool_timeout_ms.unwrap_or(DEFAULT_TOOL_TIMEOUT),
             per_tool_timeout: layered(a.per_tool_timeout_ms.clone(), r.per_tool_timeout_ms.clone()),
             finalizer_grace: r.finalizer_grace_ms.or(a.finalizer_grace_ms).unwrap_or(DEFAULT_GRACE),
             interrupts_allowed: r.interrupts_allowed.or(a.interrupts_allowed).unwrap_or(true),
@@ -218,7 +227,8 @@ mod tests {
 
     #[test]
     fn a_ceiling_only_lowers() {
-        let ceiling = BudgetCeiling { time_budget_ms: Some(Millis(100)), max_tool_calls: Some(3) };
+        let ceiling =
+            BudgetCeiling { time_budget_ms: Some(Millis(100)), max_tool_calls: Some(3), ..BudgetCeiling::default() };
         let own = PolicyOverrides { max_tool_calls: Some(2), ..PolicyOverrides::default() };
         let policy = Policy::resolve(&AgentPolicy::default(), Some(&own), None, Some(&ceiling));
         assert_eq!((policy.max_tool_calls, policy.time_budget), (Some(2), Some(Millis(100))));

@@ -71,4 +71,7 @@ pub struct Ending {
     pub turns: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u32>,
+    /// The run's last model: a fallback model, if it changed to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }

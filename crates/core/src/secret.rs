@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// Where a secret is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Where a secret is. Written as `{"secret": NAME}` or `{"env": NAME}`; the text form is read, too.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretRef {
     /// In the store, by its name in the run's workspace.
@@ -34,6 +34,36 @@ impl SecretRef {
         match self {
             Self::Secret(name) | Self::Env(name) => name,
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Named {
+            Secret(String),
+            Env(String),
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Named(Named),
+            Text(String),
+        }
+        let reference = match Form::deserialize(deserializer) {
+            Ok(Form::Named(Named::Secret(name))) => Some(Self::Secret(name)),
+            Ok(Form::Named(Named::Env(name))) => Some(Self::Env(name)),
+            Ok(Form::Text(text)) => Self::parse(&text),
+            Err(_) => None,
+        };
+        // What was given may be the secret itself, so it is not repeated.
+        reference.ok_or_else(|| {
+            de::Error::custom(
+                "expected a reference to a secret, as \"${secret:NAME}\" or {\"secret\": \"NAME\"}; set one with \
+                 `windlass secrets set NAME`",
+            )
+        })
     }
 }
 
@@ -67,9 +97,20 @@ mod tests {
         for (reference, text, json) in cases {
             assert_eq!((SecretRef::parse(text), reference.to_string()), (Some(reference.clone()), text.to_owned()));
             assert_eq!(serde_json::to_value(&reference).unwrap(), json);
+            for form in [json, json!(text)] {
+                assert_eq!(serde_json::from_value::<SecretRef>(form).unwrap(), reference);
+            }
         }
         for text in ["sk-live-1234", "${secret:}", "${secret:a b}", "${vault:x}", "${secret:x", "secret:x"] {
             assert_eq!(SecretRef::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_in_the_place_of_a_reference_is_not_repeated_in_the_error() {
+        for given in [json!("sk-live-1234"), json!({"sk-live-1234": 1}), json!({"value": "sk-live-1234"})] {
+            let error = serde_json::from_value::<SecretRef>(given).unwrap_err().to_string();
+            assert!(error.contains("windlass secrets set") && !error.contains("sk-live"), "{error}");
         }
     }
 }

@@ -42,6 +42,8 @@ pub enum StopOutcome {
     Incomplete(AnswerFlaw),
     /// The turn does not count: its calls do not run and the run fails.
     Reject(AnswerFlaw),
+    /// The answer does not match the output schema: the model is told why and answers once more.
+    Repair,
 }
 
 /// The flaw of a message that its stop reason implies.

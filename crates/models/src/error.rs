@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass_core::envelope::TokenUsage;
 
 /// What kind of failure it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub enum ErrorClass {
     /// Something between here and the provider took too long.
     UpstreamDeadline,
     Unknown,
+    /// The provider does not accept the output schema.
+    StructuredOutputSchemaRejected,
     /// The run was cancelled, or the worker is shutting down.
     Cancelled,
 }
@@ -46,6 +49,7 @@ impl ErrorClass {
             Self::LocalTimeout => "local_timeout",
             Self::UpstreamDeadline => "upstream_deadline",
             Self::Unknown => "unknown",
+            Self::StructuredOutputSchemaRejected => "structured_output_schema_rejected",
             Self::Cancelled => "cancelled",
         }
     }
@@ -60,6 +64,7 @@ impl ErrorClass {
             | Self::Auth
             | Self::LocalTimeout
             | Self::Unknown
+            | Self::StructuredOutputSchemaRejected
             | Self::Cancelled => false,
         }
     }
@@ -78,6 +83,8 @@ pub struct ModelError {
     pub api_status: Option<u16>,
     /// The provider's own code for the error, such as `insufficient_quota`.
     pub api_code: Option<String>,
+    /// What the provider had counted before it failed, and charges for.
+    pub usage: Option<Box<TokenUsage>>,
 }
 
 impl ModelError {
@@ -90,6 +97,7 @@ impl ModelError {
             retry_after: None,
             api_status: None,
             api_code: None,
+            usage: None,
         }
     }
 
@@ -146,6 +154,7 @@ mod tests {
             "local_timeout",
             "upstream_deadline",
             "unknown",
+            "structured_output_schema_rejected",
             "cancelled",
         ];
         for name in names {
@@ -170,6 +179,7 @@ mod tests {
                 retry_after: Some(Duration::from_secs(3)),
                 api_status: Some(529),
                 api_code: Some("overloaded_error".into()),
+                usage: None,
             }
         );
         assert!(!busy.with_retryable(false).retryable);

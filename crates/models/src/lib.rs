@@ -3,9 +3,22 @@
 //! An adapter turns a [`ModelRequest`] into one [`ModelResponse`], handing over deltas as they come. It never retries:
 //! it says whether a failure is retryable and after what delay, and Temporal retries.
 
+pub mod anthropic;
+#[cfg(test)]
+pub(crate) mod cassette;
 mod error;
+#[cfg(test)]
+pub(crate) mod fixtures;
+pub mod gemini;
+pub mod limits;
+mod openai;
+pub mod openai_chat;
+pub mod openai_responses;
 mod registry;
 pub mod script;
+mod spec;
+mod tokens;
+pub mod wire;
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::{ModelParameters, OutputSchema},
     envelope::{AwaitRequest, TokenUsage},
+    event::EnforcementMechanism,
     ids::{RunId, ToolName},
     message::{Message, Part},
     stop::StopReason,
@@ -23,7 +37,9 @@ use windlass_core::{
 
 pub use self::{
     error::{ErrorClass, ModelError},
-    registry::{ModelRegistry, UnknownModel},
+    registry::{ModelRegistry, Resolved, UnknownModel},
+    spec::{Effort, ModelSpec, ReasoningControl, StructuredOutputControl, thinking_budget},
+    tokens::{estimate_tokens, tool_tokens},
 };
 
 /// One model call: everything a provider needs.
@@ -34,11 +50,15 @@ pub struct ModelRequest {
     pub call_index: u32,
     /// From 1.
     pub attempt: u32,
-    /// The id without its scheme: `demo` for `script:demo`.
+    /// The provider's name in the config: `anthropic`. Provider items of parts that have this name are replayed.
+    pub provider: String,
+    /// The provider's name of the model: `demo` for `script:demo`.
     pub model: String,
+    pub spec: Arc<ModelSpec>,
     pub system: String,
     /// Shared with the worker's cache, which keeps the conversation for the next turn. Images and documents are inline.
     pub messages: Arc<Vec<Message>>,
+    /// Sorted by name, so that the prompt's prefix has the same bytes on every turn.
     pub tools: Arc<[ToolDeclaration]>,
     pub tool_choice: ToolChoice,
     /// How hard to think, from 0 (not at all) to 100; `None` leaves it to the model.
@@ -46,12 +66,25 @@ pub struct ModelRequest {
     /// What the final answer must look like.
     pub output_schema: Option<OutputSchema>,
     pub parameters: ModelParameters,
-    /// The key to use instead of the provider's configured one, read from the store for this call.
+    /// The key for the provider: the agent's own, or the one that the config refers to. Absent for a provider without keys.
     pub credentials: Option<SecretString>,
     /// When this attempt times out.
     pub deadline: Option<Instant>,
     /// Fires when the call is cancelled.
     pub cancel: CancellationToken,
+}
+
+impl ModelRequest {
+    /// The most tokens of output that are asked for and that the model has.
+    fn output_limit(&self) -> Option<u32> {
+        self.parameters.max_output_tokens.map(|asked| asked.min(self.spec.max_output_tokens.unwrap_or(u32::MAX)))
+    }
+
+    /// The temperature and top-p, if the model takes them.
+    fn sampling(&self) -> (Option<f64>, Option<f64>) {
+        let ModelParameters { temperature, top_p, .. } = self.parameters;
+        if self.spec.sampling { (temperature, top_p) } else { (None, None) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +106,12 @@ pub enum ToolChoice {
 pub struct Delta {
     pub part: u32,
     pub kind: DeltaKind,
+}
+
+impl Delta {
+    fn of(part: usize, kind: DeltaKind) -> Self {
+        Self { part: u32::try_from(part).unwrap_or(u32::MAX), kind }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +147,8 @@ pub struct ModelResponse {
     pub usage: TokenUsage,
     /// The provider's id of the response, for its support.
     pub response_id: Option<String>,
+    /// How the output schema was enforced; [`EnforcementMechanism::None`] if the request has none or nothing enforced it.
+    pub enforced: EnforcementMechanism,
 }
 
 /// A way to reach models of one kind.

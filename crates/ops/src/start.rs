@@ -13,7 +13,7 @@ use windlass_core::{
     canonical::{self, CanonicalJson, Digest},
     envelope::{Actor, Extra, GuardOverrides, Labels, PolicyOverrides, RunInput, Tuning, WorkflowOptions},
     ids::{AgentId, RunId, SessionId},
-    message::Message,
+    message::{Message, detach_files},
 };
 use windlass_workflows::{RunWorkflow, attributes};
 
@@ -90,9 +90,9 @@ impl RunOps {
         Ok(plan.input.run_id)
     }
 
-    /// Checks a start and makes its plan. The definition and large messages go into the store; the plan, and later the
-    /// history, get their digests.
-    pub async fn plan(&self, start: StartRun) -> Result<StartPlan, OpsError> {
+    /// Checks a start and makes its plan. The definition, large files and large messages go into the store; the plan, and
+    /// later the history, get their digests.
+    pub async fn plan(&self, mut start: StartRun) -> Result<StartPlan, OpsError> {
         let mut input = RunInput::new(start.agent_id, start.run_id.clone());
         input.workspace = Some(self.workspace.clone());
         input.installation = Some(self.installation().await?);
@@ -109,6 +109,11 @@ impl RunOps {
             input.agent_digest = Some(self.store.put_blob(body).await?.digest);
         }
         let limit = input.tuning.clone().unwrap_or_default().inline_limit();
+        for message in &mut start.messages {
+            for file in detach_files(&mut message.parts, limit) {
+                self.store.put_blob(file).await?;
+            }
+        }
         let messages = CanonicalJson::of(&start.messages).map_err(|error| OpsError::Input(error.to_string()))?;
         match Body::fit(messages, limit) {
             (_, Some(large)) => input.messages_ref = Some(self.store.put_blob(large).await?),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, Error, ErrorCode, OpenFlags, ffi::SQLITE_VERSION_NUMBER};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, config::DbConfig, ffi::SQLITE_VERSION_NUMBER};
 
 use crate::{DatabaseError, Result};
 
@@ -30,7 +30,7 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).and_then(|sql| {
         sql.busy_timeout(BUSY_TIMEOUT)?;
-        sql.set_prepared_statement_cache_capacity(STATEMENTS);
+        keep_statements(&sql)?;
         // Only a file that is created with this setting can release free pages step by step; on others it has no
         // effect.
         sql.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -79,8 +79,15 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sql = Connection::open_with_flags(path, flags)?;
     sql.busy_timeout(BUSY_TIMEOUT)?;
-    sql.set_prepared_statement_cache_capacity(STATEMENTS);
+    keep_statements(&sql)?;
     Ok(sql)
+}
+
+/// A statement is compiled once per connection. Without the stability guarantee SQLite looks at bound values when it plans:
+/// a statement with `LIMIT ?`, or with a comparison to `?` and an `ORDER BY`, is compiled again whenever a value is bound.
+fn keep_statements(sql: &Connection) -> rusqlite::Result<()> {
+    sql.set_prepared_statement_cache_capacity(STATEMENTS);
+    sql.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// The switch to WAL fails at once, without the busy timeout, while another process opens the same new file. Returns
@@ -93,6 +100,39 @@ fn enable_wal(sql: &Connection) -> rusqlite::Result<String> {
                 thread::sleep(Duration::from_millis(5));
             }
             enabled => return enabled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_value_does_not_compile_a_statement_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.db");
+        let writer = open_writer(&path).unwrap();
+        writer
+            .execute_batch(
+                "CREATE TABLE words (text INTEGER, place INTEGER, PRIMARY KEY (text, place)) STRICT;
+                 INSERT INTO words VALUES (1, 1), (1, 2), (2, 1)",
+            )
+            .unwrap();
+        let statements = [
+            ("SELECT place FROM words WHERE text = 1 ORDER BY place LIMIT ?1", [(1, 1), (2, 2), (3, 2)]),
+            ("SELECT place FROM words WHERE text = ?1 AND place < 9 ORDER BY place", [(1, 2), (2, 1), (3, 0)]),
+        ];
+        for (connection, sql) in [("writer", &writer), ("reader", &open_reader(&path).unwrap())] {
+            for (text, uses) in statements {
+                let mut statement = sql.prepare(text).unwrap();
+                for (value, rows) in uses {
+                    assert_eq!(statement.query_map([value], |row| row.get::<_, i64>(0)).unwrap().count(), rows);
+                }
+                assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{connection}: {text}");
+            }
         }
     }
 }

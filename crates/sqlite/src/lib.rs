@@ -64,6 +64,9 @@ pub enum Ack {
     /// write is stored without it. It is committed and synced with the next durable write, or after about 10 ms without
     /// one; a crash of the process before that loses it.
     Relaxed,
+    /// As [`Relaxed`](Self::Relaxed), but a reader waits for it: after it is acknowledged, it is committed and synced at
+    /// once, unless there was a sync less than 10 ms ago. So there are no more such syncs than one every 10 ms.
+    Prompt,
 }
 
 #[derive(Clone)]

@@ -56,6 +56,11 @@ impl Transaction {
         self.entries.iter().any(|entry| !entry.answered && entry.job.ack() == Ack::Durable)
     }
 
+    /// Whether a reader waits for the sync.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.entries.iter().any(|entry| entry.job.ack() == Ack::Prompt)
+    }
+
     /// Executes the jobs that were not executed yet, and begins a transaction if necessary.
     pub(crate) fn execute_jobs(&mut self, sql: &Connection) -> Result<()> {
         // Savepoints for all jobs would cost more than executing the jobs again, because hardly any job fails.

@@ -30,7 +30,7 @@ use crate::{
 pub(crate) const BATCH: usize = 512;
 
 /// How long a relaxed write may stay uncommitted and unsynced. Meanwhile other processes cannot write.
-const MAX_SYNC_DELAY: Duration = Duration::from_millis(10);
+pub(crate) const MAX_SYNC_DELAY: Duration = Duration::from_millis(10);
 
 /// Interval between attempts to commit acknowledged writes again after a failed commit.
 const RETRY: Duration = Duration::from_millis(250);
@@ -87,6 +87,7 @@ pub(crate) struct Progress {
     pub(crate) synced: watch::Sender<Synced>,
     /// Time of the oldest unsynced commit.
     pub(crate) unsynced_since: Option<Instant>,
+    pub(crate) last_sync: Option<Instant>,
     pub(crate) after_sync: Vec<AfterSync>,
 }
 
@@ -194,12 +195,15 @@ impl Writer {
         self.progress.unsynced_since.get_or_insert_with(Instant::now);
         self.ahead.store(true, Ordering::Release);
         self.transaction.answer();
-        Ok(())
+        match self.transaction.is_prompt() && self.may_sync_for_a_reader() {
+            true => self.commit(),
+            false => Ok(()),
+        }
     }
 
     fn commit(&mut self) -> Result<()> {
         let writes = self.transaction.len();
-        let begun = self.transaction.has_begun();
+        let (begun, prompt) = (self.transaction.has_begun(), self.transaction.is_prompt());
         if begun {
             if let Some(faults) = &self.faults {
                 faults.before_commit().map_err(|error| DatabaseError::batch_failed(&error))?;
@@ -218,6 +222,9 @@ impl Writer {
             self.mark_synced_if_clean();
         }
         self.answer(&mut unanswered);
+        if prompt && self.progress.unsynced_since.is_some() && self.may_sync_for_a_reader() {
+            self.sync_unless_broken();
+        }
         self.maintain_log();
         Ok(())
     }
@@ -257,6 +264,11 @@ impl Writer {
         self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= MAX_SYNC_DELAY)
     }
 
+    /// Syncs for readers are limited in number, because writes wait during a sync.
+    fn may_sync_for_a_reader(&self) -> bool {
+        self.progress.last_sync.is_none_or(|last| last.elapsed() >= MAX_SYNC_DELAY)
+    }
+
     fn committed(&mut self, after_sync: Vec<AfterSync>) {
         let progress = &mut self.progress;
         progress.after_sync.extend(after_sync);
@@ -269,7 +281,7 @@ impl Writer {
     /// Acknowledges relaxed writes, then syncs if a durable one waits or a sync is due.
     fn answer(&mut self, committed: &mut Vec<Box<dyn Job>>) {
         let safe = self.progress.unsynced_since.is_none();
-        committed.extract_if(.., |job| safe || job.ack() == Ack::Relaxed).for_each(|mut job| job.answer(Ok(())));
+        committed.extract_if(.., |job| safe || job.ack() != Ack::Durable).for_each(|mut job| job.answer(Ok(())));
         if safe || (committed.is_empty() && !self.is_due()) {
             return;
         }
@@ -351,6 +363,7 @@ impl Progress {
     /// Marks all commits as durable.
     fn mark_synced(&mut self) {
         self.unsynced_since = None;
+        self.last_sync = Some(Instant::now());
         self.synced.send_replace(Synced::UpTo(self.written.load(Ordering::Acquire)));
         self.after_sync.drain(..).for_each(|then| then());
     }

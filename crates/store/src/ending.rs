@@ -18,6 +18,7 @@ pub(crate) fn of(data: &Value) -> Ending {
         usage: serde_json::from_value(data["usage"].clone()).ok(),
         turns: count(data, "turns"),
         tool_calls: count(data, "toolCalls"),
+        model: text(data, "model"),
     }
 }
 
@@ -46,7 +47,7 @@ mod tests {
         let usage = TokenUsage { input_tokens: 3, ..TokenUsage::default() };
         let cases = [
             (
-                json!({"text": "done", "finishReason": "stop", "finalized": "time_budget", "turns": 2, "toolCalls": 1, "usage": usage}),
+                json!({"text": "done", "finishReason": "stop", "finalized": "time_budget", "turns": 2, "toolCalls": 1, "usage": usage, "model": "b"}),
                 Ending {
                     output_preview: Some("done".into()),
                     finish_reason: Some("stop".into()),
@@ -54,6 +55,7 @@ mod tests {
                     usage: Some(usage),
                     turns: Some(2),
                     tool_calls: Some(1),
+                    model: Some("b".into()),
                     ..Ending::default()
                 },
             ),

@@ -1,6 +1,8 @@
 //! Counts what sweeps would delete, in SQL that both databases accept. Nothing is changed and there are no batches: a session
 //! counts as free of runs when all the runs it still has would be deleted.
 //!
+//! A body that refers to others is no target itself, so one level of references is followed.
+//!
 //! `$1` is the time before which things must have ended, `$2` the [`horizon`](crate::sweeping::horizon).
 
 /// The oldest run that would still be open, as `oldest`.
@@ -28,24 +30,33 @@ pub(crate) const COUNTS: &str = "
         UNION SELECT digest FROM session_messages JOIN ended USING (workspace, session)
         UNION SELECT spec FROM ended
         UNION SELECT digest FROM blobs WHERE put_at < $2
+    ), considered AS (
+        SELECT digest FROM freed
+        UNION SELECT target FROM body_refs JOIN freed ON body_refs.body = freed.digest
+    ), unkept AS MATERIALIZED (
+        SELECT digest FROM considered JOIN blobs USING (digest)
+        WHERE (put_at IS NULL OR put_at < $2)
+            AND NOT EXISTS (SELECT 1 FROM run_messages
+                            WHERE run_messages.digest = considered.digest AND run_id NOT IN (SELECT id FROM gone))
+            AND NOT EXISTS (SELECT 1 FROM session_messages
+                            WHERE session_messages.digest = considered.digest
+                                AND (workspace, session) NOT IN (SELECT workspace, session FROM ended))
+            AND NOT EXISTS (SELECT 1 FROM tool_calls
+                            WHERE tool_calls.result = considered.digest AND run_id NOT IN (SELECT id FROM gone))
+            AND NOT EXISTS (SELECT 1 FROM runs
+                            WHERE runs.spec = considered.digest AND runs.id NOT IN (SELECT id FROM gone))
+            AND NOT EXISTS (SELECT 1 FROM runs
+                            WHERE runs.agent_digest = considered.digest AND runs.id NOT IN (SELECT id FROM gone))
+            AND NOT EXISTS (SELECT 1 FROM sessions
+                            WHERE sessions.spec = considered.digest
+                                AND (workspace, id) NOT IN (SELECT workspace, session FROM ended))
+    ), referring AS MATERIALIZED (
+        SELECT digest FROM unkept WHERE NOT EXISTS (SELECT 1 FROM body_refs WHERE target = unkept.digest)
     )
     SELECT (SELECT count(*) FROM gone) AS runs,
         (SELECT count(*) FROM events WHERE run_id IN (SELECT id FROM gone)) AS events,
         (SELECT count(*) FROM ended) AS sessions,
-        (SELECT count(*) FROM freed JOIN blobs USING (digest)
-         WHERE (put_at IS NULL OR put_at < $2)
-             AND NOT EXISTS (SELECT 1 FROM run_messages
-                             WHERE run_messages.digest = freed.digest AND run_id NOT IN (SELECT id FROM gone))
-             AND NOT EXISTS (SELECT 1 FROM session_messages
-                             WHERE session_messages.digest = freed.digest
-                                 AND (workspace, session) NOT IN (SELECT workspace, session FROM ended))
-             AND NOT EXISTS (SELECT 1 FROM tool_calls
-                             WHERE tool_calls.result = freed.digest AND run_id NOT IN (SELECT id FROM gone))
-             AND NOT EXISTS (SELECT 1 FROM runs
-                             WHERE runs.spec = freed.digest AND runs.id NOT IN (SELECT id FROM gone))
-             AND NOT EXISTS (SELECT 1 FROM runs
-                             WHERE runs.agent_digest = freed.digest AND runs.id NOT IN (SELECT id FROM gone))
-             AND NOT EXISTS (SELECT 1 FROM sessions
-                             WHERE sessions.spec = freed.digest
-                                 AND (workspace, id) NOT IN (SELECT workspace, session FROM ended))
+        (SELECT count(*) FROM unkept
+         WHERE NOT EXISTS (SELECT 1 FROM body_refs
+                           WHERE target = unkept.digest AND body NOT IN (SELECT digest FROM referring))
         ) AS blobs";

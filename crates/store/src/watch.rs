@@ -96,6 +96,11 @@ impl Watchers {
         }
     }
 
+    /// Whether a reader of this process waits for the run's events.
+    pub(crate) fn is_watched(&self, run: &RunId) -> bool {
+        self.state().runs.contains_key(run)
+    }
+
     /// Ends all watches.
     pub(crate) fn close(&self) {
         let mut state = self.state();

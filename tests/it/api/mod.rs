@@ -4,6 +4,7 @@ mod authority;
 mod closed_externally;
 mod cluster;
 mod crowd;
+mod definitions;
 mod doors;
 pub(crate) mod http;
 mod local_tools;

@@ -35,6 +35,11 @@ impl Rig {
 
     /// A rig whose API the test has changed.
     pub(crate) async fn with(scripts: Value, change: impl FnOnce(&mut Options)) -> Self {
+        Self::with_world(scripts, |_, options| change(options)).await
+    }
+
+    /// A rig whose API the test has changed, by the world behind it.
+    pub(super) async fn with_world(scripts: Value, change: impl FnOnce(&World, &mut Options)) -> Self {
         let world = World::new(scripts).await;
         let limits = Limits {
             local_tool_timeout: Millis::from_secs(300),
@@ -48,7 +53,7 @@ impl Rig {
             limits,
             ..ApiOptions::loopback().on(world.ops.clone(), &world.ports)
         };
-        change(&mut options);
+        change(&world, &mut options);
         let key = ApiKey::random();
         world.ops.store().create_key(key.row(WORKSPACE.into(), "tests", vec!["*".into()], None)).await.unwrap();
         let (address, stop, served) = serve("127.0.0.1:0".parse().unwrap(), options.clone()).await;

@@ -1,8 +1,10 @@
 //! The `windlass` binary as people use it: one command to start, a run that asks and waits, and `kill -9` in the middle.
 //! Operating runs over a server's API is in `server.rs`, a server that comes back elsewhere in `moved.rs`.
 
+mod config;
 mod foreign;
 mod moved;
+mod provider;
 mod secrets;
 mod server;
 

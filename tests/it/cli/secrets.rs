@@ -11,12 +11,16 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::binary;
+use crate::support::{process::Process, server::free_port};
 
 const VALUE: &str = "sk-live-5f2c91";
 
 fn secrets(dir: &Path, args: &[&str], stdin: &str) -> Output {
     let mut command = Command::new(binary());
-    command.arg("secrets").args(args).args(["--workspace", "acme", "--data-dir"]).arg(dir);
+    command.arg("secrets").args(args).arg("--data-dir").arg(dir);
+    if !args.contains(&"--workspace") {
+        command.args(["--workspace", "acme"]);
+    }
     let mut child = command
         .env("IT_SECRET", VALUE)
         .stdin(Stdio::piped())
@@ -97,4 +101,102 @@ fn a_secret_with_an_invalid_name_value_or_key_is_rejected_with_the_reason() {
         let said = text(&output.stderr);
         assert!(!output.status.success() && said.contains(expected) && !said.contains(VALUE), "{args:?}: {said}");
     }
+}
+
+/// A key as `openssl rand -base64 32` makes it.
+fn key(byte: u8) -> String {
+    use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+    BASE64_STANDARD.encode([byte; 32])
+}
+
+#[test]
+fn a_rotation_encrypts_the_secrets_of_all_workspaces_with_the_first_key() {
+    let dir = TempDir::new().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("keys"));
+    let with_keys = |keys: &[u8], args: &[&str]| {
+        fs::write(&file, keys.iter().map(|byte| key(*byte) + "\n").collect::<String>()).unwrap();
+        secrets(&data, &[args, &["--secrets-key-file", file.to_str().unwrap()]].concat(), VALUE)
+    };
+    let document = |output: &Output| serde_json::from_slice::<Value>(&output.stdout).unwrap();
+    let key_ids = || {
+        let rows = json_of(&data, &["list"])["secrets"].as_array().unwrap().clone();
+        rows.iter().map(|row| row["keyId"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for name in ["A", "B"] {
+        assert!(with_keys(&[1], &["set", name]).status.success());
+    }
+    assert!(with_keys(&[1], &["set", "C", "--workspace", "other"]).status.success());
+    let old = key_ids();
+
+    // Without the old key nothing is lost, and nothing is rotated.
+    let without = with_keys(&[2], &["rotate", "--json"]);
+    assert_eq!((without.status.code(), document(&without)), (Some(1), json!({"rotated": 0, "unreadable": 3})));
+    assert!(
+        text(&without.stderr).contains("secret C of workspace other is encrypted with key"),
+        "{}",
+        text(&without.stderr)
+    );
+    assert_eq!(key_ids(), old);
+
+    // The new key first, the old one after it.
+    let rotated = with_keys(&[2, 1], &["rotate", "--json"]);
+    assert_eq!((rotated.status.code(), document(&rotated)), (Some(0), json!({"rotated": 3, "unreadable": 0})));
+    let new = key_ids();
+    assert!(new.len() == 2 && new[0] == new[1] && !old.contains(&new[0]), "{old:?} {new:?}");
+
+    // The old key can go now.
+    let again = with_keys(&[2], &["rotate"]);
+    let said = text(&again.stdout);
+    assert_eq!((again.status.code(), said.trim()), (Some(0), "every value is encrypted with the current key already"));
+}
+
+#[test]
+fn a_server_that_logs_everything_logs_no_secret() {
+    let dir = TempDir::new().unwrap();
+    let (data, log, port) = (dir.path().join("data"), dir.path().join("log"), free_port().to_string());
+    let in_variable = "sk-variable-8d1e07";
+    let keys = key(7);
+    let agent = |id: &str, credentials: &str| {
+        let text = format!("id = \"{id}\"\nmodel = \"script:needs\"\ncredentials = \"{credentials}\"\n");
+        fs::write(dir.path().join(format!("agents/{id}.toml")), text).unwrap();
+    };
+    fs::create_dir(dir.path().join("agents")).unwrap();
+    agent("stored", "${secret:A}");
+    agent("variable", "${env:IT_VARIABLE}");
+    let turns = json!({"needs": {"turns": [{"text": "answered", "needs_credentials": true}]}});
+    fs::write(dir.path().join("scripts.json"), turns.to_string()).unwrap();
+    let windlass = |args: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(args).args(["--json", "--log", "trace", "--data-dir"]).arg(&data).current_dir(dir.path());
+        command.env("WINDLASS_SECRETS_KEY", &keys).env("IT_VARIABLE", in_variable).env("IT_SECRET", VALUE);
+        command
+    };
+    let mut logged = Vec::new();
+    let said = |args: &[&str], logged: &mut Vec<u8>| {
+        let output = windlass(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        logged.extend(&output.stderr);
+        text(&output.stdout)
+    };
+    let mut printed = said(&["secrets", "set", "A", "--from-env", "IT_SECRET", "--workspace", "default"], &mut logged);
+    let dev = ["dev", "--port", &port, "--listen", "127.0.0.1:0", "--agents", "agents", "--scripts", "scripts.json"];
+    let server = Process::spawn_with_log(windlass(&dev), fs::File::create(&log).unwrap().into());
+    server.line(|line| line.contains("\"address\""));
+    let address = format!("127.0.0.1:{port}");
+    for agent in ["stored", "variable"] {
+        let answer = said(&["run", "--agent", agent, "--temporal", &address, "go"], &mut logged);
+        assert!(answer.contains("answered"), "{answer}");
+        printed += &answer;
+    }
+    printed += &said(&["runs", "list", "--temporal", &address], &mut logged);
+    server.terminate();
+    logged.extend(fs::read(&log).unwrap());
+
+    let (api_key, logged) = (fs::read_to_string(data.join("api-key")).unwrap(), text(&logged));
+    assert!(logged.contains("TRACE") && logged.len() > 100_000, "{} bytes are logged", logged.len());
+    for secret in [VALUE, in_variable, &keys, api_key.trim()] {
+        assert!(!logged.contains(secret) && !printed.contains(secret), "{secret} is logged or printed");
+    }
+    println!("4 secrets, {} bytes of logs at trace level, {} bytes printed: none found", logged.len(), printed.len());
 }

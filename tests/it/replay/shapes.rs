@@ -14,7 +14,7 @@ use crate::support::{World, agent, agent_with, calls, own_tool, says, script, wo
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 15] = [
+pub(crate) const SHAPES: [(&str, Shape); 17] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -30,6 +30,8 @@ pub(crate) const SHAPES: [(&str, Shape); 15] = [
     ("truncated", |world| Box::pin(truncated(world))),
     ("tool_turns", |world| Box::pin(tool_turns(world))),
     ("stop_outcomes", |world| Box::pin(stop_outcomes(world))),
+    ("repaired", |world| Box::pin(repaired(world))),
+    ("fallback", |world| Box::pin(fallback(world))),
 ];
 
 /// Each shape runs the script of its own name.
@@ -82,10 +84,17 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             let turns: Vec<Value> = (0..5).map(|n| calls(&[("echo", json!({"n": n}))])).collect();
             json!({"turns": turns, "finalize": "enough"})
         }
+        "repaired" => script(&[says("not JSON"), says("{\"n\": 1}")]),
+        "fallback" => {
+            let busy = json!({"error": "busy", "errorClass": "overloaded"});
+            script(&[json!({"error": busy}), says("never")])
+        }
         "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
         other => panic!("no script for {other}"),
     };
-    scripts([(name, turns), ("helper", script(&[says("because")]))])
+    // The turn that failed has a number, too.
+    let other = script(&[says("never"), calls(&[("echo", json!({"n": 1}))]), says("from another")]);
+    scripts([(name, turns), ("helper", script(&[says("because")])), ("other", other)])
 }
 
 async fn finished(world: &World, run: RunId) -> RunId {
@@ -144,7 +153,7 @@ async fn finalized(world: &World) -> RunId {
         .start_with(agent("finalized", json!([{"name": "echo"}])), "go", |start| {
             start.policy = Some(PolicyOverrides {
                 max_tool_calls: Some(2),
-                time_budget_ms: Some(Millis::from_secs(600)),
+                time_budget_ms: Some(Millis::from_secs(3600)),
                 ..PolicyOverrides::default()
             });
         })
@@ -213,5 +222,20 @@ async fn tool_turns(world: &World) -> RunId {
 
 async fn stop_outcomes(world: &World) -> RunId {
     let run = world.start(agent("stop_outcomes", json!([{"name": "echo"}])), "go").await;
+    finished(world, run).await
+}
+
+/// The first answer does not match the schema and is sent back.
+async fn repaired(world: &World) -> RunId {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let definition = json!({"outputSchema": {"schema": schema, "enforcement": "strict"}});
+    let run = world.start(agent_with("repaired", definition), "go").await;
+    finished(world, run).await
+}
+
+/// The model's provider does not answer; the run goes on with another model.
+async fn fallback(world: &World) -> RunId {
+    let definition = json!({"fallback": ["script:other"], "tools": [{"name": "echo"}]});
+    let run = world.start(agent_with("fallback", definition), "go").await;
     finished(world, run).await
 }

@@ -86,6 +86,13 @@ fn a_model_that_breaks_off_leaves_what_it_said() {
             [
                 named("assistant_delta", json!({"text": "I was "})),
                 named("assistant_delta", json!({"text": "about"})),
+                named(
+                    "attempt_failed",
+                    json!({
+                        "model": "script:end", "errorClass": "upstream_deadline", "error": "gone", "retryable": false,
+                        "apiStatus": 504,
+                    })
+                ),
                 named("assistant_message", json!({"text": "I was about", "finishReason": null, "model": "script:end"})),
                 named(
                     "error",

@@ -10,6 +10,7 @@ mod continuing;
 mod control;
 mod definitions;
 mod endings;
+mod files;
 mod foreign;
 mod limits;
 mod recovery;

@@ -20,6 +20,7 @@ pub(crate) struct Dev {
     dir: TempDir,
     pub(crate) listen: String,
     args: Vec<OsString>,
+    variables: &'static [(&'static str, &'static str)],
     process: Option<Process>,
 }
 
@@ -32,9 +33,14 @@ impl Dev {
 
     /// With these options beside the key and the workspace.
     pub(crate) fn start_with(args: Vec<OsString>) -> Self {
+        Self::start_in(&[], args)
+    }
+
+    /// With these variables of the environment, too.
+    pub(crate) fn start_in(variables: &'static [(&'static str, &'static str)], args: Vec<OsString>) -> Self {
         let dir = TempDir::new().unwrap();
         let listen = format!("127.0.0.1:{}", lasting_port());
-        let mut dev = Self { url: format!("http://{listen}"), dir, listen, args, process: None };
+        let mut dev = Self { url: format!("http://{listen}"), dir, listen, args, variables, process: None };
         dev.start_again();
         dev
     }
@@ -61,6 +67,7 @@ impl Dev {
     pub(crate) fn start_as(&mut self, mut command: Command) {
         command.args(["dev", "--json", "--listen", &self.listen]).arg("--data-dir").arg(self.dir.path());
         command.args(["--api-key", KEY, "--workspace", WORKSPACE]).args(&self.args);
+        command.envs(self.variables.iter().copied());
         let process = Process::spawn(command);
         let banner: Value = serde_json::from_str(&process.line(|line| line.contains("\"api\""))).unwrap();
         assert_eq!(banner["api"], self.url.as_str());

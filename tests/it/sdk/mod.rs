@@ -7,6 +7,7 @@ mod client;
 pub(crate) mod dev;
 mod expected;
 mod kills;
+mod models;
 mod table;
 
 use std::{
@@ -17,12 +18,13 @@ use std::{
 
 use serde_json::Value;
 
+pub(crate) use self::table::differences;
 use self::{
     client::{Peer, Scenario, Sdk},
     dev::Dev,
     expected::{Case, HASTY, KILLS, ORDINARY, STOPS},
     kills::End,
-    table::{Table, differences},
+    table::Table,
 };
 
 /// Scenarios at a time: they mostly wait.

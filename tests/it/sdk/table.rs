@@ -45,7 +45,7 @@ impl Table {
 }
 
 /// Where two documents differ, by path.
-pub(super) fn differences(expected: &Value, got: &Value) -> Vec<String> {
+pub(crate) fn differences(expected: &Value, got: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", expected, got, &mut found);
     found

@@ -17,6 +17,8 @@ pub(crate) struct Workshop {
     address: String,
     pub(crate) task_queue: String,
     pub(crate) cached_runs: usize,
+    /// Variables of the workers' environment, such as keys of providers.
+    pub(crate) environment: Vec<(&'static str, String)>,
 }
 
 /// A process whose lines are read as they come. Dropping it is `kill -9`.
@@ -29,8 +31,13 @@ pub(crate) struct Process {
 const PATIENCE: Duration = Duration::from_secs(90);
 
 impl Process {
-    pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    pub(crate) fn spawn(command: Command) -> Self {
+        Self::spawn_with_log(command, Stdio::null())
+    }
+
+    /// As [`Self::spawn`]; what the process logs, on stderr, goes there.
+    pub(crate) fn spawn_with_log(mut command: Command, log: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         // Read all the time: a full pipe would stop the process.
@@ -111,7 +118,12 @@ impl Workshop {
         let dir = TempDir::new().unwrap();
         std::fs::write(dir.path().join("scripts.json"), scripts.to_string()).unwrap();
         let task_queue = format!("it-{}", uuid::Uuid::now_v7().simple());
-        Self { dir, address: address.to_owned(), task_queue, cached_runs: 1000 }
+        Self { dir, address: address.to_owned(), task_queue, cached_runs: 1000, environment: Vec::new() }
+    }
+
+    /// Gives the workers a `windlass.toml`.
+    pub(crate) fn configure(&self, config: &str) {
+        std::fs::write(self.dir.path().join("windlass.toml"), config).unwrap();
     }
 
     fn ledger_path(&self) -> PathBuf {
@@ -132,6 +144,7 @@ impl Workshop {
         let mut command = Command::new(program);
         command.args([&self.address, &self.task_queue]).arg(self.dir.path()).arg(path("scripts.json"));
         command.arg(self.ledger_path()).arg(self.cached_runs.to_string());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 

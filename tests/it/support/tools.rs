@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -144,7 +145,12 @@ impl Tool for Report {
         context.progress.report(Progress::message("reading").of(1.0, 4.0));
         context.progress.report(Progress::message("writing").of(3.0, 4.0));
         let key = context.secrets.secret(&SecretRef::Secret("report.key".to_owned())).await?;
-        let image = Content::Image { format: ImageFormat::Png, source: ImageSource::Bytes("iVBORw0KGgo=".to_owned()) };
+        // A small image, unless a large one is asked for.
+        let base64 = match args["imageBytes"].as_u64() {
+            Some(bytes) => BASE64_STANDARD.encode(vec![7; usize::try_from(bytes).unwrap()]),
+            None => "iVBORw0KGgo=".to_owned(),
+        };
+        let image = Content::Image { format: ImageFormat::Png, source: ImageSource::Bytes(base64) };
         let pages = args["pages"].as_u64().unwrap_or(1);
         let mut success = ToolSuccess::new(json!({"pages": pages, "keyLength": key.expose_secret().len()}));
         success.content = vec![Part::text("Report. ".repeat(usize::try_from(pages).unwrap())), image.into()];

@@ -43,6 +43,20 @@ impl Following {
         Ok(())
     }
 
+    /// Reads to the first text of the model.
+    pub(super) async fn first_text(&mut self) -> Result<String, Failure> {
+        loop {
+            let event = self.next().await?;
+            match event.body {
+                EventBody::AssistantDelta { text } => return Ok(text),
+                _ if event.is_terminal() => {
+                    return Err(failed(format!("run {} ended without a text: {}", self.run, event.raw)));
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Reads to the terminal event. Fails if the run did not succeed.
     pub(super) async fn finish(&mut self) -> Result<(), Failure> {
         loop {

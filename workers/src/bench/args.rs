@@ -72,6 +72,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     server_database: Option<PathBuf>,
 
+    /// For first-token: directory with the package `openai` for Python, whose calls are measured, too
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) openai_sdk: Option<PathBuf>,
+
     /// Child process of a benchmark
     #[arg(long, hide = true)]
     pub(super) host: bool,
@@ -85,6 +89,8 @@ pub(super) enum Metric {
     Throughput,
     /// Time from an answer to the end of the run that waited for it
     Signal,
+    /// Time from a provider's first token to the client's stream, and to a direct caller of the provider
+    FirstToken,
     /// Memory and disk of runs that wait for an answer, and their start after a restart
     Parked,
     /// Cost of a turn, early and late in a long run
@@ -143,6 +149,7 @@ impl BenchArgs {
             (self.turns.is_some(), has_turns, "--turns"),
             (self.calls.is_some(), has_turns, "--calls"),
             (self.through_api, self.metric.has_clients(), "--through-api"),
+            (self.openai_sdk.is_some(), self.metric == Metric::FirstToken, "--openai-sdk"),
         ] {
             if given && !has {
                 let metric = self.metric.name();
@@ -157,6 +164,7 @@ impl BenchArgs {
             Metric::Latency => (&[10], 20, 1),
             Metric::Throughput => (&[200], 5, 2),
             Metric::Signal => (&[200], 5, 2),
+            Metric::FirstToken => (&[200], 1, 0),
             Metric::Parked => (&[1_000, 10_000], 5, 2),
             Metric::Growth => (&[1], 1_000, 1),
             Metric::Recovery => (&[100], 5, 2),
@@ -169,7 +177,11 @@ impl BenchArgs {
             once: self.once,
             seed: self.seed,
         };
-        let doors: &[bool] = if self.through_api && metric.has_clients() { &[false, true] } else { &[false] };
+        let doors: &[bool] = match metric {
+            Metric::FirstToken => &[true],
+            _ if self.through_api && metric.has_clients() => &[false, true],
+            _ => &[false],
+        };
         let by_each_door =
             |runs| doors.iter().map(move |through_api| Task { metric, runs, work, through_api: *through_api });
         runs.iter().copied().flat_map(by_each_door).collect()
@@ -187,10 +199,10 @@ impl Task {
 impl Metric {
     /// Whether its runs have turns with calls.
     fn works(self) -> bool {
-        !matches!(self, Self::Signal | Self::Parked)
+        !matches!(self, Self::Signal | Self::FirstToken | Self::Parked)
     }
 
-    /// Whether it can be measured through the API.
+    /// Whether it can be measured with and without the API.
     fn has_clients(self) -> bool {
         matches!(self, Self::Latency | Self::Throughput | Self::Signal)
     }
@@ -200,6 +212,7 @@ impl Metric {
             Self::Latency => "latency",
             Self::Throughput => "throughput",
             Self::Signal => "signal",
+            Self::FirstToken => "first-token",
             Self::Parked => "parked",
             Self::Growth => "growth",
             Self::Recovery => "recovery",

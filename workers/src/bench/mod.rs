@@ -8,8 +8,10 @@
 mod api;
 mod args;
 mod backend;
+mod direct;
 mod door;
 mod facts;
+mod first_token;
 mod growth;
 mod host;
 mod hosted;
@@ -18,6 +20,7 @@ mod orders;
 mod parked;
 mod probe;
 mod progress;
+mod provider;
 mod reading;
 mod recovery;
 mod rig;
@@ -30,7 +33,7 @@ mod table;
 mod throughput;
 mod work;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +69,7 @@ pub(crate) async fn run(
     if !out.json {
         out.line(facts.heading());
     }
-    let bench = Bench { server, out, facts };
+    let bench = Bench { server, sdk: args.openai_sdk.clone(), out, facts };
     for round in 1..=args.repeat {
         for group in tasks.chunk_by(|one, other| one.metric == other.metric) {
             let mut readings = Vec::new();
@@ -96,6 +99,8 @@ pub(crate) async fn run(
 /// Shared by all measurements of a command.
 struct Bench {
     server: ServerSide,
+    /// A directory with the vendor's SDK for Python.
+    sdk: Option<PathBuf>,
     out: Output,
     facts: Facts,
 }
@@ -108,6 +113,7 @@ impl Bench {
             Metric::Latency => Box::pin(latency::measure(site, runs, work, &progress)).await,
             Metric::Throughput => Box::pin(throughput::measure(site, runs, work, &self.server, &progress)).await,
             Metric::Signal => Box::pin(signal::measure(site, runs, work, &progress)).await,
+            Metric::FirstToken => Box::pin(first_token::measure(site, runs, self.sdk.as_deref(), &progress)).await,
             Metric::Parked => Box::pin(parked::measure(site, runs, work, &self.server, &progress)).await,
             Metric::Growth => Box::pin(growth::measure(site, work, &progress)).await,
             Metric::Recovery => Box::pin(recovery::measure(site, runs, work, &progress)).await,

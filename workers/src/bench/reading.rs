@@ -9,6 +9,8 @@ pub(super) enum Reading {
     Latency(Latency),
     Throughput(Throughput),
     Signal(Signal),
+    #[serde(rename = "first-token")]
+    FirstToken(FirstToken),
     Parked(Parked),
     Growth(Growth),
     Recovery(Recovery),
@@ -57,6 +59,21 @@ pub(super) struct Signal {
     pub(super) runs: u32,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
+}
+
+/// Time from a provider's first token to the client of a run, and to direct callers of the provider.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct FirstToken {
+    pub(super) runs: u32,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) direct_p50_ms: f64,
+    pub(super) direct_p99_ms: f64,
+    pub(super) sdk_p50_ms: Option<f64>,
+    pub(super) sdk_p99_ms: Option<f64>,
+    /// The difference to the direct call.
+    pub(super) added_p50_ms: f64,
+    pub(super) added_p99_ms: f64,
 }
 
 /// Cost of runs that wait for an answer.

@@ -61,8 +61,17 @@ impl Rig {
         probe: Probe,
         measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        Self::with_ports(site, |opened| ports(opened, work, probe), measure).await
+    }
+
+    /// As [`Self::with`], with other models, tools and agents.
+    pub(super) async fn with_ports<T>(
+        site: &Site,
+        ports: impl FnOnce(&Opened) -> Result<Ports, Failure>,
+        measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let opened = open(&site.backend, &site.data_dir, site.durability).await?;
-        let ports = ports(&opened, work, probe)?;
+        let ports = ports(&opened)?;
         let service = worker(&opened, site, ports.clone())?;
         let stop = CancellationToken::new();
         let workspace = WorkspaceId::new("bench");

@@ -1,6 +1,6 @@
 //! Readings for people: one table per metric, the units in its headings.
 
-use super::reading::{Growth, Latency, Parked, Reading, Recovery, Signal, Throughput};
+use super::reading::{FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Throughput};
 use crate::render::Table;
 
 /// Readings of one metric as a table.
@@ -28,6 +28,17 @@ fn headings(reading: &Reading) -> &'static [&'static str] {
             "OF THE STORE",
         ],
         Reading::Signal(_) => &["SIGNAL", "P50 ms", "P99 ms"],
+        Reading::FirstToken(_) => &[
+            "FIRST TOKEN",
+            "P50 ms",
+            "P99 ms",
+            "DIRECT P50 ms",
+            "DIRECT P99 ms",
+            "SDK P50 ms",
+            "SDK P99 ms",
+            "ADDED P50 ms",
+            "ADDED P99 ms",
+        ],
         Reading::Parked(_) => &[
             "PARKED",
             "RSS MB",
@@ -52,6 +63,7 @@ fn cells(reading: &Reading) -> Vec<String> {
         Reading::Signal(Signal { through_api, runs, p50_ms, p99_ms }) => {
             vec![by_door(counted(*runs, "run"), *through_api), ms(*p50_ms), ms(*p99_ms)]
         }
+        Reading::FirstToken(of) => first_token(of),
         Reading::Parked(of) => parked(of),
         Reading::Growth(Growth { turn, turns, ms_per_turn, history_bytes_per_turn, .. }) => {
             vec![format!("turn {turn} of {turns}"), ms(*ms_per_turn), whole(*history_bytes_per_turn)]
@@ -82,6 +94,20 @@ fn throughput(of: &Throughput) -> Vec<String> {
         whole(of.disk_bytes_per_step),
         known(of.fsyncs_per_step, ms),
         ms(of.store_fsyncs_per_step),
+    ]
+}
+
+fn first_token(of: &FirstToken) -> Vec<String> {
+    vec![
+        counted(of.runs, "run"),
+        ms(of.p50_ms),
+        ms(of.p99_ms),
+        ms(of.direct_p50_ms),
+        ms(of.direct_p99_ms),
+        known(of.sdk_p50_ms, ms),
+        known(of.sdk_p99_ms, ms),
+        ms(of.added_p50_ms),
+        ms(of.added_p99_ms),
     ]
 }
 

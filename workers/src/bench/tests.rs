@@ -27,13 +27,14 @@ fn every_metric_has_its_own_sizes() {
         ("latency", 10, work(20, 1)),
         ("throughput", 200, work(5, 2)),
         ("signal", 200, work(5, 2)),
+        ("first-token", 200, work(1, 0)),
         ("parked", 1_000, work(5, 2)),
         ("parked", 10_000, work(5, 2)),
         ("growth", 1, work(1000, 1)),
         ("recovery", 100, work(5, 2)),
     ];
     assert_eq!(tasks("all").unwrap(), expected);
-    for metric in ["latency", "throughput", "signal", "parked", "growth", "recovery"] {
+    for metric in ["latency", "throughput", "signal", "first-token", "parked", "growth", "recovery"] {
         let own: Vec<_> = expected.iter().copied().filter(|(name, _, _)| *name == metric).collect();
         assert_eq!(tasks(metric).unwrap(), own);
     }
@@ -54,6 +55,7 @@ fn sizes_can_be_chosen() {
             ("latency", 3, 4),
             ("throughput", 3, 4),
             ("signal", 3, 4),
+            ("first-token", 3, 4),
             ("parked", 3, 4),
             ("growth", 1, 4),
             ("recovery", 3, 4)
@@ -72,6 +74,7 @@ fn through_api_adds_a_second_measurement() {
         "throughput-3-api",
         "signal-3",
         "signal-3-api",
+        "first-token-3-api",
         "parked-3",
         "growth-1",
         "recovery-3",
@@ -87,6 +90,9 @@ fn invalid_combinations_are_rejected() {
         ("signal --turns 2", "`bench signal` does not use --turns; remove it"),
         ("parked --calls 2", "`bench parked` does not use --calls; remove it"),
         ("parked --through-api", "`bench parked` does not use --through-api; remove it"),
+        ("first-token --turns 2", "`bench first-token` does not use --turns; remove it"),
+        ("first-token --through-api", "`bench first-token` does not use --through-api; remove it"),
+        ("signal --openai-sdk x", "`bench signal` does not use --openai-sdk; remove it"),
         ("latency --runs 0", "0 is not in 1.."),
         ("latency --durability some", "possible values: full, relaxed"),
         ("throughput --server-pid 1", "need a Temporal server; set --temporal"),

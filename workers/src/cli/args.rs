@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use clap::{Args, ValueHint};
@@ -10,8 +11,9 @@ use secrecy::SecretString;
 use windlass_core::ids::WorkspaceId;
 use windlass_store::postgres;
 
-use super::{Failure, usage, values};
+use super::{Failure, settings::Loaded, usage, values};
 use crate::{
+    config::Config,
     dev::Place,
     render::Hint,
     service::{AnyStore, Missing, SecretKeys, StoreLocation, store::DATABASE},
@@ -28,11 +30,12 @@ const SECRETS_KEY: &str = "WINDLASS_SECRETS_KEY";
 /// The variable with the API key for --server.
 const SERVER_KEY: &str = "WINDLASS_API_KEY";
 
-const DEFAULT_NAMESPACE: &str = "default";
-const DEFAULT_TASK_QUEUE: &str = "windlass";
-const DEFAULT_DATA_DIR: &str = ".windlass";
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
+pub(super) const DEFAULT_TASK_QUEUE: &str = "windlass";
+pub(super) const DEFAULT_DATA_DIR: &str = ".windlass";
 const DEFAULT_WORKSPACE: &str = "default";
 
+const CONFIG: &str = "Config";
 const SERVER: &str = "Server and data";
 const TLS: &str = "Secure connections";
 const OUTPUT: &str = "Output";
@@ -42,6 +45,18 @@ const API_KEY: &str = "WINDLASS_TEMPORAL_API_KEY";
 
 #[derive(Debug, Clone, Args)]
 pub struct Global {
+    /// Config file [default: windlass.toml in this directory or in the nearest directory above it that has one]
+    #[arg(long, global = true, env = "WINDLASS_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = CONFIG)]
+    pub config: Option<PathBuf>,
+
+    /// Read no config file
+    #[arg(long, global = true, help_heading = CONFIG)]
+    pub no_config: bool,
+
+    /// What the config file says.
+    #[arg(skip)]
+    pub loaded: Loaded,
+
     /// URL of an API server to use instead of Temporal and the store; its key is in WINDLASS_API_KEY or --api-key-file
     #[arg(long, global = true, env = "WINDLASS_SERVER", value_name = "URL", value_hint = ValueHint::Url, help_heading = SERVER)]
     pub server: Option<String>,
@@ -134,6 +149,10 @@ impl Global {
         Some(self.data_dir.as_path()).filter(|given| *given != Path::new(DEFAULT_DATA_DIR))
     }
 
+    pub(crate) fn config(&self) -> &Arc<Config> {
+        &self.loaded.config
+    }
+
     /// The Temporal connection of a process with this role.
     pub(crate) fn connect(&self, role: &str) -> Result<Connect, Failure> {
         let files = TlsFiles {
@@ -210,17 +229,25 @@ impl Global {
         let data_dir = self.data_dir.to_string_lossy();
         let server = self.server.as_deref().unwrap_or_default();
         let key_file = self.api_key_file.as_deref().map(Path::to_string_lossy).unwrap_or_default();
+        let config = self.config.as_deref().map(Path::to_string_lossy).unwrap_or_default();
+        // What the config file says applies to the next command, too.
+        let file = &self.loaded.config.defaults;
+        let file_data_dir = file.data_dir.as_deref().map(Path::to_string_lossy);
+        let or = |file: &'_ Option<String>, default: &'static str| file.clone().unwrap_or_else(|| default.to_owned());
+        let (no_temporal, namespace, queue) =
+            (or(&file.temporal, ""), or(&file.namespace, DEFAULT_NAMESPACE), or(&file.task_queue, DEFAULT_TASK_QUEUE));
         let options = [
+            ("--config", &*config, "", "WINDLASS_CONFIG"),
             ("--server", server, "", "WINDLASS_SERVER"),
             ("--api-key-file", &key_file, "", "WINDLASS_API_KEY_FILE"),
-            ("--temporal", self.temporal.as_deref().unwrap_or_default(), "", "WINDLASS_TEMPORAL"),
-            ("--namespace", &self.namespace, DEFAULT_NAMESPACE, "WINDLASS_NAMESPACE"),
-            ("--task-queue", &self.task_queue, DEFAULT_TASK_QUEUE, "WINDLASS_TASK_QUEUE"),
-            ("--data-dir", &data_dir, DEFAULT_DATA_DIR, "WINDLASS_DATA_DIR"),
+            ("--temporal", self.temporal.as_deref().unwrap_or_default(), &*no_temporal, "WINDLASS_TEMPORAL"),
+            ("--namespace", &self.namespace, &*namespace, "WINDLASS_NAMESPACE"),
+            ("--task-queue", &self.task_queue, &*queue, "WINDLASS_TASK_QUEUE"),
+            ("--data-dir", &data_dir, file_data_dir.as_deref().unwrap_or(DEFAULT_DATA_DIR), "WINDLASS_DATA_DIR"),
             ("--workspace", self.workspace.as_str(), DEFAULT_WORKSPACE, "WINDLASS_WORKSPACE"),
         ];
         // With --server, the options of Temporal and the store have no effect.
-        let over_api = ["--server", "--api-key-file", "--workspace"];
+        let over_api = ["--config", "--server", "--api-key-file", "--workspace"];
         let given = options.into_iter().filter(|(option, value, default, variable)| {
             let matters = self.server.is_none() || over_api.contains(option);
             matters && value != default && std::env::var(variable).ok().as_deref() != Some(*value)

@@ -20,6 +20,9 @@ Examples:
 
 Stop it with Ctrl-C and start it again at any time: runs continue where they were.";
 
+/// The example agent on a real model.
+const ASSISTANT: &str = "assistant";
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DevArgs {
@@ -67,9 +70,12 @@ pub(super) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
     let shutdown = Stop::listen()?.into_token();
     // With JSON logs, the report is JSON, too.
     let out = Output::new(global.json || global.json_logs);
-    let (agents, catalogues) = args.catalogues.load_agents()?;
+    let (agents, catalogues) = args.catalogues.load_agents(global)?;
     let first = agents.first().map_or_else(|| "demo".to_owned(), |agent| agent.id.to_string());
     let next = try_command(global, &first);
+    let example =
+        dev::assistant_model(global.config()).filter(|_| !agents.iter().any(|agent| agent.id.as_str() == ASSISTANT));
+    let assistant = example.map(|model| (try_command(global, ASSISTANT), model));
     let options = Options {
         place: global.place("worker")?,
         temporal: temporal(global, &args)?,
@@ -79,7 +85,8 @@ pub(super) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
         api_key: args.api_key,
     };
     let workspace = global.workspace.to_string();
-    Box::pin(dev::run(options, shutdown, move |ready| print(out, &ready, &workspace, &next))).await?;
+    Box::pin(dev::run(options, shutdown, move |ready| print(out, &ready, &workspace, &next, assistant.as_ref())))
+        .await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -111,16 +118,22 @@ fn temporal(global: &Global, args: &DevArgs) -> Result<Temporal, Failure> {
 fn try_command(global: &Global, agent: &str) -> String {
     Global { temporal: None, ..global.clone() }.hint().command(&match agent {
         "demo" => "run demo".to_owned(),
+        ASSISTANT => "run assistant 'What time is it?'".to_owned(),
         agent => format!("run {agent} 'Write a launch note'"),
     })
 }
 
-fn print(out: Output, ready: &Ready, workspace: &str, next: &str) {
+fn print(out: Output, ready: &Ready, workspace: &str, next: &str, assistant: Option<&(String, String)>) {
     let Ready { api, key, temporal, ui, data_dir } = ready;
-    let document = json!({
+    let mut document = json!({
         "api": api, "apiKey": key.reveal(), "workspace": workspace, "address": temporal, "ui": ui, "dataDir": data_dir,
         "try": next,
     });
+    let mut text = format!("API  {api}\nKey  {}\nTry  {next}", key.reveal());
+    if let Some((command, model)) = assistant {
+        document["assistant"] = json!({"try": command, "model": model});
+        text = format!("{text}\nOr   {command}  ({model})");
+    }
     // The document is built from strings, so it can always be serialised.
-    let _ = out.print(&document, || format!("API  {api}\nKey  {}\nTry  {next}", key.reveal()));
+    let _ = out.print(&document, || text);
 }

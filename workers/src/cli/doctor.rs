@@ -1,6 +1,7 @@
-//! `windlass doctor`: checks the Temporal server, the store and the workers. It changes nothing, except with --adopt.
+//! `windlass doctor`: checks the Temporal server, the store, the workers and the model providers. It changes nothing, except
+//! with --adopt.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{borrow::Cow, process::ExitCode, sync::Arc};
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use windlass_ops::{Paired, Pairing, RunOps};
 use windlass_sqlite::{Examined, Progress};
 use windlass_store::StoreError;
 
-use super::{Failure, Global, Output, backup::watched, exit, failed, usage};
+use super::{Failure, Global, Output, backup::watched, exit, failed, providers, usage};
 use crate::{
     render::{Paint, Table, one_line},
     service::{AnyStore, Missing},
@@ -22,6 +23,9 @@ Examples:
   windlass doctor --temporal temporal.internal:7233
   windlass doctor --deep      check the SQLite database for damage
   windlass doctor --adopt     after the store was replaced, or runs were moved to another namespace
+
+Model providers are checked if windlass.toml mentions them or their key is set: the key is there, and the server answers. No
+key is sent, so nothing is spent; `windlass models test MODEL` makes a call.
 
 A store is paired with a task queue of a namespace, and every process checks that. --adopt pairs this store with the given
 namespace and task queue and replaces earlier pairings: processes that use another store with them stop, and open runs of
@@ -42,7 +46,7 @@ pub struct DoctorArgs {
 /// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
-    check: &'static str,
+    check: Cow<'static, str>,
     ok: bool,
     /// What was found, and how to fix a problem.
     detail: String,
@@ -52,9 +56,9 @@ struct Check {
 }
 
 impl Check {
-    fn new(check: &'static str, found: Result<String, String>) -> Self {
+    fn new(check: impl Into<Cow<'static, str>>, found: Result<String, String>) -> Self {
         let ok = found.is_ok();
-        Self { check, ok, detail: found.unwrap_or_else(|problem| problem), problems: Vec::new() }
+        Self { check: check.into(), ok, detail: found.unwrap_or_else(|problem| problem), problems: Vec::new() }
     }
 
     fn of(examined: Examined) -> Self {
@@ -129,6 +133,9 @@ async fn look(global: &Global) -> Result<Vec<Check>, Failure> {
         }
     }
     checks.push(Check::new("store", store(global).await));
+    for (name, found) in providers::check(global.config()).await? {
+        checks.push(Check::new(name, found));
+    }
     Ok(checks)
 }
 
@@ -138,13 +145,13 @@ fn table(checks: &[Check], paint: Paint, width: Option<u16>) -> String {
         let state = if check.ok { "ok" } else { "PROBLEM" };
         // Problems are printed in full below the table.
         table.row(vec![
-            check.check.to_owned(),
+            check.check.to_string(),
             state.to_owned(),
             if check.ok { check.detail.clone() } else { "see below".to_owned() },
         ]);
     }
     let problems = checks.iter().filter(|check| !check.ok);
-    let problems = problems.map(|check| format!("\n{}: {}", paint.bad(check.check), one_line(&check.detail, 1000)));
+    let problems = problems.map(|check| format!("\n{}: {}", paint.bad(&check.check), one_line(&check.detail, 1000)));
     [table.render(width)].into_iter().chain(problems).collect::<Vec<_>>().join("\n")
 }
 

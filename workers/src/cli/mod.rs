@@ -4,16 +4,21 @@
 
 mod args;
 mod backup;
+mod config;
 mod dev;
 mod doctor;
 mod follow;
+mod init;
 mod keys;
 pub mod logs;
+mod models;
 mod person;
+mod providers;
 mod reach;
 mod runs;
 mod secrets;
 mod serve;
+mod settings;
 mod start;
 mod stop;
 mod store;
@@ -25,8 +30,11 @@ use std::{num::NonZero, process::ExitCode};
 use clap::{Parser, Subcommand};
 use windlass_core::time::Timestamp;
 
-pub use self::args::Global;
 use self::stop::Stop;
+pub use self::{
+    args::Global,
+    settings::{Loaded, NoCommand, parse},
+};
 use crate::{
     failure::{self as exit, Failure, failed, refused, usage},
     output::{Output, width_of},
@@ -65,6 +73,18 @@ pub enum Command {
     Worker(worker::WorkerCommand),
     /// Run an API server: the agent-runs protocol over HTTP, until SIGINT or SIGTERM.
     Serve(serve::ServeCommand),
+    /// Create a config, an agent and an example of the variables in a directory.
+    Init(init::InitArgs),
+    /// Show and check the config.
+    Config {
+        #[command(subcommand)]
+        command: config::ConfigCommand,
+    },
+    /// List models, and test one with a call.
+    Models {
+        #[command(subcommand)]
+        command: models::ModelsCommand,
+    },
     /// Create, list and revoke API keys.
     Keys {
         #[command(subcommand)]
@@ -89,7 +109,7 @@ pub enum Command {
     },
     /// Measure latency, throughput and memory of runs, on the embedded engine or any Temporal server.
     Bench(crate::bench::BenchArgs),
-    /// Check the Temporal server, the namespace, the store and the workers.
+    /// Check the Temporal server, the namespace, the store, the workers and the model providers.
     Doctor(doctor::DoctorArgs),
 }
 
@@ -142,6 +162,9 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Dev(args) => Box::pin(dev::run(&global, args)).await,
         Command::Worker(command) => Box::pin(worker::run(&global, command)).await,
         Command::Serve(command) => Box::pin(serve::run(&global, command)).await,
+        Command::Init(args) => init::run(&global, &args),
+        Command::Config { command } => config::run(&global, &command),
+        Command::Models { command } => Box::pin(models::run(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
         Command::Secrets { command } => Box::pin(secrets::run(&global, command)).await,
         Command::Store { command } => Box::pin(store::run(&global, command)).await,

@@ -5,15 +5,16 @@ use std::{
     io::{self, IsTerminal as _, Read as _},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::{Args, Subcommand, ValueHint};
 use secrecy::SecretString;
 use serde_json::json;
 use windlass_core::time::Timestamp;
-use windlass_store::SecretRow;
+use windlass_store::{Rotated, SecretRow, Store, Vault};
 
-use super::{Failure, Global, Output, failed, now, usage};
+use super::{Failure, Global, Output, exit, failed, now, usage};
 use crate::{
     render::{Table, age},
     service::{AnyStore, Missing},
@@ -30,6 +31,13 @@ pub enum SecretsCommand {
         /// Name of the secret, as shown by `secrets list`
         name: String,
     },
+    /// Encrypt the secrets of all workspaces with the first key of the key ring
+    #[command(after_help = "\
+To replace a key: put the new key before the old one in the key file or in WINDLASS_SECRETS_KEY, for all processes that use
+the store, and restart them. Then run this command, and remove the old key. The command can be repeated, and workers keep
+running meanwhile. If a value cannot be decrypted, the command says how many there are and exits with status 1: keep the old
+keys then.")]
+    Rotate,
 }
 
 #[derive(Debug, Args)]
@@ -67,13 +75,7 @@ async fn execute(global: &Global, command: SecretsCommand, store: &AnyStore, out
     let (workspace, port) = (&global.workspace, store.port());
     match command {
         SecretsCommand::Set(args) => {
-            let vault = global.secret_keys()?.vault(port)?.ok_or_else(|| {
-                usage(
-                    "a Postgres store needs a key for secrets: set --secrets-key-file or WINDLASS_SECRETS_KEY; create a \
-                     key with `openssl rand -base64 32`",
-                )
-            })?;
-            let row = vault.set(workspace, &args.name, &args.value()?).await?;
+            let row = vault_of(global, port)?.set(workspace, &args.name, &args.value()?).await?;
             out.print(&row, || format!("set {}", row.name))?;
         }
         SecretsCommand::List => {
@@ -86,8 +88,41 @@ async fn execute(global: &Global, command: SecretsCommand, store: &AnyStore, out
             }
             out.print(&json!({"name": name, "removed": true}), || format!("removed {name}"))?;
         }
+        SecretsCommand::Rotate => {
+            let rotated = vault_of(global, port)?.rotate().await?;
+            out.print(&rotated, || rotation(rotated))?;
+            if rotated.unreadable > 0 {
+                return Ok(ExitCode::from(exit::FAILED));
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn vault_of(global: &Global, store: Arc<dyn Store>) -> Result<Vault, Failure> {
+    global.secret_keys()?.vault(store)?.ok_or_else(|| {
+        usage(
+            "a Postgres store needs a key for secrets: set --secrets-key-file or WINDLASS_SECRETS_KEY; create a key with \
+             `openssl rand -base64 32`",
+        )
+    })
+}
+
+/// What a rotation did, in words.
+fn rotation(Rotated { rotated, unreadable }: Rotated) -> String {
+    let values = |count: u64| format!("{count} {}", if count == 1 { "value" } else { "values" });
+    let done = match (rotated, unreadable) {
+        (0, 0) => "every value is encrypted with the current key already".to_owned(),
+        _ => format!("{} encrypted with the current key", values(rotated)),
+    };
+    match unreadable {
+        0 => done,
+        _ => format!(
+            "{done}; {} could not be decrypted with the keys of this process (the warnings name them): add the missing \
+             key and repeat, or set these secrets again",
+            values(unreadable)
+        ),
+    }
 }
 
 impl SetArgs {
@@ -136,6 +171,14 @@ mod tests {
             fs::write(file.path(), text).unwrap();
             assert_eq!(args.value().unwrap().expose_secret(), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_rotation_says_how_many_values_it_encrypted_and_how_many_it_could_not_read() {
+        let said = |rotated, unreadable| rotation(Rotated { rotated, unreadable });
+        assert_eq!(said(0, 0), "every value is encrypted with the current key already");
+        assert_eq!(said(1, 0), "1 value encrypted with the current key");
+        assert!(said(2, 1).starts_with("2 values encrypted with the current key; 1 value could not be decrypted"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `windlass worker`: a worker that polls a task queue.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, ValueHint};
 use windlass_core::agent::AgentDefinition;
@@ -59,11 +59,12 @@ pub(crate) struct CatalogueArgs {
 
 impl CatalogueArgs {
     /// Reads the agent definitions; the rest of the catalogues is loaded with the store.
-    pub(super) fn load_agents(&self) -> Result<(Vec<AgentDefinition>, CatalogueOptions), Failure> {
+    pub(super) fn load_agents(&self, global: &Global) -> Result<(Vec<AgentDefinition>, CatalogueOptions), Failure> {
         let options = CatalogueOptions {
             scripts: self.scripts.clone(),
             kept_scripts: None,
             http_allow_private: self.http_allow_private,
+            config: Arc::clone(global.config()),
         };
         Ok((agents::load(&self.agents)?, options))
     }
@@ -76,7 +77,7 @@ pub(super) async fn compose(
     catalogues: &CatalogueArgs,
     options: RunWorkerOptions,
 ) -> Result<Runtime, Failure> {
-    let (agents, catalogues) = catalogues.load_agents()?;
+    let (agents, catalogues) = catalogues.load_agents(global)?;
     let connect = global.connect(role)?;
     let store = global.open_store(Missing::Create).await?;
     let ports = catalogues.load(store.port(), agents, &global.secret_keys()?)?;

@@ -7,10 +7,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_sqlite::Durability;
 
-use super::{History, Place, address::Announced, compose, examples, home::Home, key, scripts};
+use super::{History, Place, address::Announced, compose, home::Home, key, scripts, with_examples};
 use crate::{
+    config::Config,
     failure::Failure,
-    service::{ApiOptions, CatalogueOptions, EmbeddedOptions, RunningEmbedded, Runtime},
+    service::{ApiOptions, CatalogueOptions, EmbeddedOptions, RunningEmbedded, Runtime, agents},
 };
 
 pub(crate) struct Here {
@@ -27,7 +28,8 @@ pub(crate) struct Here {
 impl Here {
     /// Starts everything. Scripts that are given are kept in the data directory, because a run that needs them continues
     /// with the next command, which does not name them again.
-    pub(crate) async fn start(place: &Place, given: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) async fn start(place: &Place, config: &Arc<Config>, given: Option<&Path>) -> Result<Self, Failure> {
+        let agents = with_examples(agents::load(&config.defaults.agents)?, config)?;
         let home = Home::lock(&place.data_dir)?;
         if let Some(given) = given {
             scripts::keep(home.directory(), given)?;
@@ -40,9 +42,12 @@ impl Here {
         })
         .await?;
         let history = History::Engine(engine);
-        let catalogues =
-            CatalogueOptions { kept_scripts: scripts::kept(home.directory()), ..CatalogueOptions::default() };
-        let runtime = compose(&history, place, examples::agents()?, &catalogues).await?;
+        let catalogues = CatalogueOptions {
+            kept_scripts: scripts::kept(home.directory()),
+            config: Arc::clone(config),
+            ..CatalogueOptions::default()
+        };
+        let runtime = compose(&history, place, agents, &catalogues).await?;
         let key = key::ensure(&*runtime.ports().store, &place.workspace, None, home.directory()).await?;
         let (client, options) = (runtime.connect().await?, ApiOptions::loopback());
         let listener = options.bind().await?;

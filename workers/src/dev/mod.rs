@@ -33,8 +33,9 @@ use self::{
     home::Home,
     server::{Server, ServerOptions},
 };
-pub(crate) use self::{address::address_of, here::Here};
+pub(crate) use self::{address::address_of, examples::assistant_model, here::Here};
 use crate::{
+    config::Config,
     failure::Failure,
     service::{
         ApiOptions, CatalogueOptions, EmbeddedOptions, Missing, RunWorkerOptions, RunningEmbedded, Runtime, SecretKeys,
@@ -117,7 +118,7 @@ pub(crate) async fn run(
     let listener = api.bind().await?;
     let history = History::open(temporal, &place, &home).await?;
     tracing::info!(ms = millis(began), "history is open");
-    let composed = compose(&history, &place, with_examples(agents)?, &catalogues).await;
+    let composed = compose(&history, &place, with_examples(agents, &catalogues.config)?, &catalogues).await;
     let worked = match composed {
         Ok(runtime) => {
             let server = DevServer { runtime, place, home, api, api_key, began };
@@ -135,9 +136,9 @@ fn millis(since: Instant) -> u64 {
 }
 
 /// The agents that were given, and the examples whose ids are free.
-fn with_examples(mut agents: Vec<AgentDefinition>) -> Result<Vec<AgentDefinition>, Failure> {
+fn with_examples(mut agents: Vec<AgentDefinition>, config: &Config) -> Result<Vec<AgentDefinition>, Failure> {
     let given: Vec<_> = agents.iter().map(|agent| agent.id.clone()).collect();
-    agents.extend(examples::agents()?.into_iter().filter(|agent| !given.contains(&agent.id)));
+    agents.extend(examples::agents(config)?.into_iter().filter(|agent| !given.contains(&agent.id)));
     Ok(agents)
 }
 

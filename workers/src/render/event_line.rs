@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_core::{
     canonical::CanonicalJson,
-    envelope::{Actor, ToolError},
+    envelope::{Actor, TokenUsage, ToolError},
     event::{AwaitClosure, Event, EventBody},
 };
 
@@ -44,6 +44,9 @@ fn said(body: &EventBody) -> String {
         EventBody::TurnRestarted { turn, attempt } => {
             format!("turn {turn}, attempt {attempt}; earlier deltas are void")
         }
+        EventBody::AttemptFailed { turn, attempt, .. } => format!("[{turn}.{attempt}] {}", failed_attempt(body)),
+        EventBody::ModelFallback { .. } => fell_back(body),
+        EventBody::ContextTrimmed { .. } => trimmed(body),
         EventBody::AssistantMessage { text: message, tool_calls, .. } => {
             let calls: Vec<&str> = tool_calls.iter().map(|call| call.name.as_str()).collect();
             let calls = if calls.is_empty() { String::new() } else { format!(" → {}", text(&calls.join(", "))) };
@@ -51,7 +54,13 @@ fn said(body: &EventBody) -> String {
         }
         EventBody::PlannerNote { text: note } => text(note),
         EventBody::Usage { turn, usage } => {
-            format!("turn {turn}: {} in, {} out", usage.input_tokens, usage.output_tokens)
+            format!(
+                "turn {turn}: {} in{}, {} out{}",
+                usage.input_tokens,
+                cached(usage),
+                usage.output_tokens,
+                cost(usage)
+            )
         }
         EventBody::ToolCall { tool_use_id, name, input, .. } => {
             format!("{tool_use_id} {name}{}", arguments(input.as_ref()))
@@ -102,6 +111,48 @@ fn said(body: &EventBody) -> String {
         }
         EventBody::Cancelled { reason, .. } => text(reason),
     }
+}
+
+/// The share of the input that came from the provider's cache, if any did.
+pub(super) fn cached(usage: &TokenUsage) -> String {
+    let share = usage.cache_hit_ratio().filter(|ratio| *ratio > 0.0);
+    share.map(|ratio| format!(" ({:.0}% cached)", ratio * 100.0)).unwrap_or_default()
+}
+
+/// What it cost, if that is known.
+pub(super) fn cost(usage: &TokenUsage) -> String {
+    usage.cost_usd.map(|cost| format!(", {cost}")).unwrap_or_default()
+}
+
+/// Why an attempt failed, and what comes next.
+pub(super) fn failed_attempt(body: &EventBody) -> String {
+    let EventBody::AttemptFailed { model, error_class, error, retryable, retry_after_ms, .. } = body else {
+        return String::new();
+    };
+    let next = match (retryable, retry_after_ms) {
+        (true, Some(wait)) => format!("; the provider asks to wait {}", duration(*wait)),
+        (true, None) => String::new(),
+        (false, _) => "; it is not asked again".to_owned(),
+    };
+    format!("{} did not answer ({error_class}): {}{next}", one_line(model, 80), one_line(error, TEXT))
+}
+
+pub(super) fn fell_back(body: &EventBody) -> String {
+    let EventBody::ModelFallback { error_class, model, primary_model_id, .. } = body else { return String::new() };
+    format!(
+        "the run goes on with {} instead of {} ({error_class})",
+        one_line(model, 80),
+        one_line(primary_model_id, 80)
+    )
+}
+
+pub(super) fn trimmed(body: &EventBody) -> String {
+    let EventBody::ContextTrimmed { results, files, tokens_before, tokens_after, context_window, .. } = body else {
+        return String::new();
+    };
+    format!(
+        "left {results} results and {files} files out of the request: about {tokens_before} tokens became {tokens_after}, the model reads {context_window}"
+    )
 }
 
 fn arguments(args: Option<&CanonicalJson>) -> String {

@@ -11,7 +11,11 @@ use windlass_core::{
 };
 use windlass_store::RunRow;
 
-use super::{Hint, Paint, Table, age, await_lines, clean, duration, event_summary, how_to_answer, moment, one_line};
+use super::{
+    Hint, Paint, Table, age, await_lines, clean, duration,
+    event_line::{cached, cost},
+    event_summary, how_to_answer, moment, one_line,
+};
 
 /// How much of an input a list shows at most.
 const INPUT: usize = 200;
@@ -139,7 +143,8 @@ fn spent(run: &Details) -> String {
     let worked = active_ms.map(|worked| format!(", {} of work", duration(worked))).unwrap_or_default();
     let left = run.live.as_ref().and_then(|live| live.remaining_ms);
     let left = left.map(|left| format!(", {} of work left", duration(left))).unwrap_or_default();
-    format!("{turns} turns, {tool_calls} calls, {} tokens{worked}{left}", usage.total_tokens)
+    let (cached, cost) = (cached(usage), cost(usage));
+    format!("{turns} turns, {tool_calls} calls, {} tokens{cached}{cost}{worked}{left}", usage.total_tokens)
 }
 
 #[cfg(test)]

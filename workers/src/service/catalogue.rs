@@ -10,16 +10,19 @@ use std::{
 
 use windlass_activities::AgentCatalog;
 use windlass_api::models::{Catalogue, ModelInfo};
-use windlass_core::agent::AgentDefinition;
+use windlass_core::{agent::AgentDefinition, secret::SecretRef};
 use windlass_models::{
-    Model, ModelRegistry,
+    Model, ModelRegistry, ModelSpec,
     script::{SCHEME, ScriptModel},
 };
 use windlass_store::{Store, Vault};
 use windlass_tools::{HttpGetOptions, ToolRegistry};
 
-use super::SecretKeys;
-use crate::failure::{Failure, usage};
+use super::{SecretKeys, providers};
+use crate::{
+    config::Config,
+    failure::{Failure, usage},
+};
 
 /// The model that is used if a request names none, provided that it exists.
 const PREFERRED: &str = "demo";
@@ -44,6 +47,8 @@ pub struct CatalogueOptions {
     pub kept_scripts: Option<PathBuf>,
     /// Whether `http_get` may reach loopback and private addresses.
     pub http_allow_private: bool,
+    /// Providers, models and other names of models.
+    pub config: Arc<Config>,
 }
 
 impl CatalogueOptions {
@@ -59,17 +64,25 @@ impl CatalogueOptions {
         Ok(Ports { store, vault, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
     }
 
-    fn models(&self) -> Result<ModelCatalogue, Failure> {
+    /// The scripts and the models of the config.
+    pub fn models(&self) -> Result<ModelCatalogue, Failure> {
         let given = self.scripts.as_deref().map(read_scripts).transpose()?;
         let kept = self.kept_scripts.as_deref().map(read_scripts).transpose()?;
-        // The default is one of the scripts that were given with this command, if there are any.
         let given_names: Option<Vec<String>> = given.as_ref().map(names);
         let layers = [kept, given].into_iter().flatten();
         let scripts = layers.fold(ScriptModel::demos()?, |below, layer| layer.beside(below));
         let all = names(&scripts);
-        let first = given_names.as_ref().unwrap_or(&all);
-        let default = first.iter().find(|name| *name == PREFERRED).or_else(|| first.first()).cloned();
-        Ok(ModelCatalogue::new().with(SCHEME, Arc::new(scripts), all, default.as_deref()))
+        // The default is one of the scripts that were given with this command, then the model of the config, then a demo.
+        let preferred =
+            |names: &[String]| names.iter().find(|name| *name == PREFERRED).or_else(|| names.first()).cloned();
+        let scripted = preferred(given_names.as_ref().unwrap_or(&all));
+        let catalogue = ModelCatalogue::new().with(SCHEME, Arc::new(scripts), all, scripted.as_deref());
+        let mut catalogue = providers::add(catalogue, &self.config)?;
+        if let (None, Some(model)) = (given_names, &self.config.default_model) {
+            catalogue.listing.default_model_id = Some(model.clone());
+        }
+        catalogue.check_names(&self.config)?;
+        Ok(catalogue)
     }
 }
 
@@ -110,6 +123,45 @@ impl ModelCatalogue {
         self
     }
 
+    /// Adds a provider that can be asked for any model. `specs` has those of which something is known, by the provider's
+    /// names.
+    pub(super) fn with_provider<'m>(
+        mut self,
+        name: &str,
+        model: Arc<dyn Model>,
+        key: Option<SecretRef>,
+        specs: impl IntoIterator<Item = (&'m str, &'m ModelSpec)>,
+    ) -> Self {
+        self.registry = self.registry.with_provider(name, model, key);
+        for (vendor, spec) in specs {
+            let info = providers::info(name, vendor, spec);
+            self.registry = self.registry.with_spec(info.id.clone(), spec.clone());
+            self.listing.models.push(info);
+        }
+        self.listing.open_providers.push(name.to_owned());
+        self
+    }
+
+    /// Adds another name for a model.
+    pub(super) fn with_alias(mut self, alias: &str, id: &str, info: ModelInfo) -> Self {
+        self.registry = self.registry.with_alias(alias, id);
+        self.listing.models.push(info);
+        self
+    }
+
+    /// A config can name scripts, and only the catalogue knows which there are.
+    fn check_names(&self, config: &Config) -> Result<(), Failure> {
+        let targets = config.aliases.iter().map(|(alias, id)| (format!("models.{alias}.model"), id));
+        let default = config.default_model.iter().map(|id| ("defaults.model".to_owned(), id));
+        for (key, id) in targets.chain(default) {
+            if self.listing.resolve(Some(id)).is_err() {
+                let file = config.file.as_deref().unwrap_or_else(|| Path::new("windlass.toml")).display();
+                return Err(usage(format!("{file}: {key}: there is no script {id:?}; add it with --scripts")));
+            }
+        }
+        Ok(())
+    }
+
     /// For the worker: resolves an id to the model that answers to it.
     pub fn registry(&self) -> &ModelRegistry {
         &self.registry
@@ -132,7 +184,7 @@ mod tests {
         for model in &catalogue.listing().models {
             assert!(catalogue.registry().resolve(&model.id).is_ok(), "{} is listed, so it can be called", model.id);
         }
-        let Catalogue { models, default_model_id } = catalogue.listing().clone();
+        let Catalogue { models, default_model_id, .. } = catalogue.listing().clone();
         (models.into_iter().map(|model| model.id).collect(), default_model_id)
     }
 

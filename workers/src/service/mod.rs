@@ -4,7 +4,7 @@
 //! `windlass dev`, `windlass serve`, `windlass worker`, the server inside a command, the benchmarks and the tests all
 //! compose from here. Nothing here parses arguments or prints.
 //!
-//! - `catalogue`: the models, the tools and the agents of this process, from one configuration
+//! - `catalogue`: the models, the tools and the agents of this process; `providers`: the models of the configured providers
 //! - `store`: which store, and how it is opened; `secrets`: the keys of its secrets
 //! - `embedded`: the engine and the store on one database
 //! - `worker`: the worker; `api`: the API server
@@ -14,6 +14,7 @@ pub mod agents;
 pub mod api;
 pub mod catalogue;
 pub mod embedded;
+pub(crate) mod providers;
 mod runtime;
 pub mod secrets;
 pub mod store;

@@ -23,7 +23,7 @@ use windlass_core::{
 };
 
 pub use self::sse::{Frame, entry, keep_alive};
-use crate::models::model_ref;
+use crate::models::Catalogue;
 
 /// What the frames of a run need from its definition.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -33,8 +33,7 @@ pub struct RunFacts {
     /// The tools that are executed by workers or child runs; `None` if the definition could not be read.
     server_tools: Option<HashSet<ToolName>>,
     schema_requested: bool,
-    /// Whether the reasoning level is above 0.
-    reasons: bool,
+    reasoning_level: Option<u8>,
 }
 
 impl RunFacts {
@@ -49,14 +48,14 @@ impl RunFacts {
             tools: client_tools.collect(),
             server_tools: Some(server_tools.map(|tool| tool.name.clone()).collect()),
             schema_requested: definition.output_schema.is_some(),
-            reasons: definition.reasoning_level.is_some_and(|level| level > 0),
+            reasoning_level: definition.reasoning_level,
         }
     }
 
     /// Whether the protocol has a frame for this event.
     fn shows(&self, event: &Event) -> bool {
         match event.kind.as_str() {
-            "thinking_delta" => self.reasons,
+            "thinking_delta" => self.reasoning_level.is_some_and(|level| level > 0),
             "tool_result" => !self.came_from_outside(&event.data),
             _ => true,
         }
@@ -77,7 +76,7 @@ pub fn needs_facts(event: &Event) -> bool {
 }
 
 /// The event as a stream sends it, if it is sent.
-pub fn frame(event: &Event, facts: &RunFacts) -> Option<Frame> {
+pub fn frame(event: &Event, facts: &RunFacts, models: &Catalogue) -> Option<Frame> {
     if !facts.shows(event) {
         return None;
     }
@@ -87,22 +86,22 @@ pub fn frame(event: &Event, facts: &RunFacts) -> Option<Frame> {
         other => Map::from_iter([("value".to_owned(), other.clone())]),
     };
     match event.kind.as_str() {
-        "assistant_message" => name_model(&mut data),
+        "assistant_message" => name_model(&mut data, facts, models),
         "tool_result" => calls::result(&mut data),
         "local_tool_call" => calls::local_call(&mut data, facts),
         "local_tool_result_in" => calls::local_result(&mut data),
-        "result" => endings::result(&mut data, facts),
-        "error" => endings::error(&mut data, facts),
-        "cancelled" => endings::cancelled(&mut data),
+        "result" => endings::result(&mut data, facts, models),
+        "error" => endings::error(&mut data, facts, models),
+        "cancelled" => endings::cancelled(&mut data, facts, models),
         _ => {}
     }
     Some(Frame { seq: event.seq, kind: event.kind.clone(), data })
 }
 
 /// A model's id as the protocol's object.
-fn name_model(data: &mut Map<String, Value>) {
+fn name_model(data: &mut Map<String, Value>, facts: &RunFacts, models: &Catalogue) {
     if let Some(Value::String(id)) = data.get("model") {
-        let model = model_ref(id);
+        let model = models.model_ref(id, facts.reasoning_level);
         data.insert("model".to_owned(), model);
     }
 }

@@ -33,7 +33,7 @@ fn facts() -> RunFacts {
         tools: tools.into(),
         server_tools: Some(["clock".into()].into()),
         schema_requested: false,
-        reasons: true,
+        reasoning_level: Some(50),
     }
 }
 
@@ -147,7 +147,7 @@ fn frames_contain_every_field_of_the_recorded_frames() {
         ),
     ];
     for (seq, body) in events {
-        let frame = frame(&event(seq, &body), &facts()).unwrap();
+        let frame = frame(&event(seq, &body), &facts(), &Catalogue::default()).unwrap();
         assert_says(&frame.json(), &recorded(body.kind()));
     }
 }
@@ -162,7 +162,7 @@ fn a_local_call_has_the_kind_and_the_names_of_its_declaration() {
             await_id: "a".into(),
             args_ref: None,
         };
-        Value::Object(frame(&event(1, &body), &facts()).unwrap().data)
+        Value::Object(frame(&event(1, &body), &facts(), &Catalogue::default()).unwrap().data)
     };
     let base =
         |name: &str, kind: &str| json!({"toolUseId": "c", "name": name, "args": {}, "awaitId": "a", "kind": kind});
@@ -193,7 +193,7 @@ fn a_result_has_all_its_names_and_is_never_long() {
             retry_hint: None,
             telemetry: None,
         };
-        let data = frame(&event(1, &body), &RunFacts::default()).unwrap().data;
+        let data = frame(&event(1, &body), &RunFacts::default(), &Catalogue::default()).unwrap().data;
         assert_eq!(data["result"], data["summary"]);
         data["result"].as_str().unwrap().to_owned()
     };
@@ -218,7 +218,7 @@ fn a_result_that_the_caller_provided_is_not_repeated_as_a_tool_result() {
             retry_hint: None,
             telemetry: None,
         };
-        frame(&event(1, &body), facts).is_some()
+        frame(&event(1, &body), facts, &Catalogue::default()).is_some()
     };
     let all = [CallStatus::Ok, CallStatus::Failed, CallStatus::Refused, CallStatus::Cancelled];
     assert_eq!(all.map(|status| sent("add", status, &facts())), [false, false, true, true]);
@@ -232,17 +232,24 @@ fn thinking_is_sent_only_above_reasoning_level_0() {
     let thought = event(1, &EventBody::ThinkingDelta { text: "hm".into(), turn: 0, attempt: 1, part: 0 });
     let sent = |reasoning_level: Option<u8>| {
         let definition = json!({"id": "a", "model": "m", "reasoningLevel": reasoning_level});
-        frame(&thought, &RunFacts::of(&serde_json::from_value(definition).unwrap())).is_some()
+        frame(&thought, &RunFacts::of(&serde_json::from_value(definition).unwrap()), &Catalogue::default()).is_some()
     };
     assert_eq!([None, Some(0), Some(1), Some(80)].map(sent), [false, false, true, true]);
 }
 
 #[test]
 fn a_large_payload_is_sent_once() {
-    let small = frame(&event(7, &EventBody::PlannerNote { text: "hi".into() }), &RunFacts::default()).unwrap();
+    let small =
+        frame(&event(7, &EventBody::PlannerNote { text: "hi".into() }), &RunFacts::default(), &Catalogue::default())
+            .unwrap();
     let payload = json!({"seq": 7, "type": "planner_note", "text": "hi", "data": {"text": "hi"}});
     assert_eq!(small.sse(), format!("id: 7\nevent: planner_note\ndata: {payload}\n\n"));
-    let large = frame(&event(7, &EventBody::PlannerNote { text: "x".repeat(9000) }), &RunFacts::default()).unwrap();
+    let large = frame(
+        &event(7, &EventBody::PlannerNote { text: "x".repeat(9000) }),
+        &RunFacts::default(),
+        &Catalogue::default(),
+    )
+    .unwrap();
     assert_eq!(large.json().get("data"), None);
 }
 
@@ -254,7 +261,7 @@ proptest! {
         for kind in known.into_iter().map(str::to_owned).chain([kind]) {
             let data = json!({"text": text, "model": text, "usage": text, "args": text, "name": text, "error": {"message": text}});
             let event = Event { seq, at: Timestamp(0), key: "k".into(), kind: kind.clone(), data };
-            let frame = frame(&event, &facts()).unwrap();
+            let frame = frame(&event, &facts(), &Catalogue::default()).unwrap();
             let sse = frame.sse();
             let lines: Vec<&str> = sse.split('\n').collect();
             prop_assert_eq!(lines.len(), 5, "{:?}", &sse);

@@ -29,6 +29,8 @@ described! {
         messages: Option<Vec<MessageItem>>,
         name: Option<String>,
         model_id: Option<String>,
+        /// Asked when the provider of the model does not answer.
+        fallback_model_id: Option<String>,
         /// `local`, `a2a_local`, `mcp_local`, or `mantyx` with the id of a tool of this server.
         tools: Option<Vec<Value>>,
         /// `off`, `low`, `medium`, `high`, or 0 to 100.
@@ -58,6 +60,8 @@ described! {
         agent_id: Option<String>,
         name: Option<String>,
         model_id: Option<String>,
+        /// Asked when the provider of the model does not answer.
+        fallback_model_id: Option<String>,
         tools: Option<Vec<Value>>,
         reasoning_level: Option<Value>,
         output_schema: Option<OutputSchemaBody>,

@@ -11,7 +11,7 @@ use crate::{app::App, auth::Caller, models::Catalogue};
 /// The models that a run may use.
 #[utoipa::path(get, path = "/models", tag = "catalogue", responses((status = 200, body = Catalogue)))]
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Json<Catalogue> {
-    Json(app.models.clone())
+    Json(Catalogue::clone(&app.models))
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 use windlass_core::{
     envelope::RunStatusView,
     ids::RunId,
-    message::{Message, Role},
+    message::{FallbackMark, Message, Role},
     run::RunStatus,
     time::Timestamp,
 };
 use windlass_store::{RunRow, SessionRow, SessionStatus};
 
-use crate::{frames, models::model_ref, spec::ATTACHMENTS};
+use crate::{frames, models::Catalogue, spec::ATTACHMENTS};
 
 /// A time in RFC 3339.
 pub(super) fn time(at: Timestamp) -> String {
@@ -141,7 +141,7 @@ pub(crate) struct RunSnapshot {
 }
 
 impl RunSnapshot {
-    pub(super) fn of(row: &RunRow, final_text: Option<String>, spec: Option<Value>) -> Self {
+    pub(super) fn of(row: &RunRow, final_text: Option<String>, spec: Option<Value>, models: &Catalogue) -> Self {
         let ended = row.status.is_terminal();
         let ending = row.ending.clone().unwrap_or_default();
         let failed = row.status == RunStatus::Failed;
@@ -151,7 +151,7 @@ impl RunSnapshot {
             failure_reason: failed
                 .then(|| json!({"errorClass": ending.error_class, "finishReason": ending.finish_reason})),
             spec,
-            model: ended.then(|| model_ref(&row.model_id)),
+            model: ended.then(|| models.model_ref(ending.model.as_deref().unwrap_or(&row.model_id), None)),
             live: None,
         }
     }
@@ -216,7 +216,7 @@ impl Session {
             created_at: time(row.created_at),
             last_used_at: time(row.last_used_at),
             ended_at: row.ended_at.map(time),
-            agent_spec: spec.unwrap_or_else(|| json!({})),
+            agent_spec: with_active_model(spec.unwrap_or_else(|| json!({})), messages.last()),
             messages: messages
                 .iter()
                 .map(|message| with_files(json!({"role": role(message), "content": message.plain_text()}), message))
@@ -224,6 +224,14 @@ impl Session {
             metadata: json!(row.metadata),
         }
     }
+}
+
+/// The model that the session has changed to, if it fell back to another one.
+fn with_active_model(mut spec: Value, last: Option<&Message>) -> Value {
+    if let (Some(fields), Some(mark)) = (spec.as_object_mut(), last.and_then(FallbackMark::of)) {
+        fields.insert("activeModelId".to_owned(), mark.model.into());
+    }
+    spec
 }
 
 /// A message of a session's history, with its position as `seq`.

@@ -149,7 +149,7 @@ pub(crate) async fn show(
         None => None,
     };
     Ok(Json(
-        RunSnapshot::of(&row, final_text, spec.map(|spec| spec.to_value()))
+        RunSnapshot::of(&row, final_text, spec.map(|spec| spec.to_value()), &app.models)
             .with(with_row.then_some(&row), live.as_ref()),
     ))
 }

@@ -64,7 +64,7 @@ pub(crate) async fn open(
     let after = position(&uri, &headers)?;
     let form = form(&uri)?;
     let ended = row.closed_at.is_some() && after >= row.last_seq;
-    let log = Arc::new(Log::new(Arc::clone(app.ops.store()), row.id, form));
+    let log = Arc::new(Log::new(Arc::clone(app.ops.store()), Arc::clone(&app.models), row.id, form));
     let mut reader = Reader { app, log, tail: None, after, live: false, ended, checked: false };
     if row.closed_at.is_none() {
         reader.follow(row.last_seq);

@@ -53,8 +53,14 @@ impl Attachment {
                 None => document(filename, mime_type, DocumentSource::Bytes(data.clone())),
             },
             Self::Url { url, mime_type, filename } => {
-                let name = filename.as_deref().unwrap_or(url);
-                document(name, mime_type.as_deref().unwrap_or_default(), DocumentSource::Uri(url.clone()))
+                let mime_type = mime_type.as_deref().unwrap_or_else(|| by_ending(filename.as_deref().unwrap_or(url)));
+                match image_format(mime_type) {
+                    Some(format) => Content::Image { format, source: ImageSource::Uri(url.clone()) }.into(),
+                    None => {
+                        let name = filename.as_deref().unwrap_or(url);
+                        document(name, mime_type, DocumentSource::Uri(url.clone()))
+                    }
+                }
             }
         }
     }
@@ -70,6 +76,25 @@ fn document(name: &str, mime_type: &str, source: DocumentSource) -> Part {
         _ => DocumentFormat::Txt,
     };
     Content::Document { name: name.to_owned(), format, source, context: None, cite: false }.into()
+}
+
+/// The type of a linked file whose sender names none. Providers read images, PDF files and texts in different ways.
+fn by_ending(name: &str) -> &'static str {
+    let path = name.split(['?', '#']).next().unwrap_or_default();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
+    match ending.as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "pdf" => "application/pdf",
+        "csv" => "text/csv",
+        "html" | "htm" => "text/html",
+        "md" => "text/markdown",
+        "docx" => DOCX,
+        _ => "text/plain",
+    }
 }
 
 fn image_format(mime_type: &str) -> Option<ImageFormat> {
@@ -175,6 +200,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_linked_file_is_an_image_or_a_document_by_its_type_or_else_by_its_ending() {
+        let uri = |text: &str| ImageSource::Uri(text.to_owned());
+        let image = |format, url| Content::Image { format, source: uri(url) };
+        let file = |name: &str, format, url: &str| Content::Document {
+            name: name.to_owned(),
+            format,
+            source: DocumentSource::Uri(url.to_owned()),
+            context: None,
+            cite: false,
+        };
+        let (pier, tides, none) = ("https://a/pier.jpg", "https://a/tides.PDF?v=2", "https://a.pdf/x");
+        let cases = [
+            (pier, Some("image/png"), None, image(ImageFormat::Png, pier)),
+            (pier, None, None, image(ImageFormat::Jpeg, pier)),
+            (pier, Some("application/pdf"), Some("p"), file("p", DocumentFormat::Pdf, pier)),
+            (tides, None, None, file(tides, DocumentFormat::Pdf, tides)),
+            (none, None, Some("dot.webp"), image(ImageFormat::Webp, none)),
+            (none, None, None, file(none, DocumentFormat::Txt, none)),
+        ];
+        for (url, mime_type, filename, expected) in cases {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            let linked =
+                Attachment::Url { url: url.to_owned(), mime_type: owned(mime_type), filename: owned(filename) };
+            assert_eq!(linked.part().content, expected, "{url} {mime_type:?} {filename:?}");
+        }
+    }
 
     proptest! {
         #[test]

@@ -48,10 +48,19 @@ pub enum SpecError {
 
 /// The server has no model with this id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("modelId: {}", match id { Some(id) => format!("this server has no model {id:?}; GET /models lists its models"), None => "is required, because this server has no default model".to_owned() })]
+#[error("{field}: {}", match id { Some(id) => format!("this server has no model {id:?}; GET /models lists its models"), None => "is required, because this server has no default model".to_owned() })]
 pub struct UnknownModel {
+    /// The field that names it.
+    pub field: &'static str,
     pub id: Option<String>,
     pub candidates: Vec<String>,
+}
+
+impl UnknownModel {
+    fn of(mut self, field: &'static str) -> Self {
+        self.field = field;
+        self
+    }
 }
 
 impl Spec {
@@ -70,6 +79,7 @@ impl Spec {
             system_prompt: self.system_prompt.clone(),
             system: system.to_vec(),
             model: self.model_id.clone(),
+            fallback_model: self.fallback_model_id.clone(),
             reasoning_level: self.reasoning_level,
             output_schema: self.output_schema.clone(),
             // A configured agent has its own tools, whatever this server has.
@@ -84,7 +94,17 @@ impl Spec {
         if self.model_id.is_some() || definition.model.is_empty() {
             definition.model = around.models.resolve(self.model_id.as_deref())?;
         }
+        if let Some(fallback) = &self.fallback_model_id {
+            let fallback = around.models.resolve(Some(fallback)).map_err(|unknown| unknown.of("fallbackModelId"))?;
+            if around.models.are_same(&fallback, &definition.model) {
+                return Err(Invalid::new("fallbackModelId", "is the run's own model; name another one").into());
+            }
+            definition.fallback = vec![fallback];
+        }
         add_default_budgets(definition);
+        // The worker refuses a tool that neither it nor this server has.
+        let builtins = around.toolbox.builtins;
+        definition.complete_builtins(&|name| builtins.iter().find(|tool| tool.name == *name).cloned());
         carried(definition)?;
         Ok(effective)
     }
@@ -118,8 +138,10 @@ fn blank(id: &str) -> AgentDefinition {
         name: None,
         description: String::new(),
         model: String::new(),
+        fallback: Vec::new(),
         system_prompt: String::new(),
         reasoning_level: None,
+        reasoning_decay: None,
         output_schema: None,
         parameters: ModelParameters::default(),
         credentials: None,

@@ -103,11 +103,7 @@ pub(super) fn max_tool_turns(fields: &Fields<'_>) -> Result<Option<u32>, Invalid
 /// would let a caller rely on them.
 pub(super) fn refuse_what_is_missing(fields: &Fields<'_>) -> Result<(), Invalid> {
     supervisor(fields)?;
-    plan(fields)?;
-    if fields.text("fallbackModelId")?.is_some_and(|model| !model.is_empty()) {
-        return Err(fields.invalid("fallbackModelId", "is not available on this server; leave it out"));
-    }
-    Ok(())
+    plan(fields)
 }
 
 fn supervisor(fields: &Fields<'_>) -> Result<(), Invalid> {

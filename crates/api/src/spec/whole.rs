@@ -118,6 +118,12 @@ pub(super) fn check_models(definition: &AgentDefinition, path: &str, models: &Ca
             format!("this server has no model {:?}; GET /models lists its models", definition.model),
         ));
     }
+    for (index, model) in definition.fallback.iter().enumerate() {
+        if models.resolve(Some(model)).is_err() {
+            let problem = format!("this server has no model {model:?}; GET /models lists its models");
+            return Err(Invalid::new(format!("{path}.fallback[{index}]"), problem));
+        }
+    }
     let mut below = definition.agents.iter().enumerate();
     below.try_for_each(|(index, agent)| check_models(agent, &format!("{path}.agents[{index}]"), models))
 }

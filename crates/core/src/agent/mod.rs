@@ -4,12 +4,14 @@
 //! when a run starts, so that editing the file never changes a run that is under way. The workflow sees only the compact
 //! [`ToolTable`].
 
+mod builtins;
 mod check;
 mod client;
 pub mod file;
 mod output;
 pub mod overrides;
 mod parameters;
+mod reasoning;
 mod size;
 mod table;
 mod tool;
@@ -17,10 +19,12 @@ mod tool;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    builtins::MissingBuiltin,
     check::{Problem, check, check_policy, check_sources, nearest},
     client::{ClientTool, HandOut},
     output::{Enforcement, OutputSchema},
     parameters::ModelParameters,
+    reasoning::{Effort, ReasoningDecay},
     size::fits,
     table::{ToolDispatch, ToolEntry, ToolTable},
     tool::{ConfirmationSpec, SourceFields, ToolSource, ToolSpec, Waiting},
@@ -41,13 +45,19 @@ pub struct AgentDefinition {
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// For example `script:demo`.
+    /// `<provider>:<model>`, for example `script:demo`, or an alias of the config.
     pub model: String,
+    /// Models that are asked, in this order, when the provider of the one before does not answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub system_prompt: String,
     /// How hard the model is to think, from 0 (not at all) to 100; absent leaves it to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_level: Option<u8>,
+    /// How the reasoning level falls from turn to turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_decay: Option<ReasoningDecay>,
     /// What the final answer must look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchema>,
@@ -75,6 +85,12 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl AgentDefinition {
+    /// How hard the model is to think in this turn of the run.
+    pub fn reasoning_level_at(&self, turn: u32) -> Option<u8> {
+        let level = self.reasoning_level?;
+        Some(self.reasoning_decay.map_or(level, |decay| decay.apply(level, turn)))
+    }
+
     pub fn sub_agent(&self, id: &AgentId) -> Option<&AgentDefinition> {
         self.agents.iter().find(|agent| agent.id == *id)
     }

@@ -22,6 +22,8 @@ pub struct Overrides {
     /// The text of messages of the role `system`.
     pub system: Vec<String>,
     pub model: Option<String>,
+    /// Asked when the model's provider does not answer.
+    pub fallback_model: Option<String>,
     pub reasoning_level: Option<u8>,
     pub output_schema: Option<OutputSchema>,
     pub tools: Vec<ToolSpec>,
@@ -95,6 +97,9 @@ fn check_bound(base: &Base<'_>, over: &Overrides) -> Result<(), NotAllowed> {
     if over.model.is_some() {
         return Err(NotAllowed::new("modelId", fixed));
     }
+    if over.fallback_model.is_some() {
+        return Err(NotAllowed::new("fallbackModelId", fixed));
+    }
     if over.system_prompt.is_some() {
         return Err(NotAllowed::new("systemPrompt", fixed));
     }
@@ -165,6 +170,9 @@ fn described(mut definition: AgentDefinition, over: Overrides) -> AgentDefinitio
     if let Some(model) = over.model {
         definition.model = model;
     }
+    if let Some(model) = over.fallback_model {
+        definition.fallback = vec![model];
+    }
     definition.name = over.name.or(definition.name);
     definition.reasoning_level = over.reasoning_level.or(definition.reasoning_level);
     definition.output_schema = over.output_schema.or(definition.output_schema);
@@ -206,6 +214,8 @@ fn narrow_policy(
             base.max_consecutive_failed_tool_calls,
             asked.max_consecutive_failed_tool_calls,
         ),
+        max_cost_usd: lower(base.max_cost, asked.max_cost_usd),
+        max_tokens: lower(base.max_tokens, asked.max_tokens),
         time_budget_ms: lower(base.time_budget, asked.time_budget_ms),
         plan_timeout_ms: lower(Some(base.plan_timeout), asked.plan_timeout_ms),
         tool_timeout_ms: None,

@@ -47,7 +47,10 @@ pub use self::{
         ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
     },
 };
-use crate::canonical::{CanonicalJson, Digest};
+use crate::{
+    canonical::{CanonicalJson, Digest},
+    cost::Cost,
+};
 
 /// The version this build writes.
 pub const VERSION: u32 = 1;
@@ -110,10 +113,17 @@ pub struct TokenUsage {
     pub cache_read_tokens: u64,
     pub cache_write_tokens: u64,
     pub reasoning_tokens: u64,
+    /// What it cost, by the prices of the worker that called the model. A sum has the calls whose price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<Cost>,
 }
 
 impl TokenUsage {
     pub fn add(&mut self, other: &Self) {
+        // Nothing was used, so it says nothing about the model either.
+        if *other == Self::default() {
+            return;
+        }
         let first = *self == Self::default();
         if first {
             self.model.clone_from(&other.model);
@@ -126,6 +136,16 @@ impl TokenUsage {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
         self.reasoning_tokens += other.reasoning_tokens;
+        self.cost_usd = match (self.cost_usd, other.cost_usd) {
+            (Some(own), Some(other)) => Some(own + other),
+            (own, other) => own.or(other),
+        };
+    }
+
+    /// The share of the input that the provider read from its cache.
+    #[expect(clippy::cast_precision_loss, reason = "numbers of tokens are far below 2^53")]
+    pub fn cache_hit_ratio(&self) -> Option<f64> {
+        (self.input_tokens > 0).then(|| self.cache_read_tokens as f64 / self.input_tokens as f64)
     }
 }
 
@@ -138,6 +158,8 @@ pub enum FinalizeReason {
     FailureCap,
     Loop,
     ToolTurns,
+    /// The limit of money or of tokens is reached.
+    CostBudget,
 }
 
 impl FinalizeReason {
@@ -148,6 +170,29 @@ impl FinalizeReason {
             Self::FailureCap => "failure_cap",
             Self::Loop => "loop",
             Self::ToolTurns => "tool_turns",
+            Self::CostBudget => "cost_budget",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_keeps_the_model_while_all_parts_agree_and_adds_what_is_known_of_the_cost() {
+        let used = |model: &str, cost: Option<u64>| TokenUsage {
+            model: Some(model.to_owned()),
+            total_tokens: 1,
+            cost_usd: cost.map(Cost::from_nanos),
+            ..TokenUsage::default()
+        };
+        let mut sum = TokenUsage::default();
+        sum.add(&used("a", Some(5)));
+        sum.add(&TokenUsage::default());
+        sum.add(&used("a", None));
+        assert_eq!((sum.model.as_deref(), sum.cost_usd, sum.total_tokens), (Some("a"), Some(Cost::from_nanos(5)), 2));
+        sum.add(&used("b", Some(2)));
+        assert_eq!((sum.model, sum.cost_usd), (None, Some(Cost::from_nanos(7))));
     }
 }

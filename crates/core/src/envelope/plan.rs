@@ -10,6 +10,7 @@ use crate::{
     awaits::ExpiryOutcome,
     body::Body,
     canonical::{CanonicalJson, Digest},
+    event::EnforcementMechanism,
     ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
     stop::{AnswerFlaw, StopOutcome, StopReason},
@@ -67,6 +68,9 @@ pub struct RunContext {
     pub tool: Option<ToolName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
+    /// The run's own model, while `model_id` is a fallback for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_model_id: Option<String>,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Working time that is left.
@@ -97,6 +101,9 @@ pub struct PlanActivityOutput {
     pub head: TranscriptHead,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<StopReason>,
+    /// How the provider enforced the output schema; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforced: Option<EnforcementMechanism>,
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -152,6 +159,9 @@ pub struct ModelFailureFacts {
     /// The model's text before it failed, up to the inline limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_text: Option<String>,
+    /// What all attempts of the turn cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
 }
 
 /// Whether an answer matches the schema.

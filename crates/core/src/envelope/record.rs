@@ -68,6 +68,12 @@ pub struct OpenOutput {
     /// How the agent's output schema is enforced; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
+    /// The models to ask if the provider of the run's model does not answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
+    /// The run's own model, if its session has changed to the fallback `model_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_model_id: Option<String>,
 }
 
 /// Input of the `record` activity.

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     body::Body,
     canonical::{CanonicalJson, Digest},
+    cost::Cost,
     ids::{AgentId, CallId, InstallationId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
     run::{Carry, Phase, RunStatus},
@@ -139,6 +140,10 @@ pub struct BudgetCeiling {
     pub time_budget_ms: Option<Millis>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<Cost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
 }
 
 /// Engine options of a start.
@@ -192,6 +197,12 @@ pub struct PolicyOverrides {
     pub max_tool_turns: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_consecutive_failed_tool_calls: Option<u32>,
+    /// What the model calls of the run and its children may cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<Cost>,
+    /// How many tokens the run and its children may use, input and output together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
     /// Working time; waiting and pausing do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_budget_ms: Option<Millis>,

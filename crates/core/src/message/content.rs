@@ -72,7 +72,9 @@ pub struct Citation {
     pub title: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    pub location: CitationLocation,
+    /// Where in a document of the conversation; absent for a source elsewhere, such as a web page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<CitationLocation>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_content: Vec<String>,
 }

@@ -4,7 +4,9 @@
 //! part of a kind that this build does not know is kept and handed on.
 
 mod content;
+mod fallback;
 mod field;
+mod files;
 mod media;
 mod part;
 
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     content::{Citation, CitationLocation, Content},
+    fallback::FallbackMark,
+    files::{attach_files, detach_files, stored_files},
     media::{DocumentFormat, DocumentSource, ImageFormat, ImageSource},
     part::{Part, ProviderItem},
 };

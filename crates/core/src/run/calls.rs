@@ -120,6 +120,7 @@ impl Run {
             .map(|slot| slot.request.clone())
             .collect();
         let mut children = ready.iter().filter(|request| self.is_child(&request.name)).count();
+        let siblings = children as u64;
         let mut orders = Vec::new();
         for request in ready {
             let call = request.tool_call_id.clone();
@@ -130,7 +131,7 @@ impl Run {
                     children -= 1;
                     let lease = ChildLease { lent_calls: share.unwrap_or(0), used_before: self.state.clock.used(now) };
                     self.state.lent += lease.lent_calls;
-                    let input = self.child_input(&request, &agent_id, agent_digest, share, now);
+                    let input = self.child_input(&request, &agent_id, agent_digest, share, siblings, now);
                     self.link_child(&request, &input);
                     (Order::Child(Box::new(ChildOrder { call: call.clone(), input })), Some(lease))
                 }

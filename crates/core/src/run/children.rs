@@ -36,13 +36,26 @@ impl Run {
         agent_id: &AgentId,
         agent_digest: Digest,
         max_tool_calls: Option<u32>,
+        siblings: u64,
         now: Timestamp,
     ) -> RunInput {
         let parent = &self.input;
         let run_id = RunId::new(format!("{}/{}", parent.run_id, request.tool_call_id));
+        let spent = &self.state.usage;
         let ceiling = BudgetCeiling {
             time_budget_ms: self.state.clock.remaining(self.state.policy.time_budget, now),
             max_tool_calls,
+            // Agents that are called in one turn share what is left.
+            max_cost_usd: self
+                .state
+                .policy
+                .max_cost
+                .map(|max| max.saturating_sub(spent.cost_usd.unwrap_or_default()).divided(siblings)),
+            max_tokens: self
+                .state
+                .policy
+                .max_tokens
+                .map(|max| max.saturating_sub(spent.total_tokens) / siblings.max(1)),
         };
         // If the parent forbids interrupts, its children do too. Otherwise the child's own policy decides.
         let policy = PolicyOverrides {

@@ -188,13 +188,13 @@ impl Run {
         }
     }
 
-    /// No model is given the schema, so none enforces it. The check of a strict answer happens here, after the model
-    /// has answered; the protocol does not count that as enforcement.
+    /// What the provider did with the schema in the last turn. The check of the answer afterwards is not enforcement.
     fn structured_output(&self) -> Option<StructuredOutput> {
+        let mechanism = self.state.enforced.unwrap_or_default();
         self.state.enforcement.map(|_| StructuredOutput {
             schema_requested: true,
-            schema_enforced: false,
-            enforcement_mechanism: EnforcementMechanism::None,
+            schema_enforced: mechanism != EnforcementMechanism::None,
+            enforcement_mechanism: mechanism,
             unconstrained_fallback_occurred: false,
         })
     }

@@ -1,15 +1,19 @@
 //! Whether the model's last message is the run's answer, and the failure if it is not.
 
-use super::{Outcome, Run};
+use super::{Outcome, REPAIR_MARK, Run};
 use crate::{
     agent::Enforcement,
-    envelope::{FinalFacts, FinalizeReason, SchemaFit},
+    envelope::{FinalFacts, FinalizeReason, PlanActivityOutput, PlanResult, SchemaFit},
     failure::{RunFailure, RunFailureKind},
-    stop::AnswerFlaw,
+    message::Message,
+    stop::{AnswerFlaw, StopOutcome},
 };
 
 /// How often in a row a provider may pause one answer. Each time is a paid call.
 const MAX_PAUSED_TURNS: u32 = 16;
+
+/// The longest description of a problem that the model is told.
+const REPAIR_BYTES: usize = 1000;
 
 impl Run {
     /// The model's last message becomes the run's answer, unless it is truncated, refused or does not match the schema.
@@ -23,6 +27,47 @@ impl Run {
             Some(failure) => Outcome::Failed { failure },
             None => Outcome::Completed { finalized },
         });
+    }
+
+    /// What a turn means for the run: by its stop reason, and by whether its answer matches the output schema.
+    pub fn turn_outcome(&self, output: &PlanActivityOutput) -> StopOutcome {
+        match output.stop_outcome() {
+            StopOutcome::Proceed if self.needs_repair(&output.result) => StopOutcome::Repair,
+            outcome => outcome,
+        }
+    }
+
+    fn needs_repair(&self, result: &PlanResult) -> bool {
+        let asks = !result.tool_calls.is_empty() || !result.awaits.is_empty();
+        let fit = result.final_response.as_ref().and_then(|answer| answer.schema_fit.as_ref());
+        let open = self.state.finalize.is_none() && self.state.outcome.is_none() && !self.state.repaired;
+        open && !asks && matches!(fit, Some(SchemaFit::Misfit { .. }))
+    }
+
+    /// Tells the model why its answer does not match the schema. It is told once: a model that cannot do it twice will not
+    /// do it the third time.
+    pub(super) fn ask_for_repair(&mut self, answer: Option<FinalFacts>) {
+        let fit = answer.as_ref().and_then(|answer| answer.schema_fit.as_ref());
+        let Some(SchemaFit::Misfit { problem }) = fit else { return };
+        let problem = &problem[..problem.floor_char_boundary(REPAIR_BYTES)];
+        let mut message = Message::user(format!(
+            "Your answer does not match the JSON Schema that is required: {problem}\nAnswer again with only the JSON document."
+        ));
+        message.meta.insert(REPAIR_MARK.to_owned(), true.into());
+        self.state.pending_messages.push(message);
+        self.state.repaired = true;
+        self.state.last_answer = answer;
+    }
+
+    /// The turn that was to repair the answer failed: the answer stands as it was.
+    pub(super) fn keep_unrepaired_answer(&mut self) -> bool {
+        let awaits_repair = |answer: &mut FinalFacts| matches!(answer.schema_fit, Some(SchemaFit::Misfit { .. }));
+        let unrepaired = self.state.last_answer.take_if(awaits_repair).filter(|_| self.state.repaired);
+        let kept = unrepaired.is_some();
+        if kept {
+            self.take_answer(unrepaired, None);
+        }
+        kept
     }
 
     /// The model's last message cannot be the answer: the run fails.

@@ -8,6 +8,7 @@ mod answers;
 mod calls;
 mod children;
 mod control;
+mod fallback;
 mod finish;
 mod last_answer;
 mod outgoing;
@@ -29,7 +30,7 @@ pub use self::{
     children::{ChildOrder, ChildReport},
     finish::{Outcome, RunEnding},
     outgoing::Outgoing,
-    planning::{NUDGE_MARK, PlanFailure, PlanOrder},
+    planning::{NUDGE_MARK, PlanFailure, PlanOrder, REPAIR_MARK},
     state::{CallSlot, CallState, ChildLease, Pause, RunState},
     step::Step,
 };

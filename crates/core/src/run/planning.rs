@@ -7,8 +7,8 @@ use crate::{
     canonical::CanonicalJson,
     envelope::{
         AwaitRequest, CallStatus, Extra, FinalizeReason, Outbox, OutboxMessage, PlanActivityInput, PlanActivityOutput,
-        PlanResult, RetryHint, RetryReason, RunContext, Termination, ToolCallOutput, ToolError, ToolErrorKind,
-        ToolRequest, VERSION,
+        PlanResult, RetryHint, RetryReason, RunContext, Termination, TokenUsage, ToolCallOutput, ToolError,
+        ToolErrorKind, ToolRequest, VERSION,
     },
     event::EventBody,
     failure::{RunFailure, RunFailureKind},
@@ -26,6 +26,8 @@ pub struct PlanOrder {
     pub timeout: Millis,
     /// For all attempts together; `None` without a time budget.
     pub deadline: Option<Millis>,
+    /// How often the model is asked.
+    pub attempts: u32,
     pub summary: String,
 }
 
@@ -42,6 +44,8 @@ pub struct PlanFailure {
     pub api_code: Option<String>,
     /// The model's text before it failed.
     pub partial_text: Option<String>,
+    /// What all attempts of the turn cost.
+    pub usage: TokenUsage,
 }
 
 impl PlanFailure {
@@ -55,6 +59,7 @@ impl PlanFailure {
             api_status: None,
             api_code: None,
             partial_text: None,
+            usage: TokenUsage::default(),
         }
     }
 }
@@ -99,12 +104,10 @@ impl Run {
             inline_limit: self.tuning.inline_limit(),
             extra: Extra::new(),
         };
-        PlanOrder { input, timeout, deadline, summary }
+        PlanOrder { input, timeout, deadline, attempts: self.plan_attempts(), summary }
     }
 
-    /// The model answered. `stop` is what its stop reason means for this run; see [`stop_outcome`].
-    ///
-    /// [`stop_outcome`]: PlanActivityOutput::stop_outcome
+    /// The model answered. `stop` is what the turn means for this run; see [`Run::turn_outcome`].
     pub fn plan_succeeded(&mut self, output: PlanActivityOutput, stop: StopOutcome, now: Timestamp) {
         self.state.planning = false;
         self.outgoing.sent();
@@ -114,6 +117,7 @@ impl Run {
         self.state.turn += 1;
         self.state.head = output.head;
         self.state.usage.add(&output.usage);
+        self.state.enforced = output.enforced;
         self.state.finish_reason = output.finish_reason;
         self.state.sync_clock(now);
         let PlanResult { mut tool_calls, awaits, final_response, notes, .. } = output.result;
@@ -131,7 +135,7 @@ impl Run {
                 let calls = !tool_calls.is_empty() || awaits.iter().any(has_calls);
                 (self.state.finalize.is_some() || !calls).then_some(flaw)
             }
-            StopOutcome::Proceed | StopOutcome::Continue => None,
+            StopOutcome::Proceed | StopOutcome::Continue | StopOutcome::Repair => None,
         };
         if let Some(flaw) = rejected {
             let error = ToolError::new(ToolErrorKind::PolicyDenied, "not executed: the model's turn was rejected");
@@ -149,7 +153,10 @@ impl Run {
             return self.take_answer(final_response, Some(reason));
         }
         if !asks {
-            return self.take_answer(final_response, None);
+            return match stop {
+                StopOutcome::Repair => self.ask_for_repair(final_response),
+                _ => self.take_answer(final_response, None),
+            };
         }
         if !tool_calls.is_empty() {
             self.state.tool_turns += 1;
@@ -187,12 +194,19 @@ impl Run {
         let turn = self.state.turn;
         // The next plan gets another turn number, so that an attempt that is still running is not mistaken for it.
         self.state.turn += 1;
+        self.state.usage.add(&failure.usage);
         self.state.sync_clock(now);
         if self.state.outcome.is_some() {
             return;
         }
+        if self.fall_back(&failure, turn) {
+            return;
+        }
         if self.state.finalize.is_none() && failure.timed_out && self.state.out_of_time(now) {
             self.finalize(FinalizeReason::TimeBudget, now);
+            return;
+        }
+        if self.state.finalize.is_none() && self.keep_unrepaired_answer() {
             return;
         }
         let kind = match (self.state.finalize, failure.timed_out) {
@@ -227,7 +241,13 @@ impl Run {
         RunContext {
             workspace: self.input.workspace(),
             session_id: self.input.session_id.clone(),
-            model_id: self.input.model_id.clone(),
+            model_id: self
+                .state
+                .primary_model_id
+                .as_ref()
+                .map_or(&self.input.model_id, |_| &self.state.model_id)
+                .clone(),
+            primary_model_id: self.state.primary_model_id.clone(),
             ..RunContext::default()
         }
     }
@@ -390,6 +410,9 @@ const NUDGE: &str = "You have made the same tool calls several times in a row. T
 /// Marks the nudge in a message's `meta`, to distinguish it from messages of users.
 pub const NUDGE_MARK: &str = "loopNudge";
 
+/// Marks the message that asks for a repair of the answer in its `meta`.
+pub const REPAIR_MARK: &str = "schemaRepair";
+
 /// The finalizer's instruction to the model.
 fn finalizer_instruction(reason: FinalizeReason) -> String {
     let why = match reason {
@@ -398,6 +421,7 @@ fn finalizer_instruction(reason: FinalizeReason) -> String {
         FinalizeReason::FailureCap => "Too many tool calls in a row have failed.",
         FinalizeReason::Loop => "The same tool calls were made again and again.",
         FinalizeReason::ToolTurns => "The number of turns with tool calls for this task is used up.",
+        FinalizeReason::CostBudget => "The budget for this task is used up.",
     };
     format!("{why} Give your best final answer now, from what you know. No tool can be called any more.")
 }

@@ -14,6 +14,7 @@ use crate::{
         Actor, FinalFacts, FinalizeReason, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolRequest,
         TranscriptHead,
     },
+    event::EnforcementMechanism,
     guard::{BudgetGuard, LoopGuard},
     ids::{AwaitId, CallId},
     message::Message,
@@ -75,6 +76,18 @@ pub struct RunState {
     /// How the agent's output schema is enforced; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
+    /// The models that are left to ask if the provider of `model_id` does not answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
+    /// The model that the run began with, once it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_model_id: Option<String>,
+    /// How the provider enforced the output schema in the last turn; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforced: Option<EnforcementMechanism>,
+    /// The model was already told that its answer does not match the output schema.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repaired: bool,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -161,6 +174,10 @@ impl RunState {
             tool_turns: 0,
             model_id: opened.model_id,
             enforcement: opened.enforcement,
+            fallback: opened.fallback,
+            primary_model_id: opened.primary_model_id,
+            enforced: None,
+            repaired: false,
         }
     }
 

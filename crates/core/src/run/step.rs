@@ -67,13 +67,31 @@ impl Run {
         if self.used_all_tool_turns() {
             self.finalize(FinalizeReason::ToolTurns, now);
         }
+        if self.used_all_money() {
+            self.finalize(FinalizeReason::CostBudget, now);
+        }
+    }
+
+    /// Whether the next step would be a model turn although the limit of money or tokens is reached. A turn that ends
+    /// the run does not need another one, so a run may go over its limit by one turn and the finaliser.
+    fn used_all_money(&self) -> bool {
+        let RunState { policy, usage, .. } = &self.state;
+        let cost = usage.cost_usd.unwrap_or_default();
+        let over = policy.max_cost.is_some_and(|max| cost >= max)
+            || policy.max_tokens.is_some_and(|max| usage.total_tokens >= max);
+        over && self.is_idle()
+    }
+
+    /// Whether nothing is in flight, awaited or about to start.
+    fn is_idle(&self) -> bool {
+        let state = &self.state;
+        !state.is_working() && state.awaits.is_empty() && state.batch_is_done()
     }
 
     /// Whether the next step would be a model turn although the maximum of turns with tool calls is reached.
     fn used_all_tool_turns(&self) -> bool {
         let state = &self.state;
-        let idle = !state.is_working() && state.awaits.is_empty() && state.batch_is_done();
-        idle && state.policy.max_tool_turns.is_some_and(|max| state.tool_turns >= max)
+        self.is_idle() && state.policy.max_tool_turns.is_some_and(|max| state.tool_turns >= max)
     }
 
     /// Starts the finaliser. Calls that have not started never start; calls in flight may finish.
@@ -89,6 +107,7 @@ impl Run {
             FinalizeReason::FailureCap => (ToolErrorKind::Cancelled, "too many calls in a row have failed"),
             FinalizeReason::Loop => (ToolErrorKind::LoopDetected, "the run repeats itself"),
             FinalizeReason::ToolTurns => (ToolErrorKind::ToolCap, "the run has used all its turns with tool calls"),
+            FinalizeReason::CostBudget => (ToolErrorKind::ToolCap, "the run's budget of money or tokens is used up"),
         };
         self.refuse_unstarted(&ToolError::new(kind, format!("not executed: {why}")), CallStatus::Refused, now);
     }

@@ -5,8 +5,6 @@
 //! text in `placeholders`.
 
 mod error;
-#[cfg(test)]
-mod fixtures;
 mod grammar;
 mod limit;
 mod placeholders;
@@ -18,7 +16,10 @@ use std::{collections::BTreeMap, fmt, fs, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use windlass_core::message::{Content, Part};
+use windlass_core::{
+    event::EnforcementMechanism,
+    message::{Content, Part},
+};
 
 pub use self::error::{ScriptError, ScriptErrorKind};
 use self::{
@@ -120,7 +121,14 @@ impl Model for ScriptModel {
             None => play::estimated(&request, &parts, model),
         };
         let stop = cut.or_else(|| turn.stop.clone()).unwrap_or_else(|| play::default_stop(&turn, &parts));
-        Ok(ModelResponse { parts, awaits: play::awaits(&turn), stop, usage, response_id: turn.response_id.clone() })
+        Ok(ModelResponse {
+            parts,
+            awaits: play::awaits(&turn),
+            stop,
+            usage,
+            response_id: turn.response_id.clone(),
+            enforced: EnforcementMechanism::None,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::{
     canonical::CanonicalJson,
     ids::CallId,
-    message::{Content, Message, Part, Role, plain_text},
+    message::{Content, DocumentSource, ImageSource, Message, Part, Role, plain_text},
     run::NUDGE_MARK,
 };
 
@@ -60,6 +60,9 @@ impl<'a> Placeholders<'a> {
             "last_tool_result_len" => self.tool_results().last().map_or(0, |text| text.chars().count()).to_string(),
             "files" => file_names(last_result_parts(&self.request.messages)),
             "attachments" => file_names(users().flat_map(|message| &message.parts)),
+            "file_bytes" => {
+                self.request.messages.iter().map(|message| file_bytes(&message.parts)).sum::<usize>().to_string()
+            }
             "all_tool_results" => self.tool_results().join("|"),
             "last_user" => users().next_back().map(Message::plain_text).unwrap_or_default(),
             "first_user" => users().next().map(Message::plain_text).unwrap_or_default(),
@@ -114,6 +117,18 @@ fn file_names<'a>(parts: impl Iterator<Item = &'a Part>) -> String {
         _ => None,
     });
     names.collect::<Vec<_>>().join(",")
+}
+
+/// The size of the images and documents whose content is in the parts, results of tools included.
+fn file_bytes(parts: &[Part]) -> usize {
+    let sizes = parts.iter().map(|part| match &part.content {
+        Content::Image { source: ImageSource::Bytes(base64), .. }
+        | Content::Document { source: DocumentSource::Bytes(base64), .. } => base64.trim_end_matches('=').len() * 3 / 4,
+        Content::Document { source: DocumentSource::Text(text), .. } => text.len(),
+        Content::ToolResult { parts, .. } => file_bytes(parts),
+        _ => 0,
+    });
+    sizes.sum()
 }
 
 /// The parts of the result that came last.
@@ -171,7 +186,7 @@ impl ResultPart<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ToolDeclaration, script::fixtures::request};
+    use crate::{ToolDeclaration, fixtures::request};
 
     fn declaration(name: &str, description: &str) -> ToolDeclaration {
         ToolDeclaration { name: name.into(), description: description.into(), input_schema: json!({}) }

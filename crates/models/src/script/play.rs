@@ -125,6 +125,7 @@ pub(super) fn reported(usage: &Usage, model: String) -> TokenUsage {
         cache_read_tokens: usage.cache_read_tokens,
         cache_write_tokens: usage.cache_write_tokens,
         reasoning_tokens: usage.reasoning_tokens,
+        cost_usd: None,
     }
 }
 

@@ -7,16 +7,15 @@ use windlass_core::{
     agent::ModelParameters,
     body::Body,
     envelope::{AwaitRequest, Question, QuestionOption, TokenUsage, ToolRequest},
+    event::EnforcementMechanism,
     ids::CallId,
     message::{Content, Message, Part, Role, plain_text},
     stop::StopReason,
     time::Millis,
 };
 
-use super::{
-    ScriptErrorKind, ScriptModel,
-    fixtures::{Closed, Recorder, request},
-};
+use super::{ScriptErrorKind, ScriptModel};
+use crate::fixtures::{Closed, Recorder, request};
 use crate::{Delta, DeltaKind, ErrorClass, Model, ModelError, ModelRequest, ModelResponse, ToolChoice};
 
 fn script(script: &Value) -> ScriptModel {
@@ -96,7 +95,9 @@ async fn a_turn_becomes_a_whole_answer() {
                 cache_read_tokens: 2,
                 cache_write_tokens: 1,
                 reasoning_tokens: 3,
+                cost_usd: None,
             },
+            enforced: EnforcementMechanism::None,
         }
     );
     let deltas: Vec<Delta> = sink.deltas.into_iter().map(|(_, delta)| delta).collect();
@@ -259,6 +260,7 @@ async fn without_tools_the_script_finalizes() {
                 total_tokens: 5,
                 ..TokenUsage::default()
             },
+            enforced: EnforcementMechanism::None,
         }
     );
     assert_eq!(text(&play(&script(&json!({"turns": []})), last()).await.unwrap()), "Stopped.");

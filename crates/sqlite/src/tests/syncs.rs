@@ -7,13 +7,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Gate, all_words, file, insert, open, submit, words, words_in};
-use crate::{Ack, Database, DatabaseError, Durability, Faults, Options};
+use crate::{Ack, Database, DatabaseError, Durability, Faults, Options, Ticket, writer::MAX_SYNC_DELAY};
 
 /// A disk that asks the test before each sync, once it is slow.
 struct Disk {
@@ -176,4 +177,53 @@ async fn a_relaxed_database_syncs_nothing() {
     write.await.unwrap();
     database.synced().await.unwrap();
     assert_eq!((told.len(), database.stats().syncs), (1, 0));
+}
+
+fn numbered(database: &Database, ack: Ack, number: u32) -> Ticket<(), DatabaseError> {
+    database.apply(ack, move |tx| insert(tx, &number.to_string()))
+}
+
+/// From a write to its sync, the quickest of many: what the machine does meanwhile makes only some of them slow.
+async fn quickest_sync(ack: Ack) -> Duration {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let mut quickest = Duration::MAX;
+    for number in 0..20 {
+        tokio::time::sleep(MAX_SYNC_DELAY).await;
+        let begun = Instant::now();
+        numbered(&database, ack, number).await.unwrap();
+        database.synced().await.unwrap();
+        quickest = quickest.min(begun.elapsed());
+    }
+    quickest
+}
+
+#[tokio::test]
+async fn a_prompt_write_is_synced_at_once_and_a_relaxed_one_later() {
+    let (prompt, relaxed) = (quickest_sync(Ack::Prompt).await, quickest_sync(Ack::Relaxed).await);
+    assert!(prompt < MAX_SYNC_DELAY && relaxed >= MAX_SYNC_DELAY, "prompt {prompt:?}, relaxed {relaxed:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_write_does_not_wait_for_its_sync() {
+    let mut slow = Slow::open();
+    submit(&slow.database, Ack::Prompt, "prompt").await.unwrap();
+    slow.asked.recv().await.unwrap();
+    assert_eq!(words(&slow.database), ["prompt"]);
+    slow.allow.send(()).unwrap();
+    slow.database.synced().await.unwrap();
+}
+
+#[tokio::test]
+async fn prompt_writes_cause_one_sync_in_ten_milliseconds_at_most() {
+    let directory = TempDir::new().unwrap();
+    let database = open(Options::new(file(&directory)));
+    let (before, begun) = (database.stats().syncs, Instant::now());
+    for number in 0..300 {
+        numbered(&database, Ack::Prompt, number).await.unwrap();
+    }
+    database.synced().await.unwrap();
+    let (syncs, most) = (database.stats().syncs - before, begun.elapsed().as_millis() / MAX_SYNC_DELAY.as_millis() + 1);
+    assert!((1..=most).contains(&u128::from(syncs)), "{syncs} syncs, at most {most}");
+    assert_eq!(words(&database).len(), 300);
 }

@@ -16,7 +16,7 @@ use super::chance::Chance;
 use crate::{
     FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit, RecordBatch,
     ReservedRun, Result, Retention, RunFilter, SealedSecret, SecretOwner, SessionFilter, SessionStatus, Store, Swept,
-    suite::{calls::new_claim, cancelled, endings::result, new_run, note, plans::response},
+    suite::{calls::new_claim, cancelled, endings::result, files::shows, new_run, note, plans::response},
 };
 
 const TEXTS: [&str; 6] = ["hello", "and?", "é\u{1F600}", "a\0b", "", "100% _of_ \"it\""];
@@ -38,7 +38,8 @@ pub(super) fn digests() -> Vec<Digest> {
     let messages =
         TEXTS.iter().flat_map(|text| [Digest::of(&Message::user(*text)), Digest::of(&Message::assistant(*text))]);
     let bodies = bodies().into_iter().map(|body| Digest::of(&body));
-    messages.chain(bodies).map(|digest| digest.unwrap()).collect()
+    let with_files = files().map(|file| Digest::of(&shows(TEXTS[0], &file)));
+    messages.chain(bodies).chain(with_files).map(|digest| digest.unwrap()).collect()
 }
 
 pub(super) fn secrets() -> [&'static str; 4] {
@@ -46,7 +47,17 @@ pub(super) fn secrets() -> [&'static str; 4] {
 }
 
 fn bodies() -> Vec<CanonicalJson> {
-    [json!({"a": 1}), json!("two"), json!([1.5, null, "\u{0}"])].map(CanonicalJson::from).into()
+    let mut bodies: Vec<CanonicalJson> =
+        [json!({"a": 1}), json!("two"), json!([1.5, null, "\u{0}"])].map(CanonicalJson::from).into();
+    let [first, second, _] = files();
+    bodies.push(CanonicalJson::of(&[shows("é\0", &first), shows("", &second)]).unwrap());
+    bodies.extend([first, second]);
+    bodies
+}
+
+/// What messages may have as files. One is a body of other kinds, too, and the last is never stored.
+fn files() -> [CanonicalJson; 3] {
+    ["two", "three", "never"].map(|text| json!(text).into())
 }
 
 /// One call.
@@ -151,7 +162,8 @@ impl Move {
                     session: joins,
                     metadata: some_labels(chance).into_iter().map(|(key, value)| (key, json!(value))).collect(),
                     parent: chance.pick(&[None, None, Some(RunId::new("a"))]),
-                    ..new_run(&run, &texts)
+                    messages: texts.iter().copied().map(Message::user).chain(some_messages(chance)).collect(),
+                    ..new_run(&run, &[])
                 }))
             }
             12 => Self::Runs(RunFilter {
@@ -350,9 +362,10 @@ fn some_labels(chance: &mut Chance) -> Labels {
 
 fn some_messages(chance: &mut Chance) -> Vec<Message> {
     let count = chance.pick(&[0, 0, 1, 2]);
-    let message = |chance: &mut Chance| match chance.one_in(2) {
-        true => Message::user(chance.pick(&TEXTS)),
-        false => Message::assistant(chance.pick(&TEXTS)),
+    let message = |chance: &mut Chance| match chance.below(4) {
+        0 => shows(TEXTS[0], &chance.pick(&files())),
+        1 => Message::user(chance.pick(&TEXTS)),
+        _ => Message::assistant(chance.pick(&TEXTS)),
     };
     (0..count).map(|_| message(chance)).collect()
 }

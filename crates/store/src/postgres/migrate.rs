@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_start.sql"),
     include_str!("migrations/0004_secrets.sql"),
     include_str!("migrations/0005_conversation_prefix.sql"),
+    include_str!("migrations/0006_body_refs.sql"),
 ];
 
 /// Builds that know this many migrations can use the tables of this build: the later ones only add, or leave a view under

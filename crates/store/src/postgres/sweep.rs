@@ -47,16 +47,13 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     secrets::delete_ownerless(sql, before).await?;
     let horizon = millis(sweeping::horizon(retention.before, oldest_open_run(sql).await?));
     let mut blobs = delete_bodies(sql, &freed, horizon).await?;
-    let put = texts(
-        sql,
-        "SELECT digest AS text FROM blobs WHERE put_at < $1 ORDER BY put_at, digest LIMIT $2",
-        &[&horizon, &i64::from(PUT_BODIES)],
-    )
-    .await?;
+    let put = put_before(sql, horizon, PUT_BODIES).await?;
     blobs += delete_bodies(sql, &put, horizon).await?;
-    // Rows refer to those that are left. The sweep that deletes the last of these rows looks at them again.
+    // Something refers to those that are left. The sweep that deletes the last reference looks at them again.
     sql.execute("UPDATE blobs SET put_at = NULL WHERE digest = ANY($1) AND put_at < $2", &[&put, &horizon]).await?;
-    let more = [runs.len(), sessions].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
+    // Bodies that are left were beyond the limit, or a body that was deleted just now was the last to refer to them.
+    let left = put_before(sql, horizon, 1).await?;
+    let more = [runs.len(), sessions].contains(&(retention.limit as usize)) || !left.is_empty();
     Ok(Swept { runs: runs.len() as u64, events, sessions: sessions as u64, blobs, more })
 }
 
@@ -108,6 +105,11 @@ async fn oldest_open_run(sql: &mut Sql) -> Result<Option<Timestamp>> {
     sql.query_one(oldest, &[]).await?.time_opt("oldest")
 }
 
+async fn put_before(sql: &mut Sql, horizon: i64, limit: u32) -> Result<Vec<String>> {
+    let statement = "SELECT digest AS text FROM blobs WHERE put_at < $1 ORDER BY put_at, digest LIMIT $2";
+    texts(sql, statement, &[&horizon, &i64::from(limit)]).await
+}
+
 /// Deletes these bodies unless something keeps them; returns how many it deleted.
 async fn delete_bodies(sql: &mut Sql, digests: &[String], horizon: i64) -> Result<u64> {
     sql.execute(
@@ -117,7 +119,8 @@ async fn delete_bodies(sql: &mut Sql, digests: &[String], horizon: i64) -> Resul
              AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE tool_calls.result = blobs.digest)
              AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.spec = blobs.digest)
              AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.agent_digest = blobs.digest)
-             AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.spec = blobs.digest)",
+             AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.spec = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM body_refs WHERE body_refs.target = blobs.digest)",
         &[&digests, &horizon],
     )
     .await

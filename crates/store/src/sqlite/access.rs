@@ -47,6 +47,19 @@ impl Parts {
         self.write_until(self.relaxed, work).await
     }
 
+    /// A relaxed write to a run's log. It is synced at once if a reader waits for the run's events.
+    pub(super) async fn write_log<T, F>(&self, run: &RunId, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        let ack = match self.relaxed {
+            Ack::Relaxed if self.watchers.is_watched(run) => Ack::Prompt,
+            other => other,
+        };
+        self.write_until(ack, work).await
+    }
+
     /// A relaxed write if its effect may be repeated, otherwise a durable one.
     pub(super) async fn write_relaxed_if<T, F>(&self, repeatable: bool, work: F) -> Result<T>
     where

@@ -20,7 +20,7 @@ use crate::{EventWatch, Events, Result, StoreError, ending, entry::Entry};
 impl Events for SqliteStore {
     async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
         let (run, entries) = (run.clone(), Entry::all_of(&events)?);
-        self.parts.write_relaxed(move |tx| Ok(append(tx, &run, &entries)?.last_seq)).await
+        self.parts.write_log(&run.clone(), move |tx| Ok(append(tx, &run, &entries)?.last_seq)).await
     }
 
     async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {

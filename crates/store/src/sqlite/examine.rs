@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_core::{
     canonical::Digest,
     envelope::{PlanActivityOutput, ToolOutput, TranscriptHead},
-    message::Message,
+    message::{Message, stored_files},
 };
 use windlass_sqlite::{Examined, Progress, TableCheck};
 
@@ -49,6 +49,7 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
             Ok(row.get::<_, Option<Hex>>(1).map(drop)?)
         })?,
         look.conversations()?,
+        look.files()?,
         look.table("notes", "SELECT text, updated_at, key FROM notes", |row| {
             row.get::<_, String>(0)?;
             Ok(row.get::<_, Uint>(1).map(drop)?)
@@ -118,6 +119,22 @@ impl Store<'_> {
         )
     }
 
+    /// The files that messages refer to are there.
+    fn files(&self) -> Result<Examined> {
+        self.table(
+            "files",
+            "SELECT blobs.digest, blobs.body, target, EXISTS (SELECT 1 FROM blobs WHERE digest = target), body_refs.body
+             FROM body_refs JOIN blobs ON blobs.digest = body_refs.body",
+            |row| {
+                let Hex(target) = row.get(2)?;
+                if row.get::<_, bool>(3)? || !refers_to(row, target) {
+                    return Ok(());
+                }
+                Err(damaged(format!("the file {target} is missing")))
+            },
+        )
+    }
+
     fn conversations(&self) -> Result<Examined> {
         let mut at = (RawText(Vec::new()), RawText(Vec::new()), TranscriptHead::default());
         self.table(
@@ -145,6 +162,13 @@ fn continues(head: &mut TranscriptHead, row: &Row<'_>) -> Result<()> {
         return Err(damaged(format!("message {idx} does not continue from the one before it")));
     }
     message(row, digest)
+}
+
+/// Whether a row that begins with `digest, body` is a message with this file. Other bodies, for example a tool's result, may
+/// have something that only looks like a reference.
+fn refers_to(row: &Row<'_>, file: Digest) -> bool {
+    blobs::from_row::<Message>(row)
+        .is_ok_and(|(_, message)| stored_files(&message.parts).iter().any(|blob| blob.digest == file))
 }
 
 /// A row that begins with `digest, body`, where the body may be missing.

@@ -12,7 +12,7 @@
 //! a model response, because it was paid for; the claim of a call that must not be executed twice, because the call
 //! begins before any completion, and its result, because nothing else has it; and sessions, keys, notes and
 //! housekeeping, because they belong to no run and may answer a person. A reader of a log does not get events that are
-//! not synced yet.
+//! not synced yet; so text of a model whose run is followed is synced at once.
 
 mod access;
 mod blobs;
@@ -63,6 +63,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_start.sql"),
     include_str!("migrations/0006_secrets.sql"),
     include_str!("migrations/0007_conversation_prefix.sql"),
+    include_str!("migrations/0008_body_refs.sql"),
 ];
 
 #[derive(Clone)]

@@ -32,18 +32,20 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
     for digest in &freed {
         swept.blobs += delete_body(tx.sql, digest, horizon)?;
     }
-    let put = put_before(tx.sql, horizon)?;
+    let put = put_before(tx.sql, horizon, PUT_BODIES)?;
     for digest in &put {
         let deleted = delete_body(tx.sql, digest, horizon)?;
         swept.blobs += deleted;
         if deleted == 0 {
-            // Rows refer to it. The sweep that deletes the last of them looks at it again.
+            // Something refers to it. The sweep that deletes the last reference looks at it again.
             tx.sql.prepare_cached("UPDATE blobs SET put_at = NULL WHERE digest = ?1")?.execute([digest])?;
         }
     }
     swept.runs = runs.len() as u64;
     swept.sessions = sessions.len() as u64;
-    swept.more = [runs.len(), sessions.len()].contains(&(retention.limit as usize)) || put.len() == PUT_BODIES as usize;
+    // Bodies that are left were beyond the limit, or a body that was deleted just now was the last to refer to them.
+    let left = put_before(tx.sql, horizon, 1)?;
+    swept.more = [runs.len(), sessions.len()].contains(&(retention.limit as usize)) || !left.is_empty();
     Ok(swept)
 }
 
@@ -122,10 +124,10 @@ fn oldest_open_run(sql: &Connection) -> Result<Option<Timestamp>> {
     Ok(oldest.map(Timestamp::from))
 }
 
-fn put_before(sql: &Connection, horizon: Timestamp) -> Result<Vec<String>> {
+fn put_before(sql: &Connection, horizon: Timestamp, limit: u32) -> Result<Vec<String>> {
     let mut digests =
         sql.prepare_cached("SELECT digest FROM blobs WHERE put_at < ?1 ORDER BY put_at, digest LIMIT ?2")?;
-    readable(digests.query(params![Uint::from(horizon), PUT_BODIES])?, ("blobs", 0), |row| row.get(0))
+    readable(digests.query(params![Uint::from(horizon), limit])?, ("blobs", 0), |row| row.get(0))
 }
 
 /// Deletes the body unless something keeps it; returns how many that were.
@@ -138,7 +140,8 @@ fn delete_body(sql: &Connection, digest: &str, horizon: Timestamp) -> Result<u64
                  AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE result = ?1)
                  AND NOT EXISTS (SELECT 1 FROM runs WHERE spec = ?1)
                  AND NOT EXISTS (SELECT 1 FROM runs WHERE agent_digest = ?1)
-                 AND NOT EXISTS (SELECT 1 FROM sessions WHERE spec = ?1)",
+                 AND NOT EXISTS (SELECT 1 FROM sessions WHERE spec = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM body_refs WHERE target = ?1)",
         )?
         .execute(params![digest, Uint::from(horizon)])?;
     Ok(deleted as u64)

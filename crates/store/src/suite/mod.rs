@@ -7,6 +7,7 @@ pub(crate) mod calls;
 pub(crate) mod damage;
 pub(crate) mod endings;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod installation;
 pub(crate) mod keys;
 pub(crate) mod notes;
@@ -194,6 +195,12 @@ macro_rules! store_suite {
                 the_row_shows_what_the_log_said_last,
                 a_log_is_read_in_pages,
                 a_log_needs_a_run;
+            files: a_file_is_kept_while_a_message_of_a_session_refers_to_it,
+                a_shared_file_goes_with_the_last_message_that_refers_to_it,
+                a_file_that_was_put_again_outlives_the_message_that_referred_to_it,
+                messages_that_were_put_keep_their_files_too,
+                what_only_looks_like_a_reference_keeps_nothing,
+                a_reference_to_a_file_that_is_missing_is_stored_like_any_other;
             installation: an_installation_is_decided_once_for_all_processes,
                 a_store_notes_which_namespaces_it_is_used_with;
             keys: a_key_is_found_by_its_id,

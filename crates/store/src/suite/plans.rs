@@ -23,6 +23,7 @@ pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCom
             usage: TokenUsage { input_tokens: 7, ..TokenUsage::default() },
             head: TranscriptHead::default(),
             finish_reason: Some("end_turn".into()),
+            enforced: None,
             extra: Extra::new(),
         },
         events: vec![note("plan/1", text)],

@@ -78,11 +78,17 @@ pub(super) fn strict(sdk: Sdk) -> Value {
         "unconstrained_fallback_occurred": false,
     });
     const CLASS: &str = "structured_output_not_enforced";
-    let message = "The answer does not fit the output schema: it is not JSON: expected value at line 1 column 1";
+    let problem = "it is not JSON: expected value at line 1 column 1";
+    let message = format!("The answer does not fit the output schema: {problem}");
+    // The script greets whatever it is told, and it is told once that its answer does not fit.
+    let repair = format!(
+        "Your answer does not match the JSON Schema that is required: {problem}\nAnswer again with only the JSON document."
+    );
     let more = json!({
-        "error_class": CLASS, "retryable": false, "finish_reason": "end_turn", "partial_text": "Hello, world", "turns": 1,
+        "error_class": CLASS, "retryable": false, "finish_reason": "end_turn", "partial_text": format!("Hello, {repair}"),
+        "turns": 2,
     });
-    json!({"fits": fits, "misfit": run_error(sdk, CLASS, message, more)})
+    json!({"fits": fits, "misfit": run_error(sdk, CLASS, &message, more)})
 }
 
 pub(super) fn odd_text(_: Sdk) -> Value {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod control;
+mod cost;
 mod events;
 mod list;
 mod show;
@@ -26,6 +27,8 @@ use crate::service::Missing;
 pub enum RunsCommand {
     /// List runs, newest first.
     List(list::ListArgs),
+    /// Add up what runs cost, by agent, model or workspace.
+    Cost(cost::CostArgs),
     /// Show a run in detail.
     Show(RunArg),
     /// Follow a run as `windlass run` does, and answer its questions.
@@ -84,6 +87,7 @@ const SHORT_WAIT: Duration = Duration::from_secs(10);
 pub(super) async fn run(global: &Global, command: RunsCommand) -> Result<ExitCode, Failure> {
     match command {
         RunsCommand::List(args) => list::run(global, args).await,
+        RunsCommand::Cost(args) => cost::run(global, args).await,
         RunsCommand::Show(args) => show::run(&existing(global, "", SHORT_WAIT).await?, &args.run).await,
         RunsCommand::Awaits(args) => show::awaits(&existing(global, "", SHORT_WAIT).await?, &args.run).await,
         RunsCommand::Transcript(args) => transcript::run(&existing(global, "", SHORT_WAIT).await?, args).await,

@@ -15,7 +15,7 @@ use windlass_core::{
 
 use super::{
     Hint, Paint, await_lines, clean, duration,
-    event_line::{WHO, closed, outcome, progress_words, word},
+    event_line::{WHO, cached, closed, cost, failed_attempt, fell_back, outcome, progress_words, trimmed, word},
     how_to_answer, json_line, one_line,
 };
 
@@ -303,6 +303,9 @@ fn remark(body: &EventBody) -> Option<String> {
             format!("steered{}", said_by(text, requested_by))
         }
         EventBody::PlannerNote { text } => format!("note: {}", one_line(text, 200)),
+        EventBody::AttemptFailed { .. } => failed_attempt(body),
+        EventBody::ModelFallback { .. } => fell_back(body),
+        EventBody::ContextTrimmed { .. } => trimmed(body),
         _ => return None,
     })
 }
@@ -320,17 +323,20 @@ fn early_words(reason: FinalizeReason) -> &'static str {
         FinalizeReason::FailureCap => "too many calls in a row failed",
         FinalizeReason::Loop => "it repeated itself",
         FinalizeReason::ToolTurns => "all turns with tool calls are used up",
+        FinalizeReason::CostBudget => "the budget of money or tokens is used up",
     }
 }
 
 fn facts(turns: u32, calls: u32, active: Millis, usage: &TokenUsage) -> String {
     let count = |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     format!(
-        " · {} · {} · {} of work · {} tokens",
+        " · {} · {} · {} of work · {} tokens{}{}",
         count(turns, "turn"),
         count(calls, "call"),
         duration(active),
-        usage.total_tokens
+        usage.total_tokens,
+        cached(usage),
+        cost(usage).replacen(", ", " · ", 1)
     )
 }
 

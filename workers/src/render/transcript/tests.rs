@@ -133,3 +133,18 @@ fn the_runtimes_own_words_are_not_a_persons() {
     nudge.meta = Extra::from_iter([(NUDGE_MARK.to_owned(), json!(true))]);
     assert_eq!(shown(&conversation(&[nudge], 0, 0, &[]), false), "windlass\n  Change your strategy.");
 }
+
+#[test]
+fn a_file_is_shown_by_its_kind_and_size_wherever_its_bytes_are() {
+    // Base64 of 3,000 bytes; as a body in the store it has two quotes.
+    let (inline, blob) = ("A".repeat(4000), json!({"digest": "0".repeat(64), "bytes": 4002}));
+    let parts = json!([
+        {"kind": "image", "format": "png", "bytes": inline},
+        {"kind": "image", "format": "png", "source": {"blob": blob}},
+        {"kind": "document", "name": "d", "format": "pdf", "source": {"bytes": inline}, "cite": false},
+        {"kind": "document", "name": "d", "format": "pdf", "source": {"blob": blob}, "cite": false},
+    ]);
+    let lines = shown(&conversation(&[assistant(parts)], 1, 0, &[]), false);
+    assert_eq!(lines.matches("[image, png, 3000 bytes]").count(), 2, "{lines}");
+    assert_eq!(lines.matches("[document d, pdf, 3000 bytes]").count(), 2, "{lines}");
+}

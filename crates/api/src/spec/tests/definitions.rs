@@ -7,7 +7,7 @@ use windlass_core::{
     ids::AgentId,
 };
 
-use super::{super::*, resolve, resolve_among};
+use super::{super::*, clock, resolve, resolve_among};
 
 fn stored() -> AgentDefinition {
     AgentDefinition {
@@ -15,8 +15,10 @@ fn stored() -> AgentDefinition {
         name: Some("Desk".into()),
         description: String::new(),
         model: "script:echo".into(),
+        fallback: Vec::new(),
         system_prompt: "You are the desk.".into(),
         reasoning_level: Some(30),
+        reasoning_decay: None,
         output_schema: None,
         parameters: ModelParameters::default(),
         credentials: None,
@@ -40,8 +42,10 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
         name: Some("greeter".into()),
         description: String::new(),
         model: "script:echo".into(),
+        fallback: Vec::new(),
         system_prompt: "Be kind.\n\nAnd brief.".into(),
         reasoning_level: Some(80),
+        reasoning_decay: None,
         output_schema: None,
         parameters: ModelParameters::default(),
         credentials: None,
@@ -195,9 +199,16 @@ fn sub_agents_have_the_default_budgets_too() {
 }
 
 #[test]
-fn a_definition_is_run_as_it_is() {
+fn a_definition_is_run_as_it_is_with_the_defaults_of_this_servers_tools() {
     let body = json!({"definition": stored(), "prompt": "p"});
-    assert_eq!(resolve(&body), Ok(stored()));
+    let mut expected = stored();
+    assert_eq!(
+        expected.tools[0],
+        ToolSpec::new(clock().name, ToolSource::Builtin),
+        "the definition only names the clock"
+    );
+    expected.tools[0] = clock();
+    assert_eq!(resolve(&body), Ok(expected));
     let other_model = json!({"definition": stored(), "prompt": "p", "modelId": "script:demo"});
     assert_eq!(resolve(&other_model).unwrap().model, "script:demo");
 }

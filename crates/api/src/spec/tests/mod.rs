@@ -18,7 +18,7 @@ const TIMEOUT: Millis = Millis::from_secs(300);
 
 fn models() -> Catalogue {
     let models = ["demo", "echo"].map(|name| ModelInfo::of("script", name)).into();
-    Catalogue { models, default_model_id: Some("script:demo".into()) }
+    Catalogue { models, default_model_id: Some("script:demo".into()), ..Catalogue::default() }
 }
 
 fn clock() -> ToolSpec {

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 use super::{Pointer, Problem, Problems, nearest, tools::check_tags};
 use crate::{
     agent::AgentDefinition,
+    cost::Cost,
     envelope::{LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
     ids::ToolName,
     limits::{TOOL_BUDGET_CALLS, TOOL_BUDGET_KEY_CHARS, TOOL_BUDGETS, TOOL_NAME_CHARS, TOOL_TIMEOUTS},
@@ -60,6 +61,14 @@ fn check_overrides(policy: &PolicyOverrides, at: &Pointer, problems: &mut Proble
     ];
     for (field, _) in counts.into_iter().filter(|(_, count)| *count == Some(0)) {
         problems.add(&at.field(field), "this must be at least 1; leave it out for no limit");
+    }
+    let budgets =
+        [("maxCostUsd", policy.max_cost_usd == Some(Cost::ZERO)), ("maxTokens", policy.max_tokens == Some(0))];
+    for (field, _) in budgets.into_iter().filter(|(_, is_zero)| *is_zero) {
+        problems.add(
+            &at.field(field),
+            "this must be more than 0, or the model could not be asked; leave it out for no limit",
+        );
     }
     let spans = [
         ("timeBudgetMs", policy.time_budget_ms),

@@ -18,6 +18,7 @@ use crate::{
     limits::{AGENTS, DESCRIPTION_CHARS, NAME_CHARS, OUTPUT_SCHEMA_BYTES, TEXT_CHARS},
     run::MAX_DEPTH,
     schema::check_usable,
+    secret,
 };
 
 /// One thing that is wrong with a definition.
@@ -67,6 +68,7 @@ fn check_agent<'a>(
         );
     }
     check_model(&agent.model, &at.field("model"), problems);
+    check_fallback(agent, &at.field("fallback"), problems);
     let texts = [
         ("name", agent.name.as_deref().unwrap_or_default(), NAME_CHARS),
         ("description", &agent.description, DESCRIPTION_CHARS),
@@ -75,6 +77,14 @@ fn check_agent<'a>(
     ];
     for (field, text, most) in texts {
         check_length(text, most, &at.field(field), problems);
+    }
+    if agent.credentials.as_ref().is_some_and(|reference| !secret::is_name(reference.name())) {
+        // The text may be the secret itself, so it is not repeated.
+        let message = format!(
+            "this is not the name of a secret; write 1 to {} characters of A-Z a-z 0-9 _ . -",
+            secret::NAME_CHARS
+        );
+        problems.add(&at.field("credentials"), message);
     }
     check_answer(agent, at, problems);
     tools::check(agent, at, problems);
@@ -92,8 +102,32 @@ fn check_length(text: &str, most: usize, at: &Pointer, problems: &mut Problems) 
 fn check_model(model: &str, at: &Pointer, problems: &mut Problems) {
     let word = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
     let shown: String = model.chars().take(NAME_CHARS).collect();
-    if !model.split_once(':').is_some_and(|(scheme, name)| word(scheme) && word(name)) {
-        problems.add(at, format!("{shown:?} is not a model; write scheme:name, for example \"script:demo\""));
+    let alias = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let valid = match model.split_once(':') {
+        Some((provider, name)) => word(provider) && word(name),
+        None => word(model) && alias(model),
+    };
+    if !valid {
+        let message =
+            format!("{shown:?} is not a model; write provider:model, for example \"script:demo\", or an alias");
+        problems.add(at, message);
+    }
+}
+
+/// The most fallback models of an agent. Each is asked with all its attempts.
+const MAX_FALLBACKS: usize = 8;
+
+fn check_fallback(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
+    if agent.fallback.len() > MAX_FALLBACKS {
+        problems.add(at, format!("these are {} models; write at most {MAX_FALLBACKS}", agent.fallback.len()));
+    }
+    for (index, model) in agent.fallback.iter().enumerate().take(MAX_FALLBACKS) {
+        let at = at.index(index);
+        check_model(model, &at, problems);
+        check_length(model, NAME_CHARS, &at, problems);
+        if *model == agent.model || agent.fallback[..index].contains(model) {
+            problems.add(&at, "this model is asked before; name another one");
+        }
     }
 }
 
@@ -103,6 +137,15 @@ const MAX_REASONING: u8 = 100;
 fn check_answer(agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
     if agent.reasoning_level.is_some_and(|level| level > MAX_REASONING) {
         problems.add(&at.field("reasoningLevel"), format!("this must be 0 to {MAX_REASONING}"));
+    }
+    if let Some(decay) = &agent.reasoning_decay {
+        let at = at.field("reasoningDecay");
+        if !(0.0..=1.0).contains(&decay.factor) {
+            problems.add(&at.field("factor"), "this must be a number from 0 to 1");
+        }
+        if agent.reasoning_level.is_none() {
+            problems.add(&at, "this needs a reasoningLevel to fall from");
+        }
     }
     check_parameters(&agent.parameters, &at.field("parameters"), problems);
     let Some(output) = &agent.output_schema else { return };

@@ -75,22 +75,29 @@ fn a_definition_that_uses_everything_is_fine() {
 #[test]
 fn agents() {
     let bad_id = "agent id \"my agent\" is not valid: use 1 to 128 characters of A-Z a-z 0-9 and . _ - / : @";
-    let bad_model = |model: &str| format!("{model:?} is not a model; write scheme:name, for example \"script:demo\"");
+    let bad_model = |model: &str| {
+        format!("{model:?} is not a model; write provider:model, for example \"script:demo\", or an alias")
+    };
     assert_problems(vec![
         (agent(json!({"id": "my agent"})), vec![("/id", bad_id)]),
-        (agent(json!({"model": "demo"})), vec![("/model", &bad_model("demo"))]),
+        (agent(json!({"model": "an-alias_1.2"})), vec![]),
+        (agent(json!({"model": "a/b"})), vec![("/model", &bad_model("a/b"))]),
         (agent(json!({"model": ":demo"})), vec![("/model", &bad_model(":demo"))]),
         (agent(json!({"model": "script:"})), vec![("/model", &bad_model("script:"))]),
+        (
+            agent(json!({"credentials": {"secret": "sk live"}})),
+            vec![("/credentials", "this is not the name of a secret; write 1 to 128 characters of A-Z a-z 0-9 _ . -")],
+        ),
         (agent(json!({"model": "script:de mo"})), vec![("/model", &bad_model("script:de mo"))]),
         (
             agent(json!({"agents": [
                 {"id": "b", "model": "m:n", "agents": [{"id": "a", "model": "m:n"}]},
-                {"id": "b", "model": "n"},
+                {"id": "b", "model": "n n"},
             ]})),
             vec![
                 ("/agents/0/agents/0/id", "agent \"a\" is nested in itself; give this agent another id"),
                 ("/agents/1/id", "agent \"b\" is already number 1 of this list; give it another id"),
-                ("/agents/1/model", &bad_model("n")),
+                ("/agents/1/model", &bad_model("n n")),
             ],
         ),
         (nested(8), vec![]),

@@ -2,66 +2,17 @@
 //!
 //! The table follows the definition's types field by field; a test holds the two together.
 
-/// What a value may be.
-#[derive(Debug)]
-pub(super) enum Shape {
-    Text,
-    Flag,
-    /// A whole number that fits 32 bits.
-    Count,
-    /// Whole milliseconds.
-    Millis,
-    /// `"30s"`; read as milliseconds.
-    Duration,
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    List(&'static Shape),
-    Record(&'static Record),
-    /// Any keys; the author of the file chooses them.
-    Map(&'static Shape),
-    /// `false`, `true`, or the shape.
-    FlagOr(&'static Shape),
-    /// Any JSON, taken as it is.
-    Json,
-    /// A reference to a secret, `"${secret:NAME}"` or `"${env:NAME}"`.
-    Secret,
-}
-
-/// A table or object with known fields.
-#[derive(Debug)]
-pub(super) struct Record(pub(super) &'static [Field]);
-
-#[derive(Debug)]
-pub(super) struct Field {
-    /// As JSON files write it; TOML files write it in snake_case.
-    pub(super) key: &'static str,
-    /// The field of the definition that it fills.
-    pub(super) fills: &'static str,
-    pub(super) shape: Shape,
-    /// For a field that must be there: a value to propose.
-    pub(super) proposal: Option<&'static str>,
-}
-
-const fn required(key: &'static str, shape: Shape, proposal: &'static str) -> Field {
-    Field { key, fills: key, shape, proposal: Some(proposal) }
-}
-
-const fn optional(key: &'static str, shape: Shape) -> Field {
-    Field { key, fills: key, shape, proposal: None }
-}
-
-/// A span under its friendly name.
-const fn friendly(key: &'static str, fills: &'static str, shape: Shape) -> Field {
-    Field { key, fills, shape, proposal: None }
-}
+use crate::file::{Record, Shape, friendly, optional, required};
 
 pub(super) static AGENT: Record = Record(&[
     required("id", Shape::Text, "\"my-agent\""),
     optional("name", Shape::Text),
     optional("description", Shape::Text),
     required("model", Shape::Text, "\"script:demo\""),
+    optional("fallback", Shape::List(&Shape::Text)),
     optional("systemPrompt", Shape::Text),
     optional("reasoningLevel", Shape::Count),
+    optional("reasoningDecay", Shape::Record(&REASONING_DECAY)),
     optional("outputSchema", Shape::Record(&OUTPUT_SCHEMA)),
     optional("parameters", Shape::Record(&PARAMETERS)),
     optional("credentials", Shape::Secret),
@@ -92,10 +43,16 @@ static TOOL: Record = Record(&[
 
 static PARAMETERS: Record = Record(&[
     optional("maxOutputTokens", Shape::Count),
-    optional("temperature", Shape::Json),
-    optional("topP", Shape::Json),
+    optional("temperature", Shape::Amount),
+    optional("topP", Shape::Amount),
     optional("stopSequences", Shape::List(&Shape::Text)),
     optional("providerOptions", Shape::Map(&Shape::Json)),
+]);
+
+static REASONING_DECAY: Record = Record(&[
+    optional("afterTurn", Shape::Count),
+    required("factor", Shape::Amount, "0.5"),
+    optional("floor", Shape::Count),
 ]);
 
 static OUTPUT_SCHEMA: Record = Record(&[
@@ -123,6 +80,9 @@ pub(super) static POLICY: Record = Record(&[
     optional("maxToolCalls", Shape::Count),
     optional("maxToolTurns", Shape::Count),
     optional("maxConsecutiveFailedToolCalls", Shape::Count),
+    friendly("maxCost", "maxCostUsd", Shape::Amount),
+    optional("maxCostUsd", Shape::Amount),
+    optional("maxTokens", Shape::Count),
     friendly("timeBudget", "timeBudgetMs", Shape::Duration),
     optional("timeBudgetMs", Shape::Millis),
     friendly("planTimeout", "planTimeoutMs", Shape::Duration),

@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
-use super::shape::{AGENT, Record, Shape};
-use crate::agent::check::{Problem, escape, nearest};
+use super::shape::AGENT;
+use crate::{
+    agent::check::{Problem, escape, nearest},
+    file::{Record, Shape},
+};
 
 /// Every field and every word that a definition cannot have, with what may have been meant.
 pub fn unknown_fields(definition: &Value) -> Vec<Problem> {

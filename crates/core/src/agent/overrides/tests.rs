@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     agent::{ClientTool, ToolSource, Waiting},
+    cost::Cost,
     ids::ToolName,
 };
 
@@ -201,10 +202,15 @@ fn policy() -> impl Strategy<Value = PolicyOverrides> {
     let patterns = vec!["notes.add", "notes.*", "*", "form"];
     let timeouts = collection::btree_map(select(patterns).prop_map(str::to_owned), (1..9_u64).prop_map(Millis), 0..3);
     let numbers = (count(), count(), count(), count(), millis(), millis(), millis(), millis());
+    let budgets = (option::of((1..9_u64).prop_map(Cost::from_nanos)), option::of(1..9_u64));
     let names =
         (option::of(select(&NAMES[..])), words(&TAGS), words(&TAGS), option::of(timeouts), option::of(any::<bool>()));
-    (numbers, names).prop_map(
-        |((per_turn, total, turns, failed, time, plan, tool, grace), (only, allowed, denied, per_tool, interrupts))| {
+    (numbers, names, budgets).prop_map(
+        |(
+            (per_turn, total, turns, failed, time, plan, tool, grace),
+            (only, allowed, denied, per_tool, interrupts),
+            (cost, tokens),
+        )| {
             PolicyOverrides {
                 per_turn_max_tool_calls: per_turn,
                 restrict_to_tool: only.map(ToolName::new),
@@ -213,6 +219,8 @@ fn policy() -> impl Strategy<Value = PolicyOverrides> {
                 max_tool_calls: total,
                 max_tool_turns: turns,
                 max_consecutive_failed_tool_calls: failed,
+                max_cost_usd: cost,
+                max_tokens: tokens,
                 time_budget_ms: time,
                 plan_timeout_ms: plan,
                 tool_timeout_ms: tool,
@@ -246,6 +254,7 @@ fn overrides() -> impl Strategy<Value = Overrides> {
             system_prompt,
             system,
             model,
+            fallback_model: None,
             reasoning_level,
             output_schema: None,
             tools,
@@ -295,6 +304,8 @@ proptest! {
         prop_assert!(within(own.per_turn_max_tool_calls, now.per_turn_max_tool_calls));
         prop_assert!(within(own.max_tool_calls, now.max_tool_calls));
         prop_assert!(within(own.max_tool_turns, now.max_tool_turns));
+        prop_assert!(within(own.max_cost, now.max_cost));
+        prop_assert!(within(own.max_tokens, now.max_tokens));
         prop_assert!(within(own.max_consecutive_failed_tool_calls, now.max_consecutive_failed_tool_calls));
         prop_assert!(within(own.time_budget, now.time_budget));
         prop_assert!(now.plan_timeout <= own.plan_timeout && now.finalizer_grace <= own.finalizer_grace);

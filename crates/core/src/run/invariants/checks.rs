@@ -135,6 +135,11 @@ fn check_3_executed_calls_stay_within_every_cap(world: &World) -> Lived {
         let turns = turns.filter(calls).count();
         ensure!(turns <= cap as usize, "the model called tools in {turns} turns, {cap} are allowed");
     }
+    if let Some(max) = policy.max_tokens {
+        // The scripted planner uses 10 tokens a turn. The turn that reaches the limit is the last one before the finaliser.
+        let turns = world.ledger.spoken.iter().filter(|spoken| !spoken.finaliser).count() as u64;
+        ensure!(turns <= max.div_ceil(10), "{turns} turns of 10 tokens, {max} tokens are allowed");
+    }
     let events = || world.store.log.iter().map(|event| &event.body);
     let capped = events().any(|event| matches!(event, EventBody::Finalizing { reason: FinalizeReason::ToolCap }));
     let refused = events().any(|event| matches!(event, EventBody::CallRefused { reason: ToolErrorKind::ToolCap, .. }));

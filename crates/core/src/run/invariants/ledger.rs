@@ -76,6 +76,8 @@ pub(super) struct Spoken {
     pub(super) asks: bool,
     pub(super) finaliser: bool,
     pub(super) stop: StopReason,
+    /// Whether it does not match the output schema.
+    pub(super) misfit: bool,
 }
 
 #[derive(Debug)]

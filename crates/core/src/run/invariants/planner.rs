@@ -155,6 +155,7 @@ impl World {
             asks: !tool_calls.is_empty() || !awaits.is_empty(),
             finaliser: input.finalize.is_some(),
             stop: turn.stop.clone(),
+            misfit: turn.misfit && self.story.enforcement.is_some(),
         });
         let message_ref = self.store.put(CanonicalJson::of(&message).unwrap());
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
@@ -173,6 +174,7 @@ impl World {
             usage: TokenUsage { input_tokens: 10, total_tokens: 10, ..TokenUsage::default() },
             head: self.store.append(head, vec![message])?,
             finish_reason: Some(turn.stop.clone()),
+            enforced: None,
             extra: Extra::new(),
         };
         let said = EventBody::AssistantMessage {

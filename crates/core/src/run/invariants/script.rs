@@ -374,7 +374,8 @@ fn policy() -> BoxedStrategy<PolicyOverrides> {
         option::weighted(rarely, (0..3_000_u64).prop_map(|span| BTreeMap::from([("re*".to_owned(), Millis(span))]))),
     );
     let interrupts = option::weighted(rarely, any::<bool>());
-    (counts, times, tags(), tags(), interrupts)
+    let tokens = option::weighted(rarely, 1..80_u64);
+    (counts, times, tags(), tags(), interrupts, tokens)
         .prop_map(
             |(
                 (per_turn, total, failed, turns, only),
@@ -382,6 +383,7 @@ fn policy() -> BoxedStrategy<PolicyOverrides> {
                 allowed,
                 denied,
                 interrupts,
+                tokens,
             )| {
                 PolicyOverrides {
                     per_turn_max_tool_calls: per_turn,
@@ -391,6 +393,7 @@ fn policy() -> BoxedStrategy<PolicyOverrides> {
                     max_tool_calls: total,
                     max_tool_turns: turns,
                     max_consecutive_failed_tool_calls: failed,
+                    max_tokens: tokens,
                     time_budget_ms: budget,
                     plan_timeout_ms: plan,
                     tool_timeout_ms: tool,

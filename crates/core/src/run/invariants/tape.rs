@@ -105,7 +105,7 @@ impl Input {
             }
             Self::BeginPlan => return Reply::Plan(Box::new(run.begin_plan(now))),
             Self::PlanSucceeded(output) => {
-                let stop = output.stop_outcome();
+                let stop = run.turn_outcome(&output);
                 run.plan_succeeded(*output, stop, now);
             }
             Self::PlanFailed(failure) => run.plan_failed(failure, now),

@@ -78,6 +78,8 @@ impl World {
             head: store.head(),
             model_id: Some("script:case".to_owned()),
             enforcement: story.enforcement,
+            fallback: Vec::new(),
+            primary_model_id: None,
         };
         let (tape, run) = Tape::start(input, opened)?;
         let mut world = Self {

@@ -23,6 +23,7 @@ use crate::{
 pub(super) struct Bench {
     pub(super) run: Run,
     pub(super) now: Timestamp,
+    usage: TokenUsage,
 }
 
 /// A run whose start says `policy`, of an agent with these tools and the fields of `agent`.
@@ -52,8 +53,10 @@ pub(super) fn bench(policy: Value, agent: Value) -> Bench {
         head: TranscriptHead::default(),
         model_id: Some(definition.model),
         enforcement: definition.output_schema.map(|output| output.enforcement),
+        fallback: definition.fallback,
+        primary_model_id: None,
     };
-    Bench { run: Run::open(input, opened), now: Timestamp(1_000) }
+    Bench { run: Run::open(input, opened), now: Timestamp(1_000), usage: TokenUsage::default() }
 }
 
 impl Bench {
@@ -118,17 +121,25 @@ impl Bench {
         self.planned(PlanResult { final_response: Some(facts), ..PlanResult::default() }, Some(stop.into()));
     }
 
+    /// The turn that was begun: the model asks for these calls, and has used this much.
+    pub(super) fn says_for(&mut self, calls: &[(&str, Value)], usage: TokenUsage) {
+        self.usage = usage;
+        self.says(calls, Vec::new());
+        self.usage = TokenUsage::default();
+    }
+
     fn planned(&mut self, result: PlanResult, finish_reason: Option<StopReason>) {
         let output = PlanActivityOutput {
             v: VERSION,
             result,
             transcript: Vec::new(),
-            usage: TokenUsage::default(),
+            usage: self.usage.clone(),
             head: self.run.state().head.push(Digest::ZERO),
             finish_reason,
+            enforced: None,
             extra: Extra::new(),
         };
-        let stop = output.stop_outcome();
+        let stop = self.run.turn_outcome(&output);
         self.run.plan_succeeded(output, stop, self.now);
     }
 

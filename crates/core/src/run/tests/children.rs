@@ -35,7 +35,7 @@ fn children_of_one_turn_share_what_is_left() {
         let mut bench = bench(policy.clone(), json!({}));
         bench.turn(&calls);
         let orders = bench.dispatch();
-        let lease = |max_tool_calls| Some(BudgetCeiling { time_budget_ms: None, max_tool_calls });
+        let lease = |max_tool_calls| Some(BudgetCeiling { max_tool_calls, ..BudgetCeiling::default() });
         let expected: Vec<_> = expected.into_iter().map(lease).collect();
         assert_eq!((ceilings(&orders), bench.run.state().lent), (expected, lent), "{policy} {calls:?}");
     }

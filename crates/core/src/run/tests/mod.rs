@@ -11,6 +11,7 @@ mod endings;
 mod expiry;
 mod finalising;
 mod guards;
+mod models;
 mod sizes;
 mod stops;
 mod words;

@@ -1,9 +1,15 @@
 //! A process of the build before runs referred to conversations, beside a process of this one. Its statements are here as it
 //! sends them.
 
+use serde_json::json;
 use tokio_postgres::{Client, Statement};
 use windlass_core::{
-    canonical, canonical::Digest, envelope::TranscriptHead, ids::RunId, message::Message, run::RunStatus,
+    canonical,
+    canonical::{CanonicalJson, Digest},
+    envelope::TranscriptHead,
+    ids::RunId,
+    message::Message,
+    run::RunStatus,
 };
 
 use super::{
@@ -11,9 +17,9 @@ use super::{
     open, shell,
 };
 use crate::{
-    NewRun, RecordBatch, Runs, Transcripts,
+    Blobs as _, NewRun, RecordBatch, Runs, Transcripts,
     postgres::PostgresStore,
-    suite::{batch, head_of, new_run, session, workspace},
+    suite::{batch, files::shows, head_of, new_run, session, workspace},
 };
 
 /// Migrations that the older build knows.
@@ -129,4 +135,38 @@ async fn a_process_of_the_older_build_goes_on_beside_this_one_and_may_start_agai
     // Started again, it finds the version that it knows.
     assert_eq!(older.client.query_one(VERSION, &[]).await.unwrap().get::<_, i64>(0), KNOWN as i64);
     drop(open(url).await);
+}
+
+impl OlderBuild {
+    /// Deletes a body as its sweep does, and returns whether it was deleted.
+    async fn delete_body(&self, digest: &str) -> bool {
+        let delete = "DELETE FROM blobs WHERE digest = ANY($1) AND (put_at IS NULL OR put_at < $2)
+             AND NOT EXISTS (SELECT 1 FROM transcript WHERE transcript.digest = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM session_messages WHERE session_messages.digest = blobs.digest)
+             AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE tool_calls.result = blobs.digest)";
+        self.client.execute(delete, &[&vec![digest], &i64::MAX]).await.unwrap() == 1
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_of_the_older_build_writes_and_sweeps_messages_with_files() {
+    let url = TestServer::shared().database().await;
+    let older = OlderBuild::start(shell(&url).await).await;
+    let store = open(url.clone()).await;
+    let file = CanonicalJson::from(json!("base64"));
+    store.put_blob(file.clone()).await.unwrap();
+    let digest = file.digest().to_string();
+    let head = ask(&store, "one", "1?").await;
+    let message = shows("look", &file);
+    older.append("one", head, &message).await;
+    assert!(!older.delete_body(&digest).await, "a message refers to it");
+    older.client.execute("UPDATE blobs SET put_at = NULL WHERE digest = $1", &[&digest]).await.unwrap();
+
+    older.client.execute(&older.delete, &[&vec!["one"]]).await.unwrap();
+    assert!(older.delete_body(&Digest::of(&message).unwrap().to_string()).await);
+    let put = older.client.query("SELECT digest FROM blobs WHERE put_at < $1", &[&i64::MAX]).await.unwrap();
+    let put: Vec<String> = put.iter().map(|row| row.get(0)).collect();
+    assert_eq!(put, std::slice::from_ref(&digest), "it is looked at again");
+    assert!(older.delete_body(&digest).await);
+    assert_eq!(store.blob(&file.digest()).await.unwrap(), None);
 }

@@ -2,9 +2,10 @@
 //! sends them.
 
 use rusqlite::{Connection, params};
+use serde_json::json;
 use tempfile::TempDir;
 use windlass_core::{
-    canonical::{self, Digest},
+    canonical::{self, CanonicalJson, Digest},
     envelope::TranscriptHead,
     ids::RunId,
     message::Message,
@@ -16,9 +17,9 @@ use super::{
     file, open,
 };
 use crate::{
-    ErrorKind, NewRun, RecordBatch, Runs, Transcripts,
+    Blobs as _, ErrorKind, NewRun, RecordBatch, Runs, Transcripts,
     sqlite::{Database, SqliteStore},
-    suite::{batch, head_of, new_run, session, workspace},
+    suite::{batch, files::shows, head_of, new_run, session, workspace},
 };
 
 /// Migrations that the older build knows.
@@ -44,7 +45,7 @@ impl OlderBuild {
     }
 
     fn append(&self, run: &str, head: TranscriptHead, message: &Message) -> TranscriptHead {
-        let (digest, next) = self.put(message, head);
+        let (digest, next) = self.put_message(message, head);
         self.0
             .prepare_cached("INSERT INTO transcript (run_id, idx, digest, chain) VALUES (?1, ?2, ?3, ?4)")
             .unwrap()
@@ -60,7 +61,7 @@ impl OlderBuild {
     }
 
     fn add_to_conversation(&self, run: &str, head: TranscriptHead, message: &Message) {
-        let (digest, _) = self.put(message, head);
+        let (digest, _) = self.put_message(message, head);
         self.0
             .prepare_cached(
                 "INSERT INTO session_messages (workspace, session, idx, digest, run_id) VALUES ('acme', 'chat', ?1, ?2, ?3)",
@@ -70,7 +71,7 @@ impl OlderBuild {
             .unwrap();
     }
 
-    fn put(&self, message: &Message, head: TranscriptHead) -> (String, TranscriptHead) {
+    fn put_message(&self, message: &Message, head: TranscriptHead) -> (String, TranscriptHead) {
         let (digest, body) = (Digest::of(message).unwrap(), canonical::bytes_of(message).unwrap());
         self.0
             .execute(
@@ -152,6 +153,51 @@ async fn a_process_that_was_running_when_the_tables_changed_goes_on() {
     let own: i64 =
         older.0.query_row("SELECT count(*) FROM run_messages WHERE run_id = 'two'", [], |row| row.get(0)).unwrap();
     assert_eq!(own, 0);
+}
+
+impl OlderBuild {
+    /// Deletes a body as its sweep does, and returns whether it was deleted.
+    fn delete_body(&self, digest: &str) -> bool {
+        let deleted = self.0.execute(
+            "DELETE FROM blobs WHERE digest = ?1 AND (put_at IS NULL OR put_at < ?2)
+                 AND NOT EXISTS (SELECT 1 FROM transcript WHERE digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM session_messages WHERE digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE result = ?1)",
+            params![digest, i64::MAX],
+        );
+        deleted.unwrap() == 1
+    }
+
+    /// The bodies that its next sweep looks at.
+    fn put(&self) -> Vec<String> {
+        let mut put = self.0.prepare("SELECT digest FROM blobs WHERE put_at < ?1").unwrap();
+        put.query_map([i64::MAX], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_process_of_an_older_build_writes_and_sweeps_messages_with_files() {
+    let directory = TempDir::new().unwrap();
+    let path = file(&directory);
+    let database = Database::open(windlass_sqlite::Options::new(&path)).unwrap();
+    database.migrate(SCHEMA.0, &MIGRATIONS[..KNOWN]).unwrap();
+    let older = OlderBuild(Connection::open(&path).unwrap());
+    assert_eq!(older.put(), Vec::<String>::new());
+    let store = open(&path);
+    let file = CanonicalJson::from(json!("base64"));
+    store.put_blob(file.clone()).await.unwrap();
+    let digest = file.digest().to_string();
+    let head = ask(&store, "one", "1?").await;
+    let message = shows("look", &file);
+    older.append("one", head, &message);
+    assert!(!older.delete_body(&digest), "a message refers to it");
+    older.0.execute("UPDATE blobs SET put_at = NULL WHERE digest = ?1", [&digest]).unwrap();
+
+    older.0.execute("DELETE FROM transcript WHERE run_id = 'one'", []).unwrap();
+    assert!(older.delete_body(&Digest::of(&message).unwrap().to_string()));
+    assert_eq!(older.put(), std::slice::from_ref(&digest), "it is looked at again");
+    assert!(older.delete_body(&digest));
+    assert_eq!(store.blob(&file.digest()).await.unwrap(), None);
 }
 
 #[test]

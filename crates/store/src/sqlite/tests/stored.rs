@@ -17,7 +17,7 @@ use crate::{
     Blobs, CallJournal, ErrorKind, Events, FinishedCall, Housekeeping, NewRun, Notes, RecordBatch, Retention,
     RunFilter, Runs, StoreError, Transcripts,
     sqlite::examine,
-    suite::{batch, calls::new_claim, code, damage, new_run, note, run_id, session, workspace},
+    suite::{batch, calls::new_claim, code, damage, files::shows, new_run, note, run_id, session, workspace},
 };
 
 /// A shell on the store's database.
@@ -131,12 +131,21 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
         store.record(last).await.unwrap();
     }
     store.put_blob(json!("whole").into()).await.unwrap();
+    let file = json!("a file of h").into();
+    let new = NewRun { messages: vec![shows("look", &file)], ..new_run(&RunId::new("h"), &[]) };
+    store.open_run(new).await.unwrap();
+    let missing =
+        format!("files {}: the file {} is missing", Digest::of(&shows("look", &file)).unwrap(), file.digest());
+    // Something that only looks like a reference.
+    store.put_blob(json!([{"blob": {"digest": "0".repeat(64)}}]).into()).await.unwrap();
     let look = || {
         let found = examine(&shell(&directory), &Progress::default()).unwrap();
         let problems =
             found.into_iter().flat_map(|part| part.problems.into_iter().map(move |problem| (part.what, problem)));
         problems.map(|(what, problem)| format!("{what} {problem}")).collect::<Vec<_>>()
     };
+    assert_eq!(look(), [missing]);
+    store.put_blob(file).await.unwrap();
     assert_eq!(look(), Vec::<String>::new());
     shell(&directory)
         .execute_batch(
@@ -147,7 +156,7 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
              UPDATE events SET data = '{' WHERE run_id = 'd' AND seq = 1;
              UPDATE run_messages SET chain = digest WHERE run_id = 'd';
              UPDATE session_messages SET chain = digest WHERE idx = 1;
-             UPDATE blobs SET body = x'22' WHERE put_at IS NOT NULL;",
+             UPDATE blobs SET body = x'22' WHERE body = CAST('\"whole\"' AS BLOB);",
         )
         .unwrap();
     let found = look();

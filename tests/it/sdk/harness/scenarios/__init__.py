@@ -1,9 +1,9 @@
 """The scenarios by name."""
 
-from . import connections, failures, guards, kills, peers, runs, sessions, tools
+from . import cassettes, connections, failures, guards, kills, peers, runs, sessions, tools
 
 ALL = {
     work.__name__: work
-    for module in (connections, failures, guards, kills, peers, runs, sessions, tools)
+    for module in (cassettes, connections, failures, guards, kills, peers, runs, sessions, tools)
     for work in module.SCENARIOS
 }

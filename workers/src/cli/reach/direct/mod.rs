@@ -24,6 +24,7 @@ use windlass_core::{
 };
 use windlass_ops::{OpsError, Pairing, RunEnd, RunOps, StartRun, complete_entry};
 use windlass_store::{RunFilter, RunPage, RunRow, Store};
+use windlass_tools::{HttpGetOptions, ToolRegistry};
 
 use self::logs::Logs;
 use super::{Feed, Lister, NewRun, Transport};
@@ -200,7 +201,12 @@ impl Transport for Direct {
     async fn start(&self, start: NewRun) -> Result<RunId, Failure> {
         // A run that is started before the first worker needs the search attributes, too.
         ensure_search_attributes(self.ops.client()).await?;
-        let NewRun { agent_id, definition, prompt, run_id, session, model, policy, labels, started_by } = start;
+        let NewRun { agent_id, mut definition, prompt, run_id, session, model, policy, labels, started_by } = start;
+        if let Some(definition) = &mut definition {
+            // The worker's own tools, so that it pins the definition that is stored here.
+            let tools = ToolRegistry::with_builtins(self.store().clone(), HttpGetOptions::default())?;
+            definition.complete_builtins(&|name| tools.get(name).map(|tool| tool.spec()));
+        }
         let defaults = StartRun::of(agent_id, definition, prompt);
         let start = StartRun {
             run_id: run_id.unwrap_or_else(|| defaults.run_id.clone()),

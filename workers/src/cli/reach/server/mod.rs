@@ -63,7 +63,7 @@ impl Server {
 
     /// A server in this process, with these scripts.
     pub(super) async fn here(global: &Global, visitor: Visitor<'_>, scripts: Option<&Path>) -> Result<Self, Failure> {
-        let here = Box::pin(Here::start(&global.place("worker")?, scripts)).await?;
+        let here = Box::pin(Here::start(&global.place("worker")?, global.config(), scripts)).await?;
         let address = Address { base_url: here.url.clone(), api_key: here.key.clone() };
         Ok(Self { client: Client::new(options(global, visitor, address))?, here: Some(here) })
     }

@@ -10,7 +10,7 @@ fn checks_of_toml() {
             (
                 r#"
 id = "a b"
-model = "demo"
+model = "demo:"
 
 [[tools]]
 name = "t"
@@ -24,7 +24,7 @@ per_tool_timeout = { "x.*" = "0s" }
 "#,
                 r#"
 a.toml:1:6: id: agent id "a b" is not valid: use 1 to 128 characters of A-Z a-z 0-9 and . _ - / : @
-a.toml:2:9: model: "demo" is not a model; write scheme:name, for example "script:demo"
+a.toml:2:9: model: "demo:" is not a model; write provider:model, for example "script:demo", or an alias
 a.toml:7:1: tools[1]: a tool of kind agent must say which agent answers; add the field agent with its id
 a.toml:9:8: tools[1].name: tool "t" is already number 1 of this list; remove one of them
 a.toml:12:30: policy.per_tool_timeout."x.*": this must be longer than zero

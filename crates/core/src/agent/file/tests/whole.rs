@@ -7,15 +7,14 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{
-        AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, ModelParameters, OutputSchema, ToolSource,
-        ToolSpec, Waiting,
-        file::{
-            parse,
-            shape::{AGENT, Record, Shape},
-        },
+        AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, ModelParameters, OutputSchema, ReasoningDecay,
+        ToolSource, ToolSpec, Waiting,
+        file::{parse, shape::AGENT},
     },
     awaits::ExpiryOutcome,
+    cost::Cost,
     envelope::{Extra, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
+    file::{Record, Shape},
     secret::SecretRef,
     time::Millis,
 };
@@ -56,6 +55,8 @@ fn full() -> AgentDefinition {
         max_tool_calls: Some(100),
         max_tool_turns: Some(50),
         max_consecutive_failed_tool_calls: Some(3),
+        max_cost_usd: Cost::from_usd(0.5),
+        max_tokens: Some(200_000),
         time_budget_ms: Some(Millis::from_secs(600)),
         plan_timeout_ms: Some(Millis::from_secs(90)),
         tool_timeout_ms: Some(Millis::from_secs(20)),
@@ -74,8 +75,10 @@ fn full() -> AgentDefinition {
         name: None,
         description: String::new(),
         model: "script:echo".to_owned(),
+        fallback: Vec::new(),
         system_prompt: String::new(),
         reasoning_level: None,
+        reasoning_decay: None,
         output_schema: None,
         parameters: ModelParameters::default(),
         credentials: None,
@@ -98,8 +101,10 @@ fn full() -> AgentDefinition {
         name: Some("Everything".to_owned()),
         description: "Uses every field.".to_owned(),
         model: "script:demo".to_owned(),
+        fallback: vec!["script:echo".to_owned()],
         system_prompt: "Be brief.".to_owned(),
         reasoning_level: Some(30),
+        reasoning_decay: Some(ReasoningDecay { after_turn: 2, factor: 0.5, floor: 10 }),
         output_schema: Some(OutputSchema {
             name: "report".to_owned(),
             schema: json!({"type": "object"}),
@@ -120,8 +125,10 @@ id = "everything"
 name = "Everything"
 description = "Uses every field."
 model = "script:demo"
+fallback = ["script:echo"]
 system_prompt = "Be brief."
 reasoning_level = 30
+reasoning_decay = { after_turn = 2, factor = 0.5, floor = 10 }
 output_schema = { name = "report", schema = { type = "object" }, enforcement = "strict" }
 credentials = "${secret:model.key}"
 
@@ -167,6 +174,8 @@ denied_tags = ["slow"]
 max_tool_calls = 100
 max_tool_turns = 50
 max_consecutive_failed_tool_calls = 3
+max_cost = 0.5
+max_tokens = 200000
 time_budget = "10m"
 plan_timeout = "1m 30s"
 tool_timeout_ms = 20000

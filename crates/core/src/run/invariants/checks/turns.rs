@@ -49,7 +49,7 @@ pub(super) fn check_16_a_turn_is_treated_as_its_stop_reason_says(world: &World) 
     let outcome = world.run.state().outcome.as_ref();
     let cancelled = matches!(outcome, Some(Outcome::Cancelled { .. }));
     let failed = |kind| matches!(outcome, Some(Outcome::Failed { failure }) if failure.kind == kind);
-    let mut pauses = 0;
+    let (mut pauses, mut repairs) = (0, 0);
     for (index, spoken) in world.ledger.spoken.iter().enumerate() {
         let is_last = index + 1 == world.ledger.spoken.len();
         let ends = |kind| is_last && (cancelled || failed(kind));
@@ -59,13 +59,17 @@ pub(super) fn check_16_a_turn_is_treated_as_its_stop_reason_says(world: &World) 
             StopOutcome::Continue if !spoken.asks && !spoken.finaliser => pauses + 1,
             _ => 0,
         };
+        let repaired = stop == StopOutcome::Proceed && !spoken.asks && !spoken.finaliser && spoken.misfit && !is_last;
+        repairs += u32::from(repaired);
         let fine = match stop {
+            StopOutcome::Proceed if repaired => repairs == 1,
             StopOutcome::Proceed | StopOutcome::Continue if spoken.finaliser => is_last && !runs,
             StopOutcome::Proceed => spoken.asks || is_last,
             StopOutcome::Continue => pauses <= MAX_PAUSES || ends(RunFailureKind::AnswerUnfinished),
             StopOutcome::Incomplete(flaw) if spoken.calls.is_empty() || spoken.finaliser => !runs && ends(kind(flaw)),
             StopOutcome::Incomplete(_) => !runs,
             StopOutcome::Reject(flaw) => !runs && ends(kind(flaw)),
+            StopOutcome::Repair => unreachable!("no stop reason means it"),
         };
         ensure!(fine, "after {pauses} pauses, {spoken:?} became {outcome:?}");
     }

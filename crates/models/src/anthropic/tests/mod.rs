@@ -1,0 +1,4 @@
+mod cassettes;
+mod properties;
+mod request;
+mod stream;

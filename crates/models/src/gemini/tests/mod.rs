@@ -1,0 +1,4 @@
+mod cassettes;
+mod conversations;
+mod requests;
+mod streams;

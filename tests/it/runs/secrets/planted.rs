@@ -1,0 +1,197 @@
+//! Random secrets, planted in every field that can hold one, are searched for in everything that runs leave: histories,
+//! events, transcripts, rows, results, failures, the API's answers, logs at trace level, and the files of the store.
+
+use std::{
+    fs::{self, File},
+    process::Command,
+    sync::Mutex,
+};
+
+use serde_json::{Value, json};
+use temporalio_client::UntypedWorkflow;
+use windlass_core::{
+    agent::AgentDefinition,
+    ids::{RunId, SessionId, WorkspaceId},
+    secret::SecretRef,
+};
+use windlass_store::SecretOwner;
+
+use super::search::Search;
+use crate::{
+    api::rig::{Rig, WORKSPACE},
+    support::{World, agent, agent_with, block_on, calls, says, script, world::scripts},
+};
+
+const ROUNDS: usize = 6;
+
+/// A variable of the environment that an agent refers to. It is set in the process that is searched.
+const VARIABLE: &str = "WINDLASS_IT_PLANTED";
+
+/// The runs are executed in a process of their own: its logs are those of these runs, and its environment is planted too.
+#[test]
+fn planted_secrets_are_found_nowhere() {
+    if let Ok(variable) = std::env::var(VARIABLE) {
+        return block_on(plant_and_search(variable));
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "runs::secrets::planted::planted_secrets_are_found_nowhere", "--nocapture"]);
+    child.env(VARIABLE, Search::default().plant("variable"));
+    let output = child.output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).join("\n");
+    assert!(output.status.success() && said.contains("none found"), "{said}");
+    let report = said.lines().skip_while(|line| !line.contains("none found")).take_while(|line| !line.is_empty());
+    println!("{}", report.collect::<Vec<_>>().join("\n"));
+}
+
+async fn plant_and_search(variable: String) {
+    let logs = tempfile::tempdir().unwrap();
+    let log = logs.path().join("log");
+    log_everything(&log);
+    let needs = |turn: Value| {
+        let mut turn = turn;
+        turn["needs_credentials"] = json!(true);
+        turn
+    };
+    let reports = calls(&[("report", json!({"pages": 2}))]);
+    let rig = Rig::new(scripts([
+        ("uses", script(&[needs(reports.clone()), says("{{last_tool_result}}")])),
+        ("lacks", script(&[reports, says("{{last_tool_result}}")])),
+        ("asks", script(&[needs(calls(&[("ask", json!({"question": "why?"}))])), says("{{last_tool_result}}")])),
+        ("helper", script(&[needs(says("because"))])),
+    ]))
+    .await;
+    let mut search = Search::default();
+    search.add(variable);
+    search.add(rig.key.reveal().to_owned());
+    for round in 0..ROUNDS {
+        let session = SessionId::new(format!("chat-{round}"));
+        plant(&rig.world, &mut search, &session, round).await;
+        for definition in agents(round) {
+            let session = session.clone();
+            let run = rig.world.start_with(definition, "go", |start| start.session_id = Some(session)).await;
+            split(&rig.world, &mut search, "run", SecretOwner::Run(run.clone())).await;
+            let ended = rig.world.result(&run).await;
+            search.text("results and failures", &format!("{ended:?}"));
+            let row = rig.world.ops.store().run(&run).await.unwrap().unwrap();
+            for run in row.children.iter().chain([&run]) {
+                search_run(&rig, &mut search, run).await;
+            }
+        }
+        refused_values(&rig, &mut search).await;
+        search_routes(&rig, &mut search, &session).await;
+    }
+    search_files(&rig.world, &mut search);
+    let logged = fs::read(&log).unwrap();
+    let text = String::from_utf8_lossy(&logged);
+    assert!(text.contains("TRACE") && text.contains("/agent-sessions/chat-0"), "the log is at trace level");
+    search.bytes("logs", &logged);
+    println!("\n{}\n", search.report());
+}
+
+/// Installs a subscriber for the whole process, with every target at the lowest level.
+fn log_everything(path: &std::path::Path) {
+    let file = Mutex::new(File::create(path).unwrap());
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+    subscriber.with_writer(file).try_init().unwrap();
+}
+
+async fn plant(world: &World, search: &mut Search, session: &SessionId, round: usize) {
+    for name in ["model.key", "report.key", "helper.key"] {
+        let value = search.plant(name);
+        world.set_secret(name, &value).await;
+    }
+    // A secret that no agent refers to, and one of another workspace.
+    let vault = world.ports.vault.as_ref().unwrap();
+    for workspace in [WORKSPACE, "another"] {
+        let (name, value) = (format!("unused-{round}"), search.plant("unused"));
+        vault.set(&WorkspaceId::new(workspace), &name, &value.into()).await.unwrap();
+    }
+    split(world, search, "session", SecretOwner::Session(session.clone())).await;
+}
+
+/// A secret that was split from a spec.
+async fn split(world: &World, search: &mut Search, field: &str, owner: SecretOwner) {
+    let value = search.plant(field).into();
+    let vault = world.ports.vault.as_ref().unwrap();
+    vault.split(&WorkspaceId::new(WORKSPACE), &owner, "headers.Authorization", &value).await.unwrap();
+}
+
+/// Agents with credentials of every kind: a stored secret, a variable, one that does not exist, those of a sub-agent.
+fn agents(round: usize) -> Vec<AgentDefinition> {
+    let tools = json!([{"name": "report"}]);
+    let with = |mut definition: AgentDefinition, credentials: SecretRef| {
+        definition.credentials = Some(credentials);
+        definition
+    };
+    let secret = |name: &str| SecretRef::Secret(name.to_owned());
+    let parent = agent_with(
+        "asks",
+        json!({
+            "tools": [{"name": "ask", "kind": "agent", "agent": "helper", "inputSchema": {"type": "object"}}],
+            "agents": [{"id": "helper", "model": "script:helper", "credentials": {"secret": "helper.key"}}],
+        }),
+    );
+    let missing = match round % 2 {
+        0 => SecretRef::Env("WINDLASS_IT_NO_SUCH_VARIABLE".to_owned()),
+        _ => secret("no.such.secret"),
+    };
+    vec![
+        with(agent("uses", tools.clone()), secret("model.key")),
+        with(agent("uses", tools.clone()), SecretRef::Env(VARIABLE.to_owned())),
+        with(agent("lacks", tools.clone()), missing),
+        agent("lacks", tools),
+        with(parent, secret("model.key")),
+    ]
+}
+
+/// A value in the place of a reference is refused, and the refusal does not repeat it.
+async fn refused_values(rig: &Rig, search: &mut Search) {
+    let value = search.plant("in-place");
+    for credentials in [json!(value), json!({"secret": format!("{value} ")}), json!({"value": value})] {
+        let definition = json!({"id": "inline", "model": "script:uses", "credentials": credentials});
+        let answer = rig.post("/agent-runs", json!({"definition": definition, "prompt": "go"})).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        search.text("API answers", &format!("{answer:?}"));
+    }
+    let answer = rig.get(&format!("/agent-runs?cursor={value}")).await;
+    assert!(answer.status >= 400, "{answer:?}");
+}
+
+async fn search_run(rig: &Rig, search: &mut Search, run: &RunId) {
+    let handle = rig.world.ops.client().get_workflow_handle::<UntypedWorkflow>(run.to_string());
+    let history = handle.fetch_history(Default::default()).to_json().await.unwrap();
+    search.bytes("histories", &history);
+    search.text("events", &format!("{:?}", rig.world.bodies(run).await));
+    search.text("transcripts", &format!("{:?}", rig.world.transcript(run).await));
+    search.text("rows", &format!("{:?}", rig.world.ops.store().run(run).await.unwrap()));
+    let run = run.as_str().replace('/', "%2F");
+    for route in ["", "/events", "/transcript", "/awaits", "/stream", "/stream?format=log"] {
+        search_route(rig, search, &format!("/agent-runs/{run}{route}")).await;
+    }
+}
+
+/// Everything that the API shows beside single runs.
+async fn search_routes(rig: &Rig, search: &mut Search, session: &SessionId) {
+    for route in ["/models", "/agents", "/identity", "/agent-runs?limit=100", "/agent-sessions"] {
+        search_route(rig, search, route).await;
+    }
+    for route in ["", "/events"] {
+        search_route(rig, search, &format!("/agent-sessions/{session}{route}")).await;
+    }
+}
+
+async fn search_route(rig: &Rig, search: &mut Search, route: &str) {
+    let answer = rig.get(route).await;
+    assert_eq!(answer.status, 200, "{route}: {answer:?}");
+    search.text("API answers", &format!("{answer:?}"));
+}
+
+fn search_files(world: &World, search: &mut Search) {
+    let mut canary = false;
+    for file in fs::read_dir(world.directory()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        search.bytes("files of the store", &bytes);
+        canary |= String::from_utf8_lossy(&bytes).contains("keyLength");
+    }
+    assert!(canary, "the files have what the tool returned");
+}

@@ -1,0 +1,98 @@
+//! Searches texts and files for planted secrets, in every way in which a text may be written.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+
+/// Secrets that must be found nowhere, with the number of searches in each kind of place.
+#[derive(Default)]
+pub(super) struct Search {
+    planted: Vec<String>,
+    places: Vec<(&'static str, Counts)>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Counts {
+    texts: usize,
+    bytes: usize,
+    searches: usize,
+}
+
+impl Search {
+    /// A new random secret, from now on searched for.
+    pub(super) fn plant(&mut self, field: &str) -> String {
+        let secret = format!("wl-{field}-{}", uuid::Uuid::new_v4().simple());
+        self.add(secret.clone());
+        secret
+    }
+
+    pub(super) fn add(&mut self, secret: String) {
+        self.planted.push(secret);
+    }
+
+    /// Fails if the text has a secret.
+    pub(super) fn text(&mut self, place: &'static str, text: &str) {
+        let mut searches = 0;
+        for secret in &self.planted {
+            for spelling in spellings(secret) {
+                if let Some(at) = text.find(&spelling) {
+                    let around: String = text[..at].chars().rev().take(300).collect::<Vec<_>>().iter().rev().collect();
+                    panic!("{place}: {secret} was found after: {around}");
+                }
+                searches += 1;
+            }
+        }
+        let counts = match self.places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, counts)) => counts,
+            None => &mut self.places.push_mut((place, Counts::default())).1,
+        };
+        counts.texts += 1;
+        counts.bytes += text.len();
+        counts.searches += searches;
+    }
+
+    /// As [`Self::text`]. Bytes that are no text are left out; all spellings are ASCII.
+    pub(super) fn bytes(&mut self, place: &'static str, bytes: &[u8]) {
+        self.text(place, &String::from_utf8_lossy(bytes));
+    }
+
+    pub(super) fn report(&self) -> String {
+        let mut lines = vec![format!("{} secrets planted, none found:", self.planted.len())];
+        for (place, Counts { texts, bytes, searches }) in &self.places {
+            lines.push(format!("  {place}: {texts} texts, {bytes} bytes, {searches} searches"));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Plain, hexadecimal, base64 at every offset, and the list of numbers that `Debug` makes of bytes.
+fn spellings(secret: &str) -> Vec<String> {
+    let hex = |upper: bool| {
+        secret.bytes().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect()
+    };
+    let base64 = |offset: usize| {
+        let shifted = BASE64_STANDARD_NO_PAD.encode([vec![0; offset], secret.into()].concat());
+        // The first and the last characters depend on what stands beside the secret.
+        shifted[4..shifted.len() - 2].to_owned()
+    };
+    let numbers: Vec<String> = secret.bytes().map(|byte| byte.to_string()).collect();
+    vec![secret.to_owned(), hex(false), hex(true), base64(0), base64(1), base64(2), numbers.join(", ")]
+}
+
+#[test]
+fn a_search_finds_every_spelling() {
+    let mut search = Search::default();
+    let secret = search.plant("field");
+    search.text("nothing", "nothing is here");
+    for offset in 0..3 {
+        let hidden = format!("{}{secret} and more", "x".repeat(offset));
+        let written = [
+            hidden.clone(),
+            BASE64_STANDARD_NO_PAD.encode(&hidden),
+            format!("{:?}", hidden.as_bytes()),
+            hidden.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        ];
+        for text in written {
+            let found = spellings(&secret).iter().any(|spelling| text.contains(spelling));
+            assert!(found, "{text}");
+        }
+    }
+}
