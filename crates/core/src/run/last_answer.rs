@@ -65,7 +65,7 @@ impl Run {
         let unrepaired = self.state.last_answer.take_if(awaits_repair).filter(|_| self.state.repaired);
         let kept = unrepaired.is_some();
         if kept {
-            self.take_answer(unrepaired, None);
+            self.take_answer(unrepaired, self.state.finalize);
         }
         kept
     }

@@ -119,6 +119,8 @@ impl Run {
         self.state.usage.add(&output.usage);
         self.state.enforced = output.enforced;
         self.state.finish_reason = output.finish_reason;
+        // An answer that was to be repaired is replaced by whatever the model wrote next.
+        self.state.last_answer = None;
         self.state.sync_clock(now);
         let PlanResult { mut tool_calls, awaits, final_response, notes, .. } = output.result;
         self.state.notes = notes;
@@ -206,7 +208,7 @@ impl Run {
             self.finalize(FinalizeReason::TimeBudget, now);
             return;
         }
-        if self.state.finalize.is_none() && self.keep_unrepaired_answer() {
+        if self.keep_unrepaired_answer() {
             return;
         }
         let kind = match (self.state.finalize, failure.timed_out) {

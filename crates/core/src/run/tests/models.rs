@@ -153,3 +153,37 @@ fn the_last_answer_of_a_finalised_run_is_not_repaired() {
     bench.answers(FinalFacts { schema_fit: Some(misfit), ..last_message("{}") }, "end_turn");
     assert_eq!(bench.step(), Step::Finish);
 }
+
+#[test]
+fn what_the_model_writes_instead_of_a_repair_replaces_its_answer() {
+    let mut bench = bench(json!({}), json!({"outputSchema": {"schema": {}}}));
+    bench.begin();
+    let misfit = SchemaFit::Misfit { problem: "no".to_owned() };
+    bench.answers(FinalFacts { schema_fit: Some(misfit), ..last_message("{}") }, "end_turn");
+    bench.turn(&[("read", json!({}))]);
+    bench.dispatch();
+    bench.ok("call-1-0");
+    bench.begin();
+    bench.run.plan_failed(overloaded(), bench.now);
+    assert_eq!(bench.step(), Step::Finish);
+    let ending = bench.run.end(bench.now);
+    assert!(matches!(ending.outcome, Outcome::Failed { .. }), "{:?}", ending.outcome);
+    assert_eq!(ending.output.final_message, None);
+}
+
+#[test]
+fn an_answer_that_was_to_be_repaired_stands_if_the_finaliser_fails() {
+    let mut bench = bench(json!({"timeBudgetMs": 1000}), json!({"outputSchema": {"schema": {}}}));
+    bench.begin();
+    let misfit = SchemaFit::Misfit { problem: "no".to_owned() };
+    bench.answers(FinalFacts { schema_fit: Some(misfit), ..last_message("{}") }, "end_turn");
+    bench.begin();
+    bench.pass(1000);
+    bench.plan_fails(true);
+    assert_eq!(bench.begin().input.finalize.unwrap().reason, FinalizeReason::TimeBudget);
+    bench.run.plan_failed(overloaded(), bench.now);
+    assert_eq!(bench.step(), Step::Finish);
+    let ending = bench.run.end(bench.now);
+    assert_eq!(ending.outcome, Outcome::Completed { finalized: Some(FinalizeReason::TimeBudget) });
+    assert_eq!(ending.output.final_message, Some(Message::assistant("{}")));
+}
