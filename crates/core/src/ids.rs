@@ -38,6 +38,9 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
+            /// The longest that is taken from outside.
+            pub const MAX_CHARS: usize = $max;
+
             /// Takes the string as it is; for values this system made itself.
             pub fn new(value: impl Into<String>) -> Self {
                 Self(value.into())

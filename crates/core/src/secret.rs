@@ -82,6 +82,59 @@ impl fmt::Display for SecretRef {
     }
 }
 
+/// A text that may refer to secrets, such as `Bearer ${secret:TOKEN}`. It shows its references, never a value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(String);
+
+/// A piece of a [`SecretText`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextPiece<'a> {
+    Text(&'a str),
+    Secret(SecretRef),
+}
+
+impl SecretText {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text in order. What is not a well-formed reference is text.
+    pub fn pieces(&self) -> Vec<TextPiece<'_>> {
+        let mut pieces = Vec::new();
+        let (mut text, mut from) = (0, 0);
+        while let Some(start) = self.0[from..].find("${").map(|at| from + at) {
+            let end = self.0[start..].find('}').map(|at| start + at + 1);
+            match end.and_then(|end| Some((end, SecretRef::parse(&self.0[start..end])?))) {
+                Some((end, reference)) => {
+                    if start > text {
+                        pieces.push(TextPiece::Text(&self.0[text..start]));
+                    }
+                    pieces.push(TextPiece::Secret(reference));
+                    (text, from) = (end, end);
+                }
+                None => from = start + 2,
+            }
+        }
+        if text < self.0.len() {
+            pieces.push(TextPiece::Text(&self.0[text..]));
+        }
+        pieces
+    }
+
+    pub fn references(&self) -> Vec<SecretRef> {
+        let secret = |piece| match piece {
+            TextPiece::Secret(reference) => Some(reference),
+            TextPiece::Text(_) => None,
+        };
+        self.pieces().into_iter().filter_map(secret).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -111,6 +164,23 @@ mod tests {
         for given in [json!("sk-live-1234"), json!({"sk-live-1234": 1}), json!({"value": "sk-live-1234"})] {
             let error = serde_json::from_value::<SecretRef>(given).unwrap_err().to_string();
             assert!(error.contains("windlass secrets set") && !error.contains("sk-live"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_read_as_its_pieces() {
+        let secret = |name: &str| TextPiece::Secret(SecretRef::Secret(name.to_owned()));
+        let cases = [
+            ("", vec![]),
+            ("plain", vec![TextPiece::Text("plain")]),
+            ("${secret:A}", vec![secret("A")]),
+            ("Bearer ${secret:A}!", vec![TextPiece::Text("Bearer "), secret("A"), TextPiece::Text("!")]),
+            ("${env:B}${secret:A}", vec![TextPiece::Secret(SecretRef::Env("B".to_owned())), secret("A")]),
+            ("${other:A} ${secret:A", vec![TextPiece::Text("${other:A} ${secret:A")]),
+            ("${${secret:A}", vec![TextPiece::Text("${"), secret("A")]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(SecretText::new(text).pieces(), expected, "{text}");
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::ToolSpec,
     canonical::CanonicalJson,
-    envelope::{Bounds, RetryHint, ToolError, ToolErrorKind},
+    envelope::{Bounds, Continuation, Resumption, RetryHint, ToolError, ToolErrorKind},
     ids::{CallId, RunId, SessionId, WorkspaceId},
     message::Part,
     secret::SecretRef,
@@ -52,6 +52,8 @@ pub struct CallContext {
     pub secrets: Arc<dyn SecretSource>,
     /// Fires when the call is cancelled.
     pub cancel: CancellationToken,
+    /// In the second and later rounds of a call; see [`ToolReply::Continue`].
+    pub resumption: Option<Resumption>,
 }
 
 impl fmt::Debug for CallContext {
@@ -87,6 +89,14 @@ impl ToolSuccess {
     pub fn new(result: impl Into<CanonicalJson>) -> Self {
         Self { result: result.into(), content: Vec::new(), bounds: None, server_data: None }
     }
+}
+
+/// What a tool that is reached over a protocol replies.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolReply {
+    Done(ToolSuccess),
+    /// The call is not over: the run executes it again with this state, after a person gave the inputs if there are any.
+    Continue(Continuation),
 }
 
 /// A failed call. The model reads the message.

@@ -13,8 +13,10 @@ pub mod overrides;
 mod parameters;
 mod reasoning;
 mod size;
+mod source;
 mod table;
 mod tool;
+mod toolset;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +28,10 @@ pub use self::{
     parameters::ModelParameters,
     reasoning::{Effort, ReasoningDecay},
     size::fits,
+    source::{A2aSource, HttpAccess, HttpSource, McpSource, OAuthClient, TemporalRetry, TemporalSource},
     table::{ToolDispatch, ToolEntry, ToolTable},
     tool::{ConfirmationSpec, SourceFields, ToolSource, ToolSpec, Waiting},
+    toolset::{McpServer, OpenApiSource, ResolvedToolset, Toolset, matches},
 };
 use crate::{
     envelope::{Extra, GuardOverrides, PolicyOverrides},
@@ -68,6 +72,9 @@ pub struct AgentDefinition {
     pub credentials: Option<SecretRef>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
+    /// Servers whose tools become the agent's when a run opens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub toolsets: Vec<Toolset>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub policy: PolicyOverrides,
     #[serde(default, skip_serializing_if = "is_default")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentDefinition, ConfirmationSpec, HandOut, ToolSource, Waiting};
+use super::{AgentDefinition, ConfirmationSpec, HandOut, TemporalSource, ToolSource, Waiting};
 use crate::{
     awaits::ExpiryOutcome,
     canonical::Digest,
@@ -49,6 +49,8 @@ pub enum ToolDispatch {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<HandOut>,
     },
+    /// An activity or a workflow on another task queue.
+    Temporal(Box<TemporalSource>),
 }
 
 impl ToolTable {
@@ -60,7 +62,12 @@ impl ToolTable {
         for tool in &definition.tools {
             let dispatch = match &tool.source {
                 // The activity says that it does not know the tool.
-                ToolSource::Builtin | ToolSource::Other(_) => ToolDispatch::Activity,
+                ToolSource::Builtin
+                | ToolSource::Http(_)
+                | ToolSource::Mcp(_)
+                | ToolSource::A2a(_)
+                | ToolSource::Other(_) => ToolDispatch::Activity,
+                ToolSource::Temporal(temporal) => ToolDispatch::Temporal(temporal.clone()),
                 ToolSource::External { wait } => wait.dispatch(None),
                 ToolSource::Client { read_only, wait, .. } => {
                     wait.dispatch(Some(if *read_only { HandOut::Together } else { HandOut::InTurn }))

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{AgentDefinition, ClientTool, is_default};
+use super::{A2aSource, AgentDefinition, ClientTool, HttpSource, McpSource, TemporalSource, is_default};
 use crate::{
     awaits::ExpiryOutcome,
     envelope::Extra,
@@ -35,6 +35,9 @@ pub struct ToolSpec {
     pub idempotent: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<ConfirmationSpec>,
+    /// The model gets the beginning of a longer result; the whole is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<u64>,
     /// Fields this build does not know. A definition is addressed by its content, so they must survive.
     #[serde(flatten)]
     pub extra: Extra,
@@ -52,6 +55,7 @@ impl ToolSpec {
             timeout_ms: None,
             idempotent: false,
             confirmation: None,
+            max_output_bytes: None,
             extra: Extra::new(),
         }
     }
@@ -79,6 +83,14 @@ pub enum ToolSource {
     },
     /// A system or a person outside; the run waits for the result.
     External { wait: Waiting },
+    /// An HTTP endpoint.
+    Http(Box<HttpSource>),
+    /// A tool of an MCP server.
+    Mcp(McpSource),
+    /// Another agent, by A2A.
+    A2a(Box<A2aSource>),
+    /// An activity or a workflow on any task queue.
+    Temporal(Box<TemporalSource>),
     /// A kind that this build does not know. Its calls fail here; a newer worker executes them.
     Other(Box<SourceFields>),
 }
@@ -117,6 +129,14 @@ pub struct SourceFields {
     client: Option<ClientTool>,
     #[serde(skip_serializing_if = "is_default")]
     read_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<Box<HttpSource>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<McpSource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    a2a: Option<Box<A2aSource>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temporal: Option<Box<TemporalSource>>,
 }
 
 fn builtin() -> String {
@@ -127,14 +147,22 @@ impl SourceFields {
     const BUILTIN: &'static str = "builtin";
     const AGENT: &'static str = "agent";
     const EXTERNAL: &'static str = "external";
+    const HTTP: &'static str = "http";
+    const MCP: &'static str = "mcp";
+    const A2A: &'static str = "a2a";
+    const TEMPORAL: &'static str = "temporal";
 
     /// The fields that tools of a kind have, beside those of every tool.
-    pub(super) const BY_FIELD: [(&'static str, &'static str); 5] = [
+    pub(super) const BY_FIELD: [(&'static str, &'static str); 9] = [
         ("agent", Self::AGENT),
         ("expiresInMs", Self::EXTERNAL),
         ("onExpiry", Self::EXTERNAL),
         ("client", Self::EXTERNAL),
         ("readOnly", Self::EXTERNAL),
+        ("http", Self::HTTP),
+        ("mcp", Self::MCP),
+        ("a2a", Self::A2A),
+        ("temporal", Self::TEMPORAL),
     ];
 
     pub fn kind(&self) -> &str {
@@ -153,6 +181,11 @@ impl From<SourceFields> for ToolSource {
                 Self::Client { tool: tool.clone(), read_only: *read_only, wait }
             }
             (SourceFields::EXTERNAL, _) => Self::External { wait },
+            // `check` refuses a tool without the fields of its kind.
+            (SourceFields::HTTP, _) => Self::Http(fields.http.unwrap_or_default()),
+            (SourceFields::MCP, _) => Self::Mcp(fields.mcp.unwrap_or_default()),
+            (SourceFields::A2A, _) => Self::A2a(fields.a2a.unwrap_or_default()),
+            (SourceFields::TEMPORAL, _) => Self::Temporal(fields.temporal.unwrap_or_default()),
             _ => Self::Other(Box::new(fields)),
         }
     }
@@ -171,6 +204,10 @@ impl From<ToolSource> for SourceFields {
             ToolSource::Agent { agent } => Self { agent: Some(agent), ..of_kind(Self::AGENT) },
             ToolSource::Client { tool, read_only, wait } => Self { client: Some(tool), read_only, ..waited(wait) },
             ToolSource::External { wait } => waited(wait),
+            ToolSource::Http(http) => Self { http: Some(http), ..of_kind(Self::HTTP) },
+            ToolSource::Mcp(mcp) => Self { mcp: Some(mcp), ..of_kind(Self::MCP) },
+            ToolSource::A2a(a2a) => Self { a2a: Some(a2a), ..of_kind(Self::A2A) },
+            ToolSource::Temporal(temporal) => Self { temporal: Some(temporal), ..of_kind(Self::TEMPORAL) },
             ToolSource::Other(fields) => *fields,
         }
     }
@@ -228,9 +265,9 @@ mod tests {
 
     #[test]
     fn a_tool_of_a_newer_build_survives_a_round_trip() {
-        let tool = json!({"name": "find", "kind": "mcp", "server": {"url": "u"}, "idempotent": false, "agent": "x"});
+        let tool = json!({"name": "find", "kind": "soap", "server": {"url": "u"}, "idempotent": false, "agent": "x"});
         let read: ToolSpec = serde_json::from_value(tool.clone()).unwrap();
-        assert!(matches!(&read.source, ToolSource::Other(fields) if fields.kind() == "mcp"));
+        assert!(matches!(&read.source, ToolSource::Other(fields) if fields.kind() == "soap"));
         assert_eq!(serde_json::to_value(&read).unwrap(), tool);
     }
 }

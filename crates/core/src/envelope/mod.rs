@@ -10,6 +10,7 @@
 
 mod actor;
 mod answer;
+mod continuation;
 mod control;
 mod loom_mcp;
 mod plan;
@@ -25,6 +26,7 @@ use serde_json::Value;
 pub use self::{
     actor::Actor,
     answer::{Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer},
+    continuation::{Continuation, InputAction, InputRequest, InputResponse, Resumption},
     control::{
         ClarificationAnswer, ConfirmationDecision, PauseRequest, ProvidedToolResult, ResumeRequest, SteerRequest,
         ToolResultsSet,

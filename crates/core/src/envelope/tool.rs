@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BlobRef, Extra, TranscriptHead, version};
+use super::{BlobRef, Continuation, Extra, Resumption, TranscriptHead, version};
 use crate::{
     body::Body,
     canonical::{CanonicalJson, Digest},
@@ -64,6 +64,9 @@ pub struct ToolInput {
     pub agent_digest: Digest,
     /// The largest body the output may carry.
     pub inline_limit: u64,
+    /// For the second and later rounds of a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumption: Option<Resumption>,
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -107,6 +110,9 @@ pub struct ToolOutput {
     pub error: Option<ToolError>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_hint: Option<RetryHint>,
+    /// The call is not over. Builds that do not know this read `status` and `error`: the call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Continuation>,
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -128,6 +134,7 @@ impl ToolOutput {
             telemetry: None,
             error: None,
             retry_hint: None,
+            continuation: None,
             extra: Extra::new(),
         }
     }

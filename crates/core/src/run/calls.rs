@@ -176,6 +176,7 @@ impl Run {
                 idempotent: entry.is_some_and(|tool| tool.idempotent),
                 agent_digest: self.state.agent_digest,
                 inline_limit: self.tuning.inline_limit(),
+                resumption: None,
                 extra: Extra::new(),
             },
         }

@@ -5,6 +5,7 @@
 
 mod limits;
 mod nearest;
+mod servers;
 mod sources;
 mod tools;
 
@@ -88,6 +89,7 @@ fn check_agent<'a>(
     }
     check_answer(agent, at, problems);
     tools::check(agent, at, problems);
+    servers::check_toolsets(agent, at, problems);
     limits::check(agent, at, problems);
     check_sub_agents(agent, at, ancestors, problems);
 }

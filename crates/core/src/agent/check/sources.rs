@@ -42,6 +42,7 @@ fn misplaced(field: &str) -> &'static str {
     match field {
         "agent" => "only a tool of kind agent has an agent; remove this or set the kind to \"agent\"",
         "client" => "only a tool of kind external is the caller's own; remove this or set the kind to \"external\"",
+        "http" | "mcp" | "a2a" | "temporal" => "this is of another kind of tool; remove it or set the kind to its name",
         _ => "only a tool of kind external is waited for; remove this or set the kind to \"external\"",
     }
 }

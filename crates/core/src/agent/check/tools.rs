@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Pointer, Problems, check_length, limits::check_span, nearest};
+use super::{Pointer, Problems, check_length, limits::check_span, nearest, servers};
 use crate::{
     agent::{AgentDefinition, ClientTool, ConfirmationSpec, ToolSource, ToolSpec, Waiting},
     awaits::ExpiryOutcome,
@@ -60,6 +60,10 @@ fn check_tool(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: 
 fn check_source(tool: &ToolSpec, agent: &AgentDefinition, at: &Pointer, problems: &mut Problems) {
     match &tool.source {
         ToolSource::Builtin | ToolSource::Other(_) => {}
+        ToolSource::Http(http) => servers::check_http(http, tool, &at.field("http"), problems),
+        ToolSource::Mcp(mcp) => servers::check_mcp(mcp, agent, &at.field("mcp"), problems),
+        ToolSource::A2a(a2a) => servers::check_a2a(a2a, &at.field("a2a"), problems),
+        ToolSource::Temporal(temporal) => servers::check_temporal(temporal, &at.field("temporal"), problems),
         ToolSource::Agent { agent: id } => check_agent_of(id, agent, at, problems),
         ToolSource::Client { tool: client, wait, .. } => {
             check_client(client, &at.field("client"), problems);
@@ -104,7 +108,7 @@ fn check_client(client: &ClientTool, at: &Pointer, problems: &mut Problems) {
     }
 }
 
-fn check_expiry(expires_in: Option<Millis>, on_expiry: Option<ExpiryOutcome>, at: &Pointer, problems: &mut Problems) {
+pub(super) fn check_expiry(expires_in: Option<Millis>, on_expiry: Option<ExpiryOutcome>, at: &Pointer, problems: &mut Problems) {
     check_span(expires_in, &at.field("expiresInMs"), problems);
     if on_expiry.is_some() && expires_in.is_none() {
         problems.add(&at.field("onExpiry"), "this never expires; say when with expires_in, or remove this");
@@ -160,7 +164,7 @@ fn check_prompt(confirmation: &ConfirmationSpec, schema: &Value, at: &Pointer, p
 }
 
 /// The names between braces; braces around anything but a name are text.
-fn placeholders(prompt: &str) -> impl Iterator<Item = &str> {
+pub(super) fn placeholders(prompt: &str) -> impl Iterator<Item = &str> {
     let is_name = |text: &&str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     prompt.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).filter(is_name)
 }

@@ -17,6 +17,7 @@ pub(super) static AGENT: Record = Record(&[
     optional("parameters", Shape::Record(&PARAMETERS)),
     optional("credentials", Shape::Secret),
     optional("tools", Shape::List(&Shape::Record(&TOOL))),
+    optional("toolsets", Shape::List(&Shape::Record(&TOOLSET))),
     optional("policy", Shape::Record(&POLICY)),
     optional("guards", Shape::Record(&GUARDS)),
     optional("agents", Shape::List(&Shape::Record(&AGENT))),
@@ -24,7 +25,7 @@ pub(super) static AGENT: Record = Record(&[
 
 static TOOL: Record = Record(&[
     required("name", Shape::Text, "\"notes.add\""),
-    optional("kind", Shape::Choice(&["builtin", "agent", "external"])),
+    optional("kind", Shape::Choice(&["builtin", "agent", "external", "http", "mcp", "a2a", "temporal"])),
     optional("description", Shape::Text),
     optional("inputSchema", Shape::Json),
     optional("tags", Shape::List(&Shape::Text)),
@@ -39,6 +40,91 @@ static TOOL: Record = Record(&[
     optional("client", Shape::Json),
     optional("readOnly", Shape::Flag),
     optional("outputSchema", Shape::Json),
+    optional("maxOutputBytes", Shape::Count),
+    optional("http", Shape::Record(&HTTP)),
+    optional("mcp", Shape::Record(&MCP_TOOL)),
+    optional("a2a", Shape::Record(&A2A)),
+    optional("temporal", Shape::Record(&TEMPORAL)),
+]);
+
+static HTTP: Record = Record(&[
+    optional("method", Shape::Text),
+    required("url", Shape::Text, "\"https://example.com/items/{id}\""),
+    optional("query", Shape::Map(&Shape::Text)),
+    optional("headerArguments", Shape::Map(&Shape::Text)),
+    optional("body", Shape::Text),
+    optional("nextCursor", Shape::Text),
+    optional("headers", Shape::Map(&Shape::Text)),
+    optional("oauth", Shape::Record(&OAUTH)),
+    optional("allowPrivate", Shape::Flag),
+]);
+
+static MCP_TOOL: Record = Record(&[
+    required("toolset", Shape::Text, "\"files\""),
+    required("tool", Shape::Text, "\"read_file\""),
+]);
+
+static A2A: Record = Record(&[
+    required("agentCardUrl", Shape::Text, "\"https://agents.example.com/planner\""),
+    optional("contextId", Shape::Text),
+    optional("headers", Shape::Map(&Shape::Text)),
+    optional("oauth", Shape::Record(&OAUTH)),
+    optional("allowPrivate", Shape::Flag),
+]);
+
+static TEMPORAL: Record = Record(&[
+    optional("activity", Shape::Text),
+    optional("workflow", Shape::Text),
+    required("taskQueue", Shape::Text, "\"python-tools\""),
+    friendly("heartbeatTimeout", "heartbeatTimeoutMs", Shape::Duration),
+    optional("heartbeatTimeoutMs", Shape::Millis),
+    optional("retry", Shape::Record(&TEMPORAL_RETRY)),
+]);
+
+static TEMPORAL_RETRY: Record = Record(&[
+    optional("maxAttempts", Shape::Count),
+    friendly("initialInterval", "initialIntervalMs", Shape::Duration),
+    optional("initialIntervalMs", Shape::Millis),
+    friendly("maxInterval", "maxIntervalMs", Shape::Duration),
+    optional("maxIntervalMs", Shape::Millis),
+    optional("nonRetryable", Shape::List(&Shape::Text)),
+]);
+
+static OAUTH: Record = Record(&[
+    required("tokenUrl", Shape::Text, "\"https://auth.example.com/token\""),
+    required("clientId", Shape::Text, "\"windlass\""),
+    required("clientSecret", Shape::Secret, "\"${secret:NAME}\""),
+    optional("scope", Shape::Text),
+]);
+
+static TOOLSET: Record = Record(&[
+    required("name", Shape::Text, "\"files\""),
+    optional("mcp", Shape::Record(&MCP_SERVER)),
+    optional("openapi", Shape::Record(&OPENAPI)),
+    optional("only", Shape::List(&Shape::Text)),
+    optional("prefix", Shape::Text),
+    optional("tags", Shape::List(&Shape::Text)),
+    friendly("timeout", "timeoutMs", Shape::Duration),
+    optional("timeoutMs", Shape::Millis),
+    optional("confirmation", Shape::Record(&CONFIRMATION)),
+    optional("maxOutputBytes", Shape::Count),
+]);
+
+static MCP_SERVER: Record = Record(&[
+    optional("server", Shape::Text),
+    optional("url", Shape::Text),
+    optional("headers", Shape::Map(&Shape::Text)),
+    optional("oauth", Shape::Record(&OAUTH)),
+    optional("allowPrivate", Shape::Flag),
+]);
+
+static OPENAPI: Record = Record(&[
+    optional("url", Shape::Text),
+    optional("document", Shape::Json),
+    optional("baseUrl", Shape::Text),
+    optional("headers", Shape::Map(&Shape::Text)),
+    optional("oauth", Shape::Record(&OAUTH)),
+    optional("allowPrivate", Shape::Flag),
 ]);
 
 static PARAMETERS: Record = Record(&[

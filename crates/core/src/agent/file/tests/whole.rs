@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{
-        AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, ModelParameters, OutputSchema, ReasoningDecay,
-        ToolSource, ToolSpec, Waiting,
+        A2aSource, AgentDefinition, ClientTool, ConfirmationSpec, Enforcement, HttpAccess, HttpSource, McpServer,
+        McpSource, ModelParameters, OAuthClient, OpenApiSource, OutputSchema, ReasoningDecay, TemporalRetry,
+        TemporalSource, ToolSource, ToolSpec, Toolset, Waiting,
         file::{parse, shape::AGENT},
     },
     awaits::ExpiryOutcome,
     cost::Cost,
     envelope::{Extra, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
     file::{Record, Shape},
-    secret::SecretRef,
+    secret::{SecretRef, SecretText},
     time::Millis,
 };
 
@@ -42,10 +43,26 @@ fn full() -> AgentDefinition {
             idempotent: true,
             confirmation: Some(confirmation),
             output_schema: Some(json!({"type": "string"})),
+            max_output_bytes: Some(4000),
             extra: Extra::new(),
         },
         ToolSpec::new("ask".into(), ToolSource::Agent { agent: "helper".into() }),
         ToolSpec::new("sign".into(), ToolSource::Client { tool: desk, read_only: true, wait }),
+        ToolSpec {
+            input_schema: Some(json!({"type": "object", "properties": {"id": {}, "page": {}, "etag": {}, "item": {}}})),
+            ..ToolSpec::new("item".into(), ToolSource::Http(Box::new(http())))
+        },
+        ToolSpec::new("peer".into(), ToolSource::A2a(Box::new(a2a()))),
+        ToolSpec::new("score".into(), ToolSource::Temporal(Box::new(temporal()))),
+        ToolSpec::new(
+            "report".into(),
+            ToolSource::Temporal(Box::new(TemporalSource {
+                workflow: Some("Report".to_owned()),
+                task_queue: "node".to_owned(),
+                ..TemporalSource::default()
+            })),
+        ),
+        ToolSpec::new("read".into(), ToolSource::Mcp(McpSource { toolset: "files".into(), tool: "read".into() })),
     ];
     let policy = PolicyOverrides {
         per_turn_max_tool_calls: Some(4),
@@ -83,6 +100,7 @@ fn full() -> AgentDefinition {
         parameters: ModelParameters::default(),
         credentials: None,
         tools: Vec::new(),
+        toolsets: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides { loop_detection: Some(LoopDetection::Enabled(false)), tool_budgets: None },
         agents: Vec::new(),
@@ -113,11 +131,96 @@ fn full() -> AgentDefinition {
         parameters,
         credentials: Some(SecretRef::Secret("model.key".to_owned())),
         tools,
+        toolsets: toolsets(),
         policy,
         guards,
         agents: vec![helper],
         extra: Extra::new(),
     }
+}
+
+fn access() -> HttpAccess {
+    HttpAccess {
+        headers: BTreeMap::from([("X-Api-Key".to_owned(), SecretText::new("${secret:token}"))]),
+        oauth: Some(OAuthClient {
+            token_url: "https://auth.example/token".to_owned(),
+            client_id: "windlass".to_owned(),
+            client_secret: SecretRef::Secret("client".to_owned()),
+            scope: Some("read".to_owned()),
+        }),
+        allow_private: true,
+    }
+}
+
+fn http() -> HttpSource {
+    HttpSource {
+        method: "PUT".to_owned(),
+        url: "https://api.example/items/{id}".to_owned(),
+        query: BTreeMap::from([("page".to_owned(), "{page}".to_owned())]),
+        header_arguments: BTreeMap::from([("If-Match".to_owned(), "{etag}".to_owned())]),
+        body: Some("item".to_owned()),
+        next_cursor: Some("/next".to_owned()),
+        access: access(),
+    }
+}
+
+fn a2a() -> A2aSource {
+    A2aSource {
+        agent_card_url: "https://agents.example/planner".to_owned(),
+        context_id: Some("c1".to_owned()),
+        access: HttpAccess { headers: BTreeMap::new(), oauth: None, allow_private: true },
+    }
+}
+
+fn temporal() -> TemporalSource {
+    TemporalSource {
+        activity: Some("score".to_owned()),
+        workflow: None,
+        task_queue: "python".to_owned(),
+        heartbeat_timeout_ms: Some(Millis::from_secs(10)),
+        retry: Some(TemporalRetry {
+            max_attempts: Some(3),
+            initial_interval_ms: Some(Millis::from_secs(1)),
+            max_interval_ms: Some(Millis::from_secs(60)),
+            non_retryable: vec!["BadInput".to_owned()],
+        }),
+    }
+}
+
+fn toolsets() -> Vec<Toolset> {
+    let mcp = McpServer {
+        server: None,
+        url: Some("https://mcp.example/mcp".to_owned()),
+        access: HttpAccess { allow_private: true, ..HttpAccess::default() },
+    };
+    let openapi = OpenApiSource {
+        url: Some("https://api.example/openapi.json".to_owned()),
+        document: None,
+        base_url: Some("https://api.example".to_owned()),
+        access: access(),
+    };
+    vec![
+        Toolset {
+            name: "files".to_owned(),
+            mcp: Some(mcp),
+            openapi: None,
+            only: vec!["read_*".to_owned()],
+            prefix: Some(String::new()),
+            tags: vec!["files".to_owned()],
+            timeout_ms: Some(Millis::from_secs(30)),
+            confirmation: Some(ConfirmationSpec { title: Some("Sure?".to_owned()), ..ConfirmationSpec::default() }),
+            max_output_bytes: Some(10_000),
+            // Files do not say it: a run does.
+            resolved: None,
+            extra: Extra::new(),
+        },
+        Toolset { name: "items".to_owned(), openapi: Some(openapi), ..Toolset::default() },
+        Toolset {
+            name: "git".to_owned(),
+            mcp: Some(McpServer { server: Some("git".to_owned()), ..McpServer::default() }),
+            ..Toolset::default()
+        },
+    ]
 }
 
 const FULL_TOML: &str = r#"
@@ -145,6 +248,7 @@ description = "Adds a note."
 tags = ["write"]
 timeout = "30s"
 idempotent = true
+max_output_bytes = 4000
 output_schema = { type = "string" }
 confirmation = { title = "Keep it?", prompt = "Keep {text}?", expires_in = "1h", on_expiry = "deny", four_eyes = true }
 
@@ -165,6 +269,71 @@ expires_in = "7d"
 on_expiry = "replan"
 client = { kind = "mcp_local", server = "desk", toolName = "desk_sign" }
 read_only = true
+
+[[tools]]
+name = "item"
+kind = "http"
+input_schema = { type = "object", properties = { id = {}, page = {}, etag = {}, item = {} } }
+
+[tools.http]
+method = "PUT"
+url = "https://api.example/items/{id}"
+query.page = "{page}"
+header_arguments.If-Match = "{etag}"
+body = "item"
+next_cursor = "/next"
+headers.X-Api-Key = "${secret:token}"
+allow_private = true
+oauth = { token_url = "https://auth.example/token", client_id = "windlass", client_secret = "${secret:client}", scope = "read" }
+
+[[tools]]
+name = "peer"
+kind = "a2a"
+a2a = { agent_card_url = "https://agents.example/planner", context_id = "c1", allow_private = true }
+
+[[tools]]
+name = "score"
+kind = "temporal"
+
+[tools.temporal]
+activity = "score"
+task_queue = "python"
+heartbeat_timeout = "10s"
+retry = { max_attempts = 3, initial_interval = "1s", max_interval = "1m", non_retryable = ["BadInput"] }
+
+[[tools]]
+name = "report"
+kind = "temporal"
+temporal = { workflow = "Report", task_queue = "node" }
+
+[[tools]]
+name = "read"
+kind = "mcp"
+mcp = { toolset = "files", tool = "read" }
+
+[[toolsets]]
+name = "files"
+mcp = { url = "https://mcp.example/mcp", allow_private = true }
+only = ["read_*"]
+prefix = ""
+tags = ["files"]
+timeout = "30s"
+confirmation = { title = "Sure?" }
+max_output_bytes = 10000
+
+[[toolsets]]
+name = "items"
+
+[toolsets.openapi]
+url = "https://api.example/openapi.json"
+base_url = "https://api.example"
+headers.X-Api-Key = "${secret:token}"
+allow_private = true
+oauth = { token_url = "https://auth.example/token", client_id = "windlass", client_secret = "${secret:client}", scope = "read" }
+
+[[toolsets]]
+name = "git"
+mcp.server = "git"
 
 [policy]
 per_turn_max_tool_calls = 4
