@@ -143,7 +143,7 @@ impl RunActivities {
                 Err(format!("this worker's build does not know tools of kind `{kind}`; upgrade the worker"))
             }
             // The workflow executes these as child runs and awaits.
-            Some(ToolSource::Agent { .. } | ToolSource::Client { .. } | ToolSource::External { .. }) | None => {
+            Some(_) | None => {
                 Err(format!("the run's agent has no tool `{name}` that a worker executes"))
             }
         };
@@ -158,6 +158,7 @@ impl RunActivities {
             progress,
             secrets: Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref())),
             cancel,
+            resumption: input.resumption.clone(),
         };
         let success = tool.call(context, call.args.clone()).await?;
         call.prepared.check_result(name, &success.result)?;

@@ -29,5 +29,6 @@ pub(crate) fn context() -> CallContext {
         progress: ProgressSink::none(),
         secrets: Arc::new(NoSecrets),
         cancel: CancellationToken::new(),
+        resumption: None,
     }
 }

@@ -146,6 +146,7 @@ fn blank(id: &str) -> AgentDefinition {
         parameters: ModelParameters::default(),
         credentials: None,
         tools: Vec::new(),
+        toolsets: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides::default(),
         agents: Vec::new(),
