@@ -9,6 +9,7 @@ use crate::{
     event::{AwaitClosure, EventBody},
     ids::AwaitId,
     limits::USER_TEXT_BYTES,
+    run::read_inputs,
     time::Timestamp,
 };
 
@@ -87,15 +88,19 @@ fn reply(status: AnswerStatus, message: String) -> AnswerReply {
 
 fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result<AwaitClosure, String> {
     match (item.kind, &answer.body) {
-        (AwaitKind::Clarification, AnswerBody::Clarification { answer }) => {
+        (AwaitKind::Clarification | AwaitKind::Input, AnswerBody::Clarification { answer }) => {
             if answer.trim().is_empty() {
                 return Err("the answer is empty".to_owned());
             }
             if answer.len() > USER_TEXT_BYTES {
                 return Err(format!("the answer is longer than {USER_TEXT_BYTES} bytes"));
             }
+            if item.kind == AwaitKind::Input {
+                read_inputs(item, answer)?;
+            }
             Ok(AwaitClosure::Answered)
         }
+        (AwaitKind::Input, AnswerBody::Confirmation { approved: false, .. }) => Ok(AwaitClosure::Denied),
         (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest, reason }) => {
             if answer.actor.is_empty() {
                 return Err("a decision must say who decides".to_owned());
@@ -125,6 +130,7 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
         (kind, _) => {
             let wanted = match kind {
                 AwaitKind::Clarification => "a text",
+                AwaitKind::Input => "the input that its tool asks for; answer with a text or JSON, or deny it",
                 AwaitKind::Confirmation => "a decision",
                 AwaitKind::ExternalTools | AwaitKind::Questions => "results",
             };
@@ -198,6 +204,7 @@ mod tests {
             prompt: String::new(),
             calls,
             questions: Vec::new(),
+            inputs: Vec::new(),
             expires_in: Some(Millis(100)),
             on_expiry: ExpiryOutcome::Replan,
             default_answer: None,
@@ -251,6 +258,7 @@ mod tests {
             prompt: String::new(),
             calls: vec![call("c1")],
             questions: Vec::new(),
+            inputs: Vec::new(),
             expires_in: None,
             on_expiry: ExpiryOutcome::Deny,
             default_answer: None,

@@ -13,7 +13,7 @@ pub use self::{
 };
 use crate::{
     canonical::{CanonicalJson, Digest},
-    envelope::Question,
+    envelope::{InputRequest, Question},
     ids::{AwaitId, CallId, ToolName},
     time::Timestamp,
 };
@@ -25,6 +25,8 @@ pub enum AwaitKind {
     Questions,
     ExternalTools,
     Confirmation,
+    /// A tool that has begun asks a person for input.
+    Input,
 }
 
 /// What happens when an await expires.
@@ -54,6 +56,9 @@ pub struct AwaitView {
     pub calls: Vec<AwaitedCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
+    /// What a tool asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputRequest>,
     pub opened_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,

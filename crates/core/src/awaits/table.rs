@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AwaitKind, AwaitView, AwaitedCall, ExpiryOutcome};
 use crate::{
     canonical::Digest,
-    envelope::Question,
+    envelope::{InputRequest, Question},
     event::AwaitClosure,
     ids::{AwaitId, CallId},
     time::{Millis, Timestamp},
@@ -44,6 +44,7 @@ pub struct NewAwait {
     pub prompt: String,
     pub calls: Vec<AwaitedCall>,
     pub questions: Vec<Question>,
+    pub inputs: Vec<InputRequest>,
     pub expires_in: Option<Millis>,
     pub on_expiry: ExpiryOutcome,
     pub default_answer: Option<String>,
@@ -60,6 +61,7 @@ impl AwaitTable {
             prompt: new.prompt,
             calls: new.calls,
             questions: new.questions,
+            inputs: new.inputs,
             opened_at: now,
             expires_at: new.expires_in.map(|span| now.after(span)),
             on_expiry: new.on_expiry,
@@ -81,7 +83,7 @@ impl AwaitTable {
             AwaitKind::ExternalTools | AwaitKind::Questions => {
                 item.calls.iter().map(|call| call.tool_call_id.clone()).collect()
             }
-            AwaitKind::Clarification | AwaitKind::Confirmation => Vec::new(),
+            AwaitKind::Clarification | AwaitKind::Confirmation | AwaitKind::Input => Vec::new(),
         };
         self.closed.push_back(ClosedAwait { id: id.clone(), closure, answer, calls });
         Some(item)

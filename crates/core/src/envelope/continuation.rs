@@ -15,6 +15,9 @@ pub struct Continuation {
     pub state: CanonicalJson,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRequest>,
+    /// The next round only reads, so it may be repeated if its report is lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeatable: bool,
 }
 
 impl Continuation {
@@ -64,4 +67,7 @@ pub struct Resumption {
     pub state: CanonicalJson,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responses: BTreeMap<String, InputResponse>,
+    /// The round may be repeated even if the tool is not idempotent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeatable: bool,
 }

@@ -1,12 +1,15 @@
 //! Answers to awaits, and what happens when an await expires.
 
-use super::Run;
+use super::{
+    Run,
+    rounds::{read_inputs, respond_to_all},
+};
 use crate::{
     agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     canonical::Digest,
     envelope::{
-        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, ProvidedToolResult,
+        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, InputAction, ProvidedToolResult,
         ToolCallOutput, ToolError, ToolErrorKind, ToolOutput,
     },
     event::{AwaitClosure, EventBody},
@@ -97,6 +100,14 @@ impl Run {
 
     fn apply(&mut self, item: &AwaitView, answer: Answer, now: Timestamp) {
         match answer.body {
+            AnswerBody::Clarification { answer } if item.kind == AwaitKind::Input => {
+                // It was read the same way when it was judged.
+                let responses = read_inputs(item, &answer).unwrap_or_default();
+                self.resume_calls(item, &responses);
+            }
+            AnswerBody::Confirmation { .. } if item.kind == AwaitKind::Input => {
+                self.resume_calls(item, &respond_to_all(item, InputAction::Decline));
+            }
             AnswerBody::Clarification { answer } => self.state.pending_messages.push(Message::user(answer)),
             AnswerBody::Confirmation { approved: true, .. } => {
                 for call in &item.calls {
@@ -134,7 +145,9 @@ impl Run {
             }));
             return;
         }
-        if item.kind == AwaitKind::Clarification {
+        if item.kind == AwaitKind::Input {
+            self.resume_calls(&item, &respond_to_all(&item, InputAction::Cancel));
+        } else if item.kind == AwaitKind::Clarification {
             let default = item.default_answer.clone().filter(|_| item.on_expiry == ExpiryOutcome::Default);
             let text = default.unwrap_or_else(|| {
                 format!(

@@ -2,12 +2,12 @@
 
 use super::{CallSlot, CallState, ChildLease, ChildOrder, Run};
 use crate::{
-    agent::{ToolDispatch, ToolEntry},
+    agent::{TemporalSource, ToolDispatch, ToolEntry},
     awaits::{AwaitKind, ExpiryOutcome, NewAwait},
     canonical::CanonicalJson,
     envelope::{
-        CallStatus, Extra, FinalizeReason, SettleOutput, ToolCallOutput, ToolError, ToolErrorKind, ToolInput,
-        ToolOutput, ToolRequest, VERSION,
+        CallStatus, Extra, FinalizeReason, Resumption, SettleOutput, ToolCallOutput, ToolError, ToolErrorKind,
+        ToolInput, ToolOutput, ToolRequest, VERSION,
     },
     event::EventBody,
     ids::{CallId, ToolName},
@@ -22,11 +22,23 @@ const MAX_DISPATCHES: u32 = 4;
 pub enum Order {
     Tool(Box<ToolOrder>),
     Child(Box<ChildOrder>),
+    Temporal(Box<TemporalOrder>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOrder {
     pub input: ToolInput,
+    /// For one attempt.
+    pub timeout: Millis,
+    /// For all attempts together; `None` without a time budget.
+    pub deadline: Option<Millis>,
+}
+
+/// A call of an activity or a workflow on another task queue. Temporal's history is its journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TemporalOrder {
+    pub input: ToolInput,
+    pub source: Box<TemporalSource>,
     /// For one attempt.
     pub timeout: Millis,
     /// For all attempts together; `None` without a time budget.
@@ -91,19 +103,22 @@ impl Run {
             prompt,
             calls: vec![super::planning::awaited(&request)],
             questions: Vec::new(),
+            inputs: Vec::new(),
             expires_in: spec.expires_in_ms,
             on_expiry: spec.on_expiry.unwrap_or(ExpiryOutcome::Deny),
             default_answer: None,
             four_eyes: spec.four_eyes,
         };
         let await_id = self.open_await(new, now);
-        self.state.batch.push(CallSlot { request, state: CallState::Confirming { await_id } });
+        self.state.batch.push(CallSlot::new(request, CallState::Confirming { await_id }));
     }
 
     /// Takes back the count of a call that will not run.
     pub(super) fn release(&mut self, call: &CallId) {
         let counted = self.state.slot(call).is_some_and(|slot| {
-            matches!(slot.state, CallState::Ready | CallState::Queued | CallState::Confirming { .. })
+            // A later round: the call has run.
+            slot.resumption.is_none()
+                && matches!(slot.state, CallState::Ready | CallState::Queued | CallState::Confirming { .. })
         });
         if counted {
             self.state.executed = self.state.executed.saturating_sub(1);
@@ -112,17 +127,17 @@ impl Run {
 
     /// Starts the calls that are ready.
     pub fn dispatch(&mut self, now: Timestamp) -> Vec<Order> {
-        let ready: Vec<ToolRequest> = self
+        let ready: Vec<(ToolRequest, Option<Resumption>)> = self
             .state
             .batch
             .iter()
             .filter(|slot| matches!(slot.state, CallState::Ready))
-            .map(|slot| slot.request.clone())
+            .map(|slot| (slot.request.clone(), slot.resumption.clone()))
             .collect();
-        let mut children = ready.iter().filter(|request| self.is_child(&request.name)).count();
+        let mut children = ready.iter().filter(|(request, _)| self.is_child(&request.name)).count();
         let siblings = children as u64;
         let mut orders = Vec::new();
-        for request in ready {
+        for (request, resumption) in ready {
             let call = request.tool_call_id.clone();
             let entry = self.state.tools.get(&request.name).cloned();
             let (order, child) = match entry {
@@ -135,7 +150,13 @@ impl Run {
                     self.link_child(&request, &input);
                     (Order::Child(Box::new(ChildOrder { call: call.clone(), input })), Some(lease))
                 }
-                entry => (Order::Tool(Box::new(self.tool_order(&request, entry.as_ref(), now))), None),
+                Some(ToolEntry { dispatch: ToolDispatch::Temporal(ref source), .. }) => {
+                    let source = source.clone();
+                    let ToolOrder { input, timeout, deadline } = self.tool_order(&request, entry.as_ref(), None, now);
+                    self.announce_call(&request);
+                    (Order::Temporal(Box::new(TemporalOrder { input, source, timeout, deadline })), None)
+                }
+                entry => (Order::Tool(Box::new(self.tool_order(&request, entry.as_ref(), resumption, now))), None),
             };
             if let Some(slot) = self.state.slot(&call) {
                 slot.state = CallState::Running { child };
@@ -150,7 +171,13 @@ impl Run {
         self.state.tools.get(name).is_some_and(|tool| matches!(tool.dispatch, ToolDispatch::Child { .. }))
     }
 
-    fn tool_order(&self, request: &ToolRequest, entry: Option<&ToolEntry>, now: Timestamp) -> ToolOrder {
+    fn tool_order(
+        &self,
+        request: &ToolRequest,
+        entry: Option<&ToolEntry>,
+        resumption: Option<Resumption>,
+        now: Timestamp,
+    ) -> ToolOrder {
         let remaining = self.state.clock.remaining(self.state.policy.time_budget, now);
         let timeout = entry
             .map_or(self.state.policy.tool_timeout_default, |tool| self.state.policy.tool_timeout(&request.name, tool));
@@ -173,17 +200,21 @@ impl Run {
                 workspace: self.input.workspace(),
                 turn: self.state.turn.saturating_sub(1),
                 dispatch: 1,
-                idempotent: entry.is_some_and(|tool| tool.idempotent),
+                idempotent: entry.is_some_and(|tool| tool.idempotent)
+                    || resumption.as_ref().is_some_and(|resumption| resumption.repeatable),
+                resumption,
                 agent_digest: self.state.agent_digest,
                 inline_limit: self.tuning.inline_limit(),
-                resumption: None,
                 extra: Extra::new(),
             },
         }
     }
 
     /// A tool activity ended. `recorded`: its result event is already in the log.
-    pub fn tool_finished(&mut self, call: &CallId, output: ToolOutput, recorded: bool, now: Timestamp) {
+    pub fn tool_finished(&mut self, call: &CallId, mut output: ToolOutput, recorded: bool, now: Timestamp) {
+        if let Some(continuation) = output.continuation.take() {
+            return self.continue_call(call, continuation, now);
+        }
         let Some(name) = self.state.slot(call).map(|slot| slot.request.name.clone()) else { return };
         let output = ToolCallOutput::from_output(name, call.clone(), output);
         self.conclude(call, output, !recorded, now);

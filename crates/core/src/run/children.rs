@@ -86,18 +86,23 @@ impl Run {
     }
 
     pub(super) fn link_child(&mut self, request: &ToolRequest, child: &RunInput) {
+        self.announce_call(request);
+        self.outgoing.event(EventBody::ChildRunLinked {
+            tool_use_id: request.tool_call_id.clone(),
+            name: request.name.clone(),
+            child_run_id: child.run_id.clone(),
+            child_agent_id: child.agent_id.clone(),
+        });
+    }
+
+    /// The event of a call that the workflow itself starts. The tool activity writes those of its calls.
+    pub(super) fn announce_call(&mut self, request: &ToolRequest) {
         self.outgoing.event(EventBody::ToolCall {
             tool_use_id: request.tool_call_id.clone(),
             name: request.name.clone(),
             input: request.inline_args().cloned(),
             digest: request.payload_digest,
             turn: self.state.turn.saturating_sub(1),
-        });
-        self.outgoing.event(EventBody::ChildRunLinked {
-            tool_use_id: request.tool_call_id.clone(),
-            name: request.name.clone(),
-            child_run_id: child.run_id.clone(),
-            child_agent_id: child.agent_id.clone(),
         });
     }
 

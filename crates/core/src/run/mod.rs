@@ -15,6 +15,7 @@ mod outgoing;
 mod outside;
 mod plan_size;
 mod planning;
+mod rounds;
 mod state;
 mod step;
 
@@ -26,11 +27,12 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    calls::{CallLoss, LossVerdict, Order, ToolOrder, after_loss},
+    calls::{CallLoss, LossVerdict, Order, TemporalOrder, ToolOrder, after_loss},
     children::{ChildOrder, ChildReport},
     finish::{Outcome, RunEnding},
     outgoing::Outgoing,
     planning::{NUDGE_MARK, PlanFailure, PlanOrder, REPAIR_MARK},
+    rounds::read_inputs,
     state::{CallSlot, CallState, ChildLease, Pause, RunState},
     step::Step,
 };

@@ -17,9 +17,9 @@ impl Run {
     /// Adds a call that may be executed to the batch.
     pub(super) fn place(&mut self, request: ToolRequest, now: Timestamp) {
         match self.outside(&request.name) {
-            None => self.state.batch.push(CallSlot { request, state: CallState::Ready }),
+            None => self.state.batch.push(CallSlot::new(request, CallState::Ready)),
             Some(Outside { client: Some(_), .. }) => {
-                self.state.batch.push(CallSlot { request, state: CallState::Queued });
+                self.state.batch.push(CallSlot::new(request, CallState::Queued));
             }
             Some(outside) => {
                 let new = outside.wait_for(&request);
@@ -39,7 +39,7 @@ impl Run {
                 await_id: await_id.clone(),
                 args_ref: request.args().and_then(|args| args.stored()),
             });
-            self.state.batch.push(CallSlot { request, state: CallState::External { await_id: await_id.clone() } });
+            self.state.batch.push(CallSlot::new(request, CallState::External { await_id: await_id.clone() }));
         }
     }
 
@@ -125,6 +125,7 @@ impl Outside {
             prompt: format!("Result wanted for {}", request.name),
             calls: vec![super::planning::awaited(request)],
             questions: Vec::new(),
+            inputs: Vec::new(),
             expires_in: self.expires_in,
             on_expiry: self.on_expiry.unwrap_or(unanswered),
             default_answer: None,

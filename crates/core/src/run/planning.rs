@@ -335,7 +335,7 @@ impl Run {
 
     fn push_done(&mut self, request: ToolRequest, output: ToolCallOutput, now: Timestamp) {
         let call = request.tool_call_id.clone();
-        self.state.batch.push(CallSlot { request, state: CallState::Ready });
+        self.state.batch.push(CallSlot::new(request, CallState::Ready));
         self.conclude(&call, output, true, now);
     }
 
@@ -362,6 +362,7 @@ impl Run {
                         prompt: question,
                         calls: Vec::new(),
                         questions: Vec::new(),
+                        inputs: Vec::new(),
                         expires_in: expires_in_ms,
                         on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                         default_answer,
@@ -379,6 +380,7 @@ impl Run {
                     prompt,
                     calls: vec![awaited(&request)],
                     questions,
+                    inputs: Vec::new(),
                     expires_in: expires_in_ms,
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
@@ -394,6 +396,7 @@ impl Run {
                     prompt: format!("Results wanted for {names}"),
                     calls: calls.iter().map(awaited).collect(),
                     questions: Vec::new(),
+                    inputs: Vec::new(),
                     expires_in: expires_in_ms,
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,

@@ -11,8 +11,8 @@ use crate::{
     canonical::Digest,
     clock::ActiveClock,
     envelope::{
-        Actor, FinalFacts, FinalizeReason, OpenOutput, PlannerNote, TokenUsage, ToolCallOutput, ToolRequest,
-        TranscriptHead,
+        Actor, FinalFacts, FinalizeReason, OpenOutput, PlannerNote, Resumption, TokenUsage, ToolCallOutput,
+        ToolRequest, TranscriptHead,
     },
     event::EnforcementMechanism,
     guard::{BudgetGuard, LoopGuard},
@@ -100,6 +100,20 @@ fn is_zero(count: &u32) -> bool {
 pub struct CallSlot {
     pub request: ToolRequest,
     pub state: CallState,
+    /// For the next round of a call that was not over after the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumption: Option<Resumption>,
+}
+
+impl CallSlot {
+    pub(super) fn new(request: ToolRequest, state: CallState) -> Self {
+        Self { request, state, resumption: None }
+    }
+
+    /// The round that is next or under way, from 1.
+    pub(super) fn round(&self) -> u32 {
+        self.resumption.as_ref().map_or(1, |resumption| resumption.round)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,6 +127,10 @@ pub enum CallState {
     Queued,
     /// Handed out; executed externally.
     External {
+        await_id: AwaitId,
+    },
+    /// Began, and waits for a person's input.
+    Asking {
         await_id: AwaitId,
     },
     /// May start.

@@ -1,6 +1,6 @@
 //! The next step of a run.
 
-use super::{CallState, Run, RunState};
+use super::{CallState, Run, RunState, rounds::unfinished};
 use crate::{
     envelope::{CallStatus, FinalizeReason, ToolError, ToolErrorKind},
     event::{AwaitClosure, EventBody},
@@ -127,7 +127,9 @@ impl Run {
         };
         for call in unstarted(&self.state) {
             self.release(&call);
-            self.conclude_without_result(&call, status, error.clone(), now);
+            let began = self.state.slot(&call).is_some_and(|slot| slot.resumption.is_some());
+            let (status, error) = if began { (CallStatus::Cancelled, unfinished()) } else { (status, error.clone()) };
+            self.conclude_without_result(&call, status, error, now);
         }
     }
 }

@@ -28,7 +28,8 @@ pub(super) fn check_http(http: &HttpSource, tool: &ToolSpec, at: &Pointer, probl
         problems.add(&at.field("method"), format!("write one of {}", METHODS.join(", ")));
     }
     check_url(&http.url, &at.field("url"), problems);
-    let host = http.url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let host =
+        http.url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     if host.contains('{') {
         let message = "the host must not depend on arguments: the model would decide which system is called";
         problems.add(&at.field("url"), message);
@@ -183,7 +184,8 @@ fn check_url(url: &str, at: &Pointer, problems: &mut Problems) {
         problems.add(at, "write an address that begins with https:// or http://");
     } else if host.is_some_and(|host| host.contains('@')) {
         // It may hold a password, so it is not repeated.
-        problems.add(at, "an address must not hold a user or a password; put them in headers, as references to secrets");
+        problems
+            .add(at, "an address must not hold a user or a password; put them in headers, as references to secrets");
     }
     if url.len() > URL_BYTES {
         problems.add(at, format!("this has {} bytes; write at most {URL_BYTES}", url.len()));
@@ -214,7 +216,8 @@ fn check_access(access: &HttpAccess, at: &Pointer, problems: &mut Problems) {
             problems.add(&at.field("clientId"), "this is never empty");
         }
         if access.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
-            problems.add(&at, "the token is sent as the header authorization, which is set as well; remove one of them");
+            problems
+                .add(&at, "the token is sent as the header authorization, which is set as well; remove one of them");
         }
     }
 }

@@ -59,10 +59,8 @@ static HTTP: Record = Record(&[
     optional("allowPrivate", Shape::Flag),
 ]);
 
-static MCP_TOOL: Record = Record(&[
-    required("toolset", Shape::Text, "\"files\""),
-    required("tool", Shape::Text, "\"read_file\""),
-]);
+static MCP_TOOL: Record =
+    Record(&[required("toolset", Shape::Text, "\"files\""), required("tool", Shape::Text, "\"read_file\"")]);
 
 static A2A: Record = Record(&[
     required("agentCardUrl", Shape::Text, "\"https://agents.example.com/planner\""),

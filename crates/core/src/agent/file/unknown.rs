@@ -66,7 +66,7 @@ mod tests {
     fn unknown_fields_are_found_at_every_depth() {
         let definition = json!({
             "id": "a", "model": "m:n", "systemPromt": "x",
-            "tools": [{"name": "t", "kind": "mcp", "inputSchema": {"anything": 1}, "time_out": 5}],
+            "tools": [{"name": "t", "kind": "soap", "inputSchema": {"anything": 1}, "time_out": 5}],
             "policy": {"maxToolCall": 1},
             "guards": {"loopDetection": false, "toolBudgets": {"t": {"max": 1}}},
             "agents": [{"id": "b", "model": "m:n", "retain": true}],

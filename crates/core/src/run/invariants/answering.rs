@@ -10,7 +10,7 @@ use super::{
     world::World,
 };
 use crate::{
-    awaits::{AwaitKind, AwaitView},
+    awaits::{AwaitKind, AwaitView, AwaitedCall},
     canonical::{CanonicalJson, Digest},
     envelope::{Answer, AnswerBody, AnswerStatus, CallAnswer, ProvidedToolResult, ToolError, ToolErrorKind},
     ids::{AwaitId, CallId},
@@ -153,6 +153,12 @@ impl World {
             }
             (AwaitKind::Clarification, How::WrongKind) => (confirmation(true, None), "ann", false),
             (AwaitKind::Clarification, _) => (other, "ann", false),
+            (AwaitKind::Input, How::Denied) => (confirmation(false, None), "ann", true),
+            (AwaitKind::Input, How::Right | How::LoomMcp | How::NoActor) => {
+                (AnswerBody::Clarification { answer: self.unique("input") }, "", true)
+            }
+            (AwaitKind::Input, How::WrongKind) => (confirmation(true, shown), "ann", false),
+            (AwaitKind::Input, _) => (other, "ann", false),
             (_, How::Right | How::Denied | How::LoomMcp | How::NoActor) => {
                 (AnswerBody::ToolResults { results: self.results(item, how) }, "", true)
             }
@@ -187,6 +193,12 @@ impl World {
 
     fn promise(&mut self, item: &AwaitView, answer: &Answer) {
         match &answer.body {
+            AnswerBody::Clarification { answer } if item.kind == AwaitKind::Input => {
+                let promise =
+                    |call: &AwaitedCall| Promise::Input { call: call.tool_call_id.clone(), text: answer.clone() };
+                self.ledger.promises.extend(item.calls.iter().map(promise));
+            }
+            AnswerBody::Confirmation { .. } if item.kind == AwaitKind::Input => {}
             AnswerBody::Clarification { answer } => self.owe(answer.clone()),
             AnswerBody::Confirmation { approved, .. } => {
                 let calls = item.calls.iter().map(|call| call.tool_call_id.clone());

@@ -303,6 +303,11 @@ fn check_12_nothing_acknowledged_is_lost(world: &World) -> Lived {
                 let refused = result(world, call).is_some_and(|(_, is_error)| is_error);
                 ensure!(executed || refused, "{call} was approved; it did not run and no event says why");
             }
+            Promise::Input { call, text } => {
+                let given = world.ledger.given.contains(&(call.clone(), text.clone()));
+                let stopped = result(world, call).is_some_and(|(_, is_error)| is_error);
+                ensure!(given || stopped, "{text:?} was given to {call}, which went on without it");
+            }
             Promise::Denied(call) => {
                 let kind = result(world, call).map(|(content, _)| content["kind"].clone());
                 ensure!(kind == Some("denied".into()), "{call} was denied, its result says {kind:?}");

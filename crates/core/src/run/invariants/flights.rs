@@ -5,13 +5,15 @@ use serde_json::{Value, json};
 use super::{
     Lived,
     ledger::{Execution, Lease},
-    script::{End, Fate, Loss, Stopped, Story},
+    script::{End, Fate, Loss, Round, Stopped, Story},
     tape::{Input, Reply, wired},
     world::World,
 };
 use crate::{
     canonical::{CanonicalJson, Digest},
-    envelope::{BlobRef, CallStatus, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput},
+    envelope::{
+        BlobRef, CallStatus, Continuation, InputRequest, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput,
+    },
     event::{EventBody, NewEvent},
     ids::CallId,
     run::{CallLoss, ChildOrder, ChildReport, LossVerdict, Order, Outcome, ToolOrder, after_loss},
@@ -53,6 +55,7 @@ impl World {
             match order {
                 Order::Tool(order) => self.begin_tool(*order),
                 Order::Child(order) => self.begin_child(*order)?,
+                Order::Temporal(order) => return Err(format!("no tool of these cases is {order:?}")),
             }
             self.history += 3;
         }
@@ -76,7 +79,15 @@ impl World {
         self.ledger.carry(order.input.turn, bytes, 1, 0);
         let input = order.input.clone();
         let digest = input.args().map(|args| args.digest()).unwrap_or_default();
-        self.begin(&input.tool_call_id, input.tool_name.as_str(), digest);
+        match &input.resumption {
+            None => self.begin(&input.tool_call_id, input.tool_name.as_str(), digest),
+            Some(resumption) => {
+                let texts = resumption.responses.values().filter_map(|response| response.content.as_ref());
+                let call = &input.tool_call_id;
+                let given = texts.map(|text| (call.clone(), text.to_value().as_str().unwrap_or_default().to_owned()));
+                self.ledger.given.extend(given);
+            }
+        }
         let fate = self.ledger.requested[&input.tool_call_id].fate.clone();
         let (lands_at, landing) = self.fly(&order, &fate);
         self.flights.push(Flight {
@@ -92,7 +103,7 @@ impl World {
     fn fly(&mut self, order: &ToolOrder, fate: &Fate) -> (Timestamp, Landing) {
         let ends_by = order.deadline.map(|left| self.now.after(left));
         let capped = |at: Timestamp| ends_by.map_or(at, |by| at.min(by));
-        let output = self.output(&order.input, fate.end);
+        let output = self.round_output(&order.input, fate);
         let (mut at, mut dispatch, mut losses) = (self.now, 1, fate.losses.iter());
         loop {
             let due = at.after(fate.takes);
@@ -115,6 +126,19 @@ impl World {
                 LossVerdict::Conclude(output) => return (at, Landing::Tool { output, recorded, began }),
             }
         }
+    }
+
+    fn round_output(&mut self, input: &ToolInput, fate: &Fate) -> ToolOutput {
+        let round = input.resumption.as_ref().map_or(1, |resumption| resumption.round);
+        let Some(round) = fate.rounds.get(round as usize - 1) else { return self.output(input, fate.end) };
+        let asked = InputRequest { key: "text".to_owned(), prompt: "What next?".to_owned(), schema: None, url: None };
+        let mut output = ToolOutput::new(CallStatus::Failed);
+        output.continuation = Some(Continuation {
+            state: json!({"of": input.tool_call_id}).into(),
+            inputs: matches!(round, Round::Asks).then_some(asked).into_iter().collect(),
+            repeatable: matches!(round, Round::GoesOn),
+        });
+        output
     }
 
     fn output(&mut self, input: &ToolInput, end: End) -> ToolOutput {
@@ -307,7 +331,7 @@ impl World {
             };
             self.store.log(vec![NewEvent::new(format!("call/{call}/begin"), body)])?;
         }
-        if recorded {
+        if recorded && output.continuation.is_none() {
             let body = EventBody::ToolResult {
                 tool_use_id: call.clone(),
                 name,

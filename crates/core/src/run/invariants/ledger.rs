@@ -28,6 +28,8 @@ pub(super) struct Ledger {
     pub(super) shown: BTreeMap<CallId, CanonicalJson>,
     /// Calls that were begun here or by a child, in order.
     pub(super) executions: Vec<Execution>,
+    /// What tools got from people in later rounds.
+    pub(super) given: Vec<(CallId, String)>,
     pub(super) leases: Vec<Lease>,
     /// Calls of children that came back: those they counted, or all they were lent.
     pub(super) charged: u32,
@@ -123,9 +125,18 @@ pub(super) struct Heard {
 #[derive(Debug)]
 pub(super) enum Promise {
     Text(String),
-    Result { call: CallId, content: Value, is_error: bool },
+    Result {
+        call: CallId,
+        content: Value,
+        is_error: bool,
+    },
     Approved(CallId),
     Denied(CallId),
+    /// What a tool asked for.
+    Input {
+        call: CallId,
+        text: String,
+    },
 }
 
 /// Bytes through history, and what the case's own content accounts for.

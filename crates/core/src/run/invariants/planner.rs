@@ -271,5 +271,5 @@ impl Saying {
 
 /// The fate of a call that is never dispatched from here.
 fn unused_fate() -> Fate {
-    Fate { takes: Millis::ZERO, end: End::Ok, losses: Vec::new(), when_stopped: Stopped::Obeys }
+    Fate { takes: Millis::ZERO, end: End::Ok, losses: Vec::new(), when_stopped: Stopped::Obeys, rounds: Vec::new() }
 }

@@ -103,6 +103,15 @@ pub(super) struct Fate {
     /// Executions whose report is lost, before one that reports.
     pub(super) losses: Vec<Loss>,
     pub(super) when_stopped: Stopped,
+    /// Rounds before the last one.
+    pub(super) rounds: Vec<Round>,
+}
+
+/// How a round ends that is not the call's last.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Round {
+    GoesOn,
+    Asks,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -335,11 +344,14 @@ fn fate() -> impl Strategy<Value = Fate> {
         Just(Stopped::Vanishes),
         Just(Stopped::HadFinished)
     ];
-    (span(), end, losses, stopped).prop_map(|(takes, end, losses, when_stopped)| Fate {
+    let round = prop_oneof![Just(Round::GoesOn), Just(Round::Asks)];
+    let rounds = prop_oneof![5 => Just(Vec::new()), 1 => vec(round, 1..=3)];
+    (span(), end, losses, stopped, rounds).prop_map(|(takes, end, losses, when_stopped, rounds)| Fate {
         takes,
         end,
         losses,
         when_stopped,
+        rounds,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::{
 fn ceilings(orders: &[Order]) -> Vec<Option<BudgetCeiling>> {
     let ceiling = |order: &Order| match order {
         Order::Child(order) => Some(order.input.budget_ceiling),
-        Order::Tool(_) => None,
+        Order::Tool(_) | Order::Temporal(_) => None,
     };
     orders.iter().filter_map(ceiling).collect()
 }

@@ -12,6 +12,7 @@ mod expiry;
 mod finalising;
 mod guards;
 mod models;
+mod rounds;
 mod sizes;
 mod stops;
 mod words;

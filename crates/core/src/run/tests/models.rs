@@ -62,7 +62,7 @@ fn agents_that_are_called_in_one_turn_share_what_is_left() {
         .iter()
         .map(|order| match order {
             Order::Child(order) => order.input.budget_ceiling.map(|ceiling| (ceiling.max_cost_usd, ceiling.max_tokens)),
-            Order::Tool(_) => None,
+            Order::Tool(_) | Order::Temporal(_) => None,
         })
         .collect();
     assert_eq!(shares, [Some((Cost::from_usd(0.3), Some(450))), Some((Cost::from_usd(0.3), Some(450)))]);

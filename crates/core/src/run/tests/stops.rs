@@ -90,7 +90,7 @@ fn settle(bench: &mut Bench) -> Vec<String> {
                 let item = bench.run.state().awaits.pending()[0].clone();
                 let status = match item.kind {
                     AwaitKind::Confirmation => bench.approve(item.id.as_str()),
-                    AwaitKind::Clarification => {
+                    AwaitKind::Clarification | AwaitKind::Input => {
                         bench.answer(item.id.as_str(), AnswerBody::Clarification { answer: "this".to_owned() })
                     }
                     AwaitKind::Questions | AwaitKind::ExternalTools => {

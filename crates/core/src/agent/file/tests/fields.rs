@@ -32,7 +32,7 @@ retries = 3
 "#,
                 r#"
 a.toml:3:1: systemPrompt: unknown field; did you mean system_prompt?
-a.toml:4:1: retries: unknown field; known are id, name, description, model, fallback, system_prompt, reasoning_level, reasoning_decay, output_schema, parameters, credentials, tools, policy, guards, agents"#,
+a.toml:4:1: retries: unknown field; known are id, name, description, model, fallback, system_prompt, reasoning_level, reasoning_decay, output_schema, parameters, credentials, tools, toolsets, policy, guards, agents"#,
             ),
             (
                 r#"
@@ -152,7 +152,7 @@ kind = "magic"
 confirmation = { on_expiry = "explode" }
 "#,
                 r#"
-a.toml:5:8: tools[0].kind: "magic" is not known here; write one of "builtin", "agent", "external"
+a.toml:5:8: tools[0].kind: "magic" is not known here; write one of "builtin", "agent", "external", "http", "mcp", "a2a", "temporal"
 a.toml:6:30: tools[0].confirmation.on_expiry: "explode" is not known here; write one of "deny", "default", "replan", "fail""#,
             ),
             (

@@ -168,7 +168,7 @@ fn a2a() -> A2aSource {
     A2aSource {
         agent_card_url: "https://agents.example/planner".to_owned(),
         context_id: Some("c1".to_owned()),
-        access: HttpAccess { headers: BTreeMap::new(), oauth: None, allow_private: true },
+        access: access(),
     }
 }
 
@@ -188,13 +188,10 @@ fn temporal() -> TemporalSource {
 }
 
 fn toolsets() -> Vec<Toolset> {
-    let mcp = McpServer {
-        server: None,
-        url: Some("https://mcp.example/mcp".to_owned()),
-        access: HttpAccess { allow_private: true, ..HttpAccess::default() },
-    };
+    let mcp = McpServer { server: None, url: Some("https://mcp.example/mcp".to_owned()), access: access() };
     let openapi = OpenApiSource {
         url: Some("https://api.example/openapi.json".to_owned()),
+        // In another toolset: a document comes from one place.
         document: None,
         base_url: Some("https://api.example".to_owned()),
         access: access(),
@@ -208,13 +205,24 @@ fn toolsets() -> Vec<Toolset> {
             prefix: Some(String::new()),
             tags: vec!["files".to_owned()],
             timeout_ms: Some(Millis::from_secs(30)),
-            confirmation: Some(ConfirmationSpec { title: Some("Sure?".to_owned()), ..ConfirmationSpec::default() }),
+            confirmation: Some(ConfirmationSpec {
+                title: Some("Sure?".to_owned()),
+                prompt: Some("Call it?".to_owned()),
+                expires_in_ms: Some(Millis::from_secs(3600)),
+                on_expiry: Some(ExpiryOutcome::Deny),
+                four_eyes: true,
+            }),
             max_output_bytes: Some(10_000),
             // Files do not say it: a run does.
             resolved: None,
             extra: Extra::new(),
         },
         Toolset { name: "items".to_owned(), openapi: Some(openapi), ..Toolset::default() },
+        Toolset {
+            name: "inline".to_owned(),
+            openapi: Some(OpenApiSource { document: Some(json!({"openapi": "3.1.0"})), ..OpenApiSource::default() }),
+            ..Toolset::default()
+        },
         Toolset {
             name: "git".to_owned(),
             mcp: Some(McpServer { server: Some("git".to_owned()), ..McpServer::default() }),
@@ -289,7 +297,13 @@ oauth = { token_url = "https://auth.example/token", client_id = "windlass", clie
 [[tools]]
 name = "peer"
 kind = "a2a"
-a2a = { agent_card_url = "https://agents.example/planner", context_id = "c1", allow_private = true }
+
+[tools.a2a]
+agent_card_url = "https://agents.example/planner"
+context_id = "c1"
+headers.X-Api-Key = "${secret:token}"
+allow_private = true
+oauth = { token_url = "https://auth.example/token", client_id = "windlass", client_secret = "${secret:client}", scope = "read" }
 
 [[tools]]
 name = "score"
@@ -313,13 +327,18 @@ mcp = { toolset = "files", tool = "read" }
 
 [[toolsets]]
 name = "files"
-mcp = { url = "https://mcp.example/mcp", allow_private = true }
 only = ["read_*"]
 prefix = ""
 tags = ["files"]
 timeout = "30s"
-confirmation = { title = "Sure?" }
+confirmation = { title = "Sure?", prompt = "Call it?", expires_in = "1h", on_expiry = "deny", four_eyes = true }
 max_output_bytes = 10000
+
+[toolsets.mcp]
+url = "https://mcp.example/mcp"
+headers.X-Api-Key = "${secret:token}"
+allow_private = true
+oauth = { token_url = "https://auth.example/token", client_id = "windlass", client_secret = "${secret:client}", scope = "read" }
 
 [[toolsets]]
 name = "items"
@@ -330,6 +349,10 @@ base_url = "https://api.example"
 headers.X-Api-Key = "${secret:token}"
 allow_private = true
 oauth = { token_url = "https://auth.example/token", client_id = "windlass", client_secret = "${secret:client}", scope = "read" }
+
+[[toolsets]]
+name = "inline"
+openapi = { document = { openapi = "3.1.0" } }
 
 [[toolsets]]
 name = "git"
@@ -394,6 +417,7 @@ fn json_files_may_use_snake_case_and_friendly_durations() {
 #[test]
 fn the_known_fields_are_those_of_the_types() {
     let full = serde_json::to_value(full()).unwrap();
+    // `resolved` of a toolset is set by runs, not by files; it is empty here.
     assert_same_fields(&AGENT, &[&full], "agent");
 }
 
