@@ -19,8 +19,10 @@ mod owner;
 mod plan;
 mod progress;
 mod record;
+mod results;
 mod secrets;
 mod tool;
+mod toolsets;
 mod turn;
 
 use std::sync::Arc;
@@ -30,14 +32,14 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     envelope::{
-        OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput,
-        SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+        LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, ReceiveInput, RecordInput,
+        RecordOutput, SettleInput, SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
     },
     ids::RunId,
 };
 use windlass_models::ModelRegistry;
 use windlass_store::{Store, Vault};
-use windlass_tools::ToolRegistry;
+use windlass_tools::Toolbox;
 use windlass_workflows::{contract, wire::Wire};
 
 pub use self::{catalog::AgentCatalog, owner::Owners};
@@ -49,7 +51,7 @@ pub struct RunActivities {
     /// Absent if this worker has no key for secrets.
     vault: Option<Vault>,
     models: ModelRegistry,
-    tools: ToolRegistry,
+    tools: Toolbox,
     agents: AgentCatalog,
     conversations: Conversations,
     definitions: Definitions,
@@ -70,7 +72,7 @@ impl RunActivities {
         store: Arc<dyn Store>,
         vault: Option<Vault>,
         models: ModelRegistry,
-        tools: ToolRegistry,
+        tools: Toolbox,
         agents: AgentCatalog,
         owners: Arc<dyn Owners>,
         draining: CancellationToken,
@@ -144,5 +146,26 @@ impl RunActivities {
     ) -> Result<Wire<SettleOutput>, ActivityError> {
         let run = input.run_id.clone();
         self.judged(&run, self.settle_call(input).await).await.map(Wire)
+    }
+
+    #[activity(definition = contract::Load)]
+    pub async fn load(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        Wire(input): Wire<LoadInput>,
+    ) -> Result<Wire<LoadOutput>, ActivityError> {
+        let LoadInput { v, run_id, stored } = input;
+        let loaded = self.stored(stored).await.map(|text| LoadOutput { v, text });
+        self.judged(&run_id, loaded).await.map(Wire)
+    }
+
+    #[activity(definition = contract::Receive)]
+    pub async fn receive(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        Wire(input): Wire<ReceiveInput>,
+    ) -> Result<Wire<ToolOutput>, ActivityError> {
+        let run = input.run_id.clone();
+        self.judged(&run, self.receive_result(input).await).await.map(Wire)
     }
 }

@@ -20,6 +20,7 @@ impl RunActivities {
         let OpenInput { run: input, execution, .. } = input;
         self.check_owner(&input.run_id, input.installation.as_ref()).await?;
         let definition = self.completed(self.find(&input).await?)?;
+        let definition = self.with_toolsets(definition, &input).await;
         let agent_digest = self.pin(&definition).await?;
         let tools = ToolTable::of(&definition).map_err(|error| failures::permanent("agent", error.to_string()))?;
         let policy = AgentPolicy { policy: definition.policy.clone(), guards: definition.guards.clone() };
@@ -116,7 +117,7 @@ impl RunActivities {
 
     /// Clients of older builds send definitions without the defaults of built-in tools.
     fn completed(&self, mut definition: AgentDefinition) -> Result<AgentDefinition, ActivityError> {
-        let missing = definition.complete_builtins(&|name| self.tools.get(name).map(|tool| tool.spec()));
+        let missing = definition.complete_builtins(&|name| self.tools.builtins().get(name).map(|tool| tool.spec()));
         match missing.first() {
             None => Ok(definition),
             Some(MissingBuiltin { agent, tool }) => {

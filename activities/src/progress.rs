@@ -41,9 +41,9 @@ pub(crate) async fn with_progress<T, F: Future<Output = T>>(
 }
 
 fn event(input: &ToolInput, attempt: u32, number: u64, report: Progress) -> NewEvent {
-    let (call, dispatch) = (&input.tool_call_id, input.dispatch);
+    let (call, dispatch) = (input.journal_id(), input.dispatch);
     let body = EventBody::ToolProgress {
-        tool_use_id: call.clone(),
+        tool_use_id: input.tool_call_id.clone(),
         name: input.tool_name.clone(),
         attempt,
         message: report.message.map(clip),

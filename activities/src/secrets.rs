@@ -1,5 +1,7 @@
 //! Secrets, read for the activity that uses them. A value is in no error and in nothing that an activity returns.
 
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
 use secrecy::SecretString;
 use temporalio_sdk::activities::ActivityError;
@@ -19,6 +21,8 @@ pub(crate) struct RunSecrets {
     workspace: WorkspaceId,
     run: RunId,
     session: Option<SessionId>,
+    /// The values that were read, so that they can be removed from what comes back.
+    used: Mutex<Vec<SecretString>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +36,11 @@ pub(crate) enum SecretError {
 }
 
 impl RunSecrets {
+    /// The values that were read so far.
+    pub(crate) fn used(&self) -> Vec<SecretString> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     async fn read(&self, reference: &SecretRef) -> Result<SecretString, SecretError> {
         match (reference, &self.vault) {
             (SecretRef::Env(name), _) => {
@@ -50,7 +59,10 @@ impl RunSecrets {
 #[async_trait]
 impl SecretSource for RunSecrets {
     async fn secret(&self, reference: &SecretRef) -> Result<SecretString, ToolFailure> {
-        self.read(reference).await.map_err(|error| {
+        let read = self.read(reference).await.inspect(|value| {
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).push(value.clone());
+        });
+        read.map_err(|error| {
             let failure = ToolFailure::new(ToolErrorKind::ToolUnavailable, error.to_string());
             match error {
                 SecretError::Store { error } if error.retryable() => failure.retryable(),
@@ -63,7 +75,7 @@ impl SecretSource for RunSecrets {
 impl RunActivities {
     pub(crate) fn secrets(&self, workspace: &WorkspaceId, run: &RunId, session: Option<&SessionId>) -> RunSecrets {
         let (workspace, run, session) = (workspace.clone(), run.clone(), session.cloned());
-        RunSecrets { vault: self.vault.clone(), workspace, run, session }
+        RunSecrets { vault: self.vault.clone(), workspace, run, session, used: Mutex::default() }
     }
 
     /// The key that an agent has for its model's provider.

@@ -8,23 +8,23 @@ use std::{sync::Arc, time::Instant};
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    agent::ToolSource,
     body::Body,
     canonical::CanonicalJson,
-    envelope::{CallStatus, SettleInput, SettleOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry},
+    envelope::{
+        CallStatus, Continuation, ReceiveInput, SettleInput, SettleOutput, ToolError, ToolErrorKind, ToolInput,
+        ToolOutput, ToolTelemetry,
+    },
     event::{EventBody, NewEvent},
     message::Part,
     time::Millis,
 };
 use windlass_store::{CallClaim, CallSettlement, FinishedCall, NewClaim};
-use windlass_tools::{CallContext, ProgressSink, ToolFailure, ToolSuccess};
+use windlass_tools::{CallContext, ProgressSink, ToolFailure, ToolReply, ToolSuccess};
 
 use crate::{
     RunActivities, deadline, definitions::Prepared, failures, heartbeat::with_heartbeat, progress::with_progress,
+    results::redacted_failure,
 };
-
-/// A larger result is a failure of the tool.
-const MAX_RESULT: u64 = 4 * 1024 * 1024;
 
 /// One attempt of a call.
 struct Call {
@@ -36,7 +36,7 @@ struct Call {
 
 /// The result of claiming a call.
 enum Claimed {
-    Called(Result<ToolSuccess, ToolFailure>),
+    Called(Result<ToolReply, ToolFailure>),
     /// It was executed before.
     Finished(Box<ToolOutput>),
 }
@@ -114,8 +114,8 @@ impl RunActivities {
         };
         match claim.map_err(|error| failures::store(&error))? {
             CallClaim::Execute { .. } => Ok(Claimed::Called(match early {
-                Some(called) => called,
-                None => executed.await,
+                Some(called) => called?,
+                None => executed.await?,
             })),
             CallClaim::Finished(output) => Ok(Claimed::Finished(output)),
             CallClaim::Fenced => Err(failures::permanent("fenced", "the call was given up or handed out again")),
@@ -125,29 +125,20 @@ impl RunActivities {
         }
     }
 
-    /// Executes the tool that the run's own definition has under this name.
+    /// Executes the tool that the run's own definition has under this name, and takes its result.
     async fn execute(
         &self,
         input: &ToolInput,
         call: &Call,
         progress: ProgressSink,
         cancel: CancellationToken,
-    ) -> Result<ToolSuccess, ToolFailure> {
+    ) -> Result<Result<ToolReply, ToolFailure>, ActivityError> {
         let name = &input.tool_name;
-        let tool = match call.prepared.definition.tool(name).map(|spec| &spec.source) {
-            Some(ToolSource::Builtin) => {
-                self.tools.get(name).ok_or_else(|| format!("this worker has no tool `{name}`"))
-            }
-            Some(ToolSource::Other(fields)) => {
-                let kind = fields.kind();
-                Err(format!("this worker's build does not know tools of kind `{kind}`; upgrade the worker"))
-            }
-            // The workflow executes these as child runs and awaits.
-            Some(_) | None => {
-                Err(format!("the run's agent has no tool `{name}` that a worker executes"))
-            }
+        let Some(spec) = call.prepared.definition.tool(name) else {
+            let message = format!("the run's agent has no tool `{name}`");
+            return Ok(Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, message)));
         };
-        let tool = tool.map_err(|message| ToolFailure::new(ToolErrorKind::ToolUnavailable, message))?;
+        let secrets = Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref()));
         let context = CallContext {
             workspace: input.workspace.clone(),
             session_id: input.session_id.clone(),
@@ -156,71 +147,77 @@ impl RunActivities {
             attempt: call.attempt,
             deadline: call.deadline,
             progress,
-            secrets: Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref())),
+            secrets: secrets.clone(),
             cancel,
             resumption: input.resumption.clone(),
         };
-        let success = tool.call(context, call.args.clone()).await?;
-        call.prepared.check_result(name, &success.result)?;
-        Ok(success)
+        let replied = self.tools.call(&call.prepared.definition, spec, context, call.args.clone()).await;
+        let used = secrets.used();
+        let success = match replied {
+            Ok(ToolReply::Done(success)) => success,
+            Ok(ToolReply::Continue(continuation)) => return Ok(Ok(ToolReply::Continue(continuation))),
+            Err(failure) => return Ok(Err(redacted_failure(failure, &used))),
+        };
+        if let Err(failure) = call.prepared.check_result(name, &success.result) {
+            return Ok(Err(failure));
+        }
+        Ok(self.accept(success, Some(spec), &used).await?.map(ToolReply::Done))
     }
 
     async fn conclude(
         &self,
         input: &ToolInput,
-        called: Result<ToolSuccess, ToolFailure>,
+        called: Result<ToolReply, ToolFailure>,
         took: Millis,
     ) -> Result<ToolOutput, ActivityError> {
         let (mut output, shown, large) = match called {
-            Ok(success) if success.result.bytes() > MAX_RESULT => {
-                let bytes = success.result.bytes();
-                let message = format!("the result has {bytes} bytes; at most {MAX_RESULT} are taken");
-                let error = ToolError::new(ToolErrorKind::ToolFailed, message);
-                (ToolOutput::new(CallStatus::Failed).with_error(error), None, None)
-            }
-            Ok(success) => {
-                let content = self.content(success.content, input.inline_limit).await?;
-                let shown = (success.result.bytes() <= EventBody::SHOWN_BYTES).then(|| success.result.clone());
-                let (result, large) = Body::fit(success.result, input.inline_limit);
-                let mut output = ToolOutput::new(CallStatus::Ok).with_result(&result).with_content(content.as_ref());
-                output.bounds = success.bounds;
-                output.server_data = success.server_data;
-                (output, shown, large)
-            }
-            Err(failure) => {
-                let cancelled = failure.error.kind == ToolErrorKind::Cancelled;
-                let status = if cancelled { CallStatus::Cancelled } else { CallStatus::Failed };
-                let mut output = ToolOutput::new(status).with_error(failure.error);
-                output.retry_hint = failure.hint.map(|hint| *hint);
-                (output, None, None)
-            }
+            Ok(ToolReply::Done(success)) => self.output_of(success, input.inline_limit).await?,
+            Ok(ToolReply::Continue(continuation)) => (continued(continuation), None, None),
+            Err(failure) => (failed(failure), None, None),
         };
         output.telemetry = Some(ToolTelemetry { duration_ms: took, ..ToolTelemetry::default() });
-        let event = NewEvent::new(
-            format!("call/{}/result", input.tool_call_id),
-            EventBody::ToolResult {
-                tool_use_id: input.tool_call_id.clone(),
-                name: input.tool_name.clone(),
-                ok: output.status == CallStatus::Ok,
-                status: output.status,
-                result: shown,
-                result_bytes: output.result_bytes,
-                error: output.error.clone(),
-                retry_hint: output.retry_hint.clone(),
-                telemetry: output.telemetry.clone(),
-            },
-        );
         let finished = FinishedCall {
             run: input.run_id.clone(),
-            call: input.tool_call_id.clone(),
+            call: input.journal_id(),
             dispatch: input.dispatch,
             idempotent: input.idempotent,
             body: large,
+            event: event_of(input, &output, shown),
             output,
-            event,
         };
         self.store.finish_call(&finished).await.map_err(|error| failures::store(&error))?;
         Ok(finished.output)
+    }
+
+    /// The output of a success, what an event shows of its result, and the body that is to be stored.
+    async fn output_of(
+        &self,
+        success: ToolSuccess,
+        inline_limit: u64,
+    ) -> Result<(ToolOutput, Option<CanonicalJson>, Option<CanonicalJson>), ActivityError> {
+        let content = self.content(success.content, inline_limit).await?;
+        let shown = (success.result.bytes() <= EventBody::SHOWN_BYTES).then(|| success.result.clone());
+        let (result, large) = Body::fit(success.result, inline_limit);
+        let mut output = ToolOutput::new(CallStatus::Ok).with_result(&result).with_content(content.as_ref());
+        output.bounds = success.bounds;
+        output.server_data = success.server_data;
+        Ok((output, shown, large))
+    }
+
+    /// The result of a call that the workflow itself scheduled. The workflow writes its event.
+    pub(crate) async fn receive_result(&self, input: ReceiveInput) -> Result<ToolOutput, ActivityError> {
+        let prepared = self.definition(input.agent_digest).await?;
+        if let Err(failure) = prepared.check_result(&input.tool_name, &input.result) {
+            return Ok(failed(failure));
+        }
+        let spec = prepared.definition.tool(&input.tool_name);
+        let success = match self.accept(ToolSuccess::new(input.result), spec, &[]).await? {
+            Ok(success) => success,
+            Err(failure) => return Ok(failed(failure)),
+        };
+        let (output, _, large) = self.output_of(success, input.inline_limit).await?;
+        self.put(large).await?;
+        Ok(output)
     }
 
     /// Parts of a result, as a body. Their files are bodies of their own: a later message refers to them.
@@ -246,6 +243,56 @@ impl RunActivities {
     }
 }
 
+fn failed(failure: ToolFailure) -> ToolOutput {
+    let cancelled = failure.error.kind == ToolErrorKind::Cancelled;
+    let status = if cancelled { CallStatus::Cancelled } else { CallStatus::Failed };
+    let mut output = ToolOutput::new(status).with_error(failure.error);
+    output.retry_hint = failure.hint.map(|hint| *hint);
+    output
+}
+
+fn continued(continuation: Continuation) -> ToolOutput {
+    let bytes = CanonicalJson::of(&continuation).map_or(u64::MAX, |json| json.bytes());
+    if bytes > Continuation::MAX_BYTES {
+        let message = format!("the tool needs {bytes} bytes to go on; at most {} are kept", Continuation::MAX_BYTES);
+        return failed(ToolFailure::new(ToolErrorKind::ToolFailed, message));
+    }
+    // For workflows of older builds, which do not know that a call can go on.
+    let error =
+        ToolError::new(ToolErrorKind::ToolUnavailable, "the tool is not finished, and this run cannot go on with it");
+    let mut output = ToolOutput::new(CallStatus::Failed).with_error(error);
+    output.continuation = Some(continuation);
+    output
+}
+
+/// What the log says of the end of a round: its result, or that the call goes on.
+fn event_of(input: &ToolInput, output: &ToolOutput, shown: Option<CanonicalJson>) -> NewEvent {
+    if let Some(continuation) = &output.continuation {
+        let message = if continuation.inputs.is_empty() { "works on" } else { "waits for input" };
+        let body = EventBody::ToolProgress {
+            tool_use_id: input.tool_call_id.clone(),
+            name: input.tool_name.clone(),
+            attempt: 1,
+            message: Some(message.to_owned()),
+            progress: None,
+            total: None,
+        };
+        return NewEvent::new(format!("call/{}/round", input.journal_id()), body);
+    }
+    let body = EventBody::ToolResult {
+        tool_use_id: input.tool_call_id.clone(),
+        name: input.tool_name.clone(),
+        ok: output.status == CallStatus::Ok,
+        status: output.status,
+        result: shown,
+        result_bytes: output.result_bytes,
+        error: output.error.clone(),
+        retry_hint: output.retry_hint.clone(),
+        telemetry: output.telemetry.clone(),
+    };
+    NewEvent::new(format!("call/{}/result", input.tool_call_id), body)
+}
+
 /// The claim of the call, with its `tool_call` event.
 fn claim_of(input: &ToolInput, args: &CanonicalJson) -> NewClaim {
     let event = NewEvent::new(
@@ -260,7 +307,7 @@ fn claim_of(input: &ToolInput, args: &CanonicalJson) -> NewClaim {
     );
     NewClaim {
         run: input.run_id.clone(),
-        call: input.tool_call_id.clone(),
+        call: input.journal_id(),
         dispatch: input.dispatch,
         idempotent: input.idempotent,
         event,

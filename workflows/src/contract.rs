@@ -3,8 +3,8 @@
 
 use temporalio_common::ActivityDefinition;
 use windlass_core::envelope::{
-    OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, RecordInput, RecordOutput, SettleInput, SettleOutput,
-    SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+    LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, ReceiveInput, RecordInput,
+    RecordOutput, SettleInput, SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
 };
 
 use crate::wire::Wire;
@@ -52,4 +52,12 @@ activity!(
 activity!(
     /// Reads from the journal how a call whose activity was lost ended.
     Settle = "windlass.settle": SettleInput => SettleOutput
+);
+activity!(
+    /// Reads a stored body, for a call that the workflow itself schedules.
+    Load = "windlass.load": LoadInput => LoadOutput
+);
+activity!(
+    /// Checks and stores the result of a call that the workflow itself scheduled.
+    Receive = "windlass.receive": ReceiveInput => ToolOutput
 );

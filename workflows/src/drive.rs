@@ -20,7 +20,7 @@ use windlass_core::{
 };
 
 use crate::{
-    attributes, execute,
+    attributes, elsewhere, execute,
     in_flight::{CallEnd, InFlight},
     patches,
     run::{RunWorkflow, Stage},
@@ -114,6 +114,7 @@ fn dispatch(ctx: &Context, calls: &mut InFlight) {
         match order {
             Order::Tool(order) => calls.push(execute::tool(ctx.clone(), *order, calls.token())),
             Order::Child(order) => calls.push(execute::child(ctx.clone(), *order, calls.token())),
+            Order::Temporal(order) => calls.push(elsewhere::temporal(ctx.clone(), *order, calls.token())),
         }
     }
 }

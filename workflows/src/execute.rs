@@ -33,7 +33,7 @@ use crate::{
 type Context = WorkflowContext<RunWorkflow>;
 
 /// How often an idempotent tool is tried.
-const IDEMPOTENT_ATTEMPTS: u32 = 5;
+pub(crate) const IDEMPOTENT_ATTEMPTS: u32 = 5;
 /// While the store is unavailable the activity is retried; the run does not fail.
 const STORE_PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -116,7 +116,7 @@ pub(crate) async fn tool(ctx: Context, order: ToolOrder, token: WorkflowCancella
         let now = timestamp(ctx.workflow_time());
         let left = ends_at.map(|at| at.since(now));
         let options = ActivityOptions::with_close_timeouts(close_timeouts(timeout, left))
-            .activity_id(format!("{call}#{}", input.dispatch))
+            .activity_id(format!("{}#{}", input.journal_id(), input.dispatch))
             .heartbeat_timeout(heartbeat.as_duration())
             .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
             .cancellation_token(token.clone())
@@ -152,7 +152,7 @@ async fn settle(ctx: &Context, input: &windlass_core::envelope::ToolInput) -> Se
     let input = SettleInput {
         v: VERSION,
         run_id: input.run_id.clone(),
-        tool_call_id: input.tool_call_id.clone(),
+        tool_call_id: input.journal_id(),
         dispatch: input.dispatch,
         inline_limit: input.inline_limit,
     };
@@ -191,7 +191,7 @@ fn tuning<R>(ctx: &Context, read: impl FnOnce(&windlass_core::envelope::Tuning) 
     })
 }
 
-fn close_timeouts(attempt: Millis, overall: Option<Millis>) -> ActivityCloseTimeouts {
+pub(crate) fn close_timeouts(attempt: Millis, overall: Option<Millis>) -> ActivityCloseTimeouts {
     // A zero timeout means "none" to the server; the budget check before dispatch makes this the last moment.
     let at_least = |span: Millis| span.max(Millis(1)).as_duration();
     match overall {
@@ -205,7 +205,7 @@ fn close_timeouts(attempt: Millis, overall: Option<Millis>) -> ActivityCloseTime
 
 /// Asks the store something that gets the same answer whenever it is asked again. It goes on while the run is being
 /// cancelled, so its token is its own.
-async fn ask<A: ActivityDefinition>(
+pub(crate) async fn ask<A: ActivityDefinition>(
     ctx: &Context,
     question: A,
     input: A::Input,
@@ -286,7 +286,7 @@ fn model_failure(error: &ActivityExecutionError) -> ModelFailureFacts {
     }
 }
 
-fn describe(error: Option<&IncomingError>) -> String {
+pub(crate) fn describe(error: Option<&IncomingError>) -> String {
     error.map_or_else(|| "no reason was given".to_owned(), |error| error.failure().message.clone())
 }
 

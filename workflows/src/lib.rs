@@ -7,6 +7,7 @@
 pub mod attributes;
 pub mod contract;
 mod drive;
+mod elsewhere;
 mod execute;
 mod in_flight;
 mod patches;

@@ -11,7 +11,8 @@ use temporalio_common::{
 use windlass_core::canonical;
 
 const ENCODING: &str = "encoding";
-const JSON: &[u8] = b"json/plain";
+pub(crate) const JSON_ENCODING: &str = "json/plain";
+const JSON: &[u8] = JSON_ENCODING.as_bytes();
 
 /// Says that a payload is canonical already. It never leaves the process: the codec of the connection takes it off.
 pub const CANONICAL: &str = "windlass-canonical";

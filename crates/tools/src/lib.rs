@@ -11,6 +11,7 @@ mod http_get;
 mod notes;
 mod progress;
 mod registry;
+mod toolbox;
 
 use std::{fmt, sync::Arc, time::Instant};
 
@@ -32,6 +33,7 @@ pub use self::{
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,
+    toolbox::Toolbox,
 };
 
 /// The context of one call.

@@ -45,8 +45,8 @@ pub use self::{
         RunOutput, RunStatusView, ToolBudget, Tuning, WorkflowOptions,
     },
     tool::{
-        Bounds, CallStatus, FieldIssue, OMITTED_FOR_BUDGET, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError,
-        ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
+        Bounds, CallStatus, FieldIssue, LoadInput, LoadOutput, OMITTED_FOR_BUDGET, ReceiveInput, RetryHint,
+        RetryReason, RunLink, ToolCallOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
     },
 };
 use crate::{

@@ -75,6 +75,47 @@ impl ToolInput {
     pub fn args(&self) -> Option<Body> {
         Body::from_fields(self.payload.as_ref(), self.payload_ref)
     }
+
+    /// Names this round of the call in the journal: rounds begin and end one by one.
+    pub fn journal_id(&self) -> CallId {
+        match &self.resumption {
+            None => self.tool_call_id.clone(),
+            Some(resumption) => CallId::new(format!("{}~{}", self.tool_call_id, resumption.round)),
+        }
+    }
+}
+
+/// Input of the activity that reads a stored body.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoadInput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub run_id: RunId,
+    pub stored: BlobRef,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoadOutput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub text: CanonicalJson,
+}
+
+/// Input of the activity that takes the result of a call that the workflow itself scheduled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReceiveInput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub run_id: RunId,
+    pub tool_name: ToolName,
+    pub tool_call_id: CallId,
+    pub agent_digest: Digest,
+    /// The largest body the output may carry.
+    pub inline_limit: u64,
+    pub result: CanonicalJson,
 }
 
 /// Output of the tool activity. A result that does not travel is already in the store.

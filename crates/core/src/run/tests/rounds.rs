@@ -98,7 +98,8 @@ fn a_run_that_is_cancelled_does_not_go_on_with_a_call_that_began() {
 #[test]
 fn a_text_is_read_as_the_input_wants_it() {
     let one = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-    let two = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}}, "required": ["a"]});
+    let two =
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}}, "required": ["a"]});
     let item = |inputs: Vec<(&str, Option<&Value>)>| -> AwaitView {
         let inputs: Vec<Value> = inputs
             .into_iter()
