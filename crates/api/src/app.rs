@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::{AgentDefinition, ToolSpec};
 use windlass_ops::RunOps;
-use windlass_store::{Clock, Store};
+use windlass_store::{Clock, Store, Vault};
 
 use crate::{
     auth::Caller,
@@ -27,6 +27,7 @@ pub(crate) struct App {
     pub(crate) models: Arc<Catalogue>,
     pub(crate) agents: Vec<AgentDefinition>,
     pub(crate) builtins: Vec<ToolSpec>,
+    pub(crate) vault: Option<Vault>,
     pub(crate) limits: Limits,
     /// Permits for concurrent requests; streams need none.
     pub(crate) room: Arc<Semaphore>,

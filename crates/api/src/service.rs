@@ -15,7 +15,7 @@ use windlass_core::{
     time::Millis,
 };
 use windlass_ops::RunOps;
-use windlass_store::Clock;
+use windlass_store::{Clock, Vault};
 
 use crate::{
     app::App,
@@ -35,6 +35,8 @@ pub struct Options {
     pub agents: Vec<AgentDefinition>,
     /// Tools that callers may name.
     pub builtins: Vec<ToolSpec>,
+    /// Keeps the secrets that arrive in specs. Without it such specs are refused.
+    pub vault: Option<Vault>,
     /// Without rates there are no rate limits.
     pub rates: Option<Rates>,
     pub limits: Limits,
@@ -99,12 +101,13 @@ pub struct Handle {
 impl Service {
     pub fn new(listener: TcpListener, options: Options) -> io::Result<(Self, Handle)> {
         let address = listener.local_addr()?;
-        let Options { ops, models, agents, builtins, rates, limits, clock } = options;
+        let Options { ops, models, agents, builtins, vault, rates, limits, clock } = options;
         let app = App {
             ops,
             models: Arc::new(models),
             agents: agents.into_iter().map(|agent| offered(agent, &builtins)).collect(),
             builtins,
+            vault,
             room: Arc::new(Semaphore::new(limits.requests)),
             heavy: Semaphore::new(available_parallelism().map_or(2, usize::from).clamp(2, 8)),
             limits,

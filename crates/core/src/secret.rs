@@ -83,9 +83,20 @@ impl fmt::Display for SecretRef {
 }
 
 /// A text that may refer to secrets, such as `Bearer ${secret:TOKEN}`. It shows its references, never a value.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretText(String);
+
+/// Shows references only: until a spec is split, the text itself may be the secret.
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.pieces().into_iter().map(|piece| match piece {
+            TextPiece::Text(_) => "…".to_owned(),
+            TextPiece::Secret(reference) => reference.to_string(),
+        });
+        f.debug_tuple("SecretText").field(&shown.collect::<String>()).finish()
+    }
+}
 
 /// A piece of a [`SecretText`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -49,10 +49,15 @@ impl StartRun {
         Self::of(definition.id.clone(), Some(definition), prompt)
     }
 
+    /// An id that sorts by time.
+    pub fn new_id() -> RunId {
+        RunId::new(format!("run-{}", uuid::Uuid::now_v7().simple()))
+    }
+
     /// A run of this agent with one user message and an id that sorts by time.
     pub fn of(agent_id: AgentId, definition: Option<AgentDefinition>, prompt: impl Into<String>) -> Self {
         Self {
-            run_id: RunId::new(format!("run-{}", uuid::Uuid::now_v7().simple())),
+            run_id: Self::new_id(),
             agent_id,
             definition,
             messages: vec![Message::user(prompt)],

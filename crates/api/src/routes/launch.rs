@@ -2,7 +2,7 @@
 //! repeated with the same run id returns the same run.
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
     agent::overrides::Effective,
@@ -10,7 +10,7 @@ use windlass_core::{
     ids::{RunId, SessionId},
 };
 use windlass_ops::{RunOps, StartPlan, StartRun};
-use windlass_store::{NewStart, ReservedRun, Store};
+use windlass_store::{NewStart, ReservedRun, SecretOwner, Store};
 
 use super::sessions::may_join;
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     auth::Caller,
     error::{ApiError, Result},
     routes::PREFIX,
-    spec::{Accepted, Invalid, Start},
+    spec::{self, Accepted, Invalid, Spec, SplitSecret, Start},
 };
 
 /// A run that was accepted.
@@ -44,6 +44,8 @@ pub(super) async fn launch(
         may_join(app, caller, joined).await?;
     }
     let session = session.or(session_id);
+    let run = run_id.unwrap_or_else(StartRun::new_id);
+    let (spec, kept) = split_secrets(app, caller, SecretOwner::Run(run.clone()), spec, kept).await?;
     let Effective { definition, policy, guards } = spec.resolve(&conversation.system, policy, app.around(caller))?;
     let asked = conversation.messages.last().map(|message| message.plain_text()).unwrap_or_default();
     let mut start = StartRun::new(definition, "");
@@ -52,10 +54,7 @@ pub(super) async fn launch(
     (start.policy, start.guards, start.labels) = (policy, guards, labels);
     start.started_by = Some(caller.actor(None)?);
     start.metadata = spec.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect::<Extra>();
-    if let Some(run) = run_id {
-        start.run_id = run;
-    }
-    let run = start.run_id.clone();
+    start.run_id = run.clone();
     let agent_id = start.agent_id.clone();
     let model_id = start.definition.as_ref().map(|definition| definition.model.clone()).unwrap_or_default();
     let (ops, store) = (app.ops_for(caller), app.store());
@@ -83,6 +82,31 @@ pub(super) async fn launch(
         session_id: session.map(|id| id.to_string()),
         status: "queued",
     })
+}
+
+/// Stores the secrets that arrived in a spec, and leaves references in it.
+pub(super) async fn split_secrets(
+    app: &App,
+    caller: &Caller,
+    owner: SecretOwner,
+    spec: Spec,
+    mut kept: Value,
+) -> Result<(Spec, Value)> {
+    let secrets = spec::split(&mut kept, &owner);
+    if secrets.is_empty() {
+        return Ok((spec, kept));
+    }
+    let Some(vault) = &app.vault else {
+        let message = "this server keeps no secrets, so it takes no headers of tools; start it with --secrets-key-file";
+        return Err(ApiError::invalid(message));
+    };
+    for SplitSecret { field, value } in &secrets {
+        vault.split(&caller.workspace, &owner, field, value).await?;
+    }
+    let mut referring = Spec::parse_kept(&kept)?;
+    // A message of a session adds to its metadata.
+    referring.metadata = spec.metadata;
+    Ok((referring, kept))
 }
 
 /// Starts the workflow of a reserved run.

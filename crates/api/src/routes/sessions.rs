@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{ids::SessionId, run::RunStatus};
-use windlass_store::{NewSession, RunFilter, SessionFilter, SessionRow, SessionStatus};
+use windlass_store::{NewSession, RunFilter, SecretOwner, SessionFilter, SessionRow, SessionStatus};
 
 use super::{
     control,
-    launch::{Taken, launch},
+    launch::{Taken, launch, split_secrets},
     rows::{self, Session, SessionItem},
     tool_results::Done,
 };
@@ -67,8 +67,10 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<Created>)> {
     // The spec is resolved now, so that its errors are reported now.
     let agent = spec.resolve(&[], None, app.around(&caller))?.definition.id;
+    let id = SessionId::new(format!("ses-{}", uuid::Uuid::now_v7().simple()));
+    let (spec, kept) = split_secrets(&app, &caller, SecretOwner::Session(id.clone()), spec, kept).await?;
     let session = NewSession {
-        id: SessionId::new(format!("ses-{}", uuid::Uuid::now_v7().simple())),
+        id,
         name: spec.name,
         spec: Some(app.store().put_blob(kept.into()).await?.digest),
         metadata: spec.metadata,

@@ -36,6 +36,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// A spec that was parsed before, with references in the place of its secrets.
+    pub(crate) fn parse_kept(kept: &serde_json::Value) -> Result<Self, Invalid> {
+        Self::parse(&Fields::of_body(kept)?)
+    }
+
     pub(super) fn parse(fields: &Fields<'_>) -> Result<Self, Invalid> {
         guards::refuse_what_is_missing(fields)?;
         let said = |key: &str, most: usize| {

@@ -74,6 +74,8 @@ impl Spec {
     ) -> Result<Effective, SpecError> {
         let base = self.base(around)?;
         let configured = matches!(base, Base::Configured(_));
+        // A configured agent has its own tools, whatever this server has.
+        let (tools, toolsets) = tools::resolve(&self.tools, around.toolbox, configured)?;
         let over = Overrides {
             name: self.name.clone(),
             system_prompt: self.system_prompt.clone(),
@@ -82,8 +84,8 @@ impl Spec {
             fallback_model: self.fallback_model_id.clone(),
             reasoning_level: self.reasoning_level,
             output_schema: self.output_schema.clone(),
-            // A configured agent has its own tools, whatever this server has.
-            tools: tools::resolve(&self.tools, around.toolbox, configured)?,
+            tools,
+            toolsets,
             guards: self.guards.clone(),
             max_tool_turns: Some(self.max_tool_turns.unwrap_or(MAX_TOOL_TURNS)),
             policy,

@@ -12,6 +12,7 @@ mod fields;
 mod guards;
 mod invalid;
 mod metadata;
+mod secrets;
 mod session;
 mod settings;
 mod tool_result;
@@ -26,6 +27,7 @@ pub use self::{
     definition::{SpecError, Surroundings, UnknownModel},
     invalid::Invalid,
     metadata::{Metadata, check_key as check_metadata_key},
+    secrets::{SplitSecret, split},
     session::{Accepted, Kept, effective, parse_run, parse_session},
     tool_result::{Outcome, ToolResult},
     tools::Toolbox,

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::{
     agent::{
-        AgentDefinition, check, check_policy, check_sources,
+        AgentDefinition, HttpAccess, ToolSource, ToolSpec, Toolset, check, check_policy, check_sources,
         file::{policy_fields, unknown_fields},
     },
     envelope::PolicyOverrides,
@@ -77,6 +77,35 @@ fn refers_to_environment(definition: &AgentDefinition) -> bool {
     matches!(definition.credentials, Some(SecretRef::Env(_))) || definition.agents.iter().any(refers_to_environment)
 }
 
+/// What only agents of the server may have: it would give a caller the worker's place in its network.
+fn operators_only(definition: &AgentDefinition) -> Option<&'static str> {
+    let of_access = |access: &HttpAccess| {
+        if access.allow_private {
+            Some("allowPrivate is for agents of the server: it reaches the worker's private network")
+        } else if access.oauth.is_some() {
+            Some("oauth is for agents of the server: its secret is one of the workspace; send a token in headers")
+        } else {
+            None
+        }
+    };
+    let of_tool = |tool: &ToolSpec| match &tool.source {
+        ToolSource::Http(http) => of_access(&http.access),
+        ToolSource::A2a(a2a) => of_access(&a2a.access),
+        ToolSource::Temporal(_) => {
+            Some("tools of kind temporal are for agents of the server: they reach every task queue")
+        }
+        _ => None,
+    };
+    let of_toolset = |toolset: &Toolset| {
+        let accesses = [toolset.mcp.as_ref().map(|mcp| &mcp.access), toolset.openapi.as_ref().map(|api| &api.access)];
+        accesses.into_iter().flatten().find_map(of_access)
+    };
+    let tools = definition.tools.iter().find_map(of_tool);
+    tools
+        .or_else(|| definition.toolsets.iter().find_map(of_toolset))
+        .or_else(|| definition.agents.iter().find_map(operators_only))
+}
+
 /// An agent definition, with the fields of an agent file in camelCase.
 pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefinition>>, Invalid> {
     const KEY: &str = "definition";
@@ -91,6 +120,9 @@ pub(super) fn definition(fields: &Fields<'_>) -> Result<Option<Box<AgentDefiniti
     }
     if refers_to_environment(&definition) {
         let problem = "credentials: only agent files may refer to the worker's environment; use {\"secret\": NAME}";
+        return Err(fields.invalid(KEY, problem));
+    }
+    if let Some(problem) = operators_only(&definition) {
         return Err(fields.invalid(KEY, problem));
     }
     Ok(Some(Box::new(definition)))

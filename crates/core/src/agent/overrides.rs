@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AgentDefinition, OutputSchema, ToolSpec, ToolTable};
+use super::{AgentDefinition, OutputSchema, ToolSource, ToolSpec, ToolTable, Toolset};
 use crate::{
     envelope::{GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
     ids::AgentId,
@@ -27,6 +27,8 @@ pub struct Overrides {
     pub reasoning_level: Option<u8>,
     pub output_schema: Option<OutputSchema>,
     pub tools: Vec<ToolSpec>,
+    /// Servers whose tools are added.
+    pub toolsets: Vec<Toolset>,
     pub guards: GuardOverrides,
     pub max_tool_turns: Option<u32>,
     pub policy: Option<PolicyOverrides>,
@@ -117,7 +119,9 @@ fn check_bound(base: &Base<'_>, over: &Overrides) -> Result<(), NotAllowed> {
 
 /// The caller's own agent: the request's fields replace the agent's.
 fn replaced(mut definition: AgentDefinition, over: Overrides) -> Effective {
-    let Overrides { tools, guards, max_tool_turns, policy, .. } = &over;
+    let Overrides { tools, toolsets, guards, max_tool_turns, policy, .. } = &over;
+    definition.toolsets.retain(|stored| toolsets.iter().all(|toolset| toolset.name != stored.name));
+    definition.toolsets.extend(toolsets.iter().cloned());
     definition.tools.retain(|stored| tools.iter().all(|tool| tool.name != stored.name));
     definition.tools.extend(tools.iter().cloned());
     if guards.loop_detection.is_some() {
@@ -134,11 +138,17 @@ fn replaced(mut definition: AgentDefinition, over: Overrides) -> Effective {
 /// An agent of the server: its tools, its sub-agents and its limits stand; the caller's own tools come on top.
 fn narrowed(agent: &AgentDefinition, over: Overrides) -> Result<Effective, NotAllowed> {
     let mut definition = agent.clone();
+    if let Some(toolset) = over.toolsets.first() {
+        let problem = format!("a caller cannot give agent {} the tools of a server ({:?})", agent.id, toolset.name);
+        return Err(NotAllowed::new("tools", problem));
+    }
     for tool in &over.tools {
         let name = tool.name.as_str();
         match agent.tool(&tool.name) {
             // The agent's own spec stands, with its confirmation, its tags and its limits.
             Some(own) if std::mem::discriminant(&own.source) == std::mem::discriminant(&tool.source) => {}
+            // A reference to a tool of the server names it, whatever kind it is.
+            Some(own) if tool.source == ToolSource::Builtin && own.source.client().is_none() => {}
             Some(_) => {
                 let problem = format!("agent {} has a tool {name:?} of its own; give yours another name", agent.id);
                 return Err(NotAllowed::new("tools", problem));

@@ -15,7 +15,7 @@ use serde::Serialize;
 use windlass_core::{
     canonical::Digest,
     ids::{RunId, SessionId, WorkspaceId},
-    secret::{NAME_CHARS, is_name},
+    secret::{NAME_CHARS, SecretRef, is_name},
     time::Timestamp,
 };
 
@@ -59,6 +59,11 @@ impl SecretOwner {
     pub fn secret_name(&self, field: &str) -> String {
         let digest = Digest::of_json(&serde_json::json!(["windlass.secret.name.v1", self.text(), field]));
         format!("{GENERATED}{}", &digest.to_string()[..32])
+    }
+
+    /// Whether a text is nothing but a reference to a secret that was split from a spec.
+    pub fn is_split_reference(text: &str) -> bool {
+        matches!(SecretRef::parse(text), Some(SecretRef::Secret(name)) if name.starts_with(GENERATED))
     }
 
     pub(crate) fn run(&self) -> Option<&str> {

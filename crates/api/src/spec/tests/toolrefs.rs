@@ -1,12 +1,16 @@
 //! The seven kinds of tool references.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ClientTool, ToolSource, ToolSpec, Waiting},
+    agent::{A2aSource, ClientTool, HttpAccess, McpServer, ToolSource, ToolSpec, Toolset, Waiting},
     awaits::ExpiryOutcome,
+    secret::SecretText,
 };
 
-use super::{TIMEOUT, clock, complaint, resolve, with};
+use super::{TIMEOUT, clock, complaint, models, resolve, with};
+use crate::spec::{Surroundings, Toolbox, parse_run};
 
 fn tools(refs: Value) -> Vec<ToolSpec> {
     resolve(&with("tools", refs)).unwrap().tools
@@ -105,6 +109,34 @@ fn a_tool_of_the_server_is_named_by_its_id() {
 }
 
 #[test]
+fn servers_and_peers_that_the_worker_reaches_become_toolsets_and_tools() {
+    let refs = json!([
+        {"kind": "mcp", "name": "gh", "url": "https://m/mcp", "headers": {"X": "${secret:split.1}"}, "toolFilter": ["find"]},
+        {"kind": "a2a", "name": "peer", "agentCardUrl": "https://b", "contextId": "c"},
+        {"kind": "mantyx_plugin", "name": "@the/clock"},
+    ]);
+    let spec = parse_run(&with("tools", refs)).unwrap().spec;
+    let (catalogue, the_clock) = (models(), ToolSpec { name: "the_clock".into(), ..clock() });
+    let toolbox = Toolbox { builtins: std::slice::from_ref(&the_clock), local_tool_timeout: TIMEOUT };
+    let around = Surroundings { models: &catalogue, agents: &[], toolbox, bound_to: None };
+    let definition = spec.resolve(&[], None, around).unwrap().definition;
+    let headers = BTreeMap::from([("X".to_owned(), SecretText::new("${secret:split.1}"))]);
+    let access = HttpAccess { headers, ..HttpAccess::default() };
+    let mcp = McpServer { server: None, url: Some("https://m/mcp".to_owned()), access };
+    let gh = Toolset { name: "gh".to_owned(), mcp: Some(mcp), only: vec!["find".to_owned()], ..Toolset::default() };
+    assert_eq!(definition.toolsets, [gh]);
+    let source = A2aSource {
+        agent_card_url: "https://b".to_owned(),
+        context_id: Some("c".to_owned()),
+        access: HttpAccess::default(),
+    };
+    let [peer, plugin] = definition.tools.as_slice() else { panic!("{:?}", definition.tools) };
+    assert_eq!(peer.source, ToolSource::A2a(Box::new(source)));
+    assert_eq!((peer.name.as_str(), peer.description.as_str()), ("peer", "Delegate a task to peer"));
+    assert_eq!(plugin, &the_clock);
+}
+
+#[test]
 fn an_invalid_tool_reference_is_named() {
     let local = json!({"kind": "local", "name": "x"});
     let cases = [
@@ -138,11 +170,15 @@ fn an_invalid_tool_reference_is_named() {
         (json!([{"kind": "mantyx_plugin", "name": "search"}]), "tools[0].name: must be of the form @slug/tool"),
         (
             json!([{"kind": "mantyx_plugin", "name": "@acme/search"}]),
-            "tools[0].kind: tools of kind \"mantyx_plugin\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\"",
+            "tools[0].name: this server has neither a tool acme_search nor a tool acme.search; it has: clock",
         ),
         (
-            json!([{"kind": "mcp", "name": "gh", "url": "https://m/mcp"}]),
-            "tools[0].kind: tools of kind \"mcp\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\"",
+            json!([{"kind": "mcp", "name": "gh", "url": "https://user:pass@m/mcp"}]),
+            "tools[0].url: must be an address that begins with https:// or http://, without a password",
+        ),
+        (
+            json!([{"kind": "mcp", "name": "gh", "url": "https://m/mcp"}, {"kind": "mcp", "name": "gh", "url": "https://n"}]),
+            "tools[1].name: there are two MCP servers named \"gh\"; rename one",
         ),
         (
             json!([{"kind": "a2a", "name": "b", "agentCardUrl": "https://b", "headers": {"A": "x".repeat(8193)}}]),

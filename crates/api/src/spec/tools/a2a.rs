@@ -1,13 +1,13 @@
-//! `a2a_local`: an agent that the caller reaches; `a2a`: one that the server would have to reach.
+//! `a2a_local`: an agent that the caller reaches.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_core::{
     agent::{ClientTool, ToolSpec},
     limits::{CARD_BYTES, DESCRIPTION_CHARS},
     time::Millis,
 };
 
-use super::{Fields, Invalid, callers_tool, check_headers, plain_name};
+use super::{Fields, Invalid, callers_tool, message_schema, plain_name};
 
 /// The number of skills in the tool's description.
 const MAX_SKILLS: usize = 12;
@@ -60,19 +60,7 @@ impl LocalPeer {
         let client = ClientTool::A2aLocal { agent_card: self.card.clone() };
         let mut spec = callers_tool(&self.name, client, false, timeout);
         spec.description.clone_from(&self.description);
-        spec.input_schema = Some(json!({
-            "type": "object",
-            "properties": {"message": {"type": "string", "description": "What to ask the peer, in plain text."}},
-            "required": ["message"],
-        }));
+        spec.input_schema = Some(message_schema());
         (self.path.clone(), spec)
     }
-}
-
-pub(super) fn check_remote(item: &Fields<'_>) -> Result<(), Invalid> {
-    plain_name(item, "name")?;
-    item.required_text("agentCardUrl")?;
-    item.text("description")?;
-    item.text("contextId")?;
-    check_headers(item)
 }

@@ -1,13 +1,13 @@
-//! `mcp_local`: the tools of an MCP server that the caller reaches; `mcp`: one that the server would have to reach.
+//! `mcp_local`: the tools of an MCP server that the caller reaches.
 
 use serde_json::Value;
 use windlass_core::{
     agent::{ClientTool, ToolSpec},
-    limits::{DESCRIPTION_CHARS, SERVER_INFO_BYTES, SERVER_TOOLS, TOOL_HEADERS, TOOL_NAME_CHARS},
+    limits::{DESCRIPTION_CHARS, SERVER_INFO_BYTES, SERVER_TOOLS, TOOL_NAME_CHARS},
     time::Millis,
 };
 
-use super::{Fields, Invalid, arguments_schema, callers_tool, check_headers, plain_name};
+use super::{Fields, Invalid, arguments_schema, callers_tool, plain_name};
 use crate::spec::fields::is_word;
 
 /// MCP servers use more characters than the protocol allows elsewhere, and clients pass the names on as they are.
@@ -75,15 +75,4 @@ impl LocalServer {
         });
         specs.collect()
     }
-}
-
-pub(super) fn check_remote(item: &Fields<'_>) -> Result<(), Invalid> {
-    plain_name(item, "name")?;
-    item.required_text("url")?;
-    for (path, tool) in item.bounded_list("toolFilter", TOOL_HEADERS)?.unwrap_or_default() {
-        if !tool.is_string() {
-            return Err(Invalid::new(path, "must be a string"));
-        }
-    }
-    check_headers(item)
 }

@@ -1,17 +1,19 @@
 //! The tools of a spec: seven kinds of references.
 //!
-//! Three are executed by the caller (`local`, `a2a_local`, `mcp_local`) and become tools a run waits for. `mantyx` names a
-//! tool of this server. The other three would be executed by the server, which this server does not support.
+//! Three are executed by the caller (`local`, `a2a_local`, `mcp_local`) and become tools a run waits for. `mantyx` and
+//! `mantyx_plugin` name tools of this server. `mcp` and `a2a` are reached by the worker; the tools of an MCP server are
+//! listed when the run opens.
 
 mod a2a;
 mod local;
 mod mcp;
+mod remote;
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ClientTool, ToolSource, ToolSpec, Waiting},
+    agent::{ClientTool, ToolSource, ToolSpec, Toolset, Waiting},
     awaits::ExpiryOutcome,
     ids::ToolName,
     limits::{TOOL_HEADER_BYTES, TOOL_HEADERS, TOOL_SCHEMA_BYTES, TOOLS},
@@ -35,10 +37,19 @@ pub(super) enum ToolRef {
         path: String,
         id: String,
     },
-    /// A kind this server does not execute.
-    Elsewhere {
+    /// A tool of this server, by the name `@slug/tool`.
+    Plugin {
         path: String,
-        kind: &'static str,
+        slug: String,
+        tool: String,
+    },
+    Mcp {
+        path: String,
+        server: Box<Toolset>,
+    },
+    A2a {
+        path: String,
+        peer: Box<ToolSpec>,
     },
 }
 
@@ -51,6 +62,14 @@ pub struct Toolbox<'a> {
     pub local_tool_timeout: Millis,
 }
 
+impl Toolbox<'_> {
+    /// The names of this server's tools, for an error.
+    fn known(&self) -> String {
+        let known: Vec<&str> = self.builtins.iter().map(|tool| tool.name.as_str()).collect();
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    }
+}
+
 pub(super) fn parse(fields: &Fields<'_>) -> Result<Option<Vec<ToolRef>>, Invalid> {
     let Some(items) = fields.bounded_list("tools", TOOLS)? else { return Ok(None) };
     items.into_iter().map(|(path, item)| tool_ref(&path, item)).collect::<Result<_, _>>().map(Some)
@@ -58,7 +77,6 @@ pub(super) fn parse(fields: &Fields<'_>) -> Result<Option<Vec<ToolRef>>, Invalid
 
 fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
     let item = Fields::at(path, item)?;
-    let elsewhere = |kind| Ok(ToolRef::Elsewhere { path: path.to_owned(), kind });
     match item.required_text("kind")? {
         "local" => local::parse(&item).map(ToolRef::Local),
         "a2a_local" => a2a::parse_local(&item).map(ToolRef::A2aLocal),
@@ -66,20 +84,16 @@ fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
         "mantyx" => Ok(ToolRef::Mantyx { path: path.to_owned(), id: item.required_text("id")?.to_owned() }),
         "mantyx_plugin" => {
             let name = item.required_text("name")?;
-            let slugged = name.strip_prefix('@').and_then(|name| name.split_once('/'));
-            if slugged.is_none_or(|(slug, tool)| slug.is_empty() || tool.is_empty()) {
-                return Err(item.invalid("name", "must be of the form @slug/tool"));
+            match name.strip_prefix('@').and_then(|name| name.split_once('/')) {
+                Some((slug, tool)) if !slug.is_empty() && !tool.is_empty() => {
+                    let path = format!("{path}.name");
+                    Ok(ToolRef::Plugin { path, slug: slug.to_owned(), tool: tool.to_owned() })
+                }
+                _ => Err(item.invalid("name", "must be of the form @slug/tool")),
             }
-            elsewhere("mantyx_plugin")
         }
-        "a2a" => {
-            a2a::check_remote(&item)?;
-            elsewhere("a2a")
-        }
-        "mcp" => {
-            mcp::check_remote(&item)?;
-            elsewhere("mcp")
-        }
+        "a2a" => Ok(ToolRef::A2a { path: item.path_of("name"), peer: Box::new(remote::peer(&item)?) }),
+        "mcp" => Ok(ToolRef::Mcp { path: item.path_of("name"), server: Box::new(remote::server(&item)?) }),
         _ => Err(item.invalid(
             "kind",
             "must be \"local\", \"a2a_local\", \"mcp_local\", \"mantyx\", \"mantyx_plugin\", \"a2a\" or \"mcp\"",
@@ -87,12 +101,25 @@ fn tool_ref(path: &str, item: &Value) -> Result<ToolRef, Invalid> {
     }
 }
 
-/// Resolves references into tools. Names must be unique. A configured agent has
+/// Resolves references into tools and toolsets. Names must be unique. A configured agent has
 /// its own server tools; a reference to one of those only names it.
-pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>, configured: bool) -> Result<Vec<ToolSpec>, Invalid> {
+pub(super) fn resolve(
+    refs: &[ToolRef],
+    toolbox: Toolbox<'_>,
+    configured: bool,
+) -> Result<(Vec<ToolSpec>, Vec<Toolset>), Invalid> {
     let mut specs: Vec<ToolSpec> = Vec::new();
     let mut names = HashSet::new();
+    let mut toolsets: Vec<Toolset> = Vec::new();
     for reference in refs {
+        if let ToolRef::Mcp { path, server } = reference {
+            if toolsets.iter().any(|known| known.name == server.name) {
+                let problem = format!("there are two MCP servers named {:?}; rename one", server.name);
+                return Err(Invalid::new(path.clone(), problem));
+            }
+            toolsets.push((**server).clone());
+            continue;
+        }
         for (path, spec) in reference.specs(toolbox, configured)? {
             if !names.insert(spec.name.clone()) {
                 return Err(Invalid::new(
@@ -106,7 +133,7 @@ pub(super) fn resolve(refs: &[ToolRef], toolbox: Toolbox<'_>, configured: bool) 
             specs.push(spec);
         }
     }
-    Ok(specs)
+    Ok((specs, toolsets))
 }
 
 impl ToolRef {
@@ -125,19 +152,34 @@ impl ToolRef {
             Self::Mantyx { path, id } => {
                 let builtin = toolbox.builtins.iter().find(|tool| tool.name.as_str() == id);
                 builtin.map(|tool| vec![(format!("{path}.id"), tool.clone())]).ok_or_else(|| {
-                    let known: Vec<&str> = toolbox.builtins.iter().map(|tool| tool.name.as_str()).collect();
-                    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                    Invalid::new(format!("{path}.id"), format!("this server has no such tool; it has: {known}"))
+                    let problem = format!("this server has no such tool; it has: {}", toolbox.known());
+                    Invalid::new(format!("{path}.id"), problem)
                 })
             }
-            Self::Elsewhere { path, kind } => Err(Invalid::new(
-                format!("{path}.kind"),
-                format!(
-                    "tools of kind \"{kind}\" are not available on this server; use \"local\", \"a2a_local\" or \"mcp_local\""
-                ),
-            )),
+            Self::Plugin { path, slug, tool } => {
+                // Names of tools have no @ and no /.
+                let names = [format!("{slug}_{tool}"), format!("{slug}.{tool}")];
+                let found = toolbox.builtins.iter().find(|spec| names.iter().any(|name| *name == spec.name.as_str()));
+                found.map(|spec| vec![(path.clone(), spec.clone())]).ok_or_else(|| {
+                    let [one, other] = &names;
+                    let known = toolbox.known();
+                    let problem = format!("this server has neither a tool {one} nor a tool {other}; it has: {known}");
+                    Invalid::new(path.clone(), problem)
+                })
+            }
+            Self::A2a { path, peer } => Ok(vec![(path.clone(), (**peer).clone())]),
+            Self::Mcp { .. } => Ok(Vec::new()),
         }
     }
+}
+
+/// The arguments of a tool that is another agent.
+fn message_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"message": {"type": "string", "description": "What to ask the peer, in plain text."}},
+        "required": ["message"],
+    })
 }
 
 /// A name as the protocol allows it for most kinds.
