@@ -7,11 +7,18 @@ use std::{
 };
 
 use serde::Deserialize;
-use windlass_core::{agent::Problem, file::FileError, secret::SecretRef, time::friendly};
+use windlass_core::{
+    agent::{HttpAccess, Problem},
+    file::FileError,
+    secret::{SecretRef, SecretText},
+    time::friendly,
+};
 use windlass_models::{
     ModelSpec,
     limits::{BreakerOptions, Limits},
 };
+
+use windlass_tools::McpServerConfig;
 
 use super::{
     Api, CommandDefaults, Config, HeaderText, Provider, SILENCE,
@@ -45,7 +52,7 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
     let document: Document = serde_json::from_value(document)
         .map_err(|error| layer.refuse(vec![Problem { path: String::new(), message: error.to_string() }]))?;
     let directory = path.and_then(Path::parent).unwrap_or_else(|| Path::new(""));
-    let Document { providers, models, defaults, server, temporal, store, agents } = document;
+    let Document { providers, models, defaults, server, temporal, store, agents, mcp, egress } = document;
     let mut config = Config {
         file: path.map(Path::to_owned),
         providers: providers.into_iter().filter_map(|(name, raw)| Some((name, raw.provider()?))).collect(),
@@ -58,6 +65,8 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
             data_dir: store.data_dir.map(|path| directory.join(path)),
             agents: agents.paths.into_iter().map(|path| directory.join(path)).collect(),
         },
+        mcp: mcp.into_iter().map(|(name, raw)| (name, raw.server(directory))).collect(),
+        egress: egress.allow,
         mentioned: mentioned(&layer),
         ..Config::default()
     };
@@ -105,6 +114,8 @@ struct Document {
     temporal: Temporal,
     store: Store,
     agents: Agents,
+    mcp: BTreeMap<String, RawMcp>,
+    egress: Egress,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -186,4 +197,34 @@ struct Store {
 #[serde(default)]
 struct Agents {
     paths: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawMcp {
+    command: Vec<String>,
+    env: BTreeMap<String, SecretText>,
+    cwd: Option<String>,
+    url: Option<String>,
+    #[serde(flatten)]
+    access: HttpAccess,
+}
+
+impl RawMcp {
+    fn server(self, directory: &Path) -> McpServerConfig {
+        match self.url {
+            Some(url) => McpServerConfig::Http { url, access: self.access },
+            None => McpServerConfig::Command {
+                command: self.command,
+                env: self.env,
+                cwd: self.cwd.map(|cwd| directory.join(cwd)),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Egress {
+    allow: Vec<String>,
 }

@@ -10,6 +10,7 @@ use windlass_core::{
     secret::SecretRef,
 };
 use windlass_models::script;
+use windlass_tools::AllowedNetwork;
 
 /// Names that a provider cannot have: scripts are built in, and the API's ids begin with the other two.
 const RESERVED: [&str; 3] = [script::SCHEME, "platform", "provider"];
@@ -24,6 +25,7 @@ pub(super) fn check(document: &Value) -> Vec<Problem> {
     checks.providers();
     checks.models();
     checks.settings();
+    checks.servers();
     checks.problems
 }
 
@@ -77,6 +79,45 @@ impl<'d> Checks<'d> {
                 if provider.get(limit).and_then(Value::as_u64) == Some(0) {
                     self.add(format!("{at}/{limit}"), "this must be more than 0; leave it out for the default");
                 }
+            }
+        }
+    }
+
+    /// MCP servers and the networks that tools may reach.
+    fn servers(&mut self) {
+        for (name, server) in self.section("mcp") {
+            let at = format!("/mcp/{}", escape(name));
+            let command = server.get("command").and_then(Value::as_array);
+            let url = server.get("url").and_then(Value::as_str);
+            match (command, url) {
+                (Some(command), None) if command.is_empty() => {
+                    self.add(format!("{at}/command"), "write the program and its arguments: [\"program\", \"argument\"]");
+                }
+                (Some(_), None) => {
+                    for field in ["headers", "oauth", "allowPrivate"].iter().filter(|field| server.contains_key(**field)) {
+                        self.add(format!("{at}/{field}"), "this is for servers with a url; remove it");
+                    }
+                }
+                (None, Some(url)) => {
+                    if let Err(problem) = base_url(url) {
+                        self.add(format!("{at}/url"), problem);
+                    }
+                    for field in ["env", "cwd"].iter().filter(|field| server.contains_key(**field)) {
+                        self.add(format!("{at}/{field}"), "this is for servers with a command; remove it");
+                    }
+                }
+                _ => self.add(at.clone(), "a server has either command, for stdio, or url, for HTTP"),
+            }
+            if let Some(oauth) = server.get("oauth").and_then(Value::as_object) {
+                for field in ["tokenUrl", "clientId", "clientSecret"].iter().filter(|field| !oauth.contains_key(**field)) {
+                    self.add(format!("{at}/oauth"), format!("this needs {field}"));
+                }
+            }
+        }
+        for (index, entry) in self.document["egress"]["allow"].as_array().into_iter().flatten().enumerate() {
+            let text = entry.as_str().unwrap_or_default();
+            if let Err(problem) = text.parse::<AllowedNetwork>() {
+                self.add(format!("/egress/allow/{index}"), problem.to_string());
             }
         }
     }

@@ -16,6 +16,9 @@ pub(super) static ROOT: Record = Record(&[
     optional("temporal", Shape::Record(&TEMPORAL)).about("The Temporal server that all commands use."),
     optional("store", Shape::Record(&STORE)).about("Where runs are stored."),
     optional("agents", Shape::Record(&AGENTS)).about("The agents of `windlass dev`, `serve` and `worker`."),
+    optional("mcp", Shape::Map(&Shape::Record(&MCP)))
+        .about("MCP servers that agents name in their toolsets: `mcp.server = \"files\"`."),
+    optional("egress", Shape::Record(&EGRESS)).about("Which addresses tools may reach."),
 ]);
 
 /// The words for wire formats; [`super::Api`] has the same.
@@ -88,3 +91,27 @@ static STORE: Record =
 
 static AGENTS: Record = Record(&[optional("paths", Shape::List(&Shape::Text))
     .about("Agent files, or directories of them, relative to this file. As --agents.")]);
+
+static MCP: Record = Record(&[
+    optional("command", Shape::List(&Shape::Text))
+        .about("The program and its arguments, for a server that speaks over stdio. Workers start and supervise it."),
+    optional("env", Shape::Map(&Shape::Text))
+        .about("Variables of the program: texts, which may refer to secrets: `${secret:NAME}`, `${env:NAME}`."),
+    optional("cwd", Shape::Text).about("Working directory of the program, relative to this file."),
+    optional("url", Shape::Text).about("The address of a server that speaks Streamable HTTP."),
+    optional("headers", Shape::Map(&Shape::Text))
+        .about("Headers of every request: texts, which may refer to secrets: `Bearer ${secret:NAME}`."),
+    optional("oauth", Shape::Record(&OAUTH)).about("A token by OAuth client credentials."),
+    optional("allowPrivate", Shape::Flag).about("Whether the address may be in a private network. Default: false."),
+]);
+
+static OAUTH: Record = Record(&[
+    optional("tokenUrl", Shape::Text).about("Where tokens are issued."),
+    optional("clientId", Shape::Text).about("The id of the client."),
+    optional("clientSecret", Shape::Secret).about("Its secret, by reference: `${env:NAME}` or `${secret:NAME}`."),
+    optional("scope", Shape::Text).about("The scope of the token."),
+]);
+
+static EGRESS: Record = Record(&[optional("allow", Shape::List(&Shape::Text)).about(
+    "Private networks and hosts that tools may reach: `10.0.0.0/8`, `tickets.internal`, `localhost:8080`.",
+)]);

@@ -30,6 +30,7 @@ use std::{
 use serde::Deserialize;
 use windlass_core::{file::FileError, secret::SecretRef};
 use windlass_models::{ModelSpec, limits::Limits};
+use windlass_tools::McpServerConfig;
 
 pub use self::{
     find::{ConfigError, Source},
@@ -56,6 +57,10 @@ pub struct Config {
     /// The model of requests that name none.
     pub default_model: Option<String>,
     pub defaults: CommandDefaults,
+    /// MCP servers that agents may name.
+    pub mcp: BTreeMap<String, McpServerConfig>,
+    /// Private networks and hosts that tools may reach.
+    pub egress: Vec<String>,
     /// Every value and where it came from, in the order of their paths.
     pub settings: Vec<Setting>,
     /// The providers that the file mentions, in `[providers]` or in the id of a model.

@@ -250,6 +250,7 @@ fn overrides() -> impl Strategy<Value = Overrides> {
     let limits = (collection::vec(spec(), 0..3), guards(), option::of(0..9_u32), option::of(policy()));
     (words, limits).prop_map(
         |((name, system_prompt, system, model, reasoning_level), (tools, guards, max_tool_turns, policy))| Overrides {
+            toolsets: Vec::new(),
             name,
             system_prompt,
             system,
