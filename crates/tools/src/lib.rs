@@ -5,6 +5,7 @@
 
 mod args;
 mod clock;
+mod egress;
 #[cfg(test)]
 mod fixtures;
 mod http_get;
@@ -28,7 +29,8 @@ use windlass_core::{
 
 pub use self::{
     clock::Clock,
-    http_get::{HttpGet, HttpGetError, HttpGetOptions},
+    egress::{AllowedNetwork, Egress, EgressError, EgressRules},
+    http_get::{HttpGet, HttpGetOptions},
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,
