@@ -8,6 +8,7 @@ mod clock;
 mod egress;
 #[cfg(test)]
 mod fixtures;
+mod http;
 mod http_get;
 mod notes;
 mod progress;
@@ -30,6 +31,7 @@ use windlass_core::{
 pub use self::{
     clock::Clock,
     egress::{AllowedNetwork, Egress, EgressError, EgressRules},
+    http::HttpTools,
     http_get::{HttpGet, HttpGetOptions},
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},

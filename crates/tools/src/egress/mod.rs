@@ -26,7 +26,7 @@ use windlass_core::{
 
 pub use self::network::{AllowedNetwork, EgressRules};
 pub(crate) use self::{
-    content::{ContentType, Read, read_up_to},
+    content::{ContentType, read_up_to},
     credentials::{Credentials, header_name},
     failure::{address_refused, passing, retry_advice, timed_out},
     resolver::Lookup,

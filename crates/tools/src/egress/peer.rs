@@ -22,15 +22,19 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(answers: Vec<Vec<u8>>) -> Self {
-        Self::serve(answers, false).await
+        Self::serve(listener().await, answers, false)
+    }
+
+    /// On a listener whose address the answers have.
+    pub(crate) fn on(listener: TcpListener, answers: Vec<Vec<u8>>) -> Self {
+        Self::serve(listener, answers, false)
     }
 
     pub(crate) async fn that_stalls_after(answer: Vec<u8>) -> Self {
-        Self::serve(vec![answer], true).await
+        Self::serve(listener().await, vec![answer], true)
     }
 
-    async fn serve(answers: Vec<Vec<u8>>, stalls: bool) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    fn serve(listener: TcpListener, answers: Vec<Vec<u8>>, stalls: bool) -> Self {
         let address = listener.local_addr().unwrap();
         let (report, answered) = mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -71,6 +75,10 @@ pub(crate) fn page(content_type: &str, body: &[u8]) -> Vec<u8> {
 
 pub(crate) fn redirect(target: &str) -> Vec<u8> {
     response("302 Found", &format!("Location: {target}\r\n"), b"")
+}
+
+pub(crate) async fn listener() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap()
 }
 
 fn content_length(head: &str) -> usize {
