@@ -5,8 +5,10 @@
 
 mod args;
 mod clock;
+mod egress;
 #[cfg(test)]
 mod fixtures;
+mod http;
 mod http_get;
 mod notes;
 mod progress;
@@ -29,7 +31,9 @@ use windlass_core::{
 
 pub use self::{
     clock::Clock,
-    http_get::{HttpGet, HttpGetError, HttpGetOptions},
+    egress::{AllowedNetwork, Egress, EgressError, EgressRules},
+    http::HttpTools,
+    http_get::{HttpGet, HttpGetOptions},
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use windlass_core::{agent::ToolSpec, ids::ToolName};
 use windlass_store::Notes;
 
-use crate::{Clock, HttpGet, HttpGetOptions, NotesAdd, NotesSearch, Tool, http_get::HttpGetError};
+use crate::{Clock, EgressError, HttpGet, HttpGetOptions, NotesAdd, NotesSearch, Tool};
 
 /// The tools of a worker by name.
 #[derive(Clone, Default)]
@@ -19,7 +19,7 @@ impl ToolRegistry {
     }
 
     /// The tools every worker has.
-    pub fn with_builtins(store: Arc<dyn Notes>, http: HttpGetOptions) -> Result<Self, HttpGetError> {
+    pub fn with_builtins(store: Arc<dyn Notes>, http: HttpGetOptions) -> Result<Self, EgressError> {
         Ok(Self::new()
             .with(Clock::system())
             .with(HttpGet::new(http)?)

@@ -3,35 +3,28 @@
 //! The model chooses the URL, so nothing about it is trusted: only http and https, only addresses of the public internet
 //! at every hop, few redirects, a bounded body, a bounded time, no proxy and no credentials from the environment.
 
-mod address;
 mod body;
-mod failure;
-mod resolver;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use reqwest::{Client, Response, Url, header::LOCATION, redirect::Policy};
-use rustls::crypto::{CryptoProvider, ring};
+use reqwest::{Response, StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::json;
 use windlass_core::{
     agent::{ToolSource, ToolSpec},
     canonical::CanonicalJson,
-    envelope::ToolErrorKind,
+    envelope::{RetryReason, ToolErrorKind},
     time::Millis,
 };
 
-use self::resolver::{AddressRule, GuardedResolver, Lookup, SystemLookup};
-use crate::{CallContext, Tool, ToolFailure, ToolSuccess, args};
+use crate::{
+    CallContext, Egress, EgressError, EgressRules, Tool, ToolFailure, ToolSuccess, args,
+    egress::{Request, passing, retry_advice, timed_out},
+};
 
-const MAX_REDIRECTS: usize = 3;
 /// What the activity allows beyond the tool's own timeout, so that the tool can report why it failed.
 const TIMEOUT_MARGIN: Millis = Millis::from_secs(10);
 
@@ -51,24 +44,11 @@ impl Default for HttpGetOptions {
     }
 }
 
-/// The HTTP client could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("http_get cannot be set up, check the machine's trusted certificates: {0}")]
-pub struct HttpGetError(reqwest::Error);
-
-/// Not a `source`: the message has it already.
-impl From<reqwest::Error> for HttpGetError {
-    fn from(error: reqwest::Error) -> Self {
-        Self(error)
-    }
-}
-
 /// Fetches URLs.
 #[derive(Debug, Clone)]
 pub struct HttpGet {
-    client: Client,
+    egress: Egress,
     options: HttpGetOptions,
-    is_allowed: AddressRule,
 }
 
 #[derive(Deserialize)]
@@ -78,73 +58,48 @@ struct Args {
 }
 
 impl HttpGet {
-    pub fn new(options: HttpGetOptions) -> Result<Self, HttpGetError> {
-        let is_allowed: AddressRule = if options.allow_private { |_| true } else { address::is_public };
-        Self::build(options, is_allowed, Arc::new(SystemLookup))
+    /// Reaches the public internet, and everything else if the options say so.
+    pub fn new(options: HttpGetOptions) -> Result<Self, EgressError> {
+        Ok(Self::over(Egress::new(EgressRules::default())?, options))
     }
 
-    fn build(options: HttpGetOptions, is_allowed: AddressRule, lookup: Arc<dyn Lookup>) -> Result<Self, HttpGetError> {
-        if CryptoProvider::get_default().is_none() {
-            // Another task may have set it first; both are equal.
-            let _ = ring::default_provider().install_default();
-        }
-        let client = Client::builder()
-            .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .redirect(Policy::none())
-            .retry(reqwest::retry::never())
-            .dns_resolver(GuardedResolver { lookup, is_allowed })
-            .build()?;
-        Ok(Self { client, options, is_allowed })
+    pub fn over(egress: Egress, options: HttpGetOptions) -> Self {
+        Self { egress, options }
     }
 
-    async fn fetch(&self, mut url: Url) -> Result<ToolSuccess, ToolFailure> {
-        for _ in 0..=MAX_REDIRECTS {
-            self.check(&url)?;
-            let request = self.client.get(url.clone());
-            let response = request.send().await.map_err(|error| failure::of_transport(&error))?;
-            match redirect_target(&url, &response)? {
-                Some(target) => url = target,
-                None => return self.read(response).await,
-            }
-        }
-        let message = format!("the server redirected more than {MAX_REDIRECTS} times");
-        Err(ToolFailure::new(ToolErrorKind::ToolFailed, message))
-    }
-
-    async fn read(&self, response: Response) -> Result<ToolSuccess, ToolFailure> {
-        match failure::of_status(&response) {
+    async fn fetch(&self, url: Url) -> Result<ToolSuccess, ToolFailure> {
+        let request = Request::get(url, HeaderMap::new(), self.options.allow_private);
+        let response = self.egress.send(request).await?;
+        match not_now(&response) {
             Some(failure) => Err(failure),
             None => body::read(response, self.options.max_body_bytes).await,
         }
     }
 
-    /// What must hold for every hop. Names are checked by the resolver; an address in the URL never gets there.
-    fn check(&self, url: &Url) -> Result<(), ToolFailure> {
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(args::unusable("url", "format", "only http and https URLs can be fetched"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(args::unusable("url", "format", "the URL must not contain a user name or a password"));
-        }
-        let host = url.host_str().unwrap_or_default();
-        match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) if !(self.is_allowed)(address) => Err(failure::address_refused()),
-            _ => Ok(()),
-        }
+    /// The URL that the model wrote, if it can be fetched.
+    fn url(&self, url: &str) -> Result<Url, ToolFailure> {
+        let unusable = |message: &str| args::unusable("url", "format", message);
+        let url = Url::parse(url).map_err(|_| unusable("this is not an absolute URL"))?;
+        self.egress.check(&url, self.options.allow_private).map_err(|failure| match failure.error.kind {
+            ToolErrorKind::PolicyDenied => failure,
+            _ => unusable(&failure.error.message),
+        })?;
+        Ok(url)
     }
 }
 
-/// Where the server sends us instead, if it does.
-fn redirect_target(url: &Url, response: &Response) -> Result<Option<Url>, ToolFailure> {
-    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Ok(None);
-    }
-    let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
-    let target = location.to_str().ok().and_then(|location| url.join(location).ok());
-    let unreadable =
-        || ToolFailure::new(ToolErrorKind::ToolFailed, "the server redirected to something that is no URL");
-    target.map(Some).ok_or_else(unreadable)
+/// The two statuses of a temporary refusal. Other error pages are results.
+fn not_now(response: &Response) -> Option<ToolFailure> {
+    let (kind, reason, message) = match response.status() {
+        StatusCode::TOO_MANY_REQUESTS => {
+            (ToolErrorKind::RateLimited, RetryReason::RateLimited, "the server limits how often it is asked (429)")
+        }
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (ToolErrorKind::ToolUnavailable, RetryReason::ToolUnavailable, "the server is not available now (503)")
+        }
+        _ => return None,
+    };
+    Some(passing(kind, reason, message, retry_advice(response.headers())))
 }
 
 #[async_trait]
@@ -177,14 +132,14 @@ impl Tool for HttpGet {
 
     async fn call(&self, context: CallContext, args: CanonicalJson) -> Result<ToolSuccess, ToolFailure> {
         let Args { url } = args::decode(&args)?;
-        let url = Url::parse(&url).map_err(|_| args::unusable("url", "format", "this is not an absolute URL"))?;
+        let url = self.url(&url)?;
         let left = context.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.map_or(self.options.timeout, |left| left.min(self.options.timeout));
         let fetch = tokio::time::timeout(timeout, self.fetch(url));
         match context.cancel.run_until_cancelled(fetch).await {
             Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => Err(failure::timed_out()),
-            None => Err(failure::cancelled()),
+            Some(Err(_)) => Err(timed_out()),
+            None => Err(ToolFailure::new(ToolErrorKind::Cancelled, "the fetch was cancelled")),
         }
     }
 }

@@ -45,8 +45,8 @@ async fn the_address_that_was_checked_is_the_one_connected_to() {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let private = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     let lookup = Arc::new(Changing { answers: vec![vec![private, local], vec![private]], asked: AtomicUsize::new(0) });
-    let only_local = |ip: IpAddr| ip == Ipv4Addr::LOCALHOST;
-    let tool = HttpGet::build(HttpGetOptions::default(), only_local, Arc::clone(&lookup) as Arc<dyn Lookup>).unwrap();
+    let only_local = guarded(&["127.0.0.1/32"], Arc::clone(&lookup) as Arc<dyn Lookup>);
+    let tool = HttpGet::over(only_local, HttpGetOptions::default());
 
     let url = format!("http://rebind.test:{}/", server.address.port());
     assert_eq!(get(&tool, &url).await.unwrap().result.to_value()["body"], json!("mine"));
@@ -65,7 +65,7 @@ async fn a_name_that_leads_nowhere_is_not_mistaken_for_a_refusal() {
         }
     }
 
-    let tool = HttpGet::build(HttpGetOptions::default(), address::is_public, Arc::new(Unknown)).unwrap();
+    let tool = HttpGet::over(guarded(&[], Arc::new(Unknown)), HttpGetOptions::default());
     assert_eq!(get(&tool, "http://nowhere.test/").await.unwrap_err(), unavailable("the host's name leads nowhere"));
 }
 

@@ -27,8 +27,8 @@ async fn one_to_a_private_address_is_refused_before_anything_is_sent() {
     private.set_nonblocking(true).unwrap();
     let target = format!("http://{}/latest/meta-data", private.local_addr().unwrap());
     let server = Server::start(vec![redirect(&target)]).await;
-    let first_hop_only = |ip: IpAddr| ip == Ipv4Addr::LOCALHOST || address::is_public(ip);
-    let tool = HttpGet::build(HttpGetOptions::default(), first_hop_only, Arc::new(Nowhere)).unwrap();
+    let first_hop_only = guarded(&["127.0.0.1/32"], Arc::new(Nowhere));
+    let tool = HttpGet::over(first_hop_only, HttpGetOptions::default());
     assert_eq!(get(&tool, &server.url("/")).await.unwrap_err(), address_refused());
     assert_eq!(private.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
 }

@@ -11,12 +11,11 @@ use std::{
 use async_trait::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Says which addresses may be connected to.
-pub(super) type AddressRule = fn(IpAddr) -> bool;
+use super::network::AddressRule;
 
 /// Looks up the addresses of a name.
 #[async_trait]
-pub(super) trait Lookup: Send + Sync + 'static {
+pub(crate) trait Lookup: Send + Sync + 'static {
     async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
@@ -39,17 +38,18 @@ pub(super) struct AddressRefused;
 #[derive(Clone)]
 pub(super) struct GuardedResolver {
     pub(super) lookup: Arc<dyn Lookup>,
-    pub(super) is_allowed: AddressRule,
+    pub(super) rule: AddressRule,
 }
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let Self { lookup, is_allowed } = self.clone();
+        let Self { lookup, rule } = self.clone();
         Box::pin(async move {
-            let found = lookup.lookup(name.as_str()).await?;
+            let host = name.as_str();
+            let found = lookup.lookup(host).await?;
             // Port 0 stands for the port in the URL.
             let allowed: Vec<SocketAddr> =
-                found.into_iter().filter(|ip| is_allowed(*ip)).map(|ip| SocketAddr::new(ip, 0)).collect();
+                found.into_iter().filter(|ip| rule.allows(host, *ip)).map(|ip| SocketAddr::new(ip, 0)).collect();
             if allowed.is_empty() {
                 return Err(AddressRefused.into());
             }
