@@ -8,6 +8,7 @@ mod clock;
 #[cfg(test)]
 mod fixtures;
 mod http_get;
+mod mcp;
 mod notes;
 mod progress;
 mod registry;
@@ -29,6 +30,7 @@ use windlass_core::{
 pub use self::{
     clock::Clock,
     http_get::{HttpGet, HttpGetError, HttpGetOptions},
+    mcp::{McpEndpoint, McpInspection, McpServers},
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,
