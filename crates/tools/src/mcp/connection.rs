@@ -39,6 +39,8 @@ use crate::ToolFailure;
 const POSTS: usize = 256;
 /// How often a broken response stream is taken up again where it broke off. That repeats no call.
 const STREAM_RESUMPTIONS: usize = 3;
+/// Before the first; twice as long before each further one.
+const RESUMPTION_PAUSE: Duration = Duration::from_millis(250);
 /// How long the output of a process that has exited is still read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -63,21 +65,7 @@ impl Connection {
         tasks: &TaskTracker,
     ) -> Result<Self, ToolFailure> {
         let in_flight = Arc::new(InFlight::default());
-        let (running, process) = match endpoint {
-            McpEndpoint::Command { .. } => open_process(&endpoint, &in_flight, &close, tasks).await?,
-            McpEndpoint::Http { url, client, headers } => {
-                let mut backoff = ExponentialBackoff::default();
-                backoff.max_times = Some(STREAM_RESUMPTIONS);
-                let mut config =
-                    StreamableHttpClientTransportConfig::with_uri(String::from(url)).max_concurrent_requests(POSTS);
-                config.retry_config = Arc::new(backoff);
-                config.custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-                let transport = StreamableHttpClientTransport::with_client(client, config);
-                let serve =
-                    serve_client_with_lifecycle_and_ct(Arc::clone(&in_flight), transport, newest(), close.clone());
-                (serve.await.map_err(|error| failure::of_start(&error))?, None)
-            }
-        };
+        let (running, process) = start(&endpoint, &in_flight, &close, tasks).await?;
         let peer = running.peer().clone();
         // Lists are kept here, by other rules.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
@@ -131,37 +119,78 @@ impl Connection {
     }
 }
 
-/// `server/discover`, then `initialize` if the server does not know it.
-fn newest() -> ClientLifecycleMode {
-    ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::V_2025_11_25),
-    }
-}
-
-/// Some servers of older revisions exit when the first request is not `initialize`. Such a server is started once more.
-async fn open_process(
+/// The newest revision first. Two kinds of older servers need a second start that begins with `initialize`: those that exit
+/// on any other first request, and those that know `server/discover` only to refuse the revision.
+async fn start(
     endpoint: &McpEndpoint,
     in_flight: &Arc<InFlight>,
     close: &CancellationToken,
     tasks: &TaskTracker,
 ) -> Result<(Running, Option<Process>), ToolFailure> {
-    let McpEndpoint::Command { program, args, env, cwd } = endpoint else {
-        return Err(failure::unusable("this MCP server is no process"));
+    // `server/discover`, then `initialize` if the server says that it does not know it.
+    let newest = ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
     };
-    let mut lifecycle = newest();
-    loop {
-        let (transport, process) = process::spawn(program, args, env, cwd.as_ref(), tasks)?;
-        let again = lifecycle != ClientLifecycleMode::Initialize;
-        let serve = serve_client_with_lifecycle_and_ct(Arc::clone(in_flight), transport, lifecycle, close.clone());
-        match serve.await {
-            Ok(running) => return Ok((running, Some(process))),
-            Err(ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }) if again => {
-                lifecycle = ClientLifecycleMode::Initialize;
-            }
-            Err(error) => return Err(process.post_mortem().await.unwrap_or_else(|| failure::of_start(&error))),
-        }
+    let error = match attempt(endpoint, newest, in_flight, close, tasks).await? {
+        Ok(started) => return Ok(started),
+        Err(error) => error,
+    };
+    let exited = error.process.is_some() && is_cut_off(&error.cause);
+    if !exited && !is_older(&error.cause) {
+        return Err(failure::of_start(&error.cause));
     }
+    drop(error);
+    match attempt(endpoint, ClientLifecycleMode::Initialize, in_flight, close, tasks).await? {
+        Ok(started) => Ok(started),
+        Err(NotStarted { cause, process: Some(process) }) if is_cut_off(&cause) => Err(process.post_mortem().await),
+        Err(error) => Err(failure::of_start(&error.cause)),
+    }
+}
+
+struct NotStarted {
+    cause: ClientInitializeError,
+    process: Option<Process>,
+}
+
+fn is_cut_off(cause: &ClientInitializeError) -> bool {
+    matches!(cause, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
+}
+
+fn is_older(cause: &ClientInitializeError) -> bool {
+    matches!(cause, ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. }
+        if server_supported.iter().any(ProtocolVersion::has_initialize))
+}
+
+async fn attempt(
+    endpoint: &McpEndpoint,
+    lifecycle: ClientLifecycleMode,
+    in_flight: &Arc<InFlight>,
+    close: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<Result<(Running, Option<Process>), NotStarted>, ToolFailure> {
+    let client = Arc::clone(in_flight);
+    let (outcome, process) = match endpoint {
+        McpEndpoint::Command { program, args, env, cwd } => {
+            let (transport, process) = process::spawn(program, args, env, cwd.as_ref(), tasks)?;
+            let serve = serve_client_with_lifecycle_and_ct(client, transport, lifecycle, close.clone());
+            (serve.await, Some(process))
+        }
+        McpEndpoint::Http { url, client: http, headers } => {
+            let mut backoff = ExponentialBackoff::default();
+            backoff.max_times = Some(STREAM_RESUMPTIONS);
+            backoff.base_duration = RESUMPTION_PAUSE;
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str()).max_concurrent_requests(POSTS);
+            config.retry_config = Arc::new(backoff);
+            config.custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+            let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+            (serve_client_with_lifecycle_and_ct(client, transport, lifecycle, close.clone()).await, None)
+        }
+    };
+    Ok(match outcome {
+        Ok(running) => Ok((running, process)),
+        Err(cause) => Err(NotStarted { cause, process }),
+    })
 }
 
 /// Until the connection has ended.

@@ -14,7 +14,7 @@ use rmcp::{
     model::{
         CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams,
         ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation,
-        ProgressNotificationParam, ProgressToken, RequestId, ServerResult, UrlElicitationCapability,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerResult, UrlElicitationCapability,
     },
     service::{
         InboundStreamOrigin, NotificationContext, Peer, PeerRequestOptions, RequestContext, RequestHandle, ServiceError,
@@ -146,6 +146,7 @@ impl ClientHandler for InFlight {
             .with_url(UrlElicitationCapability::new());
         capabilities.elicitation = Some(elicitation);
         ClientConfig::new(capabilities, Implementation::new("windlass", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
     async fn create_elicitation(

@@ -47,9 +47,12 @@ pub(super) struct Resumed {
 impl Resumed {
     pub(super) fn of(resumption: Option<&Resumption>) -> Result<Self, ToolFailure> {
         let Some(resumption) = resumption else { return Ok(Self::default()) };
-        let mut state: State = resumption.state.decode().map_err(|_| {
-            ToolFailure::new(ToolErrorKind::Internal, "the state of the call is not one that an MCP call leaves")
-        })?;
+        let foreign =
+            || ToolFailure::new(ToolErrorKind::Internal, "the state of the call is not one that an MCP call leaves");
+        // Left to itself, serde would also take a list of values in the order of the fields.
+        let is_object = resumption.state.as_str().starts_with('{');
+        let state = if is_object { resumption.state.decode().ok() } else { None };
+        let mut state: State = state.ok_or_else(foreign)?;
         let mut responses = Vec::new();
         if state.legacy {
             // Without an answer the server asks again.

@@ -94,13 +94,13 @@ impl Process {
         }
     }
 
-    /// Why a server that ended during the handshake did so.
-    pub(super) async fn post_mortem(mut self) -> Option<ToolFailure> {
-        let status = timeout(GRACE, self.child.wait()).await.ok()?.ok()?;
-        Some(failure::unavailable(format!(
-            "the MCP server's process ended during the handshake ({status}); its standard error is in the worker's log at \
-             level debug"
-        )))
+    /// Why a server that closed its output during the handshake did so.
+    pub(super) async fn post_mortem(mut self) -> ToolFailure {
+        let ended = match timeout(GRACE, self.child.wait()).await {
+            Ok(Ok(status)) => format!("the MCP server's process ended during the handshake ({status})"),
+            _ => "the MCP server's process closed its output during the handshake".to_owned(),
+        };
+        failure::unavailable(format!("{ended}; its standard error is in the worker's log at level debug"))
     }
 }
 
