@@ -10,6 +10,7 @@ mod egress;
 mod fixtures;
 mod http;
 mod http_get;
+mod mcp;
 mod notes;
 mod progress;
 mod registry;
@@ -34,6 +35,7 @@ pub use self::{
     egress::{AllowedNetwork, Egress, EgressError, EgressRules},
     http::HttpTools,
     http_get::{HttpGet, HttpGetOptions},
+    mcp::{McpEndpoint, McpInspection, McpServers},
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,

@@ -1,0 +1,158 @@
+//! Calls that need input of a person: the questions as a [`Continuation`], and the answers in the next round.
+//!
+//! By 2026-07-28 the server returns its questions with a state of its own, and gets both the answers and the state when the
+//! call is repeated. By 2025-11-25 it asks during the call, so the answers of all earlier rounds are kept and given again, in
+//! the order in which it asked.
+
+use rmcp::model::{
+    CallToolRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest as ServerInput,
+    InputRequiredResult,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass_core::{
+    canonical::CanonicalJson,
+    envelope::{Continuation, InputAction, InputRequest, InputResponse, Resumption, ToolErrorKind},
+    schema::check_usable,
+};
+
+use super::failure;
+use crate::ToolFailure;
+
+/// What a call carries from round to round.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct State {
+    /// The server's own, by 2026-07-28.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_state: Option<String>,
+    /// The server asked during the call, by 2025-11-25.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    legacy: bool,
+    /// What was answered to such questions, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    answered: Vec<InputResponse>,
+}
+
+/// What earlier rounds of a call brought.
+#[derive(Debug, Default)]
+pub(super) struct Resumed {
+    state: State,
+    /// By 2026-07-28: the answers to the last round's questions.
+    responses: Vec<(String, InputResponse)>,
+    /// How many of the answered questions the server has asked again in this round.
+    asked_again: usize,
+}
+
+impl Resumed {
+    pub(super) fn of(resumption: Option<&Resumption>) -> Result<Self, ToolFailure> {
+        let Some(resumption) = resumption else { return Ok(Self::default()) };
+        let foreign =
+            || ToolFailure::new(ToolErrorKind::Internal, "the state of the call is not one that an MCP call leaves");
+        // Left to itself, serde would also take a list of values in the order of the fields.
+        let is_object = resumption.state.as_str().starts_with('{');
+        let state = if is_object { resumption.state.decode().ok() } else { None };
+        let mut state: State = state.ok_or_else(foreign)?;
+        let mut responses = Vec::new();
+        if state.legacy {
+            // Without an answer the server asks again.
+            state.answered.extend(resumption.responses.get(&legacy_key(state.answered.len())).cloned());
+        } else {
+            responses.extend(resumption.responses.iter().map(|(key, response)| (key.clone(), response.clone())));
+        }
+        Ok(Self { state, responses, asked_again: 0 })
+    }
+
+    /// What a server of 2026-07-28 gets with the repeated call.
+    pub(super) fn add_to(&self, params: &mut CallToolRequestParams) {
+        params.request_state.clone_from(&self.state.request_state);
+        if !self.responses.is_empty() {
+            let result = |response| serde_json::to_value(elicit_result(response)).unwrap_or_default();
+            let responses = self.responses.iter().map(|(key, response)| (key.clone(), result(response)));
+            params.input_responses = Some(responses.collect());
+        }
+    }
+
+    /// The answer to the next question that the server asks during the call, if it was answered before.
+    pub(super) fn next_answer(&mut self) -> Option<ElicitResult> {
+        let answer = self.state.answered.get(self.asked_again)?;
+        self.asked_again += 1;
+        Some(elicit_result(answer))
+    }
+}
+
+fn elicit_result(response: &InputResponse) -> ElicitResult {
+    let action = match response.action {
+        InputAction::Accept => ElicitationAction::Accept,
+        InputAction::Decline => ElicitationAction::Decline,
+        InputAction::Cancel => ElicitationAction::Cancel,
+    };
+    let mut result = ElicitResult::new(action);
+    // The protocol has content only with an accepted question.
+    if response.action == InputAction::Accept {
+        result.content = response.content.as_ref().map(CanonicalJson::to_value);
+    }
+    result
+}
+
+/// The key of a question that was asked during a call, by the number of those before it.
+fn legacy_key(before: usize) -> String {
+    format!("question-{}", before + 1)
+}
+
+/// A server that returned its questions.
+pub(super) fn required(required: InputRequiredResult) -> Result<Continuation, ToolFailure> {
+    let state = State { request_state: required.request_state, ..State::default() };
+    let questions = required.input_requests.unwrap_or_default().into_iter().map(|(key, input)| match input {
+        ServerInput::Elicitation(asked) => question(key, &asked.params),
+        ServerInput::CreateMessage(_) => Err(not_offered("sampling")),
+        ServerInput::ListRoots(_) => Err(not_offered("roots")),
+        _ => Err(not_offered("a kind of input")),
+    });
+    continuation(&state, questions.collect::<Result<_, _>>()?)
+}
+
+/// A server that asks during a call.
+pub(super) fn asked(asked: &ElicitRequestParams, resumed: Resumed) -> Result<Continuation, ToolFailure> {
+    let state = State { legacy: true, answered: resumed.state.answered, request_state: None };
+    let question = question(legacy_key(state.answered.len()), asked)?;
+    continuation(&state, vec![question])
+}
+
+fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, ToolFailure> {
+    match asked {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            let schema: Value = json!(requested_schema);
+            let most = usize::try_from(Continuation::MAX_BYTES).unwrap_or(usize::MAX);
+            check_usable(&schema, most).map_err(|problem| {
+                failure::failed(format!("the MCP server asks for input by a schema that cannot be used: {problem}"))
+            })?;
+            Ok(InputRequest { key, prompt: message.clone(), schema: Some(schema), url: None })
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            let opens = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            if !opens {
+                return Err(failure::failed("the MCP server sends a person to an address that is not http or https"));
+            }
+            Ok(InputRequest { key, prompt: message.clone(), schema: None, url: Some(url.clone()) })
+        }
+        _ => Err(not_offered("a kind of question")),
+    }
+}
+
+fn not_offered(what: &str) -> ToolFailure {
+    failure::failed(format!("the MCP server asks for {what}, which this client does not offer"))
+}
+
+fn continuation(state: &State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
+    let unwritable = |error: serde_json::Error| ToolFailure::new(ToolErrorKind::Internal, error.to_string());
+    let continuation = Continuation { state: CanonicalJson::of(state).map_err(unwritable)?, inputs };
+    let bytes = CanonicalJson::of(&continuation).map_err(unwritable)?.bytes();
+    if bytes > Continuation::MAX_BYTES {
+        let most = Continuation::MAX_BYTES;
+        return Err(failure::failed(format!(
+            "the questions and the state of the MCP server are {bytes} bytes of JSON; a call keeps at most {most}"
+        )));
+    }
+    Ok(continuation)
+}
