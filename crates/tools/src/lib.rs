@@ -3,6 +3,7 @@
 //! A tool gets its arguments already coerced and checked, an idempotency key and a cancellation token. It never retries
 //! on its own; a failure is a [`ToolFailure`] the model can read.
 
+mod a2a;
 mod args;
 mod clock;
 mod egress;
@@ -31,6 +32,7 @@ use windlass_core::{
 };
 
 pub use self::{
+    a2a::{A2aPeers, AgentCardSummary, AgentInterface, AgentSkill},
     clock::Clock,
     egress::{AllowedNetwork, Egress, EgressError, EgressRules},
     http::HttpTools,
