@@ -108,7 +108,12 @@ fn check_client(client: &ClientTool, at: &Pointer, problems: &mut Problems) {
     }
 }
 
-pub(super) fn check_expiry(expires_in: Option<Millis>, on_expiry: Option<ExpiryOutcome>, at: &Pointer, problems: &mut Problems) {
+pub(crate) fn check_expiry(
+    expires_in: Option<Millis>,
+    on_expiry: Option<ExpiryOutcome>,
+    at: &Pointer,
+    problems: &mut Problems,
+) {
     check_span(expires_in, &at.field("expiresInMs"), problems);
     if on_expiry.is_some() && expires_in.is_none() {
         problems.add(&at.field("onExpiry"), "this never expires; say when with expires_in, or remove this");
@@ -129,7 +134,7 @@ fn check_schema(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
     super::check_schema(schema, TOOL_SCHEMA_BYTES, at, problems);
 }
 
-pub(super) fn check_tags(tags: &[String], at: &Pointer, problems: &mut Problems) {
+pub(crate) fn check_tags(tags: &[String], at: &Pointer, problems: &mut Problems) {
     if tags.len() > TAGS {
         problems.add(at, format!("{} tags are too many; keep at most {TAGS}", tags.len()));
         return;
