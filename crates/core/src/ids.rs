@@ -118,6 +118,11 @@ id!(
 );
 
 id!(
+    /// A grant: calls that are not asked about again.
+    GrantId, "grant id", 128, MARKS
+);
+
+id!(
     /// A store, and the namespaces whose runs it keeps.
     InstallationId, "installation id", 64, MARKS
 );

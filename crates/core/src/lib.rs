@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod agent;
+pub mod approval;
 pub mod awaits;
 pub mod body;
 pub mod canonical;

@@ -78,6 +78,12 @@ limits! {
     AGENT_BYTES = 4 * MIB, "bytes", "an agent as JSON, everything in it included";
     TABLE_BYTES = 256 * KIB, "bytes", "what a run carries of its agent as JSON: names, tags, timeouts and confirmations of its tools, its policy";
 
+    // Approval rules.
+    APPROVAL_RULES = 64, "", "approval rules of a layer";
+    APPROVAL_TESTS = 16, "", "`when` of an approval rule";
+    APPROVAL_VALUE_BYTES = KIB, "bytes", "`value` of an argument test as JSON";
+    APPROVAL_ROLES = 32, "", "`roles` of an approval rule";
+
     // Requests to runs.
     RESULT_BYTES = 2 * MIB, "bytes", "`result` of a tool (protocol)";
     ERROR_BYTES = 8 * KIB, "bytes", "`error` of a tool; what is longer is cut (protocol)";

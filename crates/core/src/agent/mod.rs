@@ -5,7 +5,7 @@
 //! [`ToolTable`].
 
 mod builtins;
-mod check;
+pub(crate) mod check;
 mod client;
 pub mod file;
 mod output;

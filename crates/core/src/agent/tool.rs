@@ -152,6 +152,10 @@ impl SourceFields {
     const A2A: &'static str = "a2a";
     const TEMPORAL: &'static str = "temporal";
 
+    /// The kinds that this build knows.
+    pub(crate) const KINDS: [&'static str; 7] =
+        [Self::BUILTIN, Self::AGENT, Self::EXTERNAL, Self::HTTP, Self::MCP, Self::A2A, Self::TEMPORAL];
+
     /// The fields that tools of a kind have, beside those of every tool.
     pub(super) const BY_FIELD: [(&'static str, &'static str); 9] = [
         ("agent", Self::AGENT),

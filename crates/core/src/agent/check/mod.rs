@@ -11,6 +11,7 @@ mod tools;
 
 use std::{collections::BTreeMap, fmt};
 
+pub(crate) use self::tools::{check_expiry, check_tags};
 pub use self::{limits::check_policy, nearest::nearest, sources::check_sources};
 use super::{AgentDefinition, ModelParameters, fits};
 pub(super) use crate::schema::escape;
@@ -94,7 +95,7 @@ fn check_agent<'a>(
     check_sub_agents(agent, at, ancestors, problems);
 }
 
-fn check_length(text: &str, most: usize, at: &Pointer, problems: &mut Problems) {
+pub(crate) fn check_length(text: &str, most: usize, at: &Pointer, problems: &mut Problems) {
     let chars = text.chars().count();
     if chars > most {
         problems.add(at, format!("this has {chars} characters; write at most {most}"));
@@ -210,31 +211,31 @@ fn check_sub_agents<'a>(
 
 /// The problems found so far.
 #[derive(Default)]
-struct Problems(Vec<Problem>);
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 /// Further problems do not help until the first ones are fixed.
 const MAX_PROBLEMS: usize = 100;
 
 impl Problems {
-    fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.0.len() >= MAX_PROBLEMS
     }
 
-    fn add(&mut self, at: &Pointer, message: impl fmt::Display) {
+    pub(crate) fn add(&mut self, at: &Pointer, message: impl fmt::Display) {
         self.0.push(Problem { path: at.0.clone(), message: message.to_string() });
     }
 }
 
 /// A JSON pointer under construction.
 #[derive(Clone, Default)]
-struct Pointer(String);
+pub(crate) struct Pointer(pub(crate) String);
 
 impl Pointer {
-    fn field(&self, name: &str) -> Self {
+    pub(crate) fn field(&self, name: &str) -> Self {
         Self(format!("{}/{}", self.0, escape(name)))
     }
 
-    fn index(&self, index: usize) -> Self {
+    pub(crate) fn index(&self, index: usize) -> Self {
         Self(format!("{}/{index}", self.0))
     }
 }

@@ -108,7 +108,7 @@ fn check_client(client: &ClientTool, at: &Pointer, problems: &mut Problems) {
     }
 }
 
-pub(super) fn check_expiry(
+pub(crate) fn check_expiry(
     expires_in: Option<Millis>,
     on_expiry: Option<ExpiryOutcome>,
     at: &Pointer,
@@ -134,7 +134,7 @@ fn check_schema(tool: &ToolSpec, at: &Pointer, problems: &mut Problems) {
     super::check_schema(schema, TOOL_SCHEMA_BYTES, at, problems);
 }
 
-pub(super) fn check_tags(tags: &[String], at: &Pointer, problems: &mut Problems) {
+pub(crate) fn check_tags(tags: &[String], at: &Pointer, problems: &mut Problems) {
     if tags.len() > TAGS {
         problems.add(at, format!("{} tags are too many; keep at most {TAGS}", tags.len()));
         return;

@@ -6,7 +6,7 @@
 //!
 //! Opening files is the caller's.
 
-mod shape;
+pub(crate) mod shape;
 mod unknown;
 
 use std::path::Path;

@@ -2,7 +2,10 @@
 //!
 //! The table follows the definition's types field by field; a test holds the two together.
 
-use crate::file::{Record, Shape, friendly, optional, required};
+use crate::{
+    agent::SourceFields,
+    file::{Record, Shape, friendly, optional, required},
+};
 
 pub(super) static AGENT: Record = Record(&[
     required("id", Shape::Text, "\"my-agent\""),
@@ -25,7 +28,7 @@ pub(super) static AGENT: Record = Record(&[
 
 static TOOL: Record = Record(&[
     required("name", Shape::Text, "\"notes.add\""),
-    optional("kind", Shape::Choice(&["builtin", "agent", "external", "http", "mcp", "a2a", "temporal"])),
+    optional("kind", Shape::Choice(&SourceFields::KINDS)),
     optional("description", Shape::Text),
     optional("inputSchema", Shape::Json),
     optional("tags", Shape::List(&Shape::Text)),
@@ -154,7 +157,7 @@ static CONFIRMATION: Record = Record(&[
     optional("fourEyes", Shape::Flag),
 ]);
 
-const EXPIRY: Shape = Shape::Choice(&["deny", "default", "replan", "fail"]);
+pub(crate) const EXPIRY: Shape = Shape::Choice(&["deny", "default", "replan", "fail"]);
 
 pub(super) static POLICY: Record = Record(&[
     optional("perTurnMaxToolCalls", Shape::Count),

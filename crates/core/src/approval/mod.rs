@@ -1,0 +1,133 @@
+//! Approval: whether one tool call runs, waits for a person, or is refused.
+//!
+//! Rules come in layers: workspace, agent, session, run. [`decide`] starts from the tool's own confirmation and goes
+//! through the layers in this order. A stricter decision replaces the current one; a looser one does so only in a layer
+//! that may relax. A `deny` that matches anywhere is final. Last, a [`Grant`] may turn an `ask` into an `allow`.
+//!
+//! [`explain`] returns the same decision with its whole trace. `docs/guides/approvals.md` is the guide.
+
+mod argument;
+mod check;
+mod compare;
+mod evaluate;
+mod explain;
+mod grant;
+mod matching;
+mod rule;
+mod shape;
+mod terms;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::{
+    argument::{ArgumentOp, ArgumentTest},
+    check::check_rules,
+    evaluate::{decide, explain},
+    explain::{Explanation, GrantTrace, LayerEffect, LayerTrace, RuleTrace, Unmet},
+    grant::{Grant, GrantScope, GrantShape},
+    rule::ApprovalRule,
+    shape::APPROVAL_RULE,
+    terms::{AskTerms, may_answer},
+};
+use crate::{
+    agent::ConfirmationSpec,
+    canonical::Digest,
+    cost::Cost,
+    envelope::Actor,
+    ids::{AgentId, GrantId, RunId, SessionId, ToolName},
+};
+
+/// What becomes of a call. The order is by strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalOutcome {
+    Allow,
+    /// A person must approve it first.
+    Ask,
+    Deny,
+}
+
+/// Where rules come from, in the order in which they are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    Workspace,
+    Agent,
+    Session,
+    Run,
+}
+
+/// The rules of one layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalLayer {
+    pub layer: Layer,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<ApprovalRule>,
+    /// Its decisions may be looser than those before it. A layer that a caller writes without authority only narrows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_relax: bool,
+}
+
+/// What is known of a call when it is decided.
+#[derive(Debug, Clone, Copy)]
+pub struct CallFacts<'a> {
+    pub tool: &'a ToolName,
+    pub tags: &'a [String],
+    /// The kind of the tool's source, as definitions write it: `builtin`, `http` and so on.
+    pub source: &'a str,
+    /// `None` if the arguments are too large to look into; no argument test holds then.
+    pub args: Option<&'a Value>,
+    pub args_digest: Digest,
+    /// The tool's own confirmation.
+    pub confirmation: Option<&'a ConfirmationSpec>,
+    /// Who started the run.
+    pub starter: Option<&'a Actor>,
+    /// What the run has spent so far.
+    pub cost: Cost,
+    pub run: &'a RunId,
+    pub session: Option<&'a SessionId>,
+    pub agent: &'a AgentId,
+}
+
+/// The decision about one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalDecision {
+    pub outcome: ApprovalOutcome,
+    pub reason: DecisionReason,
+    /// How the person is asked; only with the outcome `ask`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<AskTerms>,
+}
+
+/// What made the outcome what it is. A later rule that adds to an `ask` is not its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DecisionReason {
+    Rule(RuleRef),
+    /// Denied: the roles of this rule and those of the rules before it have none in common, so no person could approve.
+    NoApprover(RuleRef),
+    Grant {
+        id: GrantId,
+    },
+    /// The tool's own confirmation.
+    Confirmation,
+    /// The tool has no confirmation, and no rule says otherwise.
+    Default,
+}
+
+/// One rule of a layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleRef {
+    pub layer: Layer,
+    /// In the layer, from 0.
+    pub index: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+#[cfg(test)]
+mod tests;

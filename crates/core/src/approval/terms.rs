@@ -1,0 +1,70 @@
+//! How a person is asked, and who may answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{agent::ConfirmationSpec, awaits::ExpiryOutcome, time::Millis};
+
+/// The terms of one question.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AskTerms {
+    /// Who may answer: an actor with one of these roles. Empty is every actor that is allowed to approve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<ExpiryOutcome>,
+    /// The starter of the run may not approve.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
+    /// The approver may edit the arguments.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub edit: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Shown to the person; `{name}` stands for a top-level argument.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+impl AskTerms {
+    pub(super) fn of(confirmation: &ConfirmationSpec) -> Self {
+        let ConfirmationSpec { title, prompt, expires_in_ms, on_expiry, four_eyes } = confirmation.clone();
+        Self { roles: Vec::new(), expires_in_ms, on_expiry, four_eyes, edit: false, title, prompt }
+    }
+
+    /// The terms of two rules that both ask: restrictions add up. `None` if no role may answer both.
+    ///
+    /// The earlier texts stay, because a later layer may be the caller's, and a person decides by what they read.
+    pub(super) fn joined(&self, later: &Self) -> Option<Self> {
+        let (expires_in_ms, on_expiry) = match (self.expires_in_ms, later.expires_in_ms) {
+            (Some(earlier), Some(own)) if own < earlier => (Some(own), later.on_expiry),
+            (None, Some(own)) => (Some(own), later.on_expiry),
+            (earlier, _) => (earlier, self.on_expiry),
+        };
+        Some(Self {
+            roles: common(&self.roles, &later.roles)?,
+            expires_in_ms,
+            on_expiry,
+            four_eyes: self.four_eyes || later.four_eyes,
+            edit: self.edit && later.edit,
+            title: self.title.clone().or_else(|| later.title.clone()),
+            prompt: self.prompt.clone().or_else(|| later.prompt.clone()),
+        })
+    }
+}
+
+/// The roles that are in both lists; an empty list is all roles.
+fn common(earlier: &[String], later: &[String]) -> Option<Vec<String>> {
+    if earlier.is_empty() || later.is_empty() {
+        return Some([earlier, later].concat());
+    }
+    let both: Vec<String> = earlier.iter().filter(|role| later.contains(role)).cloned().collect();
+    (!both.is_empty()).then_some(both)
+}
+
+/// Whether an actor with these roles may answer. That the actor may approve at all, and four eyes, is checked elsewhere.
+pub fn may_answer(terms: &AskTerms, roles_of_actor: &[String]) -> bool {
+    terms.roles.is_empty() || terms.roles.iter().any(|role| roles_of_actor.contains(role))
+}
