@@ -24,7 +24,7 @@ use windlass::{
 use windlass_activities::AgentCatalog;
 use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_store::sqlite::{Options, SqliteStore};
-use windlass_tools::ToolRegistry;
+use windlass_tools::{ToolRegistry, Toolbox};
 
 use self::ledger::{Ledger, LedgerTool, LoggedModel};
 
@@ -42,9 +42,11 @@ fn main() -> anyhow::Result<()> {
         store,
         vault: None,
         models: configured(Path::new(data_dir))?.with(SCHEME, Arc::new(model), names, None),
-        tools: ToolRegistry::new()
-            .with(LedgerTool { name: "once", idempotent: false, ledger: ledger.clone() })
-            .with(LedgerTool { name: "again", idempotent: true, ledger }),
+        tools: Toolbox::of(
+            ToolRegistry::new()
+                .with(LedgerTool { name: "once", idempotent: false, ledger: ledger.clone() })
+                .with(LedgerTool { name: "again", idempotent: true, ledger }),
+        )?,
         agents: AgentCatalog::default(),
     };
     let options = RunWorkerOptions {

@@ -41,7 +41,7 @@ pub use self::{
     notes::{NotesAdd, NotesSearch},
     progress::{Progress, ProgressReports, ProgressSink},
     registry::ToolRegistry,
-    toolbox::Toolbox,
+    toolbox::{McpServerConfig, Toolbox},
 };
 
 /// The context of one call.

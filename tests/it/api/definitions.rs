@@ -12,7 +12,7 @@ async fn run_with_echo(known: impl Fn(&ToolSpec) -> bool) -> Rig {
     let calling = json!({"turns": [{"tool_calls": [{"name": "echo", "args": {"a": 1}}]}, {"text": "done"}]});
     let mut specs = Vec::new();
     let rig = Rig::with_world(scripts([("calling", calling)]), |world, options| {
-        specs = world.ports.tools.specs().collect();
+        specs = world.ports.tools.builtins().specs().collect();
         options.builtins = specs.iter().filter(|spec| known(spec)).cloned().collect();
     })
     .await;

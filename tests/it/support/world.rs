@@ -32,7 +32,7 @@ use windlass_core::{
 use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_ops::{RunEnd, RunOps, StartRun};
 use windlass_store::{KeyRing, SecretKey, Store, Vault, sqlite::SqliteStore};
-use windlass_tools::ToolRegistry;
+use windlass_tools::{ToolRegistry, Toolbox};
 
 use super::{
     server::{self, Backend, Server},
@@ -104,6 +104,7 @@ impl World {
             begun: begun_sender,
             permits: permits.clone(),
         });
+        let tools = Toolbox::of(tools).unwrap();
         let model = ScriptModel::from_json(&scripts.to_string()).unwrap();
         let names: Vec<String> = model.names().map(str::to_owned).collect();
         let default = names.first().cloned();

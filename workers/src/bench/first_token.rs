@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use windlass_activities::AgentCatalog;
 use windlass_core::ids::AgentId;
-use windlass_tools::ToolRegistry;
+use windlass_tools::{ToolRegistry, Toolbox};
 
 use super::{
     api::Following,
@@ -97,7 +97,7 @@ fn ports(opened: &Opened, url: &str) -> Result<Ports, Failure> {
         vault: None,
         store: opened.store.clone(),
         models: CatalogueOptions { config: config.into(), ..CatalogueOptions::default() }.models()?,
-        tools: ToolRegistry::new(),
+        tools: Toolbox::of(ToolRegistry::new())?,
         agents: AgentCatalog::from_iter([agent]),
     })
 }

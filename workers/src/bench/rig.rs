@@ -19,7 +19,7 @@ use windlass_core::{
 };
 use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_ops::{RunOps, StartRun};
-use windlass_tools::ToolRegistry;
+use windlass_tools::{ToolRegistry, Toolbox};
 
 use super::{
     api,
@@ -139,7 +139,7 @@ fn ports(opened: &Opened, work: Work, probe: Probe) -> Result<Ports, Failure> {
         vault: None,
         store: opened.store.clone(),
         models: ModelCatalogue::new().with(SCHEME, Arc::new(model), names, None),
-        tools: ToolRegistry::new().with(Lookup { work, probe }),
+        tools: Toolbox::of(ToolRegistry::new().with(Lookup { work, probe }))?,
         agents: AgentCatalog::from_iter(work.agents()?),
     })
 }

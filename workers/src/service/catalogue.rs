@@ -16,7 +16,7 @@ use windlass_models::{
     script::{SCHEME, ScriptModel},
 };
 use windlass_store::{Store, Vault};
-use windlass_tools::{HttpGetOptions, ToolRegistry};
+use windlass_tools::{Egress, EgressError, EgressRules, HttpGetOptions, ToolRegistry, Toolbox};
 
 use super::{SecretKeys, providers};
 use crate::{
@@ -34,7 +34,7 @@ pub struct Ports {
     /// The secrets that runs may read. `None` if this process has no key.
     pub vault: Option<Vault>,
     pub models: ModelCatalogue,
-    pub tools: ToolRegistry,
+    pub tools: Toolbox,
     pub agents: AgentCatalog,
 }
 
@@ -59,7 +59,9 @@ impl CatalogueOptions {
         keys: &SecretKeys,
     ) -> Result<Ports, Failure> {
         let http = HttpGetOptions { allow_private: self.http_allow_private, ..HttpGetOptions::default() };
-        let tools = ToolRegistry::with_builtins(store.clone(), http)?;
+        let builtins = ToolRegistry::with_builtins(store.clone(), http)?;
+        let allow = self.config.egress.iter().map(|entry| entry.parse()).collect::<Result<_, EgressError>>()?;
+        let tools = Toolbox::new(builtins, Egress::new(EgressRules { allow })?, self.config.mcp.clone());
         let vault = keys.vault(store.clone())?;
         Ok(Ports { store, vault, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
     }

@@ -358,7 +358,9 @@ impl Kept {
     fn go_on(&self, inputs: Vec<InputRequest>) -> ToolReply {
         // Strings and booleans: there is nothing in it that JSON cannot have.
         let state = CanonicalJson::of(self).unwrap_or_else(|_| CanonicalJson::null());
-        ToolReply::Continue(Continuation { state, inputs })
+        // A round without answers only reads the task.
+        let repeatable = inputs.is_empty();
+        ToolReply::Continue(Continuation { state, inputs, repeatable })
     }
 }
 

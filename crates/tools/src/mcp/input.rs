@@ -146,7 +146,7 @@ fn not_offered(what: &str) -> ToolFailure {
 
 fn continuation(state: &State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
     let unwritable = |error: serde_json::Error| ToolFailure::new(ToolErrorKind::Internal, error.to_string());
-    let continuation = Continuation { state: CanonicalJson::of(state).map_err(unwritable)?, inputs };
+    let continuation = Continuation { state: CanonicalJson::of(state).map_err(unwritable)?, inputs, repeatable: false };
     let bytes = CanonicalJson::of(&continuation).map_err(unwritable)?.bytes();
     if bytes > Continuation::MAX_BYTES {
         let most = Continuation::MAX_BYTES;

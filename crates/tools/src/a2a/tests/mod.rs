@@ -69,7 +69,12 @@ impl Caller {
         let round = self.context.resumption.as_ref().map_or(1, |resumption| resumption.round) + 1;
         let responses = response.into_iter().map(|response| ("message".to_owned(), response));
         let responses: BTreeMap<_, _> = responses.collect();
-        self.context.resumption = Some(Resumption { round, state: continuation.state.clone(), responses });
+        self.context.resumption = Some(Resumption {
+            round,
+            state: continuation.state.clone(),
+            responses,
+            repeatable: continuation.repeatable,
+        });
         self.round().await
     }
 
@@ -139,14 +144,14 @@ fn state(peer: &TestPeer, asked: Option<Digest>) -> CanonicalJson {
 }
 
 fn continues(peer: &TestPeer) -> Continuation {
-    Continuation { state: state(peer, None), inputs: Vec::new() }
+    Continuation { state: state(peer, None), inputs: Vec::new(), repeatable: true }
 }
 
 fn asks(peer: &TestPeer, text: &str, url: Option<&str>) -> Continuation {
     let input =
         InputRequest { key: "message".to_owned(), prompt: text.to_owned(), schema: None, url: url.map(str::to_owned) };
     let asked = Digest::of_bytes(format!("2026-01-01T00:00:00Z m-{text}").as_bytes());
-    Continuation { state: state(peer, Some(asked)), inputs: vec![input] }
+    Continuation { state: state(peer, Some(asked)), inputs: vec![input], repeatable: false }
 }
 
 fn person(action: InputAction, text: Option<&str>) -> Option<InputResponse> {

@@ -28,7 +28,10 @@ fn declined() -> InputResponse {
 
 fn resumed(round: u32, continuation: &Continuation, responses: &[(&str, InputResponse)]) -> CallContext {
     let responses = responses.iter().map(|(key, response)| ((*key).to_owned(), response.clone())).collect();
-    CallContext { resumption: Some(Resumption { round, state: continuation.state.clone(), responses }), ..context() }
+    CallContext {
+        resumption: Some(Resumption { round, state: continuation.state.clone(), responses, repeatable: false }),
+        ..context()
+    }
 }
 
 fn continuation(reply: Result<ToolReply, ToolFailure>) -> Continuation {
@@ -44,6 +47,7 @@ async fn a_stateless_server_gets_the_answers_and_its_own_state() {
     let servers = McpServers::default();
     let asked = continuation(call(&servers, server.endpoint(), "ask", &context(), json!({})).await);
     let expected = Continuation {
+        repeatable: false,
         state: json!({"requestState": "sealed"}).into(),
         inputs: vec![name_question("name"), page_question("visit")],
     };
@@ -59,7 +63,11 @@ async fn a_server_with_sessions_is_called_again_with_all_answers_so_far() {
     let mut server = Server::start(Revision::Sessions).await;
     let servers = McpServers::default();
     let first = continuation(call(&servers, server.endpoint(), "ask", &context(), json!({})).await);
-    let expected = Continuation { state: json!({"legacy": true}).into(), inputs: vec![name_question("question-1")] };
+    let expected = Continuation {
+        state: json!({"legacy": true}).into(),
+        inputs: vec![name_question("question-1")],
+        repeatable: false,
+    };
     assert_eq!(first, expected);
     assert_eq!([server.event().await, server.event().await], ["started", "cancelled"], "no connection is held");
 
@@ -67,7 +75,10 @@ async fn a_server_with_sessions_is_called_again_with_all_answers_so_far() {
     let context = resumed(2, &first, &[("question-1", name.clone())]);
     let second = continuation(call(&servers, server.endpoint(), "ask", &context, json!({})).await);
     let state = json!({"legacy": true, "answered": [{"action": "accept", "content": {"name": "Ada"}}]});
-    assert_eq!(second, Continuation { state: state.into(), inputs: vec![page_question("question-2")] });
+    assert_eq!(
+        second,
+        Continuation { state: state.into(), inputs: vec![page_question("question-2")], repeatable: false }
+    );
 
     let context = resumed(3, &second, &[("question-2", declined())]);
     let reply = call(&servers, server.endpoint(), "ask", &context, json!({})).await;
@@ -122,13 +133,16 @@ fn questions_that_cannot_be_put_to_a_person_fail_the_call() {
         "the questions and the state of the MCP server are 40029 bytes of JSON; a call keeps at most 32768"
     );
     let state_only = required(json!({}), "later");
-    assert_eq!(state_only, Ok(Continuation { state: json!({"requestState": "later"}).into(), inputs: vec![] }));
+    assert_eq!(
+        state_only,
+        Ok(Continuation { state: json!({"requestState": "later"}).into(), inputs: vec![], repeatable: false })
+    );
 }
 
 #[tokio::test]
 async fn a_state_that_no_call_left_is_refused() {
     let server = Server::start(Revision::Stateless).await;
-    let foreign = Continuation { state: json!(["x"]).into(), inputs: vec![] };
+    let foreign = Continuation { state: json!(["x"]).into(), inputs: vec![], repeatable: false };
     let reply = call(&McpServers::default(), server.endpoint(), "ask", &resumed(2, &foreign, &[]), json!({})).await;
     let message = "the state of the call is not one that an MCP call leaves";
     assert_eq!(reply, Err(ToolFailure::new(ToolErrorKind::Internal, message)));
