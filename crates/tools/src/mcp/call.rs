@@ -42,7 +42,7 @@ pub(super) async fn call(
 async fn reply(mut sent: Sent, mut resumed: Resumed) -> Result<ToolReply, ToolFailure> {
     loop {
         match sent.next().await {
-            Event::Response(response) => return of_response(response),
+            Event::Response(response) => return of_response(response, &resumed),
             Event::Question(question) => match resumed.next_answer() {
                 // The server may have withdrawn its question.
                 Some(given) => drop(question.answer.send(given)),
@@ -56,13 +56,20 @@ async fn reply(mut sent: Sent, mut resumed: Resumed) -> Result<ToolReply, ToolFa
     }
 }
 
-fn of_response(response: Result<ServerResult, ServiceError>) -> Result<ToolReply, ToolFailure> {
-    match response.map_err(|error| failure::of_request(&error))? {
-        ServerResult::CallToolResult(result) => result::success(result).map(ToolReply::Done),
-        ServerResult::InputRequiredResult(required) => input::required(required).map(ToolReply::Continue),
-        ServerResult::CreateTaskResult(_) => {
+fn of_response(response: Result<ServerResult, ServiceError>, resumed: &Resumed) -> Result<ToolReply, ToolFailure> {
+    match response {
+        Ok(ServerResult::CallToolResult(result)) => result::success(result).map(ToolReply::Done),
+        Ok(ServerResult::InputRequiredResult(required)) => input::required(required).map(ToolReply::Continue),
+        Ok(ServerResult::CreateTaskResult(_)) => {
             Err(failure::failed("the MCP server answered with a task, which this client does not offer"))
         }
-        _ => Err(failure::failed("the MCP server answered with something that is no result of a tool")),
+        Ok(_) => Err(failure::failed("the MCP server answered with something that is no result of a tool")),
+        Err(error) => {
+            let pages = match &error {
+                ServiceError::McpError(error) => input::pages_required(error, resumed),
+                _ => None,
+            };
+            pages.map_or_else(|| Err(failure::of_request(&error)), |pages| pages.map(ToolReply::Continue))
+        }
     }
 }

@@ -5,8 +5,8 @@
 //! the order in which it asked.
 
 use rmcp::model::{
-    CallToolRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest as ServerInput,
-    InputRequiredResult,
+    CallToolRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
+    InputRequest as ServerInput, InputRequiredResult,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,6 +18,11 @@ use windlass_core::{
 
 use super::failure;
 use crate::ToolFailure;
+
+/// The error by which a server of 2025-11-25 asks for pages to be visited before the call is made again.
+const PAGES_REQUIRED: ErrorCode = ErrorCode(-32042);
+/// What keys of such pages begin with.
+const PAGE: &str = "page-";
 
 /// What a call carries from round to round.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -55,6 +60,11 @@ impl Resumed {
         let mut state: State = state.ok_or_else(foreign)?;
         let mut responses = Vec::new();
         if state.legacy {
+            let pages = resumption.responses.iter().filter(|(key, _)| key.starts_with(PAGE));
+            if pages.clone().any(|(_, response)| response.action != InputAction::Accept) {
+                let message = "a person declined to visit the page that the tool needs to be visited first";
+                return Err(ToolFailure::new(ToolErrorKind::Denied, message));
+            }
             // Without an answer the server asks again.
             state.answered.extend(resumption.responses.get(&legacy_key(state.answered.len())).cloned());
         } else {
@@ -117,6 +127,16 @@ pub(super) fn asked(asked: &ElicitRequestParams, resumed: Resumed) -> Result<Con
     let state = State { legacy: true, answered: resumed.state.answered, request_state: None };
     let question = question(legacy_key(state.answered.len()), asked)?;
     continuation(&state, vec![question])
+}
+
+/// A server that needs pages to be visited first, if that is what the error says.
+pub(super) fn pages_required(error: &ErrorData, resumed: &Resumed) -> Option<Result<Continuation, ToolFailure>> {
+    let pages = error.data.as_ref().filter(|_| error.code == PAGES_REQUIRED)?.get("elicitations")?;
+    let pages: Vec<ElicitRequestParams> =
+        serde_json::from_value(pages.clone()).ok().filter(|pages: &Vec<_>| !pages.is_empty())?;
+    let questions = pages.iter().enumerate().map(|(index, page)| question(format!("{PAGE}{}", index + 1), page));
+    let state = State { legacy: true, answered: resumed.state.answered.clone(), request_state: None };
+    Some(questions.collect::<Result<_, _>>().and_then(|questions| continuation(&state, questions)))
 }
 
 fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, ToolFailure> {

@@ -46,8 +46,8 @@ use crate::{CallContext, ToolFailure, ToolReply};
 /// How a server is reached. The caller has resolved the secrets and put the egress rules into the client.
 #[derive(Clone)]
 pub enum McpEndpoint {
-    /// A process on the worker's machine. Of the worker's environment it gets only what
-    /// [`process::INHERITED`] names.
+    /// A process on the worker's machine. Of the worker's environment it gets `PATH`, `HOME`, the locale and the like, and
+    /// no other variables.
     Command {
         program: String,
         args: Vec<String>,

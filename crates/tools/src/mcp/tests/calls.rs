@@ -1,7 +1,12 @@
 //! Calls and their ends.
 
-use std::time::Instant;
+use std::{net::Ipv4Addr, time::Instant};
 
+use reqwest::{
+    StatusCode,
+    header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE},
+};
+use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -107,4 +112,24 @@ async fn an_address_that_no_server_listens_on_is_unavailable() {
     server.stopped().await;
     let failure = call(&McpServers::default(), server.endpoint(), "echo", &context(), json!({})).await.unwrap_err();
     assert_eq!(failure, unavailable("the MCP server cannot be connected to: Connection refused (os error 111)"));
+}
+
+#[tokio::test]
+async fn headers_are_sent_and_a_server_that_refuses_them_says_so() {
+    let (sender, mut received) = mpsc::unbounded_channel();
+    let refuse = move |headers: HeaderMap| async move {
+        let _ = sender.send(headers[AUTHORIZATION].to_str().unwrap().to_owned());
+        (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")])
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let url = format!("http://{}/?key=s3cret", listener.local_addr().unwrap()).parse().unwrap();
+    let router = axum::Router::new().fallback(refuse);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, "Bearer s3cret".parse().unwrap())]);
+    let endpoint = McpEndpoint::Http { url, client: server::client(), headers };
+    assert_eq!(format!("{endpoint:?}"), "Http { host: Some(\"127.0.0.1\"), .. }");
+    let reply = call(&McpServers::default(), endpoint, "echo", &context(), json!({})).await;
+    let message = "the MCP server refused the credentials; check the headers of its configuration";
+    assert_eq!(reply, Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, message)));
+    assert_eq!(received.recv().await.unwrap(), "Bearer s3cret");
 }

@@ -87,6 +87,20 @@ async fn a_server_with_sessions_is_called_again_with_all_answers_so_far() {
 }
 
 #[tokio::test]
+async fn a_page_that_must_be_visited_first_is_an_input_and_declining_it_ends_the_call() {
+    let server = Server::start(Revision::Sessions).await;
+    let servers = McpServers::default();
+    let asked = continuation(call(&servers, server.endpoint(), "visit", &context(), json!({})).await);
+    assert_eq!(asked, Continuation { state: json!({"legacy": true}).into(), inputs: vec![page_question("page-1")] });
+    let refused = resumed(2, &asked, &[("page-1", declined())]);
+    let refused = call(&servers, server.endpoint(), "visit", &refused, json!({})).await;
+    let message = "a person declined to visit the page that the tool needs to be visited first";
+    assert_eq!(refused, Err(ToolFailure::new(ToolErrorKind::Denied, message)));
+    let visited = resumed(2, &asked, &[("page-1", accepted(None))]);
+    assert_eq!(call(&servers, server.endpoint(), "visit", &visited, json!({})).await, done(json!("visited")));
+}
+
+#[tokio::test]
 async fn a_question_over_http_belongs_to_the_call_on_whose_stream_it_came() {
     let mut server = Server::start(Revision::Sessions).await;
     let servers = McpServers::default();

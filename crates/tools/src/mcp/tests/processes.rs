@@ -46,7 +46,11 @@ fn lines(file: &Path) -> usize {
 }
 
 async fn pid(servers: &McpServers, endpoint: McpEndpoint) -> Pid {
-    match call(servers, endpoint, "pid", &context(), json!({})).await {
+    pid_by("pid", servers, endpoint).await
+}
+
+async fn pid_by(tool: &str, servers: &McpServers, endpoint: McpEndpoint) -> Pid {
+    match call(servers, endpoint, tool, &context(), json!({})).await {
         Ok(ToolReply::Done(success)) => {
             Pid::from_raw(success.result.to_value().as_str().unwrap().parse().unwrap()).unwrap()
         }
@@ -54,8 +58,13 @@ async fn pid(servers: &McpServers, endpoint: McpEndpoint) -> Pid {
     }
 }
 
+/// Waits until a process has ended. Of a descendant an entry may remain until its new parent looks.
 async fn gone(pid: Pid) {
-    while test_kill_process(pid).is_ok() {
+    let zombie = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        status.is_ok_and(|status| status.contains(") Z "))
+    };
+    while test_kill_process(pid).is_ok() && !zombie() {
         tokio::task::yield_now().await;
     }
 }
@@ -105,6 +114,16 @@ async fn a_process_that_dies_fails_the_calls_in_flight_and_is_started_again_by_t
     assert_eq!((waiting, dying), (Err(closed.clone()), Err(closed)));
     pid(&servers, child.endpoint(&[])).await;
     assert_eq!(child.starts(), 2);
+}
+
+#[tokio::test]
+async fn what_a_process_started_ends_with_it_and_holds_up_no_call() {
+    let child = Child::new();
+    let servers = McpServers::default();
+    let descendant = pid_by("descendant", &servers, child.endpoint(&[])).await;
+    let dying = call(&servers, child.endpoint(&[]), "die", &context(), json!({})).await;
+    assert_eq!(dying, Err(unavailable("the MCP server closed the connection before it answered")));
+    gone(descendant).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 started = sys.argv[1]
@@ -42,6 +43,9 @@ for line in sys.stdin:
             text(request, str(os.getpid()))
         elif tool == "environment":
             text(request, " ".join(sorted(os.environ)))
+        elif tool == "descendant":
+            # It holds the server's output open.
+            text(request, str(subprocess.Popen(["sleep", "1000"]).pid))
         elif tool == "die":
             sys.exit(0)
         elif tool == "wait":

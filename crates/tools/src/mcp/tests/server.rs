@@ -14,8 +14,9 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams,
-        ElicitResult, Implementation, InputRequest, InputRequiredResult, ListToolsResult, PaginatedRequestParams,
-        ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        ElicitResult, ErrorCode, Implementation, InputRequest, InputRequiredResult, ListToolsResult,
+        PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig,
+        SubscriptionFilter, Tool,
     },
     service::{Peer, RequestContext, SubscriptionContext},
     transport::streamable_http_server::{
@@ -68,6 +69,8 @@ pub(super) struct Shared {
     pub(super) lists: AtomicUsize,
     /// Lets the tool `progress` go on.
     pub(super) go: Notify,
+    /// Calls of the tool `visit`.
+    visits: AtomicUsize,
     events: mpsc::UnboundedSender<String>,
     /// Peers of sessions, for notifications.
     peers: Mutex<Vec<Peer<RoleServer>>>,
@@ -90,6 +93,7 @@ impl Server {
             ttl_ms: Mutex::new(None),
             lists: AtomicUsize::new(0),
             go: Notify::new(),
+            visits: AtomicUsize::new(0),
             events: sender,
             peers: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -117,13 +121,8 @@ impl Server {
     }
 
     pub(super) fn endpoint(&self) -> McpEndpoint {
-        if CryptoProvider::get_default().is_none() {
-            let _ = ring::default_provider().install_default();
-        }
         let url = format!("http://127.0.0.1:{}/mcp", self.port).parse().unwrap();
-        // Without connections that are kept, a server that was stopped is gone at once.
-        let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
-        McpEndpoint::Http { url, client, headers: HeaderMap::new() }
+        McpEndpoint::Http { url, client: client(), headers: HeaderMap::new() }
     }
 
     /// Closes the port and all connections.
@@ -156,6 +155,14 @@ impl Server {
             Revision::Stateless => self.shared.changes.send_modify(|changes| *changes += 1),
         }
     }
+}
+
+pub(super) fn client() -> reqwest::Client {
+    if CryptoProvider::get_default().is_none() {
+        let _ = ring::default_provider().install_default();
+    }
+    // Without connections that are kept, a server that was stopped is gone at once.
+    reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap()
 }
 
 pub(super) fn tool(name: &'static str) -> Tool {
@@ -228,6 +235,11 @@ impl ServerHandler for Handler {
                 self.report("cancelled");
                 Ok(text("too late"))
             }
+            "visit" if self.0.visits.fetch_add(1, Ordering::SeqCst) == 0 => {
+                let data = json!({"elicitations": [page()]});
+                Err(ErrorData::new(ErrorCode(-32042), "visit a page first", Some(data)))
+            }
+            "visit" => Ok(text("visited")),
             "progress" => self.progress(&context).await,
             "ask" => self.ask(request, &context).await,
             other => panic!("there is no tool {other}"),
