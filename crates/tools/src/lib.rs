@@ -13,6 +13,7 @@ mod http;
 mod http_get;
 mod mcp;
 mod notes;
+pub mod openapi;
 mod progress;
 mod registry;
 mod toolbox;

@@ -21,8 +21,8 @@ use windlass_core::{
 };
 
 use crate::{
-    A2aPeers, CallContext, Egress, EgressError, EgressRules, HttpTools, McpEndpoint, McpInspection, McpServers, SecretSource, ToolFailure,
-    ToolRegistry, ToolReply, openapi,
+    A2aPeers, CallContext, Egress, EgressError, EgressRules, HttpTools, McpEndpoint, McpInspection, McpServers,
+    SecretSource, ToolFailure, ToolRegistry, ToolReply, openapi,
 };
 
 /// How long a server may take to list its tools, unless its toolset says otherwise. A run waits for it when it opens.
@@ -34,8 +34,15 @@ const MAX_LIST_TIMEOUT: Duration = Duration::from_secs(45);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpServerConfig {
     /// A process on the worker's machine: the program and its arguments.
-    Command { command: Vec<String>, env: BTreeMap<String, SecretText>, cwd: Option<PathBuf> },
-    Http { url: String, access: HttpAccess },
+    Command {
+        command: Vec<String>,
+        env: BTreeMap<String, SecretText>,
+        cwd: Option<PathBuf>,
+    },
+    Http {
+        url: String,
+        access: HttpAccess,
+    },
 }
 
 /// The tools of a worker, by what a definition says they are.
@@ -90,9 +97,7 @@ impl Toolbox {
                 let tool = tool.ok_or_else(|| unavailable(format!("this worker has no tool `{name}`")))?;
                 tool.call(context, args).await.map(ToolReply::Done)
             }
-            ToolSource::Http(http) => {
-                self.http.call(http, spec.idempotent, &context, &args).await.map(ToolReply::Done)
-            }
+            ToolSource::Http(http) => self.http.call(http, spec.idempotent, &context, &args).await.map(ToolReply::Done),
             ToolSource::Mcp(source) => self.call_mcp(definition, source, &context, &args).await,
             ToolSource::A2a(source) => self.call_a2a(source, &context, &args).await,
             ToolSource::Other(fields) => {
@@ -233,12 +238,8 @@ impl Toolbox {
         let values: Vec<(&String, &str)> =
             variables.iter().map(|(variable, value)| (variable, value.expose_secret())).collect();
         let key = format!("{name} {:x}", self.hasher.hash_one(values));
-        let endpoint = McpEndpoint::Command {
-            program: program.clone(),
-            args: args.to_vec(),
-            env: variables,
-            cwd: cwd.cloned(),
-        };
+        let endpoint =
+            McpEndpoint::Command { program: program.clone(), args: args.to_vec(), env: variables, cwd: cwd.cloned() };
         Ok((key, endpoint))
     }
 }

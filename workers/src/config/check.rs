@@ -91,10 +91,15 @@ impl<'d> Checks<'d> {
             let url = server.get("url").and_then(Value::as_str);
             match (command, url) {
                 (Some(command), None) if command.is_empty() => {
-                    self.add(format!("{at}/command"), "write the program and its arguments: [\"program\", \"argument\"]");
+                    self.add(
+                        format!("{at}/command"),
+                        "write the program and its arguments: [\"program\", \"argument\"]",
+                    );
                 }
                 (Some(_), None) => {
-                    for field in ["headers", "oauth", "allowPrivate"].iter().filter(|field| server.contains_key(**field)) {
+                    for field in
+                        ["headers", "oauth", "allowPrivate"].iter().filter(|field| server.contains_key(**field))
+                    {
                         self.add(format!("{at}/{field}"), "this is for servers with a url; remove it");
                     }
                 }
@@ -109,7 +114,9 @@ impl<'d> Checks<'d> {
                 _ => self.add(at.clone(), "a server has either command, for stdio, or url, for HTTP"),
             }
             if let Some(oauth) = server.get("oauth").and_then(Value::as_object) {
-                for field in ["tokenUrl", "clientId", "clientSecret"].iter().filter(|field| !oauth.contains_key(**field)) {
+                for field in
+                    ["tokenUrl", "clientId", "clientSecret"].iter().filter(|field| !oauth.contains_key(**field))
+                {
                     self.add(format!("{at}/oauth"), format!("this needs {field}"));
                 }
             }

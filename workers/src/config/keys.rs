@@ -112,6 +112,5 @@ static OAUTH: Record = Record(&[
     optional("scope", Shape::Text).about("The scope of the token."),
 ]);
 
-static EGRESS: Record = Record(&[optional("allow", Shape::List(&Shape::Text)).about(
-    "Private networks and hosts that tools may reach: `10.0.0.0/8`, `tickets.internal`, `localhost:8080`.",
-)]);
+static EGRESS: Record = Record(&[optional("allow", Shape::List(&Shape::Text))
+    .about("Private networks and hosts that tools may reach: `10.0.0.0/8`, `tickets.internal`, `localhost:8080`.")]);

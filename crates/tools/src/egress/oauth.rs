@@ -115,18 +115,13 @@ async fn request(
     let url = Url::parse(&oauth.token_url)
         .map_err(|_| failed("the tokenUrl of the tool's definition is not an absolute URL; correct it"))?;
     egress.check(&url, allow_private)?;
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    form.append_pair("grant_type", "client_credentials");
-    if let Some(scope) = &oauth.scope {
-        form.append_pair("scope", scope);
-    }
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let request = egress
         .client(allow_private)
         .post(url)
         .basic_auth(encoded(&oauth.client_id), Some(encoded(secret.expose_secret())))
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-        .body(form.finish());
+        .body(form(oauth));
     let mut response = request.send().await.map_err(|error| failure::of_transport(&error))?;
     let body = read_up_to(&mut response, MAX_REPLY_BYTES).await?.bytes;
     if !response.status().is_success() {
@@ -144,6 +139,15 @@ async fn request(
         other => other.as_u64(),
     };
     Ok((token, Duration::from_secs(seconds.unwrap_or_default())))
+}
+
+fn form(oauth: &OAuthClient) -> String {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("grant_type", "client_credentials");
+    if let Some(scope) = &oauth.scope {
+        form.append_pair("scope", scope);
+    }
+    form.finish()
 }
 
 fn refused(response: &Response, body: &[u8]) -> ToolFailure {
