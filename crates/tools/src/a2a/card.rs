@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     access::{Access, READ_TIMEOUT},
     failure::{self, Effect},
-    peer::{Dialect, Endpoint},
+    peer::{Dialect, Endpoint, with_version},
     wire::null_is_default,
 };
 use crate::ToolFailure;
@@ -127,7 +127,8 @@ pub(super) fn address(agent_card_url: &str) -> Result<Url, ToolFailure> {
 pub(super) async fn fetch(access: Access<'_>) -> Result<Card, ToolFailure> {
     let request = access.request(Method::GET, access.card_url.clone())?;
     let read = async {
-        let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
+        // A peer of both versions has a card for each.
+        let request = with_version(request).header(ACCEPT, HeaderValue::from_static("application/json"));
         let response = access.send(request, Effect::None).await?;
         access.json::<CardJson>(response, "agent card", Effect::None).await
     };

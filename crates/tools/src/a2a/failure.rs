@@ -41,8 +41,8 @@ pub(super) fn failed(message: impl Into<String>) -> ToolFailure {
     ToolFailure::new(ToolErrorKind::ToolFailed, message)
 }
 
-pub(super) fn cancelled() -> ToolFailure {
-    ToolFailure::new(ToolErrorKind::Cancelled, "the call was cancelled; the peer was asked to cancel its task")
+pub(super) fn cancelled(rest: &str) -> ToolFailure {
+    ToolFailure::new(ToolErrorKind::Cancelled, format!("the call was cancelled; {rest}"))
 }
 
 pub(super) fn credentials_stay(interface: &str, card: &str) -> ToolFailure {

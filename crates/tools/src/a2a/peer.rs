@@ -213,7 +213,7 @@ fn with_json(request: RequestBuilder, body: &Value) -> RequestBuilder {
     request.header(CONTENT_TYPE, "application/json").body(body.to_string())
 }
 
-fn with_version(request: RequestBuilder) -> RequestBuilder {
+pub(super) fn with_version(request: RequestBuilder) -> RequestBuilder {
     request.header("A2A-Version", "1.0")
 }
 

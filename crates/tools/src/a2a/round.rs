@@ -36,8 +36,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_HINT: Duration = Duration::from_secs(60);
 /// How long reads may fail before the round does. Reading changes nothing, so a peer that restarts is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A stream that is silent for so long may be dead: the task is read, and the stream opened again.
-const SILENCE: Duration = Duration::from_secs(30);
+/// A stream that is silent for so long may be dead, or may have lost its task: the task is read, and the stream opened
+/// again.
+const SILENCE: Duration = Duration::from_secs(10);
 /// With everything else that a peer decides, this must fit into a continuation.
 const MAX_PROMPT: usize = 8 * 1024;
 const MAX_PAGE: usize = 2048;
@@ -84,11 +85,11 @@ impl Round<'_> {
         &self,
         read: impl Future<Output = Result<T, ToolFailure>>,
     ) -> Result<T, ToolFailure> {
-        let read = self.until(Duration::ZERO, read);
+        let read = self.until(read);
         match self.context.cancel.run_until_cancelled(read).await {
             Some(Some(read)) => read,
             Some(None) => Err(failure::timed_out(Effect::None)),
-            None => Err(failure::cancelled()),
+            None => Err(failure::cancelled("its message was not sent")),
         }
     }
 
@@ -144,20 +145,17 @@ impl Round<'_> {
             InputAction::Cancel => Some((ToolErrorKind::ToolFailed, "the peer's request was closed without an answer")),
         };
         if let Some((kind, message)) = refused {
-            let cancelled = timeout(CANCEL_TIMEOUT, peer.cancel(&kept.task_id)).await;
-            let rest = match cancelled {
-                Ok(Ok(_)) => "its task was cancelled",
-                _ => "its task could not be cancelled",
-            };
+            let rest = cancel_task(peer, &kept.task_id).await;
             return Err(ToolFailure::new(kind, format!("{message}; {rest}")));
         }
         let read = async {
-            let read = self.until(Duration::ZERO, peer.task(&kept.task_id)).await;
+            let read = self.until(peer.task(&kept.task_id)).await;
             Ok(read.unwrap_or_else(|| Err(failure::timed_out(Effect::None).into()))?)
         };
         let task = self.or_cancel(peer, kept, read).await?;
-        // An earlier attempt of this round got through, or the peer went on by itself, for example after a sign-in.
-        if !matches!(task.status.state, State::InputRequired | State::AuthRequired) {
+        // If not, an earlier attempt of this round got through, or the peer went on by itself, as after a sign-in.
+        let waits = matches!(task.status.state, State::InputRequired | State::AuthRequired);
+        if !waits || (kept.asked.is_some() && !kept.was_asked(&task.status)) {
             return kept.settle(task);
         }
         let text = response.content.as_ref().map_or_else(|| "Done.".to_owned(), text_of);
@@ -176,18 +174,18 @@ impl Round<'_> {
 
     /// Sends a message. If the call is cancelled meanwhile, the task that comes of it is cancelled.
     async fn send(&self, peer: &Peer<'_>, message: &Outgoing<'_>) -> Result<Event, ToolFailure> {
-        let mut send = pin!(self.until(Duration::ZERO, peer.send(message)));
+        let mut send = pin!(self.until(peer.send(message)));
         match self.context.cancel.run_until_cancelled(&mut send).await {
             Some(sent) => sent.unwrap_or_else(|| Err(failure::timed_out(Effect::Message))),
             None => {
+                let unsure = "the peer may have accepted its message";
                 let cancel = async {
-                    if let Some(Ok(Event::Task(task))) = send.await {
-                        // It is cancelled already; there is no one to tell that its task was not.
-                        let _ = peer.cancel(&task.id).await;
+                    match send.await {
+                        Some(Ok(Event::Task(task))) => cancel_task(peer, &task.id).await,
+                        _ => unsure,
                     }
                 };
-                let _ = timeout(CANCEL_TIMEOUT, cancel).await;
-                Err(failure::cancelled())
+                Err(failure::cancelled(timeout(CANCEL_TIMEOUT, cancel).await.unwrap_or(unsure)))
             }
         }
     }
@@ -196,7 +194,7 @@ impl Round<'_> {
     /// same state.
     async fn wait(&self, peer: &Peer<'_>, kept: &Kept) -> Result<ToolReply, ToolFailure> {
         let mut readings = Readings::default();
-        match self.until(MARGIN, self.follow(peer, kept, &mut readings)).await {
+        match self.until(self.follow(peer, kept, &mut readings)).await {
             Some(outcome) => outcome,
             // A round in which the peer never answered is a failed one, so that its retries are counted.
             None if !readings.any => Err(readings.last_failure.unwrap_or_else(|| failure::timed_out(Effect::None))),
@@ -206,12 +204,15 @@ impl Round<'_> {
 
     async fn follow(&self, peer: &Peer<'_>, kept: &Kept, readings: &mut Readings) -> Result<ToolReply, ToolFailure> {
         let mut pause = FIRST_PAUSE;
+        let mut told = false;
         loop {
             // The stream is opened before the task is read: what changes in between is in the stream.
-            let stream = match kept.endpoint.streaming {
+            // After a stream that said how the task stands, there is nothing to follow.
+            let stream = match kept.endpoint.streaming && !told {
                 true => peer.subscribe(&kept.task_id).await.ok(),
                 false => None,
             };
+            told = false;
             let mut hint = None;
             match peer.task(&kept.task_id).await {
                 Ok(task) => {
@@ -239,10 +240,13 @@ impl Round<'_> {
                         }
                         Streamed::Event(event) => event,
                     };
-                    pause = FIRST_PAUSE;
+                    // A task is how a stream begins, not news.
+                    if !matches!(event, Event::Task(_)) {
+                        pause = FIRST_PAUSE;
+                    }
                     if self.report(event, kept, readings) {
                         // What the task produced is read at its peer: a stream may have begun in the middle of it.
-                        hint = Some(Duration::ZERO);
+                        (told, hint) = (true, Some(Duration::ZERO));
                         break;
                     }
                 }
@@ -295,18 +299,15 @@ impl Round<'_> {
     ) -> Result<T, ToolFailure> {
         match self.context.cancel.run_until_cancelled(round).await {
             Some(outcome) => outcome,
-            None => {
-                let _ = timeout(CANCEL_TIMEOUT, peer.cancel(&kept.task_id)).await;
-                Err(failure::cancelled())
-            }
+            None => Err(failure::cancelled(cancel_task(peer, &kept.task_id).await)),
         }
     }
 
-    /// The outcome of work, unless the call's time is up but for `margin`. A round of little time has half of it.
-    async fn until<T>(&self, margin: Duration, work: impl Future<Output = T>) -> Option<T> {
+    /// The outcome of work, unless the round's time is up but for the margin. A round of little time has half of it.
+    async fn until<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let Some(deadline) = self.context.deadline else { return Some(work.await) };
         let left = deadline.saturating_duration_since(Instant::now());
-        let end = Instant::now() + left.saturating_sub(margin).max(left / 2);
+        let end = Instant::now() + left.saturating_sub(MARGIN).max(left / 2);
         timeout_at(end.into(), work).await.ok()
     }
 
@@ -361,6 +362,14 @@ impl Kept {
         // A round without answers only reads the task.
         let repeatable = inputs.is_empty();
         ToolReply::Continue(Continuation { state, inputs, repeatable })
+    }
+}
+
+/// Cancels a task as well as it can be done in the time, and says whether it was.
+async fn cancel_task(peer: &Peer<'_>, id: &str) -> &'static str {
+    match timeout(CANCEL_TIMEOUT, peer.cancel(id)).await {
+        Ok(Ok(_)) => "the peer's task was cancelled",
+        _ => "the peer's task could not be cancelled",
     }
 }
 

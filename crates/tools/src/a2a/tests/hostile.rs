@@ -7,7 +7,7 @@ fn unreadable(what: &str) -> ToolFailure {
 }
 
 #[tokio::test]
-async fn a_card_that_is_none_is_refused() {
+async fn what_is_no_card_is_refused() {
     let cases: [(Vec<u8>, ToolFailure); 6] = [
         (b"<html>".to_vec(), unreadable("agent card")),
         (b"{}".to_vec(), unreadable("agent card")),
@@ -24,7 +24,7 @@ async fn a_card_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_a2a_is_refused() {
+async fn what_is_no_answer_of_a2a_is_refused() {
     let long = json!({"jsonrpc": "2.0", "id": 1, "result": {"task": {"id": "x".repeat(2000), "status": {}}}});
     let bodies = [
         ("null".to_owned(), unreadable("response")),

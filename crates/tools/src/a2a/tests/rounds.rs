@@ -107,6 +107,19 @@ async fn an_answer_is_not_sent_to_a_task_that_went_on() {
 }
 
 #[tokio::test]
+async fn an_answer_is_not_sent_to_another_question() {
+    let mut peer = TestPeer::polled(Dialect::JsonRpc)
+        .await
+        .on_send(Answer::Result(task_saying("INPUT_REQUIRED", "which city?")))
+        .on_get(Answer::Result(task_saying("INPUT_REQUIRED", "which day?")));
+    let mut caller = Caller::of(&peer);
+    let asked = continuation(caller.round().await);
+    let again = continuation(caller.next(&asked, person(InputAction::Accept, Some("Oslo"))).await);
+    assert_eq!(again, asks(&peer, "which day?", None));
+    assert_eq!(peer.operations(), ["card", "send", "get"]);
+}
+
+#[tokio::test]
 async fn a_task_that_waits_for_authorisation_is_told_that_it_is_there() {
     let mut peer = TestPeer::polled(Dialect::HttpJson)
         .await
@@ -136,10 +149,18 @@ async fn a_person_who_declines_cancels_the_task() {
             let mut caller = Caller::of(&peer);
             let asked = continuation(caller.round().await);
             let failure = caller.next(&asked, person(action, None)).await.unwrap_err();
-            assert_eq!(failure, ToolFailure::new(kind, format!("{message}; its task was cancelled")), "{dialect:?}");
+            assert_eq!(
+                failure,
+                ToolFailure::new(kind, format!("{message}; the peer's task was cancelled")),
+                "{dialect:?}"
+            );
             assert_eq!(peer.operations(), ["card", "send", "cancel"]);
         }
     }
+}
+
+fn cancelled() -> ToolFailure {
+    ToolFailure::new(ToolErrorKind::Cancelled, "the call was cancelled; the peer's task was cancelled")
 }
 
 #[tokio::test]
@@ -157,7 +178,7 @@ async fn a_cancelled_call_cancels_its_task() {
             peer.next("get").await;
             cancel.cancel();
         });
-        assert_eq!(outcome.unwrap_err().error.kind, ToolErrorKind::Cancelled, "{dialect:?}");
+        assert_eq!(outcome, Err(cancelled()), "{dialect:?}");
         assert_eq!(peer.operations(), ["cancel"]);
     }
 }
@@ -176,7 +197,7 @@ async fn a_call_that_is_cancelled_while_it_sends_cancels_what_comes_of_it() {
         cancel.cancel();
         release.send(()).unwrap();
     });
-    assert_eq!(outcome.unwrap_err().error.kind, ToolErrorKind::Cancelled);
+    assert_eq!(outcome, Err(cancelled()));
     assert_eq!(peer.operations(), ["cancel"]);
 }
 
@@ -191,6 +212,20 @@ async fn a_peer_that_is_away_for_a_while_is_asked_again() {
     let mut caller = Caller::of(&peer);
     assert_eq!(caller.finish().await, Ok(done("hi")));
     assert_eq!(peer.operations(), ["card", "send", "get", "get", "get"]);
+}
+
+#[tokio::test]
+async fn a_peer_is_asked_again_when_it_says() {
+    let busy = "HTTP/1.1 429 X\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+    let peer = TestPeer::polled(Dialect::JsonRpc)
+        .await
+        .on_send(Answer::Result(task("WORKING")))
+        .on_get(Answer::Raw(busy.as_bytes().to_vec()))
+        .on_get(Answer::Result(completed("hi")));
+    let mut caller = Caller::of(&peer);
+    let begun = Instant::now();
+    assert_eq!(caller.finish().await, Ok(done("hi")));
+    assert!(begun.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test]
