@@ -2,7 +2,7 @@
 
 use windlass_core::{
     awaits::{AwaitKind, AwaitView, AwaitedCall, ExpiryOutcome},
-    envelope::Question,
+    envelope::{InputRequest, Question},
     ids::RunId,
 };
 
@@ -20,9 +20,10 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         AwaitKind::Clarification | AwaitKind::Questions => "asks",
         AwaitKind::ExternalTools => "waits for external results",
         AwaitKind::Confirmation => "wants approval",
+        AwaitKind::Input => "needs input",
     };
     let subject = match (&item.title, item.kind) {
-        (Some(title), AwaitKind::Confirmation | AwaitKind::Questions) => title,
+        (Some(title), AwaitKind::Confirmation | AwaitKind::Questions | AwaitKind::Input) => title,
         _ => &item.prompt,
     };
     let mut lines = vec![format!(
@@ -36,6 +37,7 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         _ => {}
     }
     lines.extend(item.questions.iter().flat_map(question_lines));
+    lines.extend(item.inputs.iter().flat_map(input_lines));
     match item.kind {
         AwaitKind::Confirmation => lines.extend(item.calls.iter().flat_map(confirmed_call_lines)),
         _ => lines.extend(item.calls.iter().map(call_line)),
@@ -59,6 +61,26 @@ fn question_lines(question: &Question) -> Vec<String> {
     let options = question.options.iter();
     let options = options.map(|option| format!("    {} = {}", one_line(&option.id, 80), one_line(&option.label, 200)));
     [asked].into_iter().chain(options).collect()
+}
+
+/// What a tool asks for: its question, the fields of an answer, and the page where it is given.
+fn input_lines(input: &InputRequest) -> Vec<String> {
+    let mut lines: Vec<String> = indented(&input.prompt).collect();
+    let fields = input.schema.as_ref().and_then(|schema| schema["properties"].as_object());
+    for (name, field) in fields.into_iter().flatten() {
+        let kind = field["type"].as_str().unwrap_or("any");
+        let about = field["description"].as_str().or(field["title"].as_str()).unwrap_or_default();
+        lines.push(format!("    {} ({kind}) {}", one_line(name, 80), one_line(about, 200)).trim_end().to_owned());
+        if let Some(choices) = field["enum"].as_array() {
+            let choices =
+                choices.iter().map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned));
+            lines.push(format!("      one of {}", one_line(&choices.collect::<Vec<_>>().join(", "), 400)));
+        }
+    }
+    if let Some(url) = &input.url {
+        lines.push(format!("  open      {}", one_line(url, 2000)));
+    }
+    lines
 }
 
 fn confirmed_call_lines(call: &AwaitedCall) -> Vec<String> {
@@ -98,10 +120,30 @@ pub fn how_to_answer(hint: &Hint, run: &RunId, item: &AwaitView) -> Vec<String> 
         AwaitKind::Confirmation => {
             vec![hint.command(&format!("runs approve {run} {id}")), hint.command(&format!("runs deny {run} {id}"))]
         }
+        AwaitKind::Input => vec![
+            hint.command(&format!("runs answer {run} {id} '{}'", input_form(&item.inputs))),
+            hint.command(&format!("runs deny {run} {id}")),
+        ],
         AwaitKind::ExternalTools | AwaitKind::Questions => {
             let results = item.calls.iter().map(|call| format!(" --result {}='JSON'", call.tool_call_id));
             vec![hint.command(&format!("runs answer {run} {id}{}", results.collect::<String>()))]
         }
+    }
+}
+
+/// What an answer looks like: a text, or an object with the fields that are asked for.
+fn input_form(inputs: &[InputRequest]) -> String {
+    let fields_of = |input: &InputRequest| -> Vec<String> {
+        let fields = input.schema.as_ref().and_then(|schema| schema["properties"].as_object());
+        fields.into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    let object = |names: Vec<String>| {
+        format!("{{{}}}", names.iter().map(|name| format!("{name:?}: …")).collect::<Vec<_>>().join(", "))
+    };
+    match inputs {
+        [input] if fields_of(input).len() > 1 => object(fields_of(input)),
+        [_] | [] => "YOUR ANSWER".to_owned(),
+        several => object(several.iter().map(|input| input.key.clone()).collect()),
     }
 }
 
@@ -206,5 +248,32 @@ mod tests {
             (item.on_expiry, item.expires_at) = (on_expiry, Some(Timestamp(0)));
             assert!(shown(&item).ends_with(expected), "{}", shown(&item));
         }
+    }
+
+    #[test]
+    fn what_a_tool_asks_for_is_shown_with_its_fields() {
+        let schema = json!({"type": "object", "properties": {
+            "name": {"type": "string", "description": "Who it is for"},
+            "size": {"type": "string", "enum": ["S", "M"]},
+        }});
+        let item = item(
+            AwaitKind::Input,
+            json!({"title": "shop_order asks", "prompt": "Which shirt?",
+                   "inputs": [{"key": "q", "prompt": "Which shirt?", "schema": schema, "url": "https://shop.example/x"}]}),
+        );
+        assert_eq!(
+            await_lines(&item, Paint::PLAIN),
+            [
+                "? await-1 needs input: shop_order asks",
+                "  Which shirt?",
+                "    name (string) Who it is for",
+                "    size (string)",
+                "      one of S, M",
+                "  open      https://shop.example/x",
+            ]
+        );
+        let commands = how_to_answer(&Hint::new("windlass", []), &RunId::new("run-1"), &item);
+        assert!(commands[0].ends_with("runs answer run-1 await-1 '{\"name\": …, \"size\": …}'"), "{commands:?}");
+        assert!(commands[1].ends_with("runs deny run-1 await-1"), "{commands:?}");
     }
 }

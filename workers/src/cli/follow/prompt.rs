@@ -51,7 +51,7 @@ impl Prompter {
     }
 
     pub(super) fn opened(&mut self, run: &RunId, item: AwaitView) {
-        if matches!(item.kind, AwaitKind::Clarification | AwaitKind::Confirmation) {
+        if matches!(item.kind, AwaitKind::Clarification | AwaitKind::Confirmation | AwaitKind::Input) {
             self.waiting.push_back((run.clone(), item));
         }
     }

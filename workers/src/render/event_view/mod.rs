@@ -205,7 +205,8 @@ impl EventView {
 
     fn opened(&self, item: &AwaitView) -> Vec<String> {
         let mut lines = await_lines(item, self.paint);
-        let asked = self.asks_directly && matches!(item.kind, AwaitKind::Clarification | AwaitKind::Confirmation);
+        let asked = self.asks_directly
+            && matches!(item.kind, AwaitKind::Clarification | AwaitKind::Confirmation | AwaitKind::Input);
         if !asked {
             lines.extend(how_to_answer(&self.hint, &self.run, item).iter().map(|command| format!("  $ {command}")));
         }
