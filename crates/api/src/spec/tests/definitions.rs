@@ -23,6 +23,7 @@ fn stored() -> AgentDefinition {
         parameters: ModelParameters::default(),
         credentials: None,
         tools: ["clock", "mine"].map(|name| ToolSpec::new(name.into(), ToolSource::Builtin)).into(),
+        toolsets: Vec::new(),
         policy: PolicyOverrides { max_tool_turns: Some(20), ..PolicyOverrides::default() },
         guards: GuardOverrides::default(),
         agents: Vec::new(),
@@ -50,6 +51,7 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
         parameters: ModelParameters::default(),
         credentials: None,
         tools: Vec::new(),
+        toolsets: Vec::new(),
         policy: PolicyOverrides { max_tool_turns: Some(100), ..PolicyOverrides::default() },
         guards: GuardOverrides {
             loop_detection: Some(LoopDetection::Thresholds(LoopThresholds {
