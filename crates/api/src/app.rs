@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::{AgentDefinition, ToolSpec};
 use windlass_ops::RunOps;
@@ -14,6 +14,7 @@ use windlass_store::{Clock, Store, Vault};
 use crate::{
     auth::Caller,
     error::{ApiError, Result},
+    mcp::StateKey,
     models::Catalogue,
     rate::{Allowance, Bucket, Limiter, Rates},
     routes::Readiness,
@@ -41,6 +42,8 @@ pub(crate) struct App {
     pub(crate) began: Instant,
     pub(crate) readiness: Readiness,
     pub(crate) clock: Clock,
+    /// Authenticates what MCP clients keep for the server; read from the store when it is first needed.
+    pub(crate) mcp_key: OnceCell<Arc<StateKey>>,
 }
 
 /// The size up to which a body is parsed on the thread that serves the request.

@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use tokio::sync::SemaphorePermit;
 use windlass_core::limits;
 
 use crate::{
@@ -115,11 +116,7 @@ async fn admit(
     demanded: Option<&'static Demand>,
 ) -> Result<(Caller, &'static Demand, Option<Allowance>)> {
     let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
-    if slug != caller.workspace.as_str() {
-        let hint = format!("this key belongs to workspace {}", caller.workspace);
-        let message = "this key is not valid for this workspace";
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message).with("hint", hint));
-    }
+    check_workspace(&caller, slug)?;
     let Some(demand) = demanded else {
         return Err(ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -132,24 +129,36 @@ async fn admit(
     Ok((caller, demand, allowance))
 }
 
-/// Holds a permit while a request is served. Streams need none, because they are mostly idle.
+/// Refuses a path of another workspace than the key's.
+pub(crate) fn check_workspace(caller: &Caller, slug: &str) -> Result<()> {
+    if slug == caller.workspace.as_str() {
+        return Ok(());
+    }
+    let hint = format!("this key belongs to workspace {}", caller.workspace);
+    let message = "this key is not valid for this workspace";
+    Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message).with("hint", hint))
+}
+
 async fn at_work(app: &App, bucket: Bucket, response: impl Future<Output = Response>) -> Response {
-    let place = match bucket {
-        Bucket::Streams => None,
-        _ => match app.room.try_acquire() {
-            Ok(place) => Some(place),
-            Err(_) => {
-                return ApiError::unavailable("the server is at its limit of concurrent requests; try again")
-                    .into_response();
-            }
-        },
+    let place = match place(app, bucket) {
+        Ok(place) => place,
+        Err(error) => return error.into_response(),
     };
     let response = response.await;
     drop(place);
     response
 }
 
-fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
+/// A permit to hold while a request is served. Streams need none, because they are mostly idle.
+pub(crate) fn place(app: &App, bucket: Bucket) -> Result<Option<SemaphorePermit<'_>>> {
+    if bucket == Bucket::Streams {
+        return Ok(None);
+    }
+    let full = |_| ApiError::unavailable("the server is at its limit of concurrent requests; try again");
+    app.room.try_acquire().map(Some).map_err(full)
+}
+
+pub(crate) fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
     let message = format!(
         "this key may send {} requests of kind {} per minute; try again in {} s",
         allowance.limit,

@@ -16,6 +16,7 @@ mod error;
 pub mod frames;
 mod guard;
 mod log;
+mod mcp;
 pub mod models;
 mod openapi;
 mod query;

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::{OnceCell, Semaphore},
+};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::{AgentDefinition, ToolSource, ToolSpec},
@@ -118,6 +121,7 @@ impl Service {
             began: Instant::now(),
             readiness: routes::Readiness::default(),
             clock,
+            mcp_key: OnceCell::new(),
         };
         Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
     }

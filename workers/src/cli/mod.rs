@@ -11,6 +11,7 @@ mod follow;
 mod init;
 mod keys;
 pub mod logs;
+mod mcp;
 mod models;
 mod person;
 mod providers;
@@ -107,6 +108,11 @@ pub enum Command {
         #[command(subcommand)]
         command: runs::RunsCommand,
     },
+    /// Serve the agents to programs that speak the Model Context Protocol.
+    Mcp {
+        #[command(subcommand)]
+        command: mcp::McpCommand,
+    },
     /// Measure latency, throughput and memory of runs, on the embedded engine or any Temporal server.
     Bench(crate::bench::BenchArgs),
     /// Check the Temporal server, the namespace, the store, the workers and the model providers.
@@ -170,6 +176,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Store { command } => Box::pin(store::run(&global, command)).await,
         Command::Run(args) => Box::pin(start::run(&global, args)).await,
         Command::Runs { command } => Box::pin(runs::run(&global, command)).await,
+        Command::Mcp { command } => Box::pin(mcp::run(&global, command)).await,
         Command::Bench(args) => Box::pin(bench(&global, args)).await,
         Command::Doctor(args) => Box::pin(doctor::run(&global, &args)).await,
     }

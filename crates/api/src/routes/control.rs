@@ -63,7 +63,7 @@ pub(crate) async fn cancel(
 }
 
 /// Cancels a run unless it has ended, and returns its status. The default reason names the key.
-pub(super) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Option<&str>) -> Result<&'static str> {
+pub(crate) async fn stop(app: &App, caller: &Caller, row: &RunRow, reason: Option<&str>) -> Result<&'static str> {
     if row.status.is_terminal() {
         return Ok(rows::status(row.status));
     }
@@ -238,11 +238,16 @@ pub(crate) async fn answer(
     reply(&app, &caller, &id, (await_id, actor), body).await
 }
 
-/// The results, with those above the inline limit replaced by references to the store.
+/// The results, checked, with those above the inline limit replaced by references to the store.
 async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
-    let checked = app.apart(usize::MAX, move || checked(results)).await??;
+    let results = app.apart(usize::MAX, move || checked(results)).await??;
+    stored(app, results).await
+}
+
+/// The results, with those above the inline limit in the store.
+pub(crate) async fn stored(app: &App, given: Vec<ProvidedToolResult>) -> Result<Vec<ProvidedToolResult>> {
     let mut results = Vec::new();
-    for mut provided in checked {
+    for mut provided in given {
         if let Some(result) = provided.result.take() {
             let (body, large) = Body::fit(result, Tuning::DEFAULT_INLINE_LIMIT);
             if let Some(large) = large {
@@ -300,7 +305,8 @@ pub(crate) struct Reply {
     message: String,
 }
 
-async fn reply(
+/// Sends an answer to a run, and returns the run's reply.
+pub(crate) async fn reply(
     app: &App,
     caller: &Caller,
     id: &str,

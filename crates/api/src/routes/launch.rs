@@ -25,14 +25,14 @@ use crate::{
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Taken {
-    run_id: String,
+    pub(crate) run_id: String,
     session_id: Option<String>,
     status: &'static str,
     /// Relative to this server's address.
     stream_url: String,
 }
 
-pub(super) async fn launch(
+pub(crate) async fn launch(
     app: &App,
     caller: &Caller,
     accepted: Accepted,

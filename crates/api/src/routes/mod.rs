@@ -4,7 +4,7 @@ pub(crate) mod catalogue;
 pub(crate) mod control;
 mod docs;
 mod health;
-mod launch;
+pub(crate) mod launch;
 mod rows;
 pub(crate) mod runs;
 pub(crate) mod sessions;
@@ -21,7 +21,7 @@ use axum::{
 use http::StatusCode;
 
 pub(crate) use self::health::Readiness;
-use crate::{access, app::App, drain, error::ApiError, guard};
+use crate::{access, app::App, drain, error::ApiError, guard, mcp};
 
 /// The path prefix of a workspace's routes.
 pub(crate) const PREFIX: &str = "/api/v1/workspaces/{slug}";
@@ -51,6 +51,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::enter));
     Router::new()
         .nest(PREFIX, workspace)
+        .route("/mcp", post(mcp::post))
+        .route(&format!("{PREFIX}/mcp"), post(mcp::post_in_workspace))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(docs::openapi))

@@ -33,7 +33,7 @@ use crate::{
 
 /// The run, if it belongs to the caller, by its full id or by the id that a caller chose. Otherwise the same error as for
 /// one that does not exist.
-pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
+pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
     for run in RunId::meant(&caller.workspace, id) {
         let row = app.store().run_in(&caller.workspace, &run).await?;
         if let Some(row) = row.filter(|row| caller.may_use(Some(&row.root_agent))) {
@@ -169,7 +169,7 @@ async fn live(app: &App, caller: &Caller, row: &mut RunRow) -> Result<Option<Run
 }
 
 /// A run that the Temporal server does not have. If its workflow is gone, its log is ended first.
-pub(super) async fn end_if_gone(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
+pub(crate) async fn end_if_gone(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
     let row = find(app, caller, id).await?;
     if !row.status.is_terminal() && app.ops.end_if_closed_externally(&row.id).await? {
         return find(app, caller, id).await;

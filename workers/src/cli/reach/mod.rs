@@ -239,6 +239,12 @@ impl Reach {
     }
 }
 
+/// Whether a `windlass dev` serves the data directory.
+pub(crate) async fn serves(global: &Global) -> Result<bool, Failure> {
+    let visitor = Visitor { actor: "", give_up_after: Duration::ZERO };
+    Ok(Server::of_data_dir(global, visitor).await?.is_some())
+}
+
 /// For `runs list`: the server that --server names, else the store. The store can be read while no server runs.
 pub(crate) async fn lister(global: &Global, all_workspaces: bool) -> Result<Box<dyn Lister>, Failure> {
     match Server::named(global, Visitor { actor: "", give_up_after: Duration::ZERO })? {
