@@ -26,6 +26,7 @@ fn stored() -> AgentDefinition {
         policy: PolicyOverrides { max_tool_turns: Some(20), ..PolicyOverrides::default() },
         guards: GuardOverrides::default(),
         agents: Vec::new(),
+        toolsets: Vec::new(),
         extra: Extra::new(),
     }
 }
@@ -59,6 +60,7 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
             tool_budgets: Some([("x".to_owned(), ToolBudget { max_calls: 0 })].into()),
         },
         agents: Vec::new(),
+        toolsets: Vec::new(),
         extra: Extra::new(),
     };
     assert_eq!(resolve(&body), Ok(expected));
