@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use http::Uri;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::{AgentDefinition, ToolSpec};
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub(crate) began: Instant,
     pub(crate) readiness: Readiness,
     pub(crate) clock: Clock,
+    pub(crate) public_url: Option<Uri>,
+    pub(crate) public_cards: bool,
 }
 
 /// The size up to which a body is parsed on the thread that serves the request.

@@ -69,9 +69,19 @@ impl<T: FromBody> FromRequest<Arc<App>> for Understood<T> {
     }
 }
 
+/// A body of at most `limit` bytes.
+pub(crate) async fn json(app: &App, body: Body, limit: usize) -> Result<Value> {
+    let bytes = in_time(app, body, limit).await?;
+    app.apart(bytes.len(), move || value(&bytes)).await?
+}
+
 async fn arrived(request: Request, app: &App) -> Result<Bytes> {
     let limit = request.extensions().get::<Demand>().map_or(0, |demand| demand.body_limit);
-    let read = read(request.into_body(), limit);
+    in_time(app, request.into_body(), limit).await
+}
+
+async fn in_time(app: &App, body: Body, limit: usize) -> Result<Bytes> {
+    let read = read(body, limit);
     tokio::time::timeout(app.limits.body_timeout, read).await.unwrap_or_else(|_| {
         let message = "the request body did not arrive in time; send the request again";
         Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message))

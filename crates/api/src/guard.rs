@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use tokio::sync::SemaphorePermit;
 use windlass_core::limits;
 
 use crate::{
@@ -114,12 +115,7 @@ async fn admit(
     slug: &str,
     demanded: Option<&'static Demand>,
 ) -> Result<(Caller, &'static Demand, Option<Allowance>)> {
-    let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
-    if slug != caller.workspace.as_str() {
-        let hint = format!("this key belongs to workspace {}", caller.workspace);
-        let message = "this key is not valid for this workspace";
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message).with("hint", hint));
-    }
+    let caller = caller_in(app, headers, slug).await?;
     let Some(demand) = demanded else {
         return Err(ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -132,16 +128,30 @@ async fn admit(
     Ok((caller, demand, allowance))
 }
 
+/// The holder of the request's key, which must belong to this workspace.
+pub(crate) async fn caller_in(app: &App, headers: &HeaderMap, slug: &str) -> Result<Caller> {
+    let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
+    if slug == caller.workspace.as_str() {
+        return Ok(caller);
+    }
+    let hint = format!("this key belongs to workspace {}", caller.workspace);
+    let message = "this key is not valid for this workspace";
+    Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message).with("hint", hint))
+}
+
+/// A permit for one more concurrent request.
+pub(crate) fn place(app: &App) -> Result<SemaphorePermit<'_>> {
+    let full = |_| ApiError::unavailable("the server is at its limit of concurrent requests; try again");
+    app.room.try_acquire().map_err(full)
+}
+
 /// Holds a permit while a request is served. Streams need none, because they are mostly idle.
 async fn at_work(app: &App, bucket: Bucket, response: impl Future<Output = Response>) -> Response {
     let place = match bucket {
         Bucket::Streams => None,
-        _ => match app.room.try_acquire() {
+        _ => match place(app) {
             Ok(place) => Some(place),
-            Err(_) => {
-                return ApiError::unavailable("the server is at its limit of concurrent requests; try again")
-                    .into_response();
-            }
+            Err(error) => return error.into_response(),
         },
     };
     let response = response.await;
@@ -149,7 +159,7 @@ async fn at_work(app: &App, bucket: Bucket, response: impl Future<Output = Respo
     response
 }
 
-fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
+pub(crate) fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
     let message = format!(
         "this key may send {} requests of kind {} per minute; try again in {} s",
         allowance.limit,
@@ -161,7 +171,7 @@ fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
     error
 }
 
-fn tell(headers: &mut HeaderMap, bucket: Bucket, allowance: Allowance) {
+pub(crate) fn tell(headers: &mut HeaderMap, bucket: Bucket, allowance: Allowance) {
     let numbers = [
         ("x-ratelimit-limit", u64::from(allowance.limit)),
         ("x-ratelimit-remaining", u64::from(allowance.remaining)),

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::Uri;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
@@ -39,6 +40,10 @@ pub struct Options {
     pub rates: Option<Rates>,
     pub limits: Limits,
     pub clock: Clock,
+    /// The address of this server in agent cards, if it is not the one that requests are sent to: behind a proxy.
+    pub public_url: Option<Uri>,
+    /// Whether agent cards are shown without a key.
+    pub public_cards: bool,
 }
 
 /// The limits of requests, connections and timeouts.
@@ -58,6 +63,8 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long a request waits for a worker's reply to an answer or a tool result.
     pub worker_reply_timeout: Duration,
+    /// How long a message to an agent waits for the end of its task, unless the client asks for an immediate response.
+    pub blocking_send: Duration,
     /// How often the API server looks for runs whose workflows were closed without a terminal event, and for accepted runs
     /// without a workflow.
     pub repair_interval: Duration,
@@ -77,6 +84,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             worker_reply_timeout: Duration::from_secs(10),
+            blocking_send: Duration::from_secs(300),
             repair_interval: Duration::from_secs(5),
             start_grace: Millis::from_secs(5),
             grace: Duration::from_secs(5),
@@ -99,7 +107,7 @@ pub struct Handle {
 impl Service {
     pub fn new(listener: TcpListener, options: Options) -> io::Result<(Self, Handle)> {
         let address = listener.local_addr()?;
-        let Options { ops, models, agents, builtins, rates, limits, clock } = options;
+        let Options { ops, models, agents, builtins, rates, limits, clock, public_url, public_cards } = options;
         let app = App {
             ops,
             models: Arc::new(models),
@@ -115,6 +123,8 @@ impl Service {
             began: Instant::now(),
             readiness: routes::Readiness::default(),
             clock,
+            public_url,
+            public_cards,
         };
         Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
     }

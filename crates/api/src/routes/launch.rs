@@ -32,7 +32,7 @@ pub(crate) struct Taken {
     stream_url: String,
 }
 
-pub(super) async fn launch(
+pub(crate) async fn launch(
     app: &App,
     caller: &Caller,
     accepted: Accepted,

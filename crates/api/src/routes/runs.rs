@@ -33,7 +33,7 @@ use crate::{
 
 /// The run, if it belongs to the caller, by its full id or by the id that a caller chose. Otherwise the same error as for
 /// one that does not exist.
-pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
+pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunRow> {
     for run in RunId::meant(&caller.workspace, id) {
         let row = app.store().run_in(&caller.workspace, &run).await?;
         if let Some(row) = row.filter(|row| caller.may_use(Some(&row.root_agent))) {
@@ -112,6 +112,7 @@ pub(crate) async fn list(
         cursor: query.get("cursor").map(str::to_owned),
         limit: query.limit()?,
         total: query.flag("includeTotal")?,
+        ..RunFilter::default()
     };
     let with_rows = query.flag("row")?;
     let page = app.store().runs(filter).await?;
