@@ -47,7 +47,7 @@ pub(crate) fn read(open: &[AwaitView], message: &Message) -> Result<Reply, Strin
     let mut asking = open.iter().filter(|item| wants_input(item));
     let item = match (named, digest) {
         (Some(id), _) => {
-            asking.find(|item| item.id.as_str() == id).ok_or(format!("the task has no open await {id}"))?
+            asking.find(|item| item.id.as_str() == id).ok_or_else(|| format!("the task has no open await {id}"))?
         }
         (None, Some(digest)) => asking
             .find(|item| item.calls.iter().any(|call| call.digest.to_string() == digest))
@@ -121,8 +121,9 @@ fn result(item: &AwaitView, data: Option<&Map<String, Value>>, message: &Message
     };
     answers.remove(AWAIT_ID);
     for question in &item.questions {
-        let answer =
-            answers.get_mut(&question.id).ok_or(format!("the answer to question {} is missing", question.id))?;
+        let answer = answers
+            .get_mut(&question.id)
+            .ok_or_else(|| format!("the answer to question {} is missing", question.id))?;
         choose(question, answer)?;
     }
     Ok(ReplyBody::Result { call, result: Value::Object(answers) })

@@ -83,12 +83,12 @@ async fn accept(visit: &mut Visit, request: SendMessageRequest) -> Result<Sent> 
             // The scope depends on what the run asks.
             visit.admit(None, Bucket::Lifecycle)?;
             let _place = visit.place()?;
-            answer(visit, &task, &message).await
+            Box::pin(answer(visit, &task, &message)).await
         }
         None => {
             visit.admit(Some(Scope::RunsWrite), Bucket::Starts)?;
             let _place = visit.place()?;
-            Ok(Sent { row: start(visit, message).await?, answered: None })
+            Ok(Sent { row: Box::pin(start(visit, message)).await?, answered: None })
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Updates {
 /// What a stream sends.
 pub(crate) enum Update {
     /// With whether it is the last one.
-    Event(StreamResponse, bool),
+    Event(Box<StreamResponse>, bool),
     KeepAlive,
 }
 
@@ -76,7 +76,7 @@ impl Updates {
         loop {
             if let Some(update) = self.waiting.pop_front() {
                 let last = self.ended && self.waiting.is_empty();
-                return Ok(Some(Update::Event(update, last)));
+                return Ok(Some(Update::Event(Box::new(update), last)));
             }
             if self.ended {
                 return Ok(None);
