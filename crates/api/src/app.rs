@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use http::Uri;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_core::agent::{AgentDefinition, ToolSpec};
@@ -44,6 +45,8 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     /// Authenticates what MCP clients keep for the server; read from the store when it is first needed.
     pub(crate) mcp_key: OnceCell<Arc<StateKey>>,
+    pub(crate) public_url: Option<Uri>,
+    pub(crate) public_cards: bool,
 }
 
 /// The size up to which a body is parsed on the thread that serves the request.

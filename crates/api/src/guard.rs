@@ -115,8 +115,7 @@ async fn admit(
     slug: &str,
     demanded: Option<&'static Demand>,
 ) -> Result<(Caller, &'static Demand, Option<Allowance>)> {
-    let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
-    check_workspace(&caller, slug)?;
+    let caller = caller_in(app, headers, slug).await?;
     let Some(demand) = demanded else {
         return Err(ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -127,6 +126,13 @@ async fn admit(
     caller.require(demand.scope)?;
     let allowance = app.take(&caller.key_id, demand.bucket);
     Ok((caller, demand, allowance))
+}
+
+/// The holder of the request's key, which must belong to this workspace.
+pub(crate) async fn caller_in(app: &App, headers: &HeaderMap, slug: &str) -> Result<Caller> {
+    let caller = Caller::of(headers, app.store(), (app.clock)()).await?;
+    check_workspace(&caller, slug)?;
+    Ok(caller)
 }
 
 /// Refuses a path of another workspace than the key's.
@@ -170,7 +176,7 @@ pub(crate) fn too_often(bucket: Bucket, allowance: Allowance) -> ApiError {
     error
 }
 
-fn tell(headers: &mut HeaderMap, bucket: Bucket, allowance: Allowance) {
+pub(crate) fn tell(headers: &mut HeaderMap, bucket: Bucket, allowance: Allowance) {
     let numbers = [
         ("x-ratelimit-limit", u64::from(allowance.limit)),
         ("x-ratelimit-remaining", u64::from(allowance.remaining)),

@@ -4,6 +4,7 @@
 //! HTTP: `routes` (one file per group), `guard` (scope, rate and body limits of each route), `auth` (keys), `connections`
 //! (sockets and their limits). The API makes no decisions about a run; the run's workflow does.
 
+mod a2a;
 mod access;
 mod app;
 pub mod auth;
@@ -21,6 +22,7 @@ pub mod models;
 mod openapi;
 mod query;
 mod rate;
+mod reader;
 mod routes;
 mod service;
 pub mod spec;

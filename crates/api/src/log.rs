@@ -23,6 +23,8 @@ pub(crate) enum Form {
     Frames,
     /// Entries of the log, for operators.
     Entries,
+    /// Events, for readers that make their own frames.
+    Events,
 }
 
 pub(crate) struct Log {
@@ -44,6 +46,8 @@ pub(crate) struct Page {
     /// Whether the last event is the terminal one.
     pub(crate) terminal: bool,
     pub(crate) frames: Bytes,
+    /// Only of the form `Events`, with the arguments of awaits.
+    pub(crate) events: Arc<[Event]>,
 }
 
 impl Log {
@@ -56,17 +60,22 @@ impl Log {
         let events = self.store.events(&self.run, seq, PAGE as u32).await?;
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
         let (first, last, terminal, full) = (first.seq, last.seq, last.is_terminal(), events.len() == PAGE);
-        let mut text = String::new();
+        let (mut text, mut kept) = (String::new(), Vec::new());
         for event in events {
-            text.extend(self.text_of(event).await?);
+            match self.form {
+                Form::Events => kept.push(complete_entry(&*self.store, event).await?),
+                Form::Frames | Form::Entries => text.extend(self.text_of(event).await?),
+            }
         }
-        Ok(Some(Page { first, last, full, terminal, frames: Bytes::from(text) }))
+        Ok(Some(Page { first, last, full, terminal, frames: Bytes::from(text), events: kept.into() }))
     }
 
     /// `None` if a stream of this form does not send the event.
     async fn text_of(&self, event: Event) -> Result<Option<String>, StoreError> {
         let frame = match self.form {
-            Form::Entries => return Ok(Some(frames::entry(&complete_entry(&*self.store, event).await?))),
+            Form::Entries | Form::Events => {
+                return Ok(Some(frames::entry(&complete_entry(&*self.store, event).await?)));
+            }
             Form::Frames if frames::needs_facts(&event) => {
                 let facts = self.facts.get_or_try_init(|| self.load_facts()).await?;
                 frames::frame(&event, facts, &self.models)

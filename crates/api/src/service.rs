@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::Uri;
 use tokio::{
     net::TcpListener,
     sync::{OnceCell, Semaphore},
@@ -44,6 +45,10 @@ pub struct Options {
     pub rates: Option<Rates>,
     pub limits: Limits,
     pub clock: Clock,
+    /// The address of this server in agent cards, if it is not the one that requests are sent to: behind a proxy.
+    pub public_url: Option<Uri>,
+    /// Whether agent cards are shown without a key.
+    pub public_cards: bool,
 }
 
 /// The limits of requests, connections and timeouts.
@@ -63,6 +68,8 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long a request waits for a worker's reply to an answer or a tool result.
     pub worker_reply_timeout: Duration,
+    /// How long a message to an agent waits for the end of its task, unless the client asks for an immediate response.
+    pub blocking_send: Duration,
     /// How often the API server looks for runs whose workflows were closed without a terminal event, and for accepted runs
     /// without a workflow.
     pub repair_interval: Duration,
@@ -82,6 +89,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             worker_reply_timeout: Duration::from_secs(10),
+            blocking_send: Duration::from_secs(300),
             repair_interval: Duration::from_secs(5),
             start_grace: Millis::from_secs(5),
             grace: Duration::from_secs(5),
@@ -104,7 +112,7 @@ pub struct Handle {
 impl Service {
     pub fn new(listener: TcpListener, options: Options) -> io::Result<(Self, Handle)> {
         let address = listener.local_addr()?;
-        let Options { ops, models, agents, builtins, vault, rates, limits, clock } = options;
+        let Options { ops, models, agents, builtins, vault, rates, limits, clock, public_url, public_cards } = options;
         let app = App {
             ops,
             models: Arc::new(models),
@@ -122,6 +130,8 @@ impl Service {
             readiness: routes::Readiness::default(),
             clock,
             mcp_key: OnceCell::new(),
+            public_url,
+            public_cards,
         };
         Ok((Self { listener, app: Arc::new(app) }, Handle { address }))
     }

@@ -3,6 +3,7 @@
 use windlass_core::{
     envelope::Labels,
     ids::{AgentId, RunId, SessionId, WorkspaceId},
+    time::Timestamp,
 };
 
 use crate::{RunFilter, SessionFilter, SessionStatus};
@@ -21,6 +22,10 @@ pub(crate) enum Condition<'f> {
     },
     IsNotNull {
         column: &'static str,
+    },
+    Since {
+        column: &'static str,
+        at: Timestamp,
     },
     /// The metadata has each of these as a string.
     HasLabels(&'f Labels),
@@ -44,6 +49,8 @@ impl RunFilter {
             conditions.push(Condition::IsAny { column: "status", values });
         }
         conditions.extend(any_agent("root_agent", self.root_agents.as_deref()));
+        conditions.extend(self.roots.then_some(Condition::IsNull { column: "parent" }));
+        conditions.extend(self.updated_since.map(|at| Condition::Since { column: "updated_at", at }));
         conditions.extend(labels(&self.metadata));
         conditions
     }

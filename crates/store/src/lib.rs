@@ -42,8 +42,8 @@ pub use self::{
     rows::{
         ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, Installation, JournalledPlan, KeyHash,
         MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NewStart, NoteRow, OpenRun, PendingStart, PlanBegin,
-        PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Retention, RunFilter, RunPage, SessionFilter,
-        SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
+        PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Retention, RunFilter, RunOrder, RunPage,
+        SessionFilter, SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
     },
     secrets::{
         KeyRing, MAX_NAMED, MAX_OWNED, MAX_VALUE, Reader, Rotated, SealedSecret, SecretKey, SecretOwner, SecretRow,

@@ -17,7 +17,7 @@ use windlass_core::{
     time::Timestamp,
 };
 
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, page::Cursor};
 
 pub use self::{
     keys::{ApiKeyRow, KeyHash, NewApiKey},
@@ -150,14 +150,47 @@ pub struct RunFilter {
     /// Any of these; empty means all.
     pub statuses: Vec<RunStatus>,
     pub parent: Option<RunId>,
+    /// Only runs without a parent.
+    pub roots: bool,
+    /// Only runs that changed at this time or later.
+    pub updated_since: Option<Timestamp>,
     /// The run has all of these among its metadata.
     pub metadata: Labels,
+    pub order: RunOrder,
     /// From a previous page's `next`.
     pub cursor: Option<String>,
     /// 50 when zero, 200 at most.
     pub limit: u32,
     /// Count the matches on all pages.
     pub total: bool,
+}
+
+/// The order of a list of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunOrder {
+    /// The newest first.
+    #[default]
+    Created,
+    /// The most recently changed first. A run that changes while a caller reads page by page moves to the first page.
+    Updated,
+}
+
+impl RunOrder {
+    pub(crate) fn column(self) -> &'static str {
+        match self {
+            Self::Created => "created_at",
+            Self::Updated => "updated_at",
+        }
+    }
+
+    /// Where a page that ends with this row ends.
+    pub(crate) fn cursor(self, row: &RunRow) -> String {
+        let at = match self {
+            Self::Created => row.created_at,
+            Self::Updated => row.updated_at,
+        };
+        Cursor { at, id: row.id.as_str() }.to_string()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -54,6 +54,8 @@ impl ApiOptions {
                 ..limits
             },
             clock: system_clock(),
+            public_url: None,
+            public_cards: false,
         }
     }
 }

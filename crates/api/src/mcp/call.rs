@@ -320,7 +320,7 @@ fn how_to_continue(run: &RunId, items: &[AwaitView]) -> String {
             AwaitKind::Confirmation => format!(
                 "The run waits for a person's approval: `windlass runs approve {run} {id}` or `windlass runs deny {run} {id}`."
             ),
-            AwaitKind::Questions | AwaitKind::ExternalTools => format!(
+            AwaitKind::Questions | AwaitKind::ExternalTools | AwaitKind::Input => format!(
                 "The run waits for results that cannot be given here. A program or a person sends them with `windlass runs answer {run} {id}` or over the API."
             ),
         });

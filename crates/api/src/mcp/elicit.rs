@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use windlass_core::{
     awaits::{AwaitKind, AwaitView},
     canonical::Digest,
-    envelope::{AnswerBody, ProvidedToolResult, Question, ToolError, ToolErrorKind},
+    envelope::{AnswerBody, InputRequest, ProvidedToolResult, Question, ToolError, ToolErrorKind},
+    run::read_inputs,
 };
 
 use crate::auth::Scope;
@@ -49,6 +50,14 @@ pub(super) fn request(item: &AwaitView) -> Option<Value> {
             ];
             object(Map::from_iter(properties), &["approve"])
         }
+        AwaitKind::Input => match item.inputs.as_slice() {
+            [InputRequest { schema: Some(schema), .. }] => schema.clone(),
+            inputs => {
+                let text = |input: &InputRequest| (input.key.clone(), json!({"type": "string", "title": input.prompt}));
+                let required: Vec<&str> = inputs.iter().map(|input| input.key.as_str()).collect();
+                object(inputs.iter().map(text).collect(), &required)
+            }
+        },
         AwaitKind::ExternalTools => return None,
     };
     let params = json!({"mode": "form", "message": message(item), "requestedSchema": schema});
@@ -87,7 +96,9 @@ pub(super) fn message(item: &AwaitView) -> String {
 pub(super) fn scope(kind: AwaitKind) -> Scope {
     match kind {
         AwaitKind::Confirmation => Scope::RunsApprove,
-        AwaitKind::Clarification | AwaitKind::Questions | AwaitKind::ExternalTools => Scope::RunsAnswer,
+        AwaitKind::Clarification | AwaitKind::Questions | AwaitKind::ExternalTools | AwaitKind::Input => {
+            Scope::RunsAnswer
+        }
     }
 }
 
@@ -128,6 +139,14 @@ fn accepted(item: &AwaitView, digest: Option<Digest>, content: &Value) -> Option
             let result = ProvidedToolResult { result: Some(Value::Object(answers).into()), ..of_call(item)? };
             Some(AnswerBody::ToolResults { results: vec![result] })
         }
+        AwaitKind::Input => {
+            // One input without a schema is a text; everything else is JSON.
+            let answer = match item.inputs.as_slice() {
+                [InputRequest { schema: None, key, .. }] => content[key].as_str()?.to_owned(),
+                _ => content.to_string(),
+            };
+            read_inputs(item, &answer).is_ok().then_some(AnswerBody::Clarification { answer })
+        }
         AwaitKind::ExternalTools => None,
     }
 }
@@ -148,7 +167,7 @@ fn is_choice(question: &Question, value: &Value) -> bool {
 
 fn declined(item: &AwaitView, how: &str) -> AnswerBody {
     match item.kind {
-        AwaitKind::Confirmation => {
+        AwaitKind::Confirmation | AwaitKind::Input => {
             AnswerBody::Confirmation { approved: false, digest: None, reason: Some(how.to_owned()) }
         }
         AwaitKind::Clarification => AnswerBody::Clarification { answer: format!("({how} and gave no answer)") },

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
+    awaits::AwaitView,
     body::Body,
     canonical::CanonicalJson,
     envelope::{
@@ -200,19 +201,23 @@ pub(crate) async fn awaits(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Awaits>> {
     let row = find(&app, &caller, &id).await?;
+    let awaits = pending(&app, &caller, &row).await?;
+    Ok(Json(Awaits { awaits: awaits.into_iter().map(|item| json!(item)).collect() }))
+}
+
+/// The open awaits of a run, with the arguments of their calls. A run that has ended has none.
+pub(crate) async fn pending(app: &App, caller: &Caller, row: &RunRow) -> Result<Vec<AwaitView>> {
     if row.status.is_terminal() {
-        return Ok(Json(Awaits { awaits: Vec::new() }));
+        return Ok(Vec::new());
     }
-    let awaits = match app.ops_for(&caller).pending(&row.id).await {
-        Ok(awaits) => awaits,
+    match app.ops_for(caller).pending(&row.id).await {
         // The run has just ended, or has not started.
         Err(OpsError::NotFound { .. }) => {
-            end_if_gone(&app, &caller, &id).await?;
-            Vec::new()
+            end_if_gone(app, caller, row.id.as_str()).await?;
+            Ok(Vec::new())
         }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Json(Awaits { awaits: awaits.into_iter().map(|item| json!(item)).collect() }))
+        awaits => Ok(awaits?),
+    }
 }
 
 /// Answers a question, or sends the results of an await's calls.
@@ -235,11 +240,11 @@ pub(crate) async fn answer(
         }
         _ => return Err(ApiError::invalid("answer: send either answer or results").with("field", "answer")),
     };
-    reply(&app, &caller, &id, (await_id, actor), body).await
+    reply(&app, &caller, &id, (await_id, actor), body).await.map(Json)
 }
 
 /// The results, checked, with those above the inline limit replaced by references to the store.
-async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
+pub(crate) async fn travelling(app: &App, results: Vec<Value>) -> Result<Vec<ProvidedToolResult>> {
     let results = app.apart(usize::MAX, move || checked(results)).await??;
     stored(app, results).await
 }
@@ -294,7 +299,8 @@ pub(crate) async fn confirm(
 ) -> Result<Json<Reply>> {
     let ConfirmationRequest { await_id, approved, digest, reason, actor } = read(body)?;
     let digest = digest.map(|digest| read(Value::String(digest))).transpose()?;
-    reply(&app, &caller, &id, (await_id, actor), AnswerBody::Confirmation { approved, digest, reason }).await
+    let body = AnswerBody::Confirmation { approved, digest, reason };
+    reply(&app, &caller, &id, (await_id, actor), body).await.map(Json)
 }
 
 /// The run's reply to an answer.
@@ -305,14 +311,14 @@ pub(crate) struct Reply {
     message: String,
 }
 
-/// Sends an answer to a run, and returns the run's reply.
+/// Answers an await and returns the run's reply. An answer that the run does not accept is an error.
 pub(crate) async fn reply(
     app: &App,
     caller: &Caller,
     id: &str,
     (await_id, actor): (String, Option<String>),
     body: AnswerBody,
-) -> Result<Json<Reply>> {
+) -> Result<Reply> {
     let actor = caller.actor(actor.as_deref())?;
     let row = find(app, caller, id).await?;
     if row.status.is_terminal() {
@@ -331,7 +337,7 @@ pub(crate) async fn reply(
     let AnswerReply { status, message, .. } = &reply;
     let error = match status {
         AnswerStatus::Accepted | AnswerStatus::Duplicate => {
-            return Ok(Json(Reply { status: json!(status), message: reply.message }));
+            return Ok(Reply { status: json!(status), message: reply.message });
         }
         AnswerStatus::Unknown => ApiError::not_found("await"),
         AnswerStatus::Invalid => ApiError::invalid(message),

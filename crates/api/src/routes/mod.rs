@@ -21,7 +21,7 @@ use axum::{
 use http::StatusCode;
 
 pub(crate) use self::health::Readiness;
-use crate::{access, app::App, drain, error::ApiError, guard, mcp};
+use crate::{a2a, access, app::App, drain, error::ApiError, guard, mcp};
 
 /// The path prefix of a workspace's routes.
 pub(crate) const PREFIX: &str = "/api/v1/workspaces/{slug}";
@@ -48,11 +48,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/agent-sessions/{id}", get(sessions::show).delete(sessions::end))
         .route("/agent-sessions/{id}/events", get(sessions::events))
         .route("/agent-sessions/{id}/messages", post(sessions::message))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::enter));
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::enter))
+        .merge(a2a::routes());
     Router::new()
         .nest(PREFIX, workspace)
         .route("/mcp", post(mcp::post))
         .route(&format!("{PREFIX}/mcp"), post(mcp::post_in_workspace))
+        .merge(a2a::well_known())
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(docs::openapi))

@@ -112,6 +112,7 @@ pub(crate) async fn list(
         cursor: query.get("cursor").map(str::to_owned),
         limit: query.limit()?,
         total: query.flag("includeTotal")?,
+        ..RunFilter::default()
     };
     let with_rows = query.flag("row")?;
     let page = app.store().runs(filter).await?;

@@ -15,7 +15,8 @@ use windlass_core::{
 use super::chance::Chance;
 use crate::{
     FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit, RecordBatch,
-    ReservedRun, Result, Retention, RunFilter, SealedSecret, SecretOwner, SessionFilter, SessionStatus, Store, Swept,
+    ReservedRun, Result, Retention, RunFilter, RunOrder, SealedSecret, SecretOwner, SessionFilter, SessionStatus,
+    Store, Swept,
     suite::{calls::new_claim, cancelled, endings::result, files::shows, new_run, note, plans::response},
 };
 
@@ -177,6 +178,9 @@ impl Move {
                     vec![RunStatus::Completed],
                 ]),
                 metadata: some_labels(chance),
+                roots: chance.one_in(3),
+                updated_since: chance.pick(&[None, None, Some(now)]),
+                order: chance.pick(&[RunOrder::Created, RunOrder::Updated]),
                 cursor: chance.pick(&[None, Some(format!("{}.a-1", now.0)), Some("x".to_owned())]),
                 limit: u32::try_from(chance.below(3)).unwrap(),
                 total: chance.one_in(2),

@@ -36,6 +36,7 @@ impl Filter {
             }
             Condition::IsNull { column } => format!("{column} IS NULL"),
             Condition::IsNotNull { column } => format!("{column} IS NOT NULL"),
+            Condition::Since { column, at } => format!("{column} >= {}", self.value(millis(at))),
             Condition::HasLabels(wanted) => format!("tags @> {}", self.value(label_tags(wanted)?)),
         };
         self.conditions.push(holds);

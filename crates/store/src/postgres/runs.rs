@@ -95,13 +95,14 @@ pub(super) async fn get(sql: &mut Sql, run: &RunId) -> Result<Option<RunRow>> {
 }
 
 async fn list(sql: &mut Sql, wanted: &RunFilter) -> Result<RunPage> {
+    let order = wanted.order;
     let mut filter = Filter::of(wanted.conditions())?;
     let total = if wanted.total { Some(filter.count(sql, "runs").await?) } else { None };
     if let Some(cursor) = &wanted.cursor {
-        filter.comes_after("created_at", &Cursor::parse(cursor)?);
+        filter.comes_after(order.column(), &Cursor::parse(cursor)?);
     }
-    let page = filter.page(sql, ("runs", COLUMNS, "created_at"), (wanted.limit, 0), from_row).await?;
-    let (runs, next, unreadable) = page.end(|row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
+    let page = filter.page(sql, ("runs", COLUMNS, order.column()), (wanted.limit, 0), from_row).await?;
+    let (runs, next, unreadable) = page.end(|row| order.cursor(row));
     Ok(RunPage { runs, next, unreadable, total })
 }
 

@@ -36,6 +36,10 @@ impl Filter {
             }
             Condition::IsNull { column } => self.holds(format!("{column} IS NULL")),
             Condition::IsNotNull { column } => self.holds(format!("{column} IS NOT NULL")),
+            Condition::Since { column, at } => {
+                self.holds(format!("{column} >= ?"));
+                self.value(i64::try_from(at.0).unwrap_or(i64::MAX));
+            }
             Condition::HasLabels(wanted) => {
                 for (key, value) in wanted {
                     self.holds(

@@ -101,13 +101,14 @@ pub(super) fn get(sql: &Connection, run: &RunId) -> Result<Option<RunRow>> {
 }
 
 fn list(sql: &Connection, wanted: &RunFilter) -> Result<RunPage> {
+    let order = wanted.order;
     let mut filter = Filter::of(wanted.conditions());
     let total = wanted.total.then(|| filter.count(sql, "runs")).transpose()?;
     if let Some(cursor) = &wanted.cursor {
-        filter.comes_after("created_at", &Cursor::parse(cursor)?);
+        filter.comes_after(order.column(), &Cursor::parse(cursor)?);
     }
-    let page = filter.page(sql, ("runs", COLUMNS, "created_at"), (wanted.limit, 0), from_row)?;
-    let (rows, next, unreadable) = page.end(|row| Cursor { at: row.created_at, id: row.id.as_str() }.to_string());
+    let page = filter.page(sql, ("runs", COLUMNS, order.column()), (wanted.limit, 0), from_row)?;
+    let (rows, next, unreadable) = page.end(|row| order.cursor(row));
     let runs = rows.into_iter().map(|row| with_children(sql, row)).collect::<Result<_>>()?;
     Ok(RunPage { runs, next, unreadable, total })
 }

@@ -242,6 +242,7 @@ macro_rules! store_suite {
                 the_preview_is_the_start_of_the_first_new_question,
                 a_child_is_listed_with_its_parent, a_child_is_its_roots_agents_and_so_is_a_session_its_first_runs,
                 lists_go_from_new_to_old_in_pages,
+                a_list_of_changes_goes_from_the_last_one_back,
                 filters_narrow_a_list_together,
                 a_filter_looks_into_metadata,
                 a_list_can_be_counted,

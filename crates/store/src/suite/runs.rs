@@ -11,7 +11,7 @@ use windlass_core::{
 };
 
 use super::{Bench, batch, cancelled, code, head_of, new_run, run_id, session, started, workspace};
-use crate::{OpenRun, RecordBatch, RunFilter, RunRow};
+use crate::{NewRun, OpenRun, RecordBatch, RunFilter, RunOrder, RunPage, RunRow};
 
 pub(crate) async fn a_run_opens_with_its_messages_and_its_started_event(bench: Bench) {
     let (run, opened_at) = (run_id(), bench.at(10));
@@ -152,6 +152,25 @@ pub(crate) async fn lists_go_from_new_to_old_in_pages(bench: Bench) {
     let exact = bench.store.runs(RunFilter { limit: 5, ..RunFilter::default() }).await.unwrap();
     assert_eq!((exact.runs.len(), exact.next), (5, None));
     assert_eq!(bench.store.runs(RunFilter::default()).await.unwrap().runs.len(), 5);
+}
+
+pub(crate) async fn a_list_of_changes_goes_from_the_last_one_back(bench: Bench) {
+    for (at, id) in [(10, "a"), (20, "b"), (30, "c")] {
+        bench.at(at);
+        bench.open(&RunId::new(id)).await;
+    }
+    bench.at(40);
+    bench.store.append_events(&RunId::new("a"), vec![cancelled("end")]).await.unwrap();
+    let child = NewRun { parent: Some(RunId::new("b")), ..new_run(&RunId::new("child"), &["q"]) };
+    bench.store.open_run(child).await.unwrap();
+    let wanted = RunFilter { order: RunOrder::Updated, roots: true, total: true, ..RunFilter::default() };
+    let first = bench.store.runs(RunFilter { limit: 2, ..wanted.clone() }).await.unwrap();
+    let ids = |page: &RunPage| page.runs.iter().map(|row| row.id.to_string()).collect::<Vec<_>>();
+    assert_eq!((ids(&first), first.total), (vec!["a".to_owned(), "c".to_owned()], Some(3)));
+    let rest = bench.store.runs(RunFilter { cursor: first.next, ..wanted.clone() }).await.unwrap();
+    assert_eq!((ids(&rest), rest.next), (vec!["b".to_owned()], None));
+    let since = RunFilter { updated_since: Some(Timestamp(30)), ..wanted };
+    assert_eq!(ids(&bench.store.runs(since).await.unwrap()), ["a", "c"]);
 }
 
 pub(crate) async fn filters_narrow_a_list_together(bench: Bench) {

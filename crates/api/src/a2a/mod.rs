@@ -1,0 +1,45 @@
+//! Agents as peers of the A2A protocol: a task is a run, a context is a session.
+//!
+//! `task`, `progress`, `message`, `answer` and `v03` are pure: what a run is as a task, what its log says as updates, what a
+//! message starts or answers, and the older version of the protocol. `operation` has the operations, `jsonrpc` and `rest`
+//! their bindings. State is in the store and in the run's workflow, and nowhere else.
+
+mod answer;
+mod card;
+mod cards;
+mod error;
+mod jsonrpc;
+mod message;
+mod operation;
+mod progress;
+mod rest;
+mod send;
+mod sse;
+mod stream;
+mod task;
+mod tasks;
+mod v03;
+mod visit;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    routing::{any, get, post},
+};
+
+use crate::app::App;
+
+/// The routes below a workspace. They have no entry in the table of `guard`: what a request may do depends on its
+/// operation, which is in the body.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/a2a/{agent}", post(jsonrpc::call))
+        .route("/a2a/{agent}/v1/{*path}", any(rest::call))
+        .route("/a2a/{agent}/.well-known/agent-card.json", get(cards::show))
+}
+
+/// The route of the card of a server with one agent.
+pub(crate) fn well_known() -> Router<Arc<App>> {
+    Router::new().route(card::WELL_KNOWN, get(cards::only))
+}

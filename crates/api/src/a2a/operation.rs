@@ -1,0 +1,107 @@
+//! The operations of the protocol, independent of the binding.
+
+use a2a::{
+    A2AError, CancelTaskRequest, GetTaskRequest, ListTasksRequest, SendMessageRequest, SendMessageResponse,
+    SubscribeToTaskRequest, methods,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{
+    card::{self, Base},
+    error::{Refusal, Result},
+    send,
+    stream::Updates,
+    tasks,
+    visit::Visit,
+};
+use crate::{auth::Scope, error::ApiError, rate::Bucket};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    SendMessage,
+    SendStreamingMessage,
+    GetTask,
+    ListTasks,
+    CancelTask,
+    SubscribeToTask,
+    /// Create, get, list and delete.
+    PushConfig,
+    GetExtendedAgentCard,
+}
+
+/// The result of an operation.
+pub(crate) enum Outcome {
+    Value(Value),
+    Stream(Box<Updates>),
+}
+
+impl Operation {
+    /// By its name in JSON-RPC.
+    pub(crate) fn named(method: &str) -> Option<Self> {
+        Some(match method {
+            methods::SEND_MESSAGE => Self::SendMessage,
+            methods::SEND_STREAMING_MESSAGE => Self::SendStreamingMessage,
+            methods::GET_TASK => Self::GetTask,
+            methods::LIST_TASKS => Self::ListTasks,
+            methods::CANCEL_TASK => Self::CancelTask,
+            methods::SUBSCRIBE_TO_TASK => Self::SubscribeToTask,
+            methods::CREATE_PUSH_CONFIG
+            | methods::GET_PUSH_CONFIG
+            | methods::LIST_PUSH_CONFIGS
+            | methods::DELETE_PUSH_CONFIG => Self::PushConfig,
+            methods::GET_EXTENDED_AGENT_CARD => Self::GetExtendedAgentCard,
+            _ => return None,
+        })
+    }
+
+    /// Executes the operation with parameters in the form of version 1.0.
+    pub(crate) async fn execute(self, visit: &mut Visit, params: Value, base: &Base) -> Result<Outcome> {
+        match self {
+            Self::SendMessage => {
+                let task = send::send(visit, read(params)?).await?;
+                value(&SendMessageResponse::Task(task))
+            }
+            Self::SendStreamingMessage => {
+                let request: SendMessageRequest = read(params)?;
+                Ok(Outcome::Stream(Box::new(send::stream(visit, request).await?)))
+            }
+            Self::SubscribeToTask => {
+                visit.admit(Some(Scope::RunsRead), Bucket::Streams)?;
+                let SubscribeToTaskRequest { id, .. } = read(params)?;
+                Ok(Outcome::Stream(Box::new(send::subscribe(visit, &id).await?)))
+            }
+            Self::GetTask => {
+                visit.admit(Some(Scope::RunsRead), Bucket::Reads)?;
+                let _place = visit.place()?;
+                let request: GetTaskRequest = read(params)?;
+                value(&tasks::get(visit, &request).await?)
+            }
+            Self::ListTasks => {
+                visit.admit(Some(Scope::RunsRead), Bucket::Reads)?;
+                let _place = visit.place()?;
+                let request: ListTasksRequest = read(params)?;
+                value(&tasks::list(visit, request).await?)
+            }
+            Self::CancelTask => {
+                visit.admit(Some(Scope::RunsWrite), Bucket::Lifecycle)?;
+                let _place = visit.place()?;
+                let request: CancelTaskRequest = read(params)?;
+                value(&tasks::cancel(visit, &request).await?)
+            }
+            Self::PushConfig => Err(A2AError::push_notification_not_supported().into()),
+            Self::GetExtendedAgentCard => {
+                visit.admit(None, Bucket::Reads)?;
+                value(&card::card(&visit.agent, base, &visit.caller.workspace))
+            }
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(params: Value) -> Result<T> {
+    serde_json::from_value(params).map_err(|error| A2AError::invalid_params(format!("params: {error}")).into())
+}
+
+fn value<T: Serialize>(result: &T) -> Result<Outcome> {
+    serde_json::to_value(result).map(Outcome::Value).map_err(|error| Refusal::Http(ApiError::internal(&error)))
+}
