@@ -42,7 +42,7 @@ use windlass_store::{Store, Vault};
 use windlass_tools::Toolbox;
 use windlass_workflows::{contract, wire::Wire};
 
-pub use self::{catalog::AgentCatalog, owner::Owners};
+pub use self::{catalog::AgentCatalog, owner::Owners, secrets::RunSecrets};
 use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own};
 
 /// The ports behind the activities.

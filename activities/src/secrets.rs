@@ -16,7 +16,7 @@ use windlass_tools::{SecretSource, ToolFailure};
 use crate::{RunActivities, failures};
 
 /// The secrets that one run may read: those of its workspace, and this process's environment.
-pub(crate) struct RunSecrets {
+pub struct RunSecrets {
     vault: Option<Vault>,
     workspace: WorkspaceId,
     run: RunId,
@@ -36,6 +36,10 @@ pub(crate) enum SecretError {
 }
 
 impl RunSecrets {
+    pub fn new(vault: Option<Vault>, workspace: WorkspaceId, run: RunId, session: Option<SessionId>) -> Self {
+        Self { vault, workspace, run, session, used: Mutex::default() }
+    }
+
     /// The values that were read so far.
     pub(crate) fn used(&self) -> Vec<SecretString> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -74,8 +78,7 @@ impl SecretSource for RunSecrets {
 
 impl RunActivities {
     pub(crate) fn secrets(&self, workspace: &WorkspaceId, run: &RunId, session: Option<&SessionId>) -> RunSecrets {
-        let (workspace, run, session) = (workspace.clone(), run.clone(), session.cloned());
-        RunSecrets { vault: self.vault.clone(), workspace, run, session, used: Mutex::default() }
+        RunSecrets::new(self.vault.clone(), workspace.clone(), run.clone(), session.cloned())
     }
 
     /// The key that an agent has for its model's provider.

@@ -149,6 +149,7 @@ impl RunActivities {
             progress,
             secrets: secrets.clone(),
             cancel,
+            draining: self.draining.clone(),
             resumption: input.resumption.clone(),
         };
         let replied = self.tools.call(&call.prepared.definition, spec, context, call.args.clone()).await;

@@ -29,6 +29,7 @@ pub(crate) fn context() -> CallContext {
         progress: ProgressSink::none(),
         secrets: Arc::new(NoSecrets),
         cancel: CancellationToken::new(),
+        draining: CancellationToken::new(),
         resumption: None,
     }
 }

@@ -63,6 +63,9 @@ pub struct CallContext {
     pub secrets: Arc<dyn SecretSource>,
     /// Fires when the call is cancelled.
     pub cancel: CancellationToken,
+    /// Fires when this worker shuts down. `cancel` fires as well then, but the result is still wanted: another worker
+    /// goes on with a call that may be repeated.
+    pub draining: CancellationToken,
     /// In the second and later rounds of a call; see [`ToolReply::Continue`].
     pub resumption: Option<Resumption>,
 }

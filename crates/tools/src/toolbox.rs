@@ -77,6 +77,14 @@ impl Toolbox {
         Ok(Self::new(builtins, Egress::new(EgressRules::default())?, BTreeMap::new()))
     }
 
+    /// With one more server that definitions may name: a program and its arguments.
+    #[must_use]
+    pub fn with_command(mut self, name: &str, command: Vec<String>) -> Self {
+        let server = McpServerConfig::Command { command, env: BTreeMap::new(), cwd: None };
+        Arc::make_mut(&mut self.servers).insert(name.to_owned(), server);
+        self
+    }
+
     /// The worker's own tools.
     pub fn builtins(&self) -> &ToolRegistry {
         &self.builtins

@@ -191,6 +191,7 @@ mod tests {
             progress: ProgressSink::none(),
             secrets: Arc::new(NoSecrets),
             cancel: Default::default(),
+            draining: Default::default(),
             resumption: None,
         }
     }

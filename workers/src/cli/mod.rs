@@ -23,6 +23,7 @@ mod settings;
 mod start;
 mod stop;
 mod store;
+mod tools;
 pub(crate) mod values;
 mod worker;
 
@@ -85,6 +86,11 @@ pub enum Command {
     Models {
         #[command(subcommand)]
         command: models::ModelsCommand,
+    },
+    /// List the tools of an agent, and call one of them.
+    Tools {
+        #[command(subcommand)]
+        command: tools::ToolsCommand,
     },
     /// Create, list and revoke API keys.
     Keys {
@@ -171,6 +177,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Init(args) => init::run(&global, &args),
         Command::Config { command } => config::run(&global, &command),
         Command::Models { command } => Box::pin(models::run(&global, command)).await,
+        Command::Tools { command } => Box::pin(tools::run(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
         Command::Secrets { command } => Box::pin(secrets::run(&global, command)).await,
         Command::Store { command } => Box::pin(store::run(&global, command)).await,

@@ -299,6 +299,10 @@ impl Round<'_> {
     ) -> Result<T, ToolFailure> {
         match self.context.cancel.run_until_cancelled(round).await {
             Some(outcome) => outcome,
+            // Another worker goes on with the task.
+            None if self.context.draining.is_cancelled() => {
+                Err(failure::cancelled("its worker shuts down; the peer's task goes on"))
+            }
             None => Err(failure::cancelled(cancel_task(peer, &kept.task_id).await)),
         }
     }

@@ -10,7 +10,11 @@ use clap::Subcommand;
 use windlass_client::Address;
 
 use self::{bridge::Bridge, post::Post};
-use super::{Failure, Global, Stop, failed, usage};
+use super::{
+    Failure, Global, Stop, failed,
+    tools::{InspectArgs, inspect},
+    usage,
+};
 use crate::{
     dev::{Here, address_of},
     service::Missing,
@@ -23,6 +27,8 @@ pub enum McpCommand {
     /// The tools are those of the API server: the one that --server names, the `windlass dev` of the data directory, or
     /// one inside this command.
     Serve,
+    /// Show what an MCP server is and offers.
+    Inspect(InspectArgs),
 }
 
 /// Where the API server is.
@@ -44,6 +50,7 @@ impl Place {
 pub(super) async fn run(global: &Global, command: McpCommand) -> Result<ExitCode, Failure> {
     match command {
         McpCommand::Serve => Box::pin(serve(global)).await,
+        McpCommand::Inspect(args) => Box::pin(inspect(global, args)).await,
     }
 }
 
