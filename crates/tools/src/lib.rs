@@ -11,6 +11,7 @@ mod fixtures;
 mod http;
 mod http_get;
 mod notes;
+pub mod openapi;
 mod progress;
 mod registry;
 
