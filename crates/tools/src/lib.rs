@@ -8,6 +8,8 @@ mod clock;
 mod egress;
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod hostile;
 mod http;
 mod http_get;
 mod notes;
