@@ -58,7 +58,12 @@ impl<'a> Arguments<'a> {
     /// Cookies are left out, and headers that the toolset sets or that no argument may decide.
     pub(super) fn add(&mut self, parameter: &Value, inliner: &mut Inliner<'_>) {
         let (Some(name), Some(place)) = (parameter["name"].as_str(), parameter["in"].as_str()) else { return };
-        if !matches!(place, "path" | "query") && !(place == "header" && self.is_open(name)) {
+        let is_argument = match place {
+            "path" | "query" => true,
+            "header" => self.is_open(name),
+            _ => false,
+        };
+        if !is_argument {
             return;
         }
         let argument = self.free_name(name, place);
@@ -117,11 +122,11 @@ impl<'a> Arguments<'a> {
         let safe = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
         let name: String = name.chars().map(safe).take(NAME_CHARS - 10).collect();
         let name = if name.is_empty() { place.to_owned() } else { name };
-        let is_free = |name: &String| !self.properties.contains_key(name) && !(self.has_body && name == BODY);
+        let is_taken = |name: &String| self.properties.contains_key(name) || (self.has_body && name == BODY);
         let placed = std::iter::once(format!("{name}_{place}"));
         let numbered = (2_usize..).map(|number| format!("{name}_{number}"));
         let mut candidates = std::iter::once(name.clone()).chain(placed).chain(numbered);
-        candidates.find(is_free).unwrap_or(name.clone())
+        candidates.find(|name| !is_taken(name)).unwrap_or_else(|| name.clone())
     }
 }
 

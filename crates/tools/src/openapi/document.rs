@@ -64,7 +64,7 @@ impl<'a> Document<'a> {
         }
         let at = source.url.as_deref().ok_or(OpenApiError::NoServer)?;
         let joined = Url::parse(at).ok().and_then(|at| at.join(&text).ok());
-        joined.map(String::from).ok_or(OpenApiError::Server(clip(&text, 200)))
+        joined.map(String::from).ok_or_else(|| OpenApiError::Server(clip(&text, 200)))
     }
 
     /// What a part is, its references followed; `None` if they lead nowhere, elsewhere or in a circle.

@@ -9,7 +9,7 @@ use windlass_core::{limits::PATTERN_CHARS, schema::check_usable};
 use super::document::{Document, MAX_REFERENCES, clip};
 
 /// What all schemas of a tool may have in JSON values.
-const MAX_VALUES: usize = 4000;
+const MAX_VALUES: usize = 2000;
 /// How deep schemas may be nested.
 const MAX_DEPTH: usize = 24;
 const DESCRIPTION_CHARS: usize = 500;

@@ -15,6 +15,8 @@ use super::{
 };
 
 const DESCRIPTION_CHARS: usize = 2000;
+/// Further parameters of an operation are left out.
+const MAX_PARAMETERS: usize = 256;
 const READ_ONLY: &str = "read_only";
 
 pub(super) struct Operation<'a> {
@@ -59,7 +61,7 @@ impl Operation<'_> {
         let reads = matches!(self.method, "get" | "head");
         Some(ToolSpec {
             description: self.description(),
-            input_schema: Some(usable(properties, &required)),
+            input_schema: Some(usable(&properties, &required)),
             tags: if reads { vec![READ_ONLY.to_owned()] } else { Vec::new() },
             idempotent: reads || matches!(self.method, "put" | "delete"),
             ..ToolSpec::new(ToolName::default(), ToolSource::Http(Box::new(source)))
@@ -72,6 +74,9 @@ impl Operation<'_> {
         let all = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
         let mut parameters: Vec<&Value> = Vec::new();
         for parameter in all.filter_map(|parameter| document.followed(parameter)) {
+            if parameters.len() == MAX_PARAMETERS {
+                break;
+            }
             let same = |other: &&Value| other["name"] == parameter["name"] && other["in"] == parameter["in"];
             if !parameters.iter().any(same) {
                 parameters.push(parameter);
@@ -119,7 +124,7 @@ struct Body {
 }
 
 /// The schema of the arguments. What is not usable of it takes any value: the server checks its arguments itself.
-fn usable(properties: Map<String, Value>, required: &[String]) -> Value {
+fn usable(properties: &Map<String, Value>, required: &[String]) -> Value {
     let object = |properties: Map<String, Value>| {
         let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
         if !required.is_empty() {
@@ -132,17 +137,15 @@ fn usable(properties: Map<String, Value>, required: &[String]) -> Value {
         Some(description) => json!({ "description": description }),
         None => json!({}),
     };
-    let each: Map<String, Value> = properties
-        .into_iter()
-        .map(|(name, schema)| {
-            let schema = if is_usable(&schema) { schema } else { any(&schema) };
-            (name, schema)
-        })
-        .collect();
-    let whole = object(each.clone());
+    let whole = object(properties.clone());
     if is_usable(&whole) {
         return whole;
     }
-    let bare = object(each.into_iter().map(|(name, schema)| (name, any(&schema))).collect());
+    let each = |(name, schema): (String, Value)| if is_usable(&schema) { (name, schema) } else { (name, any(&schema)) };
+    let parts = object(properties.clone().into_iter().map(each).collect());
+    if is_usable(&parts) {
+        return parts;
+    }
+    let bare = object(properties.iter().map(|(name, schema)| (name.clone(), any(schema))).collect());
     if is_usable(&bare) { bare } else { json!({"type": "object"}) }
 }
