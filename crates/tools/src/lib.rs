@@ -9,6 +9,8 @@ mod clock;
 mod egress;
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod hostile;
 mod http;
 mod http_get;
 mod mcp;
