@@ -8,6 +8,7 @@ mod definitions;
 mod doors;
 pub(crate) mod http;
 mod local_tools;
+mod mcp;
 mod operating;
 pub(crate) mod rig;
 mod runs;

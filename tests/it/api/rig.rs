@@ -153,6 +153,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// The events of a response.
+    pub(crate) fn of(exchange: Exchange) -> Self {
+        assert_eq!(exchange.status, 200, "{:?}", exchange.headers);
+        Self { exchange, text: String::new() }
+    }
+
     pub(crate) async fn open(address: SocketAddr, key: &str, run: &str, last_seq: Option<u64>) -> Self {
         let bearer = format!("Bearer {key}");
         let query = last_seq.map(|seq| format!("?lastSeq={seq}")).unwrap_or_default();

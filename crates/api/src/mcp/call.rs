@@ -3,11 +3,13 @@
 use std::{
     collections::{HashSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
 use windlass_core::{
     agent::AgentDefinition,
     awaits::{AwaitKind, AwaitView},
@@ -18,11 +20,13 @@ use windlass_core::{
 use windlass_store::StoreError;
 
 use super::{
-    answering, elicit,
+    answering,
+    content::Answer,
+    elicit,
     era::{Client, Era},
     follow::{Follower, Seen, progress},
     message::{Failure, Request},
-    outcome,
+    outcome::{self, Ending},
     reply::{Context, Reply},
     state::{ANSWER_WITHIN, Asked, Question, StateKey},
     tasks, tools,
@@ -38,6 +42,9 @@ use crate::{
 pub(super) const IDEMPOTENCY_KEY: &str = "windlass/idempotencyKey";
 const IDEMPOTENCY_KEY_CHARS: usize = 256;
 
+/// A run that ends within this time is no task.
+const SOON: Duration = Duration::from_millis(250);
+
 /// The run of a call that is followed.
 pub(super) struct Call {
     context: Context,
@@ -51,6 +58,7 @@ pub(super) struct Call {
     /// The client can read messages before the result.
     streaming: bool,
     unsent: VecDeque<Value>,
+    ended: Option<Ending>,
     leaving: Leaving,
 }
 
@@ -121,15 +129,12 @@ pub(super) async fn call(context: &Context, request: &Request) -> Result<Reply, 
             Err(error) => return refused(error),
         },
     };
-    if let Era::Modern(Client { tasks: true, .. }) = context.era {
-        return Ok(Reply::Result(tasks::created(context, &target.run).await?));
-    }
     let leaving = Leaving {
         context: context.clone(),
         run: Some(target.run.clone()).filter(|_| target.cancellable && context.era != Era::Legacy),
     };
     let store = Arc::clone(context.app.ops.store());
-    Ok(Reply::Live(Box::new(Call {
+    let mut call = Call {
         context: context.clone(),
         follower: Follower::new(store, target.run, target.answered),
         state_key,
@@ -139,8 +144,17 @@ pub(super) async fn call(context: &Context, request: &Request) -> Result<Reply, 
         progress_token: request.meta("progressToken").filter(|token| token.is_string() || token.is_number()).cloned(),
         streaming: context.streaming,
         unsent: VecDeque::new(),
+        ended: None,
         leaving,
-    })))
+    };
+    if let Era::Modern(Client { tasks: true, .. }) = context.era {
+        call.let_go();
+        return Ok(Reply::Result(match call.ends_soon().await? {
+            Some(result) => result,
+            None => tasks::created(context, call.run()).await?,
+        }));
+    }
+    Ok(Reply::Live(Box::new(call)))
 }
 
 /// The model behind the client can correct what it sent; the rest is the client's or the server's problem.
@@ -237,15 +251,40 @@ impl Call {
         &self.follower.run
     }
 
+    /// The result, if the run has ended before a client could ask for its task.
+    async fn ends_soon(&mut self) -> crate::error::Result<Option<Value>> {
+        let ended = timeout(SOON, async {
+            loop {
+                match self.follower.next().await? {
+                    Seen::Event(_) => {}
+                    Seen::Waiting(_) => return Ok(None),
+                    Seen::Ended(ending) => return self.result(&ending).await.map(Some),
+                }
+            }
+        });
+        Ok(ended.await.unwrap_or(Ok::<_, StoreError>(None))?)
+    }
+
+    async fn result(&self, ending: &Ending) -> Result<Value, StoreError> {
+        let answer = Answer::of(self.context.app.store(), self.run()).await?;
+        Ok(outcome::of_run(self.run(), ending, &answer, self.structured))
+    }
+
     /// The run continues without the client.
     pub(super) fn let_go(&mut self) {
         self.leaving.run = None;
     }
 
+    /// The next step. A step that is given up halfway, because the connection needs a sign of life, is not lost.
     pub(super) async fn step(&mut self) -> Result<Step, StoreError> {
         loop {
             if let Some(message) = self.unsent.pop_front() {
                 return Ok(Step::Message(message));
+            }
+            if let Some(ending) = &self.ended {
+                let result = self.result(ending).await?;
+                self.let_go();
+                return Ok(Step::Result(result));
             }
             match self.follower.next().await? {
                 Seen::Event(event) => {
@@ -259,10 +298,7 @@ impl Call {
                     }
                 }
                 Seen::Ended(ending) => {
-                    let run = self.run().clone();
-                    let answer = self.context.app.store().final_text(&run).await?;
-                    self.let_go();
-                    return Ok(Step::Result(outcome::of_run(&run, &ending, answer.as_deref(), self.structured)));
+                    self.ended = Some(ending);
                 }
             }
         }

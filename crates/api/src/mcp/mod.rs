@@ -10,6 +10,7 @@
 
 mod answering;
 mod call;
+mod content;
 mod elicit;
 mod endpoint;
 mod era;

@@ -6,6 +6,8 @@ use windlass_core::{
     ids::RunId,
 };
 
+use super::content::Answer;
+
 /// Where a result says which run it is of.
 pub(super) const RUN_KEY: &str = "windlass/runId";
 /// Where the code of a failure is.
@@ -37,18 +39,18 @@ impl Ending {
 }
 
 /// The result of a call whose run has ended. `structured` says that the tool has an output schema.
-pub(super) fn of_run(run: &RunId, ending: &Ending, answer: Option<&str>, structured: bool) -> Value {
+pub(super) fn of_run(run: &RunId, ending: &Ending, answer: &Answer, structured: bool) -> Value {
     match ending {
-        Ending::Answered => answered(run, answer.unwrap_or_default(), structured),
+        Ending::Answered => answered(run, answer, structured),
         Ending::Failed { code, message } => failed(Some(run), code, message),
         Ending::Cancelled { reason } => failed(Some(run), "cancelled", &format!("the run was cancelled: {reason}")),
     }
 }
 
-fn answered(run: &RunId, answer: &str, structured: bool) -> Value {
-    let mut result = json!({"content": [text(answer)], "isError": false, "_meta": {RUN_KEY: run}});
+fn answered(run: &RunId, answer: &Answer, structured: bool) -> Value {
+    let mut result = json!({"content": answer.blocks(), "isError": false, "_meta": {RUN_KEY: run}});
     if structured {
-        match serde_json::from_str::<Map<String, Value>>(answer) {
+        match serde_json::from_str::<Map<String, Value>>(&answer.text) {
             Ok(content) => result["structuredContent"] = Value::Object(content),
             // A tool with an output schema must not succeed without structured content.
             Err(_) => result["isError"] = json!(true),
@@ -90,7 +92,7 @@ mod tests {
     }
 
     fn of(event: &Event, answer: Option<&str>, structured: bool) -> Value {
-        of_run(&"run-1".into(), &Ending::of(event), answer, structured)
+        of_run(&"run-1".into(), &Ending::of(event), &Answer::text(answer.unwrap_or_default()), structured)
     }
 
     #[test]

@@ -10,6 +10,7 @@ use windlass_store::RunRow;
 use super::{
     answering,
     call::cancel as cancel_run,
+    content::Answer,
     elicit,
     era::{Client, Era},
     message::{Failure, Request},
@@ -125,10 +126,10 @@ async fn ended(context: &Context, row: &RunRow) -> Result<Value> {
         task["statusMessage"] = json!(reason);
         return Ok(task);
     }
-    let answer = store.final_text(&row.id).await?;
+    let answer = Answer::of(store, &row.id).await?;
     let agent = context.app.agents.iter().find(|agent| agent.id == row.agent_id);
     let structured = agent.is_some_and(|agent| tools::object_schema(agent).is_some());
     let mut task = base(row, "completed");
-    task["result"] = outcome::of_run(&row.id, &ending, answer.as_deref(), structured);
+    task["result"] = outcome::of_run(&row.id, &ending, &answer, structured);
     Ok(task)
 }
