@@ -62,7 +62,7 @@ impl Base {
     }
 }
 
-/// The card of an agent in version 1.0.
+/// The card of an agent. The card for authenticated callers is the same: it is only shown to them anyway.
 pub(crate) fn card(agent: &AgentDefinition, base: &Base, workspace: &WorkspaceId) -> AgentCard {
     let url = base.agent(workspace, agent);
     let name = agent.name.clone().unwrap_or_else(|| agent.id.to_string());

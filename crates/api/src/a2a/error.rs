@@ -96,6 +96,7 @@ impl Refusal {
                 let name = match error.status {
                     StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
                     StatusCode::FORBIDDEN => "PERMISSION_DENIED",
+                    StatusCode::NOT_FOUND => "NOT_FOUND",
                     StatusCode::TOO_MANY_REQUESTS => "RESOURCE_EXHAUSTED",
                     StatusCode::SERVICE_UNAVAILABLE => "UNAVAILABLE",
                     status if status.is_server_error() => "INTERNAL",

@@ -12,7 +12,7 @@ use super::{
     error::{Refusal, Result},
     send,
     stream::Updates,
-    tasks,
+    tasks, v03,
     visit::Visit,
 };
 use crate::{auth::Scope, error::ApiError, rate::Bucket};
@@ -92,7 +92,8 @@ impl Operation {
             Self::PushConfig => Err(A2AError::push_notification_not_supported().into()),
             Self::GetExtendedAgentCard => {
                 visit.admit(None, Bucket::Reads)?;
-                value(&card::card(&visit.agent, base, &visit.caller.workspace))
+                let card = card::card(&visit.agent, base, &visit.caller.workspace);
+                Ok(Outcome::Value(v03::card(&card)))
             }
         }
     }
