@@ -249,12 +249,12 @@ async fn an_approval_is_bound_to_the_arguments_that_were_shown_and_needs_its_sco
     let key = rig.key("test", &["runs:write", "runs:read", "runs:answer"], None).await;
     let asked = send(&rig, &key, "tools/call", call("confirm", "x"), forms()).await.body["result"].clone();
     let (id, form) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
-    assert_eq!(form["params"]["message"], "Echo it?\nTool: echo\nArguments: {\n  \"n\": 1\n}");
+    assert_eq!(form["params"]["message"], "Echo it?\nAllow echo?\nTool: echo\nArguments: {\n  \"n\": 1\n}");
     let mut params = call("confirm", "x");
     params["requestState"] = asked["requestState"].clone();
     params["inputResponses"] = json!({id: {"action": "accept", "content": {"approve": true}}});
-    let refused = send(&rig, &key, "tools/call", params, forms()).await;
-    assert_eq!((refused.status, refused.body["error"]["data"]["required"].clone()), (403, json!(["runs:approve"])));
+    let unable = send(&rig, &key, "tools/call", params, forms()).await;
+    assert_eq!((unable.status, unable.body["error"]["data"]["required"].clone()), (403, json!(["runs:approve"])));
 
     let asked = result(&rig, "tools/call", call("confirm", "x"), forms()).await;
     let (id, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
@@ -266,6 +266,14 @@ async fn an_approval_is_bound_to_the_arguments_that_were_shown_and_needs_its_sco
     let closed = until(&rig, &run_of(&done), |body| matches!(body, EventBody::AwaitClosed { .. })).await;
     let EventBody::AwaitClosed { outcome, .. } = closed else { unreachable!() };
     assert_eq!(json!(outcome), "approved");
+
+    let created = result(&rig, "tools/call", call("confirm", "x"), tasks()).await;
+    let task = created["taskId"].as_str().unwrap();
+    until(&rig, task, |body| matches!(body, EventBody::AwaitOpened { .. })).await;
+    let other_arguments = format!("await-1.{}", "0".repeat(64));
+    let responses = json!({other_arguments: {"action": "accept", "content": {"approve": true}}});
+    let update = json!({"taskId": task, "inputResponses": responses});
+    assert_eq!(refused(&rig, &rig.key, "tasks/update", update, tasks()).await, -32602);
 }
 
 #[tokio::test(flavor = "multi_thread")]

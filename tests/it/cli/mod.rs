@@ -3,6 +3,7 @@
 
 mod config;
 mod foreign;
+mod mcp;
 mod moved;
 mod provider;
 mod secrets;

@@ -71,13 +71,13 @@ async fn enter(app: Arc<App>, slug: Option<&str>, request: HttpRequest) -> Resul
                 "notifications/cancelled" => (Some(Scope::RunsWrite), Bucket::Lifecycle),
                 _ => (None, Bucket::Lifecycle),
             };
-            taken(&context, demand, legacy::notified(&context, &method, &params)).await
+            taken(&context, demand, Box::pin(legacy::notified(&context, &method, &params))).await
         }
         Ok(Incoming::Reply { id, result }) => {
             let context = in_session(context, &parts.headers).await?;
-            taken(&context, (None, Bucket::Lifecycle), legacy::replied(&context, &id, result.as_ref())).await
+            taken(&context, (None, Bucket::Lifecycle), Box::pin(legacy::replied(&context, &id, result.as_ref()))).await
         }
-        Err((id, failure)) => failure.respond(&id),
+        Err((id, problem)) => Failure::invalid_request(problem).respond(&id),
     })
 }
 
@@ -135,7 +135,7 @@ async fn answer(mut context: Context, headers: &HeaderMap, request: Request) -> 
         };
     }
     let done = match demand(context.era, &request) {
-        Some(demand) => admitted(&context, demand, handled(&context, &request)).await,
+        Some(demand) => admitted(&context, demand, Box::pin(handled(&context, &request))).await,
         None => Err(Failure::method_not_found(&request.method)),
     };
     match done {
@@ -198,7 +198,7 @@ async fn handled(context: &Context, request: &Request) -> std::result::Result<Ha
         "server/discover" => Reply::Result(discovered()),
         "ping" => Reply::Result(json!({})),
         "tools/list" => Reply::Result(listed(context, request)?),
-        "tools/call" => call::call(context, request).await?,
+        "tools/call" => Box::pin(call::call(context, request)).await?,
         "tasks/get" => tasks::get(context, request).await?,
         "tasks/update" => tasks::update(context, request).await?,
         "tasks/cancel" => tasks::cancel(context, request).await?,

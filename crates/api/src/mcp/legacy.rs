@@ -75,7 +75,7 @@ pub(super) async fn replied(context: &Context, id: &Value, result: Option<&Value
     let Some(Question { run, key }) = question else {
         return Err(Failure::params("id: this server did not send this request to this key"));
     };
-    // A client that cannot ask replies with an error: nobody was asked, and the run goes on waiting.
+    // A client that cannot ask replies with an error; the run goes on waiting.
     let Some(response) = result else { return Ok(()) };
     let responses = json!({key.as_str(): response});
     let answered = answering::give(&context.app, &context.caller, &run, |asked| asked == key, &responses).await?;

@@ -4,7 +4,7 @@ use axum::{
     Json,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
@@ -49,14 +49,14 @@ impl Request {
 }
 
 impl Incoming {
-    /// The error says what the message is not; it carries the message's id, if there is one.
-    pub(super) fn parse(body: Value) -> Result<Self, (Value, Failure)> {
+    /// The error is the message's id, if there is one, and what is wrong with it.
+    pub(super) fn parse(body: Value) -> Result<Self, (Value, &'static str)> {
         let Value::Object(mut fields) = body else {
             let problem = "the body must be one JSON-RPC message, an object; batches are not supported";
-            return Err((Value::Null, Failure::invalid_request(problem)));
+            return Err((Value::Null, problem));
         };
         let id = fields.remove("id").filter(|id| id.is_string() || id.is_number());
-        let refused = |id: Option<Value>, problem: &str| (id.unwrap_or_default(), Failure::invalid_request(problem));
+        let refused = |id: Option<Value>, problem: &'static str| (id.unwrap_or_default(), problem);
         if fields.get("jsonrpc") != Some(&json!("2.0")) {
             return Err(refused(id, "jsonrpc: must be \"2.0\""));
         }
@@ -88,12 +88,12 @@ pub(super) struct Failure {
     pub(super) data: Option<Value>,
     pub(super) status: StatusCode,
     /// What the client is to do: authenticate with more scopes, or wait.
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Failure {
     fn new(code: i64, status: StatusCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None, status, headers: HeaderMap::new() }
+        Self { code, message: message.into(), data: None, status, headers: Vec::new() }
     }
 
     pub(super) fn invalid_request(message: impl Into<String>) -> Self {
@@ -141,20 +141,19 @@ impl Failure {
     }
 
     pub(super) fn respond(self, id: &Value) -> Response {
-        let body = Json(self.body(id));
-        (self.status, self.headers, body).into_response()
+        let mut response = (self.status, Json(self.body(id))).into_response();
+        response.headers_mut().extend(self.headers);
+        response
     }
 }
 
 /// The error of another route as a JSON-RPC error. Its code, and the reason for the caller, are in `data`.
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
-        let mut headers = HeaderMap::new();
-        for (name, value) in error.clone().into_response().headers() {
-            if [header::RETRY_AFTER, header::WWW_AUTHENTICATE].contains(name) {
-                headers.insert(name, value.clone());
-            }
-        }
+        let kept = [header::RETRY_AFTER, header::WWW_AUTHENTICATE];
+        let response = error.clone().into_response();
+        let headers = response.headers().iter().filter(|(name, _)| kept.contains(name));
+        let headers = headers.map(|(name, value)| (name.clone(), value.clone())).collect();
         let ApiError { status, code, message, mut extra, .. } = error;
         extra.insert("code".to_owned(), code.into());
         let (number, status) = match status {
@@ -204,8 +203,7 @@ mod tests {
             (json!({"jsonrpc": "2.0", "id": {}, "method": 1}), json!(null)),
         ];
         for (body, id) in cases {
-            let (found, failure) = Incoming::parse(body.clone()).unwrap_err();
-            assert_eq!((found, failure.code), (id, -32600), "{body}");
+            assert_eq!(Incoming::parse(body.clone()).unwrap_err().0, id, "{body}");
         }
     }
 }

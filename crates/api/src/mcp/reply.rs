@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::{
     call::{Call, Step},
     era::{Era, SERVER_KEY},
-    message,
+    message::{self, Failure},
     state::{Session, StateKey},
 };
 use crate::{
@@ -105,13 +105,13 @@ async fn live(context: &Context, id: &Value, mut call: Call) -> Response {
         None => {
             call.let_go();
             let message = "the server is about to end, and the run continues; call again with the same idempotency key, or look at the run";
-            return super::message::Failure::from(ApiError::unavailable(message)).respond(id);
+            return Failure::from(ApiError::unavailable(message)).respond(id);
         }
         Some(Some(Ok(Step::Result(result)))) => return json_response(context, id, result),
         Some(Some(Ok(Step::Message(message)))) => event(&message),
         Some(Some(Err(error))) => {
             call.let_go();
-            return super::message::Failure::from(ApiError::from(error)).respond(id);
+            return Failure::from(ApiError::from(error)).respond(id);
         }
         Some(None) => keep_alive(),
     };

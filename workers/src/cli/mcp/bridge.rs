@@ -49,6 +49,7 @@ impl Bridge {
                 Err(error) => self.say(&failure(&Value::Null, -32700, &format!("the line is not JSON ({error})"))),
             }
             while self.tasks.try_join_next().is_some() {}
+            self.open.retain(|_, request| !request.is_finished());
         }
         self.tasks.shutdown().await;
     }
