@@ -163,7 +163,11 @@ impl Stream {
         let bearer = format!("Bearer {key}");
         let query = last_seq.map(|seq| format!("?lastSeq={seq}")).unwrap_or_default();
         let request = format!("GET /api/v1/workspaces/{WORKSPACE}/agent-runs/{run}/stream{query}");
-        let exchange = Exchange::open(address, &request, &[("Authorization", &bearer)], None).await;
+        Self::of(Exchange::open(address, &request, &[("Authorization", &bearer)], None).await)
+    }
+
+    /// The events of any response.
+    pub(super) fn of(exchange: Exchange) -> Self {
         assert_eq!(exchange.status, 200);
         Self { exchange, text: String::new() }
     }
