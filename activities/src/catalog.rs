@@ -2,15 +2,27 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use windlass_core::{agent::AgentDefinition, ids::AgentId};
+use windlass_core::{agent::AgentDefinition, approval::ApprovalRule, ids::AgentId};
 
-/// The agent definitions of a worker.
+/// The agent definitions of a worker, and the approval rules for all of them.
 #[derive(Debug, Clone, Default)]
 pub struct AgentCatalog {
     agents: BTreeMap<AgentId, Arc<AgentDefinition>>,
+    approvals: Arc<[ApprovalRule]>,
 }
 
 impl AgentCatalog {
+    /// With the rules of the workspace's operator, which come before those of an agent.
+    #[must_use]
+    pub fn with_approvals(mut self, rules: Vec<ApprovalRule>) -> Self {
+        self.approvals = rules.into();
+        self
+    }
+
+    pub fn approvals(&self) -> &[ApprovalRule] {
+        &self.approvals
+    }
+
     pub fn get(&self, id: &AgentId) -> Option<&Arc<AgentDefinition>> {
         self.agents.get(id)
     }
@@ -27,6 +39,6 @@ impl AgentCatalog {
 impl FromIterator<AgentDefinition> for AgentCatalog {
     fn from_iter<I: IntoIterator<Item = AgentDefinition>>(definitions: I) -> Self {
         let agents = definitions.into_iter().map(|definition| (definition.id.clone(), Arc::new(definition))).collect();
-        Self { agents }
+        Self { agents, approvals: Arc::default() }
     }
 }

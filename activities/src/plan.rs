@@ -115,8 +115,9 @@ impl RunActivities {
     ) -> Result<PlanActivityOutput, ActivityError> {
         let turn = input.turn;
         let ModelResponse { parts, awaits, stop, usage, response_id, enforced } = response;
+        let approvals = self.approvals(&prepared.definition, input).await?;
         let Turn { mut parts, calls, awaits } =
-            self.read_turn(prepared, turn, (parts, awaits), input.inline_limit).await?;
+            self.read_turn(prepared, turn, (parts, awaits), input.inline_limit, approvals.as_ref()).await?;
         self.detach_files(&mut parts, input.inline_limit).await?;
         let text = plain_text(&parts);
         let listed = parts.iter().filter_map(summary).collect();

@@ -138,6 +138,10 @@ impl RunActivities {
             let message = format!("the run's agent has no tool `{name}`");
             return Ok(Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, message)));
         };
+        if input.edited && call.prepared.check(name, call.args.to_value()).is_err() {
+            let message = "the arguments that a person wrote do not fit the tool's schema; it was not executed";
+            return Ok(Err(ToolFailure::new(ToolErrorKind::ToolInputInvalid, message)));
+        }
         let secrets = Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref()));
         let context = CallContext {
             workspace: input.workspace.clone(),

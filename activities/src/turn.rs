@@ -10,7 +10,7 @@ use windlass_core::{
     message::{Content, Part},
 };
 
-use crate::{RunActivities, definitions::Prepared, failures};
+use crate::{RunActivities, approvals::Approvals, definitions::Prepared, failures};
 
 /// The parts of an assistant message, and the facts that the workflow decides by.
 pub(crate) struct Turn {
@@ -41,6 +41,7 @@ impl RunActivities {
         turn: u32,
         (mut parts, awaits): (Vec<Part>, Vec<AwaitRequest>),
         inline_limit: u64,
+        approvals: Option<&Approvals<'_>>,
     ) -> Result<Turn, ActivityError> {
         let mut numbering = Numbering { turn, next: 0 };
         let mut calls = Vec::new();
@@ -56,6 +57,7 @@ impl RunActivities {
                 self.put(large).await?;
                 let mut call = ToolRequest::new(id.clone(), name.clone(), &args);
                 call.invalid = invalid;
+                call.approval = approvals.and_then(|approvals| approvals.decide(&call, &input.to_value()));
                 calls.push(call);
             }
         }

@@ -117,6 +117,10 @@ impl Client {
         let (to, body) = match answer {
             AnswerBody::Clarification { answer } => ("answers", json!({"awaitId": id, "answer": answer})),
             AnswerBody::ToolResults { results } => ("answers", json!({"awaitId": id, "results": results})),
+            AnswerBody::EditedApproval { digest, arguments, reason } => (
+                "confirmations",
+                json!({"awaitId": id, "approved": true, "digest": digest, "reason": reason, "arguments": arguments}),
+            ),
             AnswerBody::Confirmation { approved, digest, reason } => {
                 ("confirmations", json!({"awaitId": id, "approved": approved, "digest": digest, "reason": reason}))
             }

@@ -5,6 +5,7 @@
 
 use crate::{
     agent::ToolTable,
+    approval::{ApprovalDecision, ApprovalOutcome},
     envelope::{FinalizeReason, RetryHint, RetryReason, ToolErrorKind, ToolRequest},
     guard::{BudgetExceeded, BudgetGuard, LoopGuard, LoopVerdict},
     ids::ToolName,
@@ -140,6 +141,9 @@ fn admit_one(
         run.policy
             .allows(&call.name, tool)
             .map_err(|why| Refusal::new(ToolErrorKind::PolicyDenied, format!("not executed: {why}")))?;
+        if let Some(ApprovalDecision { outcome: ApprovalOutcome::Deny, reason, .. }) = call.approval.as_deref() {
+            return Err(Refusal::new(ToolErrorKind::PolicyDenied, format!("not executed: {reason} denies this call")));
+        }
     }
     budgets.charge(&run.policy.tool_budgets, &call.name).map_err(|exceeded| Refusal {
         budget: Some(exceeded),
@@ -167,7 +171,11 @@ fn admit_one(
             ..Refusal::new(ToolErrorKind::ToolInputInvalid, message)
         });
     }
-    Ok(if tool.confirmation.is_some() { Verdict::Confirm } else { Verdict::Run })
+    let asks = match call.approval.as_deref() {
+        Some(decision) => decision.outcome == ApprovalOutcome::Ask,
+        None => tool.confirmation.is_some(),
+    };
+    Ok(if asks { Verdict::Confirm } else { Verdict::Run })
 }
 
 fn unavailable(call: &ToolRequest) -> RetryHint {

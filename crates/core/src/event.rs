@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    approval::{ApprovalOutcome, DecisionReason},
     awaits::AwaitView,
     canonical::{self, CanonicalJson, Digest},
     envelope::{
@@ -259,6 +260,24 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<String>,
     },
+    /// A rule or a grant decided about a call, without a person.
+    ApprovalDecided {
+        tool_use_id: CallId,
+        name: ToolName,
+        outcome: ApprovalOutcome,
+        reason: DecisionReason,
+    },
+    /// A person approved a call with other arguments.
+    ArgumentsEdited {
+        tool_use_id: CallId,
+        name: ToolName,
+        /// The digest of the model's arguments.
+        before: Digest,
+        digest: Digest,
+        /// The new arguments, unless they are too large for an event.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<CanonicalJson>,
+    },
     /// An answer that changed nothing.
     AnswerRejected {
         await_id: AwaitId,
@@ -411,6 +430,8 @@ impl EventBody {
             Self::ChildRunLinked { .. } => "child_run_linked",
             Self::AwaitOpened { .. } => "await_opened",
             Self::AwaitClosed { .. } => "await_closed",
+            Self::ApprovalDecided { .. } => "approval_decided",
+            Self::ArgumentsEdited { .. } => "arguments_edited",
             Self::AnswerRejected { .. } => "answer_rejected",
             Self::SignalRejected { .. } => "signal_rejected",
             Self::Paused { .. } => "paused",

@@ -26,6 +26,11 @@ impl RunOps {
                     ConfirmationDecision { run_id, id, approved, requested_by, digest, reason, labels, metadata };
                 handle.signal(RunWorkflow::provide_confirmation, payload(&signal), Default::default()).await
             }
+            // The signals are loom-mcp's, and none of them carries arguments.
+            AnswerBody::EditedApproval { .. } => {
+                let message = "an approval with other arguments cannot be sent as a signal; send it without --signal";
+                return Err(OpsError::Input(message.to_owned()));
+            }
             AnswerBody::ToolResults { results } => {
                 let signal = ToolResultsSet { run_id, id, results, requested_by, labels };
                 handle.signal(RunWorkflow::provide_tool_results, payload(&signal), Default::default()).await

@@ -151,7 +151,9 @@ async fn answer(ops: &RunOps, run: &RunId, item: &AwaitView, dice: &mut Dice, de
         deeds.rejected += 1;
     }
     let body = match item.kind {
-        AwaitKind::Clarification | AwaitKind::Input => AnswerBody::Clarification { answer: format!("answer to {}", item.id) },
+        AwaitKind::Clarification | AwaitKind::Input => {
+            AnswerBody::Clarification { answer: format!("answer to {}", item.id) }
+        }
         AwaitKind::Confirmation => {
             let digest = item.calls[0].digest;
             let approved = dice.chance(60);

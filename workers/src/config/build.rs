@@ -9,6 +9,7 @@ use std::{
 use serde::Deserialize;
 use windlass_core::{
     agent::{HttpAccess, Problem},
+    approval::ApprovalRule,
     file::FileError,
     secret::{SecretRef, SecretText},
     time::friendly,
@@ -52,7 +53,7 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
     let document: Document = serde_json::from_value(document)
         .map_err(|error| layer.refuse(vec![Problem { path: String::new(), message: error.to_string() }]))?;
     let directory = path.and_then(Path::parent).unwrap_or_else(|| Path::new(""));
-    let Document { providers, models, defaults, server, temporal, store, agents, mcp, egress } = document;
+    let Document { providers, models, defaults, server, temporal, store, agents, mcp, approvals, egress } = document;
     let mut config = Config {
         file: path.map(Path::to_owned),
         providers: providers.into_iter().filter_map(|(name, raw)| Some((name, raw.provider()?))).collect(),
@@ -66,6 +67,7 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
             agents: agents.paths.into_iter().map(|path| directory.join(path)).collect(),
         },
         mcp: mcp.into_iter().map(|(name, raw)| (name, raw.server(directory))).collect(),
+        approvals,
         egress: egress.allow,
         mentioned: mentioned(&layer),
         ..Config::default()
@@ -115,6 +117,7 @@ struct Document {
     store: Store,
     agents: Agents,
     mcp: BTreeMap<String, RawMcp>,
+    approvals: Vec<ApprovalRule>,
     egress: Egress,
 }
 

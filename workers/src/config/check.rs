@@ -7,6 +7,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 use windlass_core::{
     agent::{Problem, nearest},
+    approval::{ApprovalRule, check_rules},
     secret::SecretRef,
 };
 use windlass_models::script;
@@ -120,6 +121,16 @@ impl<'d> Checks<'d> {
                     self.add(format!("{at}/oauth"), format!("this needs {field}"));
                 }
             }
+        }
+        let rules: Vec<ApprovalRule> = self
+            .document
+            .get("approvals")
+            .cloned()
+            .and_then(|rules| serde_json::from_value(rules).ok())
+            .unwrap_or_default();
+        self.problems.extend(check_rules(&rules, "/approvals"));
+        for (index, _) in rules.iter().enumerate().filter(|(_, rule)| !rule.terms.roles.is_empty()) {
+            self.add(format!("/approvals/{index}/roles"), "API keys have no roles yet; use four_eyes, or remove this");
         }
         for (index, entry) in self.document["egress"]["allow"].as_array().into_iter().flatten().enumerate() {
             let text = entry.as_str().unwrap_or_default();

@@ -28,7 +28,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use windlass_core::{file::FileError, secret::SecretRef};
+use windlass_core::{approval::ApprovalRule, file::FileError, secret::SecretRef};
 use windlass_models::{ModelSpec, limits::Limits};
 use windlass_tools::McpServerConfig;
 
@@ -59,6 +59,8 @@ pub struct Config {
     pub defaults: CommandDefaults,
     /// MCP servers that agents may name.
     pub mcp: BTreeMap<String, McpServerConfig>,
+    /// Approval rules for all agents.
+    pub approvals: Vec<ApprovalRule>,
     /// Private networks and hosts that tools may reach.
     pub egress: Vec<String>,
     /// Every value and where it came from, in the order of their paths.

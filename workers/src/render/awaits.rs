@@ -42,6 +42,9 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         AwaitKind::Confirmation => lines.extend(item.calls.iter().flat_map(confirmed_call_lines)),
         _ => lines.extend(item.calls.iter().map(call_line)),
     }
+    if item.edit {
+        lines.push("  edit      other arguments may be approved: --edit 'JSON'".to_owned());
+    }
     if item.four_eyes {
         lines.push("  approval  needs a second person: who started the run can only deny the call".to_owned());
     }

@@ -81,6 +81,12 @@ fn said(body: &EventBody) -> String {
             let mark = if *ok { "ok" } else { "not ok" };
             format!("{tool_use_id} {name} {mark}{time}: {}", outcome(result.as_ref(), *result_bytes, error.as_ref()))
         }
+        EventBody::ApprovalDecided { tool_use_id, name, outcome, reason } => {
+            format!("{tool_use_id} {name}: {outcome} by {reason}")
+        }
+        EventBody::ArgumentsEdited { tool_use_id, name, digest, .. } => {
+            format!("{tool_use_id} {name}: approved with other arguments, digest {}", digest.short())
+        }
         EventBody::CallRefused { tool_use_id, name, reason } => format!("{tool_use_id} {name}: {}", word(reason)),
         EventBody::LoopDetected { consecutive_count, hard_cutoff, .. } => {
             format!("{consecutive_count} times the same{}", if *hard_cutoff { ", stopping" } else { "" })

@@ -63,7 +63,13 @@ impl CatalogueOptions {
         let allow = self.config.egress.iter().map(|entry| entry.parse()).collect::<Result<_, EgressError>>()?;
         let tools = Toolbox::new(builtins, Egress::new(EgressRules { allow })?, self.config.mcp.clone());
         let vault = keys.vault(store.clone())?;
-        Ok(Ports { store, vault, models: self.models()?, tools, agents: AgentCatalog::from_iter(agents) })
+        Ok(Ports {
+            store,
+            vault,
+            models: self.models()?,
+            tools,
+            agents: AgentCatalog::from_iter(agents).with_approvals(self.config.approvals.clone()),
+        })
     }
 
     /// The scripts and the models of the config.

@@ -172,6 +172,9 @@ pub(crate) struct ConfirmationRequest {
     pub(crate) digest: Option<String>,
     /// The reason, for the run's log and, after a denial, for the model; at most 2,048 bytes.
     pub(crate) reason: Option<String>,
+    /// With an approval: the call is executed with these arguments instead. Only if the await says `edit`.
+    #[schema(value_type = Option<Object>)]
+    pub(crate) arguments: Option<serde_json::Map<String, serde_json::Value>>,
     /// The person that the key acts for, for the run's log; it is not verified.
     pub(crate) actor: Option<String>,
 }

@@ -297,9 +297,18 @@ pub(crate) async fn confirm(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Reply>> {
-    let ConfirmationRequest { await_id, approved, digest, reason, actor } = read(body)?;
+    let ConfirmationRequest { await_id, approved, digest, reason, arguments, actor } = read(body)?;
     let digest = digest.map(|digest| read(Value::String(digest))).transpose()?;
-    let body = AnswerBody::Confirmation { approved, digest, reason };
+    let body = match (arguments, approved, digest) {
+        (None, approved, digest) => AnswerBody::Confirmation { approved, digest, reason },
+        (Some(arguments), true, Some(digest)) => {
+            AnswerBody::EditedApproval { digest, arguments: Value::Object(arguments).into(), reason }
+        }
+        (Some(_), ..) => {
+            let message = "arguments: other arguments need an approval with the digest of those that were shown";
+            return Err(ApiError::invalid(message).with("field", "arguments"));
+        }
+    };
     reply(&app, &caller, &id, (await_id, actor), body).await.map(Json)
 }
 

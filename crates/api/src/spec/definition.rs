@@ -149,6 +149,7 @@ fn blank(id: &str) -> AgentDefinition {
         credentials: None,
         tools: Vec::new(),
         toolsets: Vec::new(),
+        approvals: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides::default(),
         agents: Vec::new(),

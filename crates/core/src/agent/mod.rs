@@ -34,6 +34,7 @@ pub use self::{
     toolset::{McpServer, OpenApiSource, ResolvedToolset, Toolset, matches},
 };
 use crate::{
+    approval::ApprovalRule,
     envelope::{Extra, GuardOverrides, PolicyOverrides},
     ids::AgentId,
     secret::SecretRef,
@@ -75,6 +76,9 @@ pub struct AgentDefinition {
     /// Servers whose tools become the agent's when a run opens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub toolsets: Vec<Toolset>,
+    /// Which calls run, which are asked for and which are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<ApprovalRule>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub policy: PolicyOverrides,
     #[serde(default, skip_serializing_if = "is_default")]

@@ -103,6 +103,20 @@ pub struct Waiting {
 }
 
 impl ToolSource {
+    /// The kind, as definitions write it.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Builtin => SourceFields::BUILTIN,
+            Self::Agent { .. } => SourceFields::AGENT,
+            Self::Client { .. } | Self::External { .. } => SourceFields::EXTERNAL,
+            Self::Http(_) => SourceFields::HTTP,
+            Self::Mcp(_) => SourceFields::MCP,
+            Self::A2a(_) => SourceFields::A2A,
+            Self::Temporal(_) => SourceFields::TEMPORAL,
+            Self::Other(fields) => fields.kind(),
+        }
+    }
+
     /// The caller's own tool, if it is one.
     pub fn client(&self) -> Option<&ClientTool> {
         match self {

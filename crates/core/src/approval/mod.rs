@@ -77,7 +77,8 @@ pub struct CallFacts<'a> {
     pub tags: &'a [String],
     /// The kind of the tool's source, as definitions write it: `builtin`, `http` and so on.
     pub source: &'a str,
-    /// `None` if the arguments are too large to look into; no argument test holds then.
+    /// `None` if the arguments are too large to look into: an `allow` with tests does not match then, a `deny` or an
+    /// `ask` does.
     pub args: Option<&'a Value>,
     pub args_digest: Digest,
     /// The tool's own confirmation.

@@ -29,7 +29,7 @@ pub struct AskTerms {
 }
 
 impl AskTerms {
-    pub(super) fn of(confirmation: &ConfirmationSpec) -> Self {
+    pub(crate) fn of(confirmation: &ConfirmationSpec) -> Self {
         let ConfirmationSpec { title, prompt, expires_in_ms, on_expiry, four_eyes } = confirmation.clone();
         Self { roles: Vec::new(), expires_in_ms, on_expiry, four_eyes, edit: false, title, prompt }
     }

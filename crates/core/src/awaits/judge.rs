@@ -123,6 +123,23 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
                 None => Err("an approval must carry the digest of the arguments it approves".to_owned()),
             }
         }
+        (AwaitKind::Confirmation, AnswerBody::EditedApproval { digest, arguments, reason }) => {
+            if !item.edit {
+                return Err("the arguments of this call may not be changed; approve or deny it as it is".to_owned());
+            }
+            let approval = AnswerBody::Confirmation { approved: true, digest: Some(*digest), reason: reason.clone() };
+            fits(item, &Answer { body: approval, ..answer.clone() }, started_by)?;
+            if !arguments.as_str().starts_with('{') {
+                return Err("arguments are a JSON object".to_owned());
+            }
+            if arguments.bytes() > USER_TEXT_BYTES as u64 {
+                return Err(format!("the arguments are longer than {USER_TEXT_BYTES} bytes"));
+            }
+            if arguments.depth() > MAX_DEPTH {
+                return Err(format!("the arguments are nested more than {MAX_DEPTH} levels deep; flatten them"));
+            }
+            Ok(AwaitClosure::Approved)
+        }
         (AwaitKind::ExternalTools | AwaitKind::Questions, AnswerBody::ToolResults { results }) => {
             exact_set(item, results)?;
             Ok(AwaitClosure::Answered)
@@ -209,6 +226,7 @@ mod tests {
             on_expiry: ExpiryOutcome::Replan,
             default_answer: None,
             four_eyes: false,
+            edit: false,
         };
         table.open(new, NOW)
     }
@@ -263,6 +281,7 @@ mod tests {
             on_expiry: ExpiryOutcome::Deny,
             default_answer: None,
             four_eyes: true,
+            edit: false,
         };
         let digest = table.open(new, NOW).calls[0].digest;
         let actor = |id: &str, claimed: Option<&str>| Actor { claimed: claimed.map(str::to_owned), ..id.into() };

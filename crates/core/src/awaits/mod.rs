@@ -68,6 +68,9 @@ pub struct AwaitView {
     /// The starter of the run may not approve.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
+    /// Who approves may change the arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edit: bool,
 }
 
 /// A call an await is about. An approval is bound to `digest`.

@@ -49,6 +49,7 @@ pub struct NewAwait {
     pub on_expiry: ExpiryOutcome,
     pub default_answer: Option<String>,
     pub four_eyes: bool,
+    pub edit: bool,
 }
 
 impl AwaitTable {
@@ -67,6 +68,7 @@ impl AwaitTable {
             on_expiry: new.on_expiry,
             default_answer: new.default_answer,
             four_eyes: new.four_eyes,
+            edit: new.edit,
         };
         self.open.push(view.clone());
         view

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Actor, ClarificationAnswer, ConfirmationDecision, Extra, ProvidedToolResult, ToolResultsSet, version};
-use crate::{canonical::Digest, ids::AwaitId};
+use crate::{
+    canonical::{CanonicalJson, Digest},
+    ids::AwaitId,
+};
 
 /// An answer to an await.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +37,14 @@ pub enum AnswerBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// An approval of the call with other arguments than those that were shown.
+    EditedApproval {
+        /// The digest of the arguments that were shown.
+        digest: Digest,
+        arguments: CanonicalJson,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     ToolResults {
         results: Vec<ProvidedToolResult>,
     },
@@ -44,7 +55,7 @@ impl AnswerBody {
     pub fn words(&self) -> Option<&str> {
         let words = match self {
             Self::Clarification { answer } => Some(answer.as_str()),
-            Self::Confirmation { reason, .. } => reason.as_deref(),
+            Self::Confirmation { reason, .. } | Self::EditedApproval { reason, .. } => reason.as_deref(),
             Self::ToolResults { .. } => None,
         };
         words.map(str::trim).filter(|words| !words.is_empty())

@@ -7,9 +7,11 @@ use super::{
     BlobRef, Extra, FinalizeReason, Labels, Outbox, RetryHint, TokenUsage, ToolCallOutput, TranscriptHead, version,
 };
 use crate::{
+    approval::ApprovalDecision,
     awaits::ExpiryOutcome,
     body::Body,
     canonical::{CanonicalJson, Digest},
+    cost::Cost,
     event::EnforcementMechanism,
     ids::{AgentId, CallId, RunId, SessionId, ToolName, WorkspaceId},
     message::Message,
@@ -45,6 +47,9 @@ pub struct PlanActivityInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_tools: Option<Vec<ToolName>>,
     pub inline_limit: u64,
+    /// What the run has spent so far; absent if its models have no prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_usd: Option<Cost>,
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -204,6 +209,12 @@ pub struct ToolRequest {
     /// What the schema says about the arguments; `None` means they are valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<RetryHint>,
+    /// What the approval rules say of the call; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<ApprovalDecision>>,
+    /// A person changed the arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
 }
 
 impl ToolRequest {
@@ -228,6 +239,8 @@ impl ToolRequest {
             payload_digest: Digest::ZERO,
             payload_ref: None,
             invalid: None,
+            approval: None,
+            edited: false,
         }
     }
 

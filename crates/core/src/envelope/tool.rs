@@ -67,6 +67,9 @@ pub struct ToolInput {
     /// For the second and later rounds of a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumption: Option<Resumption>,
+    /// A person changed the arguments, so they are checked again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -7,10 +7,11 @@ use super::{
 use crate::{
     agent::{ToolDispatch, ToolEntry},
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
-    canonical::Digest,
+    body::Body,
+    canonical::{CanonicalJson, Digest},
     envelope::{
         Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, CallAnswer, CallStatus, InputAction, ProvidedToolResult,
-        ToolCallOutput, ToolError, ToolErrorKind, ToolOutput,
+        ToolCallOutput, ToolError, ToolErrorKind, ToolOutput, ToolRequest,
     },
     event::{AwaitClosure, EventBody},
     failure::{RunFailure, RunFailureKind},
@@ -114,6 +115,12 @@ impl Run {
                     self.approve(&call.tool_call_id, now);
                 }
             }
+            AnswerBody::EditedApproval { arguments, .. } => {
+                for call in &item.calls {
+                    self.edit_arguments(&call.tool_call_id, &arguments);
+                    self.approve(&call.tool_call_id, now);
+                }
+            }
             ref denial @ AnswerBody::Confirmation { approved: false, .. } => {
                 // The model does not see the actor: ids of API keys are not for prompts.
                 let why = denial.words().map(|why| format!(": {why}")).unwrap_or_default();
@@ -132,6 +139,25 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// The call is executed with other arguments, and the model is told which.
+    fn edit_arguments(&mut self, call: &CallId, arguments: &CanonicalJson) {
+        let Some(slot) = self.state.slot(call) else { return };
+        let (name, before) = (slot.request.name.clone(), slot.request.payload_digest);
+        let mut edited = ToolRequest::new(call.clone(), name.clone(), &Body::Inline(arguments.clone()));
+        (edited.approval, edited.edited) = (slot.request.approval.take(), true);
+        slot.request = edited;
+        let digest = slot.request.payload_digest;
+        let shown = (arguments.bytes() <= EventBody::SHOWN_BYTES).then(|| arguments.clone());
+        let event =
+            EventBody::ArgumentsEdited { tool_use_id: call.clone(), name: name.clone(), before, digest, input: shown };
+        self.outgoing.event(event);
+        let mut note = Message::user(format!(
+            "A person approved {call} ({name}) with other arguments, and it was executed with these: {arguments}"
+        ));
+        note.meta.insert(EDIT_MARK.to_owned(), true.into());
+        self.state.pending_messages.push(note);
     }
 
     /// The await's time limit has passed without an answer.
@@ -194,6 +220,9 @@ impl Run {
         Some(item)
     }
 }
+
+/// Marks the message that tells the model of edited arguments in its `meta`.
+const EDIT_MARK: &str = "editedArguments";
 
 fn provided(name: ToolName, result: ProvidedToolResult) -> ToolCallOutput {
     let mut output = ToolOutput::new(if result.error.is_some() { CallStatus::Failed } else { CallStatus::Ok });

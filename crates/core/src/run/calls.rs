@@ -3,6 +3,7 @@
 use super::{CallSlot, CallState, ChildLease, ChildOrder, Run};
 use crate::{
     agent::{TemporalSource, ToolDispatch, ToolEntry},
+    approval::AskTerms,
     awaits::{AwaitKind, ExpiryOutcome, NewAwait},
     canonical::CanonicalJson,
     envelope::{
@@ -92,22 +93,30 @@ impl Run {
 
     pub(super) fn ask_for_confirmation(&mut self, request: ToolRequest, now: Timestamp) {
         self.state.executed += 1;
-        let spec = self.state.tools.get(&request.name).and_then(|tool| tool.confirmation.clone()).unwrap_or_default();
-        let prompt = match &spec.prompt {
+        // The decision joins the tool's own terms with those of the rules.
+        let terms = match request.approval.as_ref().and_then(|decision| decision.ask.clone()) {
+            Some(terms) => terms,
+            None => {
+                let own = self.state.tools.get(&request.name).and_then(|tool| tool.confirmation.as_ref());
+                own.map(AskTerms::of).unwrap_or_default()
+            }
+        };
+        let prompt = match &terms.prompt {
             Some(template) => render(template, &request),
             None => format!("Allow {}?", request.name),
         };
         let new = NewAwait {
             kind: AwaitKind::Confirmation,
-            title: spec.title,
+            title: terms.title,
             prompt,
             calls: vec![super::planning::awaited(&request)],
             questions: Vec::new(),
             inputs: Vec::new(),
-            expires_in: spec.expires_in_ms,
-            on_expiry: spec.on_expiry.unwrap_or(ExpiryOutcome::Deny),
+            expires_in: terms.expires_in_ms,
+            on_expiry: terms.on_expiry.unwrap_or(ExpiryOutcome::Deny),
             default_answer: None,
-            four_eyes: spec.four_eyes,
+            four_eyes: terms.four_eyes,
+            edit: terms.edit,
         };
         let await_id = self.open_await(new, now);
         self.state.batch.push(CallSlot::new(request, CallState::Confirming { await_id }));
@@ -203,6 +212,7 @@ impl Run {
                 idempotent: entry.is_some_and(|tool| tool.idempotent)
                     || resumption.as_ref().is_some_and(|resumption| resumption.repeatable),
                 resumption,
+                edited: request.edited,
                 agent_digest: self.state.agent_digest,
                 inline_limit: self.tuning.inline_limit(),
                 extra: Extra::new(),

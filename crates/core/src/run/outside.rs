@@ -130,6 +130,7 @@ impl Outside {
             on_expiry: self.on_expiry.unwrap_or(unanswered),
             default_answer: None,
             four_eyes: false,
+            edit: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{CallSlot, CallState, Run};
 use crate::{
     admission::{self, AdmissionContext, Verdict},
+    approval::{ApprovalOutcome, DecisionReason},
     awaits::{AwaitKind, AwaitedCall, ExpiryOutcome, NewAwait},
     canonical::CanonicalJson,
     envelope::{
@@ -102,6 +103,7 @@ impl Run {
             outbox,
             offered_tools: self.offered_tools(),
             inline_limit: self.tuning.inline_limit(),
+            spent_usd: self.state.usage.cost_usd,
             extra: Extra::new(),
         };
         PlanOrder { input, timeout, deadline, attempts: self.plan_attempts(), summary }
@@ -274,6 +276,7 @@ impl Run {
         };
         let admission = admission::admit(&run, &mut state.loops, &mut state.budgets, &calls);
         for (request, verdict) in calls.into_iter().zip(admission.verdicts) {
+            self.announce_decision(&request);
             match verdict {
                 Verdict::Run => self.accept(request, now),
                 Verdict::Confirm => self.ask_for_confirmation(request, now),
@@ -291,6 +294,20 @@ impl Run {
         }
         if let Some(reason) = admission.finalize {
             self.finalize_after_batch(reason, now);
+        }
+    }
+
+    /// The event of a decision that a rule or a grant took without a person.
+    fn announce_decision(&mut self, request: &ToolRequest) {
+        let Some(decision) = request.approval.as_deref() else { return };
+        let by_rule = !matches!(decision.reason, DecisionReason::Default | DecisionReason::Confirmation);
+        if by_rule && decision.outcome != ApprovalOutcome::Ask {
+            self.outgoing.event(EventBody::ApprovalDecided {
+                tool_use_id: request.tool_call_id.clone(),
+                name: request.name.clone(),
+                outcome: decision.outcome,
+                reason: decision.reason.clone(),
+            });
         }
     }
 
@@ -367,6 +384,7 @@ impl Run {
                         on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                         default_answer,
                         four_eyes: false,
+                        edit: false,
                     },
                     now,
                 );
@@ -385,6 +403,7 @@ impl Run {
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
                     four_eyes: false,
+                    edit: false,
                 };
                 self.hand_out(vec![request], new, now);
             }
@@ -401,6 +420,7 @@ impl Run {
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
                     four_eyes: false,
+                    edit: false,
                 };
                 self.hand_out(calls, new, now);
             }

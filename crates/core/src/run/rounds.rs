@@ -58,6 +58,7 @@ impl Run {
                 on_expiry: ExpiryOutcome::Replan,
                 default_answer: None,
                 four_eyes: false,
+                edit: false,
             };
             let await_id = self.open_await(new, now);
             if let Some(slot) = self.state.slot(call) {

@@ -71,6 +71,7 @@ pub struct AnswerArgs {
 Examples:
   windlass runs approve run-1 await-3
   windlass runs approve run-1 await-3 --digest 5f70…c1 --as ann
+  windlass runs approve run-1 await-3 --edit '{\"amount\": 20}'
 
 The call, its arguments and their digest are shown first. The approval is bound to the digest: it is rejected if the run
 waits with other arguments. Without a terminal, confirm with --yes or --digest.")]
@@ -81,6 +82,10 @@ pub struct ApproveArgs {
     /// Digest of the arguments that you approve [default: of the arguments shown]
     #[arg(long, value_parser = values::digest)]
     digest: Option<Digest>,
+
+    /// Execute the call with these arguments instead, as a JSON object; only if the await allows it
+    #[arg(long, value_name = "JSON")]
+    edit: Option<String>,
 
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -131,7 +136,9 @@ fn provided(results: Vec<(CallId, Value)>, errors: Vec<(CallId, String)>) -> Res
 }
 
 pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode, Failure> {
-    let ApproveArgs { to, digest, yes } = args;
+    let ApproveArgs { to, digest, edit, yes } = args;
+    let edit = edit.as_deref().map(CanonicalJson::parse).transpose();
+    let edit = edit.map_err(|error| usage(format!("--edit is not JSON: {error}; write the arguments as an object")))?;
     let actor = to.person.required()?;
     let item = opened(reach, &to.run.run, &to.await_id).await?.filter(|item| item.kind == AwaitKind::Confirmation);
     for line in item.iter().flat_map(|item| await_lines(item, reach.out().note_paint())) {
@@ -146,7 +153,11 @@ pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode
         reach.out().note("not approved; to deny the call, use `windlass runs deny`");
         return Ok(ExitCode::from(exit::FAILED));
     }
-    deliver(reach, to, actor, AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None }).await
+    let body = match edit {
+        Some(arguments) => AnswerBody::EditedApproval { digest, arguments, reason: None },
+        None => AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None },
+    };
+    deliver(reach, to, actor, body).await
 }
 
 /// The await with all arguments, open or closed.

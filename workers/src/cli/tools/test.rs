@@ -141,6 +141,7 @@ fn next_round(continuation: &Continuation, answers: &mut VecDeque<String>, out: 
         on_expiry: ExpiryOutcome::Replan,
         default_answer: None,
         four_eyes: false,
+        edit: false,
     };
     let Some(answer) = answers.pop_front() else {
         await_lines(&item, out.note_paint()).into_iter().for_each(|line| out.note(line));

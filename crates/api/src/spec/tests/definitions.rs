@@ -24,6 +24,7 @@ fn stored() -> AgentDefinition {
         credentials: None,
         tools: ["clock", "mine"].map(|name| ToolSpec::new(name.into(), ToolSource::Builtin)).into(),
         toolsets: Vec::new(),
+        approvals: Vec::new(),
         policy: PolicyOverrides { max_tool_turns: Some(20), ..PolicyOverrides::default() },
         guards: GuardOverrides::default(),
         agents: Vec::new(),
@@ -52,6 +53,7 @@ fn a_spec_without_an_agent_is_one_of_its_own() {
         credentials: None,
         tools: Vec::new(),
         toolsets: Vec::new(),
+        approvals: Vec::new(),
         policy: PolicyOverrides { max_tool_turns: Some(100), ..PolicyOverrides::default() },
         guards: GuardOverrides {
             loop_detection: Some(LoopDetection::Thresholds(LoopThresholds {

@@ -16,6 +16,7 @@ pub use self::{limits::check_policy, nearest::nearest, sources::check_sources};
 use super::{AgentDefinition, ModelParameters, fits};
 pub(super) use crate::schema::escape;
 use crate::{
+    approval::check_rules,
     ids::AgentId,
     limits::{AGENTS, DESCRIPTION_CHARS, NAME_CHARS, OUTPUT_SCHEMA_BYTES, TEXT_CHARS},
     run::MAX_DEPTH,
@@ -91,6 +92,14 @@ fn check_agent<'a>(
     check_answer(agent, at, problems);
     tools::check(agent, at, problems);
     servers::check_toolsets(agent, at, problems);
+    let rules = at.field("approvals");
+    problems.0.extend(check_rules(&agent.approvals, &rules.0));
+    for (index, rule) in agent.approvals.iter().enumerate() {
+        if !rule.terms.roles.is_empty() {
+            problems
+                .add(&rules.index(index).field("roles"), "API keys have no roles yet; use four_eyes, or remove this");
+        }
+    }
     limits::check(agent, at, problems);
     check_sub_agents(agent, at, ancestors, problems);
 }

@@ -2,6 +2,7 @@
 //!
 //! The table follows the definition's types field by field; a test holds the two together.
 
+use crate::approval::APPROVAL_RULE;
 use crate::{
     agent::SourceFields,
     file::{Record, Shape, friendly, optional, required},
@@ -21,6 +22,7 @@ pub(super) static AGENT: Record = Record(&[
     optional("credentials", Shape::Secret),
     optional("tools", Shape::List(&Shape::Record(&TOOL))),
     optional("toolsets", Shape::List(&Shape::Record(&TOOLSET))),
+    optional("approvals", Shape::List(&Shape::Record(&APPROVAL_RULE))),
     optional("policy", Shape::Record(&POLICY)),
     optional("guards", Shape::Record(&GUARDS)),
     optional("agents", Shape::List(&Shape::Record(&AGENT))),

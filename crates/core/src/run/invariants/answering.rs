@@ -199,6 +199,7 @@ impl World {
                 self.ledger.promises.extend(item.calls.iter().map(promise));
             }
             AnswerBody::Confirmation { .. } if item.kind == AwaitKind::Input => {}
+            AnswerBody::EditedApproval { .. } => {}
             AnswerBody::Clarification { answer } => self.owe(answer.clone()),
             AnswerBody::Confirmation { approved, .. } => {
                 let calls = item.calls.iter().map(|call| call.tool_call_id.clone());

@@ -12,6 +12,7 @@ use crate::{
         TemporalSource, ToolSource, ToolSpec, Toolset, Waiting,
         file::{parse, shape::AGENT},
     },
+    approval::{ApprovalOutcome, ApprovalRule, ArgumentOp, ArgumentTest, AskTerms},
     awaits::ExpiryOutcome,
     cost::Cost,
     envelope::{Extra, GuardOverrides, LoopDetection, LoopThresholds, PolicyOverrides, ToolBudget},
@@ -101,6 +102,7 @@ fn full() -> AgentDefinition {
         credentials: None,
         tools: Vec::new(),
         toolsets: Vec::new(),
+        approvals: Vec::new(),
         policy: PolicyOverrides::default(),
         guards: GuardOverrides { loop_detection: Some(LoopDetection::Enabled(false)), tool_budgets: None },
         agents: Vec::new(),
@@ -132,6 +134,7 @@ fn full() -> AgentDefinition {
         credentials: Some(SecretRef::Secret("model.key".to_owned())),
         tools,
         toolsets: toolsets(),
+        approvals: approvals(),
         policy,
         guards,
         agents: vec![helper],
@@ -185,6 +188,31 @@ fn temporal() -> TemporalSource {
             non_retryable: vec!["BadInput".to_owned()],
         }),
     }
+}
+
+fn approvals() -> Vec<ApprovalRule> {
+    let rule = ApprovalRule {
+        name: Some("small".to_owned()),
+        tool: Some("notes.*".to_owned()),
+        tags: vec!["write".to_owned()],
+        source: Some("builtin".to_owned()),
+        read_only: Some(false),
+        when: vec![ArgumentTest { at: "/n".to_owned(), op: ArgumentOp::AtMost, value: Some(json!(50)) }],
+        caller: Some("key-*".to_owned()),
+        cost_at_least: Cost::from_usd(0.25),
+        outcome: ApprovalOutcome::Ask,
+        terms: AskTerms {
+            roles: Vec::new(),
+            expires_in_ms: Some(Millis::from_secs(3600)),
+            on_expiry: Some(ExpiryOutcome::Deny),
+            four_eyes: true,
+            edit: true,
+            title: Some("Sure?".to_owned()),
+            prompt: Some("Keep it?".to_owned()),
+        },
+        extra: Extra::new(),
+    };
+    vec![rule]
 }
 
 fn toolsets() -> Vec<Toolset> {
@@ -357,6 +385,23 @@ openapi = { document = { openapi = "3.1.0" } }
 [[toolsets]]
 name = "git"
 mcp.server = "git"
+
+[[approvals]]
+name = "small"
+tool = "notes.*"
+tags = ["write"]
+source = "builtin"
+read_only = false
+when = [{ at = "/n", op = "<=", value = 50 }]
+caller = "key-*"
+cost_at_least = 0.25
+outcome = "ask"
+expires_in = "1h"
+on_expiry = "deny"
+four_eyes = true
+edit = true
+title = "Sure?"
+prompt = "Keep it?"
 
 [policy]
 per_turn_max_tool_calls = 4
