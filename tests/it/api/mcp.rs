@@ -63,8 +63,16 @@ async fn open(rig: &Rig, key: &ApiKey, method: &str, mut params: Value, capabili
     Exchange::open(rig.address, "POST /mcp", &headers, Some(&body)).await
 }
 
+/// The response. A call that takes longer than the keep-alive interval comes as an event stream, whose last message it is.
 async fn send(rig: &Rig, key: &ApiKey, method: &str, params: Value, capabilities: Value) -> Answer {
-    within("an answer", async { open(rig, key, method, params, capabilities).await.finish().await }).await
+    let response = async { open(rig, key, method, params, capabilities).await.finish().await };
+    let mut answer = within("an answer", response).await;
+    if answer.header("content-type") == Some("text/event-stream") {
+        let text = answer.body.as_str().unwrap();
+        let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+        answer.body = serde_json::from_str(last.unwrap_or_else(|| panic!("{text:?}"))).unwrap();
+    }
+    answer
 }
 
 /// The result of a request.
@@ -191,6 +199,18 @@ async fn a_call_with_a_progress_token_reports_progress_before_its_result() {
     let amounts: Vec<u64> = progress.iter().map(|message| message["params"]["progress"].as_u64().unwrap()).collect();
     assert!(amounts.is_sorted_by(|one, other| one < other), "{amounts:?}");
     assert!(progress.iter().all(|message| message["params"]["progressToken"] == "p1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_takes_long_is_kept_alive_without_a_progress_token() {
+    let rig = rig().await;
+    let mut stream = Stream::of(open(&rig, &rig.key, "tools/call", call("slow", "x"), json!({})).await);
+    assert_eq!(stream.comment().await, ": keep-alive");
+    let run = only_run(&rig, "slow").await;
+    assert_eq!(rig.post(&format!("/agent-runs/{run}/cancel"), json!({"reason": "enough"})).await.status, 200);
+    let messages = stream.rest().await;
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(messages[0]["result"]["content"][0]["text"], "the run was cancelled: enough (cancelled)");
 }
 
 #[tokio::test(flavor = "multi_thread")]
