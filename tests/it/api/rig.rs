@@ -166,12 +166,6 @@ impl Stream {
         Self::of(Exchange::open(address, &request, &[("Authorization", &bearer)], None).await)
     }
 
-    /// The events of any response.
-    pub(super) fn of(exchange: Exchange) -> Self {
-        assert_eq!(exchange.status, 200);
-        Self { exchange, text: String::new() }
-    }
-
     /// The next block between blank lines.
     async fn block(&mut self) -> Result<Option<String>, &'static str> {
         loop {

@@ -92,6 +92,11 @@ pub enum Command {
         #[command(subcommand)]
         command: tools::ToolsCommand,
     },
+    /// Show what the approval rules say of a call.
+    Approvals {
+        #[command(subcommand)]
+        command: tools::ApprovalsCommand,
+    },
     /// Create, list and revoke API keys.
     Keys {
         #[command(subcommand)]
@@ -178,6 +183,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Config { command } => config::run(&global, &command),
         Command::Models { command } => Box::pin(models::run(&global, command)).await,
         Command::Tools { command } => Box::pin(tools::run(&global, command)).await,
+        Command::Approvals { command } => Box::pin(tools::approvals(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
         Command::Secrets { command } => Box::pin(secrets::run(&global, command)).await,
         Command::Store { command } => Box::pin(store::run(&global, command)).await,

@@ -2,6 +2,7 @@
 //!
 //! The commands execute tools as a worker does, from the same config, in this process.
 
+mod explain;
 mod inspect;
 mod list;
 mod test;
@@ -13,7 +14,10 @@ use windlass_activities::RunSecrets;
 use windlass_core::{agent::AgentDefinition, ids::RunId};
 use windlass_tools::Toolbox;
 
-pub(super) use self::inspect::{InspectArgs, inspect};
+pub(super) use self::{
+    explain::{ApprovalsCommand, approvals},
+    inspect::{InspectArgs, inspect},
+};
 use super::{Failure, Global, Output, usage, worker::CatalogueArgs};
 use crate::service::{AnyStore, Missing, agents};
 

@@ -84,11 +84,11 @@ fn rows() -> Vec<(Value, Value, &'static str)> {
             json!({"confirmation": {}, "unseen": true}),
             "ask, by the tool's own confirmation",
         ),
-        // No test holds for arguments that cannot be looked into, those of a deny included.
+        // Arguments that cannot be looked into are no way around a deny.
         (
             json!({"agent": [{"outcome": "deny", "when": [{"at": "/amount", "op": ">", "value": 100}]}]}),
             json!({"unseen": true}),
-            "allow, by default",
+            "deny, by rule 0 of the agent layer",
         ),
         // The first rule that matches decides, but for a deny.
         (json!({"agent": [{"outcome": "allow"}, {"outcome": "ask"}]}), json!({}), "allow, by default"),

@@ -9,7 +9,6 @@ use crate::{
     envelope::{AnswerBody, AnswerStatus, OutboxMessage, ToolRequest},
     message::Message,
     run::{Order, Step},
-    stop::StopOutcome,
 };
 
 fn decided(outcome: ApprovalOutcome, ask: Option<AskTerms>) -> Option<Box<ApprovalDecision>> {
@@ -23,7 +22,7 @@ fn calls(tool: &str, args: Value, approval: Option<Box<ApprovalDecision>>) -> Be
     bench.begin();
     let mut request = ToolRequest::new("call-0-0".into(), tool.into(), &Body::Inline(args.into()));
     request.approval = approval;
-    bench.calls(vec![request], StopOutcome::Proceed);
+    bench.calls(vec![request]);
     bench
 }
 

@@ -116,6 +116,11 @@ impl Bench {
         self.planned(PlanResult { tool_calls, awaits, final_response, ..PlanResult::default() }, stop);
     }
 
+    /// The turn that was begun: the model asks for these calls.
+    pub(super) fn calls(&mut self, tool_calls: Vec<ToolRequest>) {
+        self.planned(PlanResult { tool_calls, ..PlanResult::default() }, None);
+    }
+
     /// The turn that was begun: the model gives this last message, and stops for this reason.
     pub(super) fn answers(&mut self, facts: FinalFacts, stop: &str) {
         self.planned(PlanResult { final_response: Some(facts), ..PlanResult::default() }, Some(stop.into()));

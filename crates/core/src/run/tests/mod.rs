@@ -1,5 +1,6 @@
 //! Table tests of the run: one decision at a time, told as scripts. What must hold for every run is in `invariants`.
 
+mod approvals;
 mod bench;
 mod carrying;
 mod children;

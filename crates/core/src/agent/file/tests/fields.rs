@@ -32,7 +32,7 @@ retries = 3
 "#,
                 r#"
 a.toml:3:1: systemPrompt: unknown field; did you mean system_prompt?
-a.toml:4:1: retries: unknown field; known are id, name, description, model, fallback, system_prompt, reasoning_level, reasoning_decay, output_schema, parameters, credentials, tools, toolsets, policy, guards, agents"#,
+a.toml:4:1: retries: unknown field; known are id, name, description, model, fallback, system_prompt, reasoning_level, reasoning_decay, output_schema, parameters, credentials, tools, toolsets, approvals, policy, guards, agents"#,
             ),
             (
                 r#"
