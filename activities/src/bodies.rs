@@ -10,7 +10,7 @@ use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
     body::Body,
     canonical::{CanonicalJson, Digest},
-    envelope::{BlobRef, Outbox, OutboxMessage, ToolCallOutput},
+    envelope::{BlobRef, Bounds, Outbox, OutboxMessage, ToolCallOutput},
     message::{Content, Message, Part, Role, attach_files, detach_files, stored_files},
 };
 
@@ -61,7 +61,11 @@ impl RunActivities {
         let mut parts = Vec::with_capacity(results.len());
         for output in results {
             let (content, inner) = match &output.error {
-                None => (self.result_content(&output).await?, self.result_parts(&output).await?),
+                None => {
+                    let mut parts = self.result_parts(&output).await?;
+                    parts.extend(output.bounds.as_ref().filter(|bounds| bounds.truncated).map(rest_of));
+                    (self.result_content(&output).await?, parts)
+                }
                 Some(error) => {
                     let mut content = json!({"error": error.message, "kind": error.kind});
                     if let Some(hint) = &output.retry_hint {
@@ -122,6 +126,13 @@ impl RunActivities {
         }
         Ok(())
     }
+}
+
+/// Tells the model that a result is part of a larger one, and how to get the rest.
+fn rest_of(bounds: &Bounds) -> Part {
+    let cursor = bounds.next_cursor.as_ref().map(|cursor| format!("The next page has the cursor {cursor}."));
+    let words = [Some("There is more than this result.".to_owned()), cursor, bounds.refinement_hint.clone()];
+    Content::Text { text: words.into_iter().flatten().collect::<Vec<_>>().join(" ") }.into()
 }
 
 fn answer_text(body: CanonicalJson) -> CanonicalJson {

@@ -7,7 +7,7 @@ use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
     agent::ToolSpec,
     canonical::CanonicalJson,
-    envelope::{BlobRef, Bounds, ToolErrorKind},
+    envelope::{BlobRef, Bounds, Continuation, ToolErrorKind},
     message::{Content, Part},
 };
 use windlass_tools::{ToolFailure, ToolSuccess};
@@ -93,6 +93,21 @@ pub(crate) fn redacted_failure(mut failure: ToolFailure, secrets: &[SecretString
         failure.error.message = clean;
     }
     failure
+}
+
+/// A continuation is in history and its questions are shown to people, so it must not repeat a secret.
+pub(crate) fn without_secrets(
+    continuation: Continuation,
+    secrets: &[SecretString],
+) -> Result<Continuation, ToolFailure> {
+    let text = CanonicalJson::of(&continuation).map(|json| json.to_string()).unwrap_or_default();
+    match without(&text, &spellings(secrets)) {
+        None => Ok(continuation),
+        Some(_) => {
+            let message = "the tool's server repeated a credential in its request for input; the call was given up";
+            Err(ToolFailure::new(ToolErrorKind::ToolFailed, message))
+        }
+    }
 }
 
 /// Each value as it is, and as JSON text has it.

@@ -22,8 +22,12 @@ use windlass_store::{CallClaim, CallSettlement, FinishedCall, NewClaim};
 use windlass_tools::{CallContext, ProgressSink, ToolFailure, ToolReply, ToolSuccess};
 
 use crate::{
-    RunActivities, deadline, definitions::Prepared, failures, heartbeat::with_heartbeat, progress::with_progress,
-    results::redacted_failure,
+    RunActivities, deadline,
+    definitions::Prepared,
+    failures,
+    heartbeat::with_heartbeat,
+    progress::with_progress,
+    results::{redacted_failure, without_secrets},
 };
 
 /// One attempt of a call.
@@ -160,7 +164,9 @@ impl RunActivities {
         let used = secrets.used();
         let success = match replied {
             Ok(ToolReply::Done(success)) => success,
-            Ok(ToolReply::Continue(continuation)) => return Ok(Ok(ToolReply::Continue(continuation))),
+            Ok(ToolReply::Continue(continuation)) => {
+                return Ok(without_secrets(continuation, &used).map(ToolReply::Continue));
+            }
             Err(failure) => return Ok(Err(redacted_failure(failure, &used))),
         };
         if let Err(failure) = call.prepared.check_result(name, &success.result) {
@@ -249,8 +255,11 @@ impl RunActivities {
 }
 
 fn failed(failure: ToolFailure) -> ToolOutput {
-    let cancelled = failure.error.kind == ToolErrorKind::Cancelled;
-    let status = if cancelled { CallStatus::Cancelled } else { CallStatus::Failed };
+    let status = match failure.error.kind {
+        ToolErrorKind::Cancelled => CallStatus::Cancelled,
+        ToolErrorKind::OutcomeUnknown => CallStatus::OutcomeUnknown,
+        _ => CallStatus::Failed,
+    };
     let mut output = ToolOutput::new(status).with_error(failure.error);
     output.retry_hint = failure.hint.map(|hint| *hint);
     output

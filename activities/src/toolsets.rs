@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::{
-    agent::{AgentDefinition, McpSource, ResolvedToolset, ToolSource, ToolSpec, Toolset},
+    agent::{AgentDefinition, McpSource, ResolvedToolset, ToolSource, ToolSpec, Toolset, fits},
     envelope::RunInput,
     ids::ToolName,
 };
@@ -21,13 +21,15 @@ impl RunActivities {
         let listed = definition.toolsets.iter().map(|toolset| self.list(toolset, &secrets));
         let listed = futures::future::join_all(listed).await;
         let mut names: BTreeSet<ToolName> = definition.tools.iter().map(|tool| tool.name.clone()).collect();
-        for (toolset, (tools, resolved)) in definition.toolsets.iter_mut().zip(listed) {
+        let mut added = Vec::new();
+        for (index, (toolset, (tools, resolved))) in definition.toolsets.iter_mut().zip(listed).enumerate() {
             if let Some(resolved) = resolved {
+                added.push((index, tools.len()));
                 toolset.resolved = Some(resolved);
                 definition.tools.extend(tools.into_iter().map(|tool| unique(tool, &mut names)));
             }
         }
-        definition
+        within_limits(definition, &added)
     }
 
     async fn list(&self, toolset: &Toolset, secrets: &RunSecrets) -> (Vec<ToolSpec>, Option<ResolvedToolset>) {
@@ -44,6 +46,23 @@ impl RunActivities {
             }
         }
     }
+}
+
+/// A run carries only so many tools. The toolsets that do not fit, the last first, are replaced by one tool that says so.
+fn within_limits(mut definition: AgentDefinition, added: &[(usize, usize)]) -> AgentDefinition {
+    let mut end = definition.tools.len();
+    for (index, count) in added.iter().rev() {
+        if fits(&definition).is_ok() {
+            break;
+        }
+        let toolset = &mut definition.toolsets[*index];
+        let error = format!("its {count} tools are too many for a run; name those that are needed in `only`");
+        toolset.resolved = Some(ResolvedToolset { error: Some(error.clone()), ..ResolvedToolset::default() });
+        let stub = unavailable(toolset, &error);
+        definition.tools.splice(end - count..end, [stub]);
+        end -= count;
+    }
+    definition
 }
 
 /// Stands for the tools of a server that could not be asked, so that the model can say what is missing.

@@ -156,7 +156,13 @@ async fn wait(ctx: &Context, calls: &mut InFlight) {
     }
 }
 
-fn report(ctx: &Context, end: CallEnd) {
+fn report(ctx: &Context, mut end: CallEnd) {
+    if let CallEnd::Tool { output, .. } = &mut end
+        && output.continuation.is_some()
+        && !ctx.patched(patches::CALL_ROUNDS)
+    {
+        output.continuation = None;
+    }
     with_run(ctx, |run, now| match end {
         CallEnd::Tool { call, output, recorded } => run.tool_finished(&call, *output, recorded, now),
         CallEnd::Child { call, report } => run.child_finished(&call, report, now),

@@ -7,3 +7,6 @@ pub(crate) const STOP_OUTCOMES: &str = "stop-outcomes";
 
 /// An answer that does not match the output schema is sent back to the model once.
 pub(crate) const REPAIR_TURN: &str = "repair-turn";
+
+/// A call whose tool is not finished goes on in another round. Before, such an output was a failure.
+pub(crate) const CALL_ROUNDS: &str = "call-rounds";

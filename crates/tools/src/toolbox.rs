@@ -106,7 +106,10 @@ impl Toolbox {
                 tool.call(context, args).await.map(ToolReply::Done)
             }
             ToolSource::Http(http) => self.http.call(http, spec.idempotent, &context, &args).await.map(ToolReply::Done),
-            ToolSource::Mcp(source) => self.call_mcp(definition, source, &context, &args).await,
+            ToolSource::Mcp(source) => {
+                let called = self.call_mcp(definition, source, &context, &args).await;
+                called.map_err(|failure| if spec.idempotent { failure } else { may_have_happened(failure) })
+            }
             ToolSource::A2a(source) => self.call_a2a(source, &context, &args).await,
             ToolSource::Other(fields) => {
                 let kind = fields.kind();
@@ -250,6 +253,15 @@ impl Toolbox {
             McpEndpoint::Command { program: program.clone(), args: args.to_vec(), env: variables, cwd: cwd.cloned() };
         Ok((key, endpoint))
     }
+}
+
+/// A call that got no answer in time may have taken effect.
+fn may_have_happened(failure: ToolFailure) -> ToolFailure {
+    if failure.error.kind != ToolErrorKind::Timeout {
+        return failure;
+    }
+    let message = format!("outcome unknown: {}; the call may have taken effect", failure.error.message);
+    ToolFailure::new(ToolErrorKind::OutcomeUnknown, message)
 }
 
 fn unavailable(message: String) -> ToolFailure {

@@ -81,7 +81,7 @@ pub(super) async fn run(global: &Global, args: DevArgs) -> Result<ExitCode, Fail
         temporal: temporal(global, &args)?,
         agents,
         catalogues,
-        api: args.api.options(None),
+        api: args.api.options(global.config(), None),
         api_key: args.api_key,
     };
     let workspace = global.workspace.to_string();

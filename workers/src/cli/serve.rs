@@ -9,7 +9,10 @@ use super::{
     Failure, Global, Output, Stop, values,
     worker::{CatalogueArgs, compose},
 };
-use crate::service::{ApiOptions, RunWorkerOptions};
+use crate::{
+    config::Config,
+    service::{ApiOptions, RunWorkerOptions},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,14 +49,21 @@ pub(crate) struct ApiArgs {
 }
 
 impl ApiArgs {
-    pub(super) fn options(&self, rates: Option<Rates>) -> ApiOptions {
-        ApiOptions { listen: self.listen, local_tool_timeout: self.local_tool_timeout, rates }
+    pub(super) fn options(&self, config: &Config, rates: Option<Rates>) -> ApiOptions {
+        ApiOptions {
+            listen: self.listen,
+            local_tool_timeout: self.local_tool_timeout,
+            rates,
+            // The config has checked it.
+            public_url: config.public_url.as_ref().and_then(|url| url.parse().ok()),
+            public_cards: config.public_cards,
+        }
     }
 }
 
 pub(super) async fn run(global: &Global, command: ServeCommand) -> Result<ExitCode, Failure> {
     let shutdown = Stop::listen()?.into_token();
-    let options = command.api.options((!command.no_rate_limits).then(Rates::default));
+    let options = command.api.options(global.config(), (!command.no_rate_limits).then(Rates::default));
     let listener = options.bind().await?;
     let worker_options = RunWorkerOptions { task_queue: global.task_queue.clone(), ..RunWorkerOptions::default() };
     let runtime = compose(global, "api", &command.catalogues, worker_options).await?;

@@ -67,6 +67,8 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
             agents: agents.paths.into_iter().map(|path| directory.join(path)).collect(),
         },
         mcp: mcp.into_iter().map(|(name, raw)| (name, raw.server(directory))).collect(),
+        public_url: server.public_url,
+        public_cards: server.public_cards,
         approvals,
         egress: egress.allow,
         mentioned: mentioned(&layer),
@@ -177,9 +179,11 @@ struct Defaults {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Server {
     listen: Option<String>,
+    public_url: Option<String>,
+    public_cards: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -271,6 +271,11 @@ impl<'d> Checks<'d> {
             let message = format!("{listen:?} is not an address with a port; write it like \"127.0.0.1:8080\"");
             self.add("/server/listen".to_owned(), message);
         }
+        if let Some(url) = self.document["server"]["publicUrl"].as_str()
+            && let Err(problem) = base_url(url)
+        {
+            self.add("/server/publicUrl".to_owned(), problem);
+        }
     }
 }
 
@@ -283,7 +288,7 @@ fn base_url(text: &str) -> Result<(), &'static str> {
         return Err("a URL has no user and no password here; use key or headers");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("put query parameters into query: query = { api-version = \"…\" }");
+        return Err("a query cannot be here; providers have the key query = { api-version = \"…\" }");
     }
     Ok(())
 }

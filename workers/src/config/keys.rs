@@ -80,8 +80,13 @@ static PRICES: Record = Record(&[
 static DEFAULTS: Record =
     Record(&[optional("model", Shape::Text).about("The model of API requests that name none: an id or another name.")]);
 
-static SERVER: Record =
-    Record(&[optional("listen", Shape::Text).about("Address of the API: `127.0.0.1:8080`. As --listen.")]);
+static SERVER: Record = Record(&[
+    optional("listen", Shape::Text).about("Address of the API: `127.0.0.1:8080`. As --listen."),
+    optional("publicUrl", Shape::Text)
+        .about("The address that clients use, behind a proxy: cards of agents name it. Default: the request's host."),
+    optional("publicCards", Shape::Flag)
+        .about("Whether cards of agents (A2A) can be read without a key. Default: false."),
+]);
 
 static TEMPORAL: Record = Record(&[
     optional("address", Shape::Text).about("Temporal server, as `HOST:PORT`. As --temporal."),

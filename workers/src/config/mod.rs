@@ -59,6 +59,10 @@ pub struct Config {
     pub defaults: CommandDefaults,
     /// MCP servers that agents may name.
     pub mcp: BTreeMap<String, McpServerConfig>,
+    /// The address that clients of the API use; cards of agents name it.
+    pub public_url: Option<String>,
+    /// Whether cards of agents can be read without a key.
+    pub public_cards: bool,
     /// Approval rules for all agents.
     pub approvals: Vec<ApprovalRule>,
     /// Private networks and hosts that tools may reach.

@@ -222,7 +222,7 @@ fn an_error_names_the_line_and_what_to_write() {
         ),
         (
             "[providers.openai]\nbase_url = \"https://x?a=b\"\n",
-            "2:12: providers.openai.base_url: put query parameters into query: query = { api-version = \"…\" }",
+            "2:12: providers.openai.base_url: a query cannot be here; providers have the key query = { api-version = \"…\" }",
         ),
         (
             "[providers.openai.headers]\nAuthorization = \"Bearer sk-live-1234\"\n",

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use http::Uri;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use windlass_api::{Limits, Options, Rates};
@@ -23,13 +24,18 @@ pub struct ApiOptions {
     pub local_tool_timeout: Duration,
     /// Without rates, requests are not limited.
     pub rates: Option<Rates>,
+    /// The address that clients use; cards of agents name it. Without it, the host of the request.
+    pub public_url: Option<Uri>,
+    /// Whether cards of agents can be read without a key.
+    pub public_cards: bool,
 }
 
 impl ApiOptions {
     /// On a free port of the loopback interface.
     pub fn loopback() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, local_tool_timeout: Duration::from_secs(300), rates: None }
+        let local_tool_timeout = Duration::from_secs(300);
+        Self { listen, local_tool_timeout, rates: None, public_url: None, public_cards: false }
     }
 
     pub async fn bind(&self) -> Result<TcpListener, Failure> {
@@ -54,8 +60,8 @@ impl ApiOptions {
                 ..limits
             },
             clock: system_clock(),
-            public_url: None,
-            public_cards: false,
+            public_url: self.public_url.clone(),
+            public_cards: self.public_cards,
         }
     }
 }

@@ -18,10 +18,12 @@ pub enum Scope {
     SessionsRead,
     SessionsWrite,
     IdentityRead,
+    /// Headers of tools that refer to secrets of the workspace.
+    SecretsUse,
 }
 
 /// All scopes, for commands that create keys.
-pub const ALL_SCOPES: [Scope; 8] = [
+pub const ALL_SCOPES: [Scope; 9] = [
     Scope::ModelsRead,
     Scope::RunsRead,
     Scope::RunsWrite,
@@ -30,6 +32,7 @@ pub const ALL_SCOPES: [Scope; 8] = [
     Scope::SessionsRead,
     Scope::SessionsWrite,
     Scope::IdentityRead,
+    Scope::SecretsUse,
 ];
 
 impl Scope {
@@ -43,6 +46,7 @@ impl Scope {
             Self::SessionsRead => "sessions:read",
             Self::SessionsWrite => "sessions:write",
             Self::IdentityRead => "identity:read",
+            Self::SecretsUse => "secrets:use",
         }
     }
 

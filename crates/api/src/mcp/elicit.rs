@@ -89,6 +89,7 @@ pub(super) fn message(item: &AwaitView) -> String {
             lines.push(format!("Arguments: {}", serde_json::to_string_pretty(&args).unwrap_or_default()));
         }
     }
+    lines.extend(item.inputs.iter().filter_map(|input| input.url.as_ref()).map(|url| format!("Open: {url}")));
     lines.join("\n")
 }
 

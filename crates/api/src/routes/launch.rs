@@ -15,7 +15,7 @@ use windlass_store::{NewStart, ReservedRun, SecretOwner, Store};
 use super::sessions::may_join;
 use crate::{
     app::App,
-    auth::Caller,
+    auth::{Caller, Scope},
     error::{ApiError, Result},
     routes::PREFIX,
     spec::{self, Accepted, Invalid, Spec, SplitSecret, Start},
@@ -92,7 +92,8 @@ pub(super) async fn split_secrets(
     spec: Spec,
     mut kept: Value,
 ) -> Result<(Spec, Value)> {
-    let secrets = spec::split(&mut kept, &owner);
+    let may_refer = caller.require(Scope::SecretsUse).is_ok();
+    let secrets = spec::split(&mut kept, &owner, may_refer);
     if secrets.is_empty() {
         return Ok((spec, kept));
     }

@@ -3,6 +3,7 @@
 
 use secrecy::SecretString;
 use serde_json::Value;
+use windlass_core::secret::SecretText;
 use windlass_store::SecretOwner;
 
 /// A value that was split from a spec, and the field that it was in.
@@ -12,53 +13,64 @@ pub struct SplitSecret {
     pub value: SecretString,
 }
 
-/// Replaces the values of headers by references to secrets of `owner`. What was split before stays as it is.
-pub fn split(spec: &mut Value, owner: &SecretOwner) -> Vec<SplitSecret> {
-    let mut found = Vec::new();
+/// Replaces the values of headers by references to secrets of `owner`. What was split before stays as it is; a caller who
+/// may use secrets of the workspace may refer to them, and for any other the text is the value.
+pub fn split(spec: &mut Value, owner: &SecretOwner, may_refer: bool) -> Vec<SplitSecret> {
+    let mut split = Split { owner, may_refer, found: Vec::new() };
     for key in ["tools", "definition"] {
         if let Some(value) = spec.get_mut(key) {
-            walk(value, key, owner, &mut found);
+            split.walk(value, key);
         }
     }
-    found
+    split.found
 }
 
-fn walk(value: &mut Value, path: &str, owner: &SecretOwner, found: &mut Vec<SplitSecret>) {
-    match value {
-        Value::Array(items) => {
-            for (index, item) in items.iter_mut().enumerate() {
-                walk(item, &format!("{path}.{index}"), owner, found);
-            }
-        }
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                let path = format!("{path}.{key}");
-                match value {
-                    // A tool's schema or a card may have a field of this name; its values are not strings then, or no secrets.
-                    Value::Object(headers) if key == "headers" => {
-                        for (name, value) in headers {
-                            replace(value, format!("{path}.{name}"), owner, found);
-                        }
-                    }
-                    // Descriptions of data, not of servers.
-                    _ if matches!(key.as_str(), "parameters" | "inputSchema" | "outputSchema" | "agentCard") => {}
-                    value => walk(value, &path, owner, found),
+struct Split<'a> {
+    owner: &'a SecretOwner,
+    may_refer: bool,
+    found: Vec<SplitSecret>,
+}
+
+impl Split<'_> {
+    fn walk(&mut self, value: &mut Value, path: &str) {
+        match value {
+            Value::Array(items) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.walk(item, &format!("{path}.{index}"));
                 }
             }
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    let path = format!("{path}.{key}");
+                    match value {
+                        Value::Object(headers) if key == "headers" => {
+                            for (name, value) in headers {
+                                self.replace(value, format!("{path}.{name}"));
+                            }
+                        }
+                        // Descriptions of data and of endpoints, which may have a field of any name.
+                        _ if DESCRIPTIONS.contains(&key.as_str()) => {}
+                        value => self.walk(value, &path),
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
+    }
+
+    fn replace(&mut self, value: &mut Value, field: String) {
+        let Value::String(text) = value else { return };
+        let refers = self.may_refer && !SecretText::new(text.as_str()).references().is_empty();
+        if text.is_empty() || refers || SecretOwner::is_split_reference(text) {
+            return;
+        }
+        let secret = SecretString::from(std::mem::take(text));
+        *text = format!("${{secret:{}}}", self.owner.secret_name(&field));
+        self.found.push(SplitSecret { field, value: secret });
     }
 }
 
-fn replace(value: &mut Value, field: String, owner: &SecretOwner, found: &mut Vec<SplitSecret>) {
-    let Value::String(text) = value else { return };
-    if text.is_empty() || SecretOwner::is_split_reference(text) {
-        return;
-    }
-    let secret = SecretString::from(std::mem::take(text));
-    *text = format!("${{secret:{}}}", owner.secret_name(&field));
-    found.push(SplitSecret { field, value: secret });
-}
+const DESCRIPTIONS: [&str; 5] = ["parameters", "inputSchema", "outputSchema", "agentCard", "document"];
 
 #[cfg(test)]
 mod tests {
@@ -79,7 +91,8 @@ mod tests {
                            "agents": [{"tools": [{"name": "h", "http": {"url": "u", "headers": {"k": "v2"}}}]}]},
         });
         let owner = SecretOwner::Run("run-1".into());
-        let split_out = split(&mut spec, &owner);
+        let referring = spec.clone();
+        let split_out = split(&mut spec, &owner, false);
         let values: Vec<(&str, &str)> =
             split_out.iter().map(|secret| (secret.field.as_str(), secret.value.expose_secret())).collect();
         assert_eq!(
@@ -96,7 +109,11 @@ mod tests {
         assert_eq!(spec["tools"][0]["headers"]["Authorization"], json!(reference));
         assert_eq!(spec["tools"][1]["parameters"]["properties"]["headers"]["a"], json!("not a secret"));
         let once = spec.clone();
-        assert!(split(&mut spec, &owner).is_empty());
+        assert!(split(&mut spec, &owner, false).is_empty());
         assert_eq!(spec, once);
+        let mut trusted = referring;
+        let fields: Vec<String> = split(&mut trusted, &owner, true).into_iter().map(|secret| secret.field).collect();
+        assert!(!fields.contains(&"tools.0.headers.X-Team".to_owned()), "{fields:?}");
+        assert_eq!(trusted["tools"][0]["headers"]["X-Team"], json!("${secret:PROD}"));
     }
 }

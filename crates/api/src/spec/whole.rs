@@ -9,7 +9,7 @@ use windlass_core::{
     },
     envelope::PolicyOverrides,
     ids::{RunId, SessionId},
-    secret::SecretRef,
+    secret::{SecretRef, SecretText},
 };
 
 use super::{
@@ -82,6 +82,8 @@ fn operators_only(definition: &AgentDefinition) -> Option<&'static str> {
     let of_access = |access: &HttpAccess| {
         if access.allow_private {
             Some("allowPrivate is for agents of the server: it reaches the worker's private network")
+        } else if access.headers.values().flat_map(SecretText::references).any(|it| matches!(it, SecretRef::Env(_))) {
+            Some("headers: only agent files may refer to the worker's environment; use ${secret:NAME}")
         } else if access.oauth.is_some() {
             Some("oauth is for agents of the server: its secret is one of the workspace; send a token in headers")
         } else {

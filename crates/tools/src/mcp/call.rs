@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{CallContext, ToolFailure, ToolReply, args};
 
-/// Where a server finds the call's idempotency key.
+/// Where a server finds the idempotency key of the call, which names its run: call ids repeat in every run.
 const CALL_ID: &str = "windlass/callId";
 
 pub(super) async fn call(
@@ -28,7 +28,7 @@ pub(super) async fn call(
     let arguments: JsonObject = args::decode(args)?;
     let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let mut meta = RequestMetaObject::default();
-    meta.0.0.insert(CALL_ID.to_owned(), context.call_id.as_str().into());
+    meta.0.0.insert(CALL_ID.to_owned(), format!("{}/{}", context.run_id, context.call_id).into());
     params.meta = Some(meta);
     if connection.is_stateless() {
         resumed.add_to(&mut params);
