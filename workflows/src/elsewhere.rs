@@ -180,12 +180,14 @@ fn activity_failure(order: &TemporalOrder, error: &ActivityExecutionError) -> Bo
     match error.as_timeout().map(|timeout| timeout.timeout_type()) {
         None => {
             let kind = match error.reason() {
-                Some(IncomingError::Application(failure)) => failure.type_name().map(str::to_owned),
+                Some(IncomingError::Application(failure)) => failure.type_name().filter(|kind| !kind.is_empty()),
                 _ => None,
             };
             let message = describe(error.reason());
-            let message =
-                kind.filter(|kind| !kind.is_empty()).map_or(message.clone(), |kind| format!("{kind}: {message}"));
+            let message = match kind {
+                Some(kind) => format!("{kind}: {message}"),
+                None => message,
+            };
             failed(ToolErrorKind::ToolFailed, message)
         }
         Some(TimeoutType::ScheduleToStart) => {

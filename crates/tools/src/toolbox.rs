@@ -99,18 +99,21 @@ impl Toolbox {
         args: CanonicalJson,
     ) -> Result<ToolReply, ToolFailure> {
         let name = &spec.name;
+        // Boxed where a protocol is spoken: these futures are large, and the worker's own tools are called most.
         match &spec.source {
             ToolSource::Builtin => {
                 let tool = self.builtins.get(name);
                 let tool = tool.ok_or_else(|| unavailable(format!("this worker has no tool `{name}`")))?;
                 tool.call(context, args).await.map(ToolReply::Done)
             }
-            ToolSource::Http(http) => self.http.call(http, spec.idempotent, &context, &args).await.map(ToolReply::Done),
+            ToolSource::Http(http) => {
+                Box::pin(self.http.call(http, spec.idempotent, &context, &args)).await.map(ToolReply::Done)
+            }
             ToolSource::Mcp(source) => {
-                let called = self.call_mcp(definition, source, &context, &args).await;
+                let called = Box::pin(self.call_mcp(definition, source, &context, &args)).await;
                 called.map_err(|failure| if spec.idempotent { failure } else { may_have_happened(failure) })
             }
-            ToolSource::A2a(source) => self.call_a2a(source, &context, &args).await,
+            ToolSource::A2a(source) => Box::pin(self.call_a2a(source, &context, &args)).await,
             ToolSource::Other(fields) => {
                 let kind = fields.kind();
                 Err(unavailable(format!(

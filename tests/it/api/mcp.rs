@@ -50,7 +50,7 @@ async fn rig() -> Rig {
 async fn open(rig: &Rig, key: &ApiKey, method: &str, mut params: Value, capabilities: Value) -> Exchange {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
-    let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
+    let name = params["name"].as_str().or_else(|| params["taskId"].as_str()).unwrap_or_default().to_owned();
     let bearer = format!("Bearer {}", key.reveal());
     let headers = [
         ("Authorization", bearer.as_str()),

@@ -72,7 +72,7 @@ fn input_lines(input: &InputRequest) -> Vec<String> {
     let fields = input.schema.as_ref().and_then(|schema| schema["properties"].as_object());
     for (name, field) in fields.into_iter().flatten() {
         let kind = field["type"].as_str().unwrap_or("any");
-        let about = field["description"].as_str().or(field["title"].as_str()).unwrap_or_default();
+        let about = field["description"].as_str().or_else(|| field["title"].as_str()).unwrap_or_default();
         lines.push(format!("    {} ({kind}) {}", one_line(name, 80), one_line(about, 200)).trim_end().to_owned());
         if let Some(choices) = field["enum"].as_array() {
             let choices =

@@ -64,7 +64,8 @@ async fn explained(global: &Global, bench: &Workbench, args: &ExplainArgs, out: 
     problems.iter().for_each(|problem| out.note(problem));
     let Some(tool) = definition.tools.iter().find(|tool| tool.name.as_str() == args.tool) else {
         let meant = nearest(&args.tool, definition.tools.iter().map(|tool| tool.name.as_str()));
-        let advice = meant.map_or("see `windlass tools list`".to_owned(), |meant| format!("did you mean {meant}?"));
+        let advice =
+            meant.map_or_else(|| "see `windlass tools list`".to_owned(), |meant| format!("did you mean {meant}?"));
         return Err(usage(format!("agent {} has no tool {:?}; {advice}", definition.id, args.tool)));
     };
     let given: Value = serde_json::from_str(&args.arguments)
