@@ -59,7 +59,7 @@ async fn a_person_is_asked_and_the_peer_gets_the_answer() {
         peer.operations();
 
         let sent = continuation(caller.next(&asked, person(InputAction::Accept, Some("Oslo"))).await);
-        assert_eq!(sent, Continuation { inputs: Vec::new(), ..asked });
+        assert_eq!(sent, Continuation { inputs: Vec::new(), repeatable: true, ..asked });
         let message = loop {
             let seen = peer.seen.recv().await.unwrap();
             if seen.operation == "send" {
@@ -102,7 +102,7 @@ async fn an_answer_is_not_sent_to_a_task_that_went_on() {
     assert_eq!(asked, asks(&peer, "sign in at https://idp.example/x.", Some("https://idp.example/x")));
     peer.operations();
     let next = continuation(caller.next(&asked, person(InputAction::Accept, None)).await);
-    assert_eq!(next, Continuation { inputs: Vec::new(), ..asked });
+    assert_eq!(next, Continuation { inputs: Vec::new(), repeatable: true, ..asked });
     assert_eq!(peer.operations(), ["get"]);
 }
 

@@ -17,7 +17,7 @@ async fn a_call_sends_its_arguments_and_its_key() {
     for revision in Revision::BOTH {
         let server = Server::start(revision).await;
         let reply = call(&McpServers::default(), server.endpoint(), "echo", &context(), json!({"n": 1})).await;
-        assert_eq!(reply, done(json!({"arguments": {"n": 1}, "callId": "call_0_0"})));
+        assert_eq!(reply, done(json!({"arguments": {"n": 1}, "callId": "run-1/call_0_0"})));
     }
 }
 
@@ -63,7 +63,7 @@ async fn a_cancelled_call_tells_the_server_and_leaves_other_calls_alone() {
         let (reply, ()) = tokio::join!(call(&servers, endpoint, "hang", &cancelled, json!({})), async {
             while server.event().await != "hangs" {}
             let other = call(&servers, server.endpoint(), "echo", &context(), json!({})).await;
-            assert_eq!(other, done(json!({"arguments": {}, "callId": "call_0_0"})));
+            assert_eq!(other, done(json!({"arguments": {}, "callId": "run-1/call_0_0"})));
             cancel.cancel();
         });
         assert_eq!(reply, Err(ToolFailure::new(ToolErrorKind::Cancelled, "the call was cancelled")));
@@ -82,7 +82,7 @@ async fn a_call_on_a_server_that_hangs_ends_at_its_deadline() {
         assert_eq!(reply, Err(timed_out()));
         while server.event().await != "cancelled" {}
         let other = call(&servers, server.endpoint(), "echo", &context(), json!({})).await;
-        assert_eq!(other, done(json!({"arguments": {}, "callId": "call_0_0"})));
+        assert_eq!(other, done(json!({"arguments": {}, "callId": "run-1/call_0_0"})));
     }
 }
 
@@ -101,7 +101,7 @@ async fn a_server_that_is_gone_fails_the_call_in_flight_and_serves_later_ones_wh
         assert_eq!((failure.error.kind, failure.retryable), (ToolErrorKind::ToolUnavailable, true), "{failure:?}");
         server.listen().await;
         let reply = call(&servers, server.endpoint(), "echo", &context, json!({})).await;
-        assert_eq!(reply, done(json!({"arguments": {}, "callId": "call_0_0"})), "{revision:?}");
+        assert_eq!(reply, done(json!({"arguments": {}, "callId": "run-1/call_0_0"})), "{revision:?}");
     }
 }
 
