@@ -3,7 +3,9 @@
 pub(crate) mod agents;
 pub(crate) mod checks;
 pub(crate) mod meter;
+pub(crate) mod node;
 pub(crate) mod process;
+pub(crate) mod project;
 pub(crate) mod server;
 pub(crate) mod terminal;
 pub(crate) mod tools;
