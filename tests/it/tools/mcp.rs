@@ -148,4 +148,6 @@ fn a_run_uses_tools_of_five_servers_and_keeps_the_tools_that_they_had_when_it_op
         json!(["peer", {"server": "peer", "version": "1.0", "protocol": "2026-07-28"}]),
     ];
     assert_eq!((found(&first), found(&second)), (servers.to_vec(), servers.to_vec()));
+    let log = fs::read_to_string(site.log()).unwrap();
+    assert!(log.contains("worker ready") && !log.contains("serve_inner"), "only our own messages are logged: {log}");
 }
