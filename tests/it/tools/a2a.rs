@@ -2,12 +2,17 @@
 //! in `clients`.
 
 mod clients;
-mod peer;
 
 use serde_json::{Value, json};
 
-use self::peer::{Language, Peer};
-use crate::support::{calls, project::Project, says, script, server::Backend, world::scripts};
+use crate::support::{
+    a2a_peer::{Language, Peer},
+    calls,
+    project::Project,
+    says, script,
+    server::Backend,
+    world::scripts,
+};
 
 const WORKING: &str = "TASK_STATE_WORKING";
 

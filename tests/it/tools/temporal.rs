@@ -1,9 +1,6 @@
 //! Tools of kind `temporal`: activities and workflows of workers in other languages, on task queues of their own.
 
-use std::{
-    collections::BTreeMap,
-    process::{Command, Stdio},
-};
+use std::collections::BTreeMap;
 
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -13,39 +10,13 @@ use windlass_core::{event::EventBody, ids::RunId};
 
 use crate::support::{
     World, agent, block_on, calls, checks,
-    node::{Programs, fixture, tool},
-    process::Process,
     project::Project,
     says, script,
+    sdk_workers::{node_programs, node_worker, python_worker, queue},
     server::{self, Backend},
     tools::tally,
     world::scripts,
 };
-
-fn queue(name: &str) -> String {
-    format!("{name}-{}", uuid::Uuid::now_v7().simple())
-}
-
-/// A worker of the Python SDK that polls.
-fn python_worker(address: &str, queue: &str) -> Process {
-    let mut command = Command::new("python3");
-    command.arg(fixture("temporal/worker.py")).args([address, queue]);
-    command.env("PYTHONPATH", tool("WINDLASS_PYTHON_SDK")).stdin(Stdio::piped());
-    polling(command)
-}
-
-/// A worker of the TypeScript SDK that polls. Its booking of `stuck_day` never ends.
-fn node_worker(programs: &Programs, address: &str, queue: &str, stuck_day: &str) -> Process {
-    let mut command = programs.command("worker.mjs");
-    command.args([address, queue, stuck_day]).stdin(Stdio::piped());
-    polling(command)
-}
-
-fn polling(command: Command) -> Process {
-    let worker = Process::spawn(command);
-    worker.line(|line| line == "ready");
-    worker
-}
 
 /// What a run's log says of each call, by tool.
 fn results(events: &[Value]) -> BTreeMap<&str, Value> {
@@ -84,7 +55,7 @@ task_queue = "{node}"
     let scripts = scripts([("traveller", script(&[turn, says("done")]))]);
     let project = Project::start(Backend::chosen(), &[("traveller".to_owned(), definition)], &scripts);
     let address = project.temporal_address();
-    let programs = Programs::new("WINDLASS_NODE_TEMPORAL", &["temporal/worker.mjs", "temporal/workflows.mjs"]);
+    let programs = node_programs();
     let in_python = python_worker(&address, &python);
     let in_node = node_worker(&programs, &address, &node, "2");
 
@@ -237,7 +208,7 @@ fn a_failed_workflow_is_a_tool_error_that_says_what_failed() {
     block_on(async {
         let (node, unpolled) = (queue("node"), queue("unpolled"));
         let world = world_that_calls(&[("refuse", json!({"city": "Atlantis"})), ("lost", json!({}))]).await;
-        let programs = Programs::new("WINDLASS_NODE_TEMPORAL", &["temporal/worker.mjs", "temporal/workflows.mjs"]);
+        let programs = node_programs();
         let _worker = node_worker(&programs, &server::shared().address, &node, "none");
         let workflow = |name: &str, queue: &str, timeout: u32| {
             let source = json!({"workflow": "refuse", "taskQueue": queue});

@@ -4,10 +4,12 @@ use std::{ffi::OsString, process::Command};
 
 use serde_json::{Value, json};
 
-use super::peer::python;
 use crate::{
     sdk::dev::{Dev, KEY, WORKSPACE},
-    support::node::{Programs, fixture},
+    support::{
+        a2a_peer::python,
+        node::{Programs, fixture},
+    },
 };
 
 /// What the client saw of the agents, by each binding.

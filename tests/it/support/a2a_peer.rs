@@ -1,24 +1,24 @@
-//! Peers on the official SDKs, each in a process of its own.
+//! A2A peers on the official SDKs, each in a process of its own.
 
 use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{
+use super::{
     node::{Programs, fixture, tool},
     process::Process,
     server::lasting_port,
 };
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Language {
+pub(crate) enum Language {
     Python,
     JavaScript,
 }
 
 /// `peer.py` or `peer.mjs`. Its tasks outlive it.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     language: Language,
     dialect: &'static str,
     port: u16,
@@ -28,7 +28,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn start(language: Language, dialect: &'static str) -> Self {
+    pub(crate) fn start(language: Language, dialect: &'static str) -> Self {
         let (port, store) = (lasting_port(), TempDir::new().unwrap());
         let programs = Programs::new("WINDLASS_NODE_A2A", &["a2a/peer.mjs"]);
         let mut peer = Self { language, dialect, port, store, programs, process: None };
@@ -36,16 +36,16 @@ impl Peer {
         peer
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process = None;
     }
 
     /// On the same tasks, at the same address.
-    pub(super) fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let mut command = match self.language {
             Language::Python => python("a2a/peer.py"),
             Language::JavaScript => self.programs.command("peer.mjs"),
@@ -57,7 +57,7 @@ impl Peer {
     }
 
     /// The states of its tasks.
-    pub(super) fn tasks(&self) -> Vec<String> {
+    pub(crate) fn tasks(&self) -> Vec<String> {
         let files = std::fs::read_dir(self.store.path()).unwrap().map(|entry| entry.unwrap().path());
         let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "json"));
         let tasks = files.map(|file| serde_json::from_slice::<Value>(&std::fs::read(file).unwrap()).unwrap());
@@ -66,7 +66,7 @@ impl Peer {
 }
 
 /// A program of `tests/fixtures` with the Python SDK.
-pub(super) fn python(name: &str) -> Command {
+pub(crate) fn python(name: &str) -> Command {
     let mut command = Command::new("python3");
     command.arg(fixture(name)).env("PYTHONPATH", tool("WINDLASS_AGENT_SDKS").join("agent-peers-1"));
     command
