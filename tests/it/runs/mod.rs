@@ -14,6 +14,6 @@ mod files;
 mod foreign;
 mod limits;
 mod recovery;
-mod secrets;
+pub(crate) mod secrets;
 mod sessions;
 mod tools;

@@ -1,7 +1,7 @@
 //! Secrets of a run: used by the activity that needs them, and found nowhere else.
 
 mod planted;
-mod search;
+pub(crate) mod search;
 
 use serde_json::json;
 use windlass_core::secret::SecretRef;

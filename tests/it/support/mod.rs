@@ -1,9 +1,13 @@
 //! What the tests stand on: a Temporal server, a store, a worker, scripted models and tools that can be watched.
 
+pub(crate) mod a2a_peer;
 pub(crate) mod agents;
 pub(crate) mod checks;
 pub(crate) mod meter;
+pub(crate) mod node;
 pub(crate) mod process;
+pub(crate) mod project;
+pub(crate) mod sdk_workers;
 pub(crate) mod server;
 pub(crate) mod terminal;
 pub(crate) mod tools;

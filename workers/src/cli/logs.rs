@@ -7,11 +7,11 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::Subscr
 use super::{Cli, Command};
 use crate::render::Paint;
 
-/// For `serve` and `worker`: our own messages, and only warnings from the SDK.
-const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
+/// For `serve` and `worker`: our own messages, and only warnings from the SDKs of Temporal and MCP.
+const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn,rmcp=warn";
 /// For `dev`: without a line per request.
 const SERVING_ONE: &str =
-    "info,windlass_api::access=warn,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
+    "info,windlass_api::access=warn,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn,rmcp=warn";
 /// For all other commands.
 const ANSWERING: &str = "warn";
 

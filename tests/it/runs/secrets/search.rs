@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 
 /// Secrets that must be found nowhere, with the number of searches in each kind of place.
 #[derive(Default)]
-pub(super) struct Search {
+pub(crate) struct Search {
     planted: Vec<String>,
     places: Vec<(&'static str, Counts)>,
 }
@@ -18,18 +18,18 @@ struct Counts {
 
 impl Search {
     /// A new random secret, from now on searched for.
-    pub(super) fn plant(&mut self, field: &str) -> String {
+    pub(crate) fn plant(&mut self, field: &str) -> String {
         let secret = format!("wl-{field}-{}", uuid::Uuid::new_v4().simple());
         self.add(secret.clone());
         secret
     }
 
-    pub(super) fn add(&mut self, secret: String) {
+    pub(crate) fn add(&mut self, secret: String) {
         self.planted.push(secret);
     }
 
     /// Fails if the text has a secret.
-    pub(super) fn text(&mut self, place: &'static str, text: &str) {
+    pub(crate) fn text(&mut self, place: &'static str, text: &str) {
         let mut searches = 0;
         for secret in &self.planted {
             for spelling in spellings(secret) {
@@ -50,11 +50,11 @@ impl Search {
     }
 
     /// As [`Self::text`]. Bytes that are no text are left out; all spellings are ASCII.
-    pub(super) fn bytes(&mut self, place: &'static str, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, place: &'static str, bytes: &[u8]) {
         self.text(place, &String::from_utf8_lossy(bytes));
     }
 
-    pub(super) fn report(&self) -> String {
+    pub(crate) fn report(&self) -> String {
         let mut lines = vec![format!("{} secrets planted, none found:", self.planted.len())];
         for (place, Counts { texts, bytes, searches }) in &self.places {
             lines.push(format!("  {place}: {texts} texts, {bytes} bytes, {searches} searches"));
