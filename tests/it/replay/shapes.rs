@@ -274,7 +274,7 @@ async fn temporal_tools(world: &World) -> RunId {
 
 /// A call of several rounds: its peer asks a person.
 async fn rounds(world: &World) -> RunId {
-    let peer = Peer::start(Language::Python, "jsonrpc");
+    let peer = Peer::start(Language::Python, &[]);
     let source = json!({"agentCardUrl": peer.url(), "allowPrivate": true});
     let run = world.start(agent("rounds", json!([{"name": "peer", "kind": "a2a", "a2a": source}])), "go").await;
     let city = world.opened(&run, 1).await;

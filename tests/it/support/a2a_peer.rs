@@ -20,7 +20,7 @@ pub(crate) enum Language {
 /// `peer.py` or `peer.mjs`. Its tasks outlive it.
 pub(crate) struct Peer {
     language: Language,
-    dialect: &'static str,
+    options: &'static [&'static str],
     port: u16,
     store: TempDir,
     programs: Programs,
@@ -28,10 +28,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn start(language: Language, dialect: &'static str) -> Self {
+    pub(crate) fn start(language: Language, options: &'static [&'static str]) -> Self {
         let (port, store) = (lasting_port(), TempDir::new().unwrap());
         let programs = Programs::new("WINDLASS_NODE_A2A", &["a2a/peer.mjs"]);
-        let mut peer = Self { language, dialect, port, store, programs, process: None };
+        let mut peer = Self { language, options, port, store, programs, process: None };
         peer.start_again();
         peer
     }
@@ -50,7 +50,7 @@ impl Peer {
             Language::Python => python("a2a/peer.py"),
             Language::JavaScript => self.programs.command("peer.mjs"),
         };
-        command.args(["--port", &self.port.to_string(), "--dialect", self.dialect, "--store"]).arg(self.store.path());
+        command.args(self.options).args(["--port", &self.port.to_string(), "--store"]).arg(self.store.path());
         let process = Process::spawn(command);
         process.wait_for("listening on ", 1);
         self.process = Some(process);

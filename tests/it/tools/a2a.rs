@@ -14,6 +14,13 @@ use crate::support::{
     world::scripts,
 };
 
+/// Peers that stream, and peers whose tasks are polled.
+const STREAMING_OR_NOT: [(Language, &[&str]); 4] = [
+    (Language::Python, &[]),
+    (Language::JavaScript, &[]),
+    (Language::Python, &["--no-streaming"]),
+    (Language::JavaScript, &["--no-streaming"]),
+];
 const WORKING: &str = "TASK_STATE_WORKING";
 
 /// An agent whose tool `peer` is the agent with this card.
@@ -50,7 +57,8 @@ fn results(project: &Project, run: &str) -> Vec<Value> {
 
 fn every_dialect(language: Language) {
     let dialects = ["jsonrpc", "http", "jsonrpc03"];
-    let peers = dialects.map(|dialect| Peer::start(language, dialect));
+    let options: [&[&str]; 3] = [&["--dialect", "jsonrpc"], &["--dialect", "http"], &["--dialect", "jsonrpc03"]];
+    let peers = options.map(|options| Peer::start(language, options));
     let agents: Vec<(String, String)> =
         dialects.iter().zip(&peers).map(|(dialect, peer)| agent(dialect, &peer.url(), "")).collect();
     let first = calls(&[message("hello"), message("work 2"), message("data"), message("reject")]);
@@ -110,8 +118,8 @@ fn has_worked(project: &Project, peer: &Peer) {
 
 #[test]
 fn a_peer_that_is_killed_while_it_works_is_waited_for() {
-    for language in [Language::Python, Language::JavaScript] {
-        let mut peer = Peer::start(language, "jsonrpc");
+    for (language, options) in STREAMING_OR_NOT {
+        let mut peer = Peer::start(language, options);
         let project = working(&peer);
         peer.kill();
         assert_eq!(peer.tasks(), [WORKING]);
@@ -122,8 +130,8 @@ fn a_peer_that_is_killed_while_it_works_is_waited_for() {
 
 #[test]
 fn a_peer_s_task_is_found_again_after_windlass_was_killed() {
-    for language in [Language::Python, Language::JavaScript] {
-        let peer = Peer::start(language, "jsonrpc");
+    for (language, options) in STREAMING_OR_NOT {
+        let peer = Peer::start(language, options);
         let mut project = working(&peer);
         project.kill();
         assert_eq!(peer.tasks(), [WORKING]);

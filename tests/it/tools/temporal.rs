@@ -86,6 +86,44 @@ task_queue = "{node}"
     }
 }
 
+#[test]
+fn an_activity_is_retried_after_windlass_and_its_worker_were_killed() {
+    let python = queue("python");
+    let definition = format!(
+        r#"
+id = "traveller"
+model = "script:traveller"
+
+[[tools]]
+name = "forecast"
+kind = "temporal"
+timeout = "60s"
+idempotent = true
+[tools.temporal]
+activity = "forecast"
+task_queue = "{python}"
+heartbeat_timeout = "1s"
+"#
+    );
+    let turns = script(&[calls(&[("forecast", json!({"city": "Oslo"}))]), says("done")]);
+    let agents = [("traveller".to_owned(), definition)];
+    let mut project = Project::start(Backend::chosen(), &agents, &scripts([("traveller", turns)]));
+    let worker = python_worker(&project.temporal_address(), &python);
+    project.run("traveller", "run-1");
+    worker.wait_for("forecast 1", 1);
+    project.kill();
+    drop(worker);
+    project.start_again();
+    let worker = python_worker(&project.temporal_address(), &python);
+    worker.wait_for("forecast 2", 1);
+    let end = project.follow("run-1", "result");
+    assert_eq!(end["subtype"], "success", "{end}");
+    assert_eq!(project.events("run-1", "tool_call").len(), 1);
+    let forecast = json!({"city": "Oslo", "degrees": 12, "attempt": 2});
+    let expected = BTreeMap::from([("forecast", json!(["ok", forecast, null]))]);
+    assert_eq!(results(&project.events("run-1", "tool_result")), expected);
+}
+
 /// A tool that is an activity, with any other field of a tool.
 fn activity(name: &str, queue: &str, fields: Value) -> Value {
     let mut tool = json!({
