@@ -24,11 +24,9 @@ impl RunActivities {
     /// The result as the run takes it, or the failure that it is.
     pub(crate) async fn accept(
         &self,
-        success: ToolSuccess,
+        mut success: ToolSuccess,
         spec: Option<&ToolSpec>,
-        secrets: &[SecretString],
     ) -> Result<Result<ToolSuccess, ToolFailure>, ActivityError> {
-        let mut success = redacted(success, secrets);
         let bytes = success.result.bytes();
         if bytes > MAX_RESULT {
             let message = format!("the result has {bytes} bytes; at most {MAX_RESULT} are taken");
@@ -59,7 +57,8 @@ fn bounds_of(success: &ToolSuccess, limit: u64) -> Bounds {
     Bounds { truncated: true, refinement_hint: given.refinement_hint.clone().or(Some(hint)), ..given }
 }
 
-fn redacted(mut success: ToolSuccess, secrets: &[SecretString]) -> ToolSuccess {
+/// The result without the values of secrets that it may repeat.
+pub(crate) fn redacted(mut success: ToolSuccess, secrets: &[SecretString]) -> ToolSuccess {
     let spellings = spellings(secrets);
     if spellings.is_empty() {
         return success;

@@ -27,7 +27,7 @@ use crate::{
     failures,
     heartbeat::with_heartbeat,
     progress::with_progress,
-    results::{redacted_failure, without_secrets},
+    results::{redacted, redacted_failure, without_secrets},
 };
 
 /// One attempt of a call.
@@ -169,10 +169,12 @@ impl RunActivities {
             }
             Err(failure) => return Ok(Err(redacted_failure(failure, &used))),
         };
+        // First, because a problem with the schema quotes the result.
+        let success = redacted(success, &used);
         if let Err(failure) = call.prepared.check_result(name, &success.result) {
             return Ok(Err(failure));
         }
-        Ok(self.accept(success, Some(spec), &used).await?.map(ToolReply::Done))
+        Ok(self.accept(success, Some(spec)).await?.map(ToolReply::Done))
     }
 
     async fn conclude(
@@ -222,7 +224,7 @@ impl RunActivities {
             return Ok(failed(failure));
         }
         let spec = prepared.definition.tool(&input.tool_name);
-        let success = match self.accept(ToolSuccess::new(input.result), spec, &[]).await? {
+        let success = match self.accept(ToolSuccess::new(input.result), spec).await? {
             Ok(success) => success,
             Err(failure) => return Ok(failed(failure)),
         };

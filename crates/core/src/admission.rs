@@ -142,7 +142,7 @@ fn admit_one(
             .allows(&call.name, tool)
             .map_err(|why| Refusal::new(ToolErrorKind::PolicyDenied, format!("not executed: {why}")))?;
         if let Some(ApprovalDecision { outcome: ApprovalOutcome::Deny, reason, .. }) = call.approval.as_deref() {
-            return Err(Refusal::new(ToolErrorKind::PolicyDenied, format!("not executed: {reason} denies this call")));
+            return Err(Refusal::new(ToolErrorKind::PolicyDenied, format!("not executed: denied {reason}")));
         }
     }
     budgets.charge(&run.policy.tool_budgets, &call.name).map_err(|exceeded| Refusal {

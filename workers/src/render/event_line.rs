@@ -82,7 +82,7 @@ fn said(body: &EventBody) -> String {
             format!("{tool_use_id} {name} {mark}{time}: {}", outcome(result.as_ref(), *result_bytes, error.as_ref()))
         }
         EventBody::ApprovalDecided { tool_use_id, name, outcome, reason } => {
-            format!("{tool_use_id} {name}: {outcome} by {reason}")
+            format!("{tool_use_id} {name}: {outcome} {reason}")
         }
         EventBody::ArgumentsEdited { tool_use_id, name, digest, .. } => {
             format!("{tool_use_id} {name}: approved with other arguments, digest {}", digest.short())

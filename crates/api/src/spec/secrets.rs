@@ -3,7 +3,7 @@
 
 use secrecy::SecretString;
 use serde_json::Value;
-use windlass_core::secret::SecretText;
+use windlass_core::secret::{SecretRef, SecretText};
 use windlass_store::SecretOwner;
 
 /// A value that was split from a spec, and the field that it was in.
@@ -60,7 +60,10 @@ impl Split<'_> {
 
     fn replace(&mut self, value: &mut Value, field: String) {
         let Value::String(text) = value else { return };
-        let refers = self.may_refer && !SecretText::new(text.as_str()).references().is_empty();
+        let references = SecretText::new(text.as_str()).references();
+        // No caller refers to the worker's environment.
+        let of_workspace = references.iter().all(|reference| matches!(reference, SecretRef::Secret(_)));
+        let refers = self.may_refer && !references.is_empty() && of_workspace;
         if text.is_empty() || refers || SecretOwner::is_split_reference(text) {
             return;
         }
@@ -115,5 +118,7 @@ mod tests {
         let fields: Vec<String> = split(&mut trusted, &owner, true).into_iter().map(|secret| secret.field).collect();
         assert!(!fields.contains(&"tools.0.headers.X-Team".to_owned()), "{fields:?}");
         assert_eq!(trusted["tools"][0]["headers"]["X-Team"], json!("${secret:PROD}"));
+        let mut environment = json!({"tools": [{"headers": {"k": "${env:HOME} ${secret:A}"}}]});
+        assert_eq!(split(&mut environment, &owner, true).len(), 1, "a worker's variable is a text");
     }
 }

@@ -101,6 +101,8 @@ impl Run {
                 own.map(AskTerms::of).unwrap_or_default()
             }
         };
+        let entry = self.state.tools.get(&request.name);
+        let activity = entry.is_some_and(|tool| tool.dispatch == ToolDispatch::Activity);
         let prompt = match &terms.prompt {
             Some(template) => render(template, &request),
             None => format!("Allow {}?", request.name),
@@ -116,7 +118,8 @@ impl Run {
             on_expiry: terms.on_expiry.unwrap_or(ExpiryOutcome::Deny),
             default_answer: None,
             four_eyes: terms.four_eyes,
-            edit: terms.edit,
+            // The tool activity checks them against the schema again; no other way of executing a call does.
+            edit: terms.edit && activity,
         };
         let await_id = self.open_await(new, now);
         self.state.batch.push(CallSlot::new(request, CallState::Confirming { await_id }));
