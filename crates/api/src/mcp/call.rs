@@ -148,7 +148,7 @@ pub(super) async fn call(context: &Context, request: &Request) -> Result<Reply, 
         leaving,
     };
     if let Era::Modern(Client { tasks: true, .. }) = context.era {
-        call.let_go();
+        call.detach();
         return Ok(Reply::Result(match call.ends_soon().await? {
             Some(result) => result,
             None => tasks::created(context, call.run()).await?,
@@ -271,11 +271,11 @@ impl Call {
     }
 
     /// The run continues without the client.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn detach(&mut self) {
         self.leaving.run = None;
     }
 
-    /// The next step. A step that is given up halfway, because the connection needs a sign of life, is not lost.
+    /// The next step. A step that is given up halfway, because the connection needs a keep-alive, is not lost.
     pub(super) async fn step(&mut self) -> Result<Step, StoreError> {
         loop {
             if let Some(message) = self.unsent.pop_front() {
@@ -283,7 +283,7 @@ impl Call {
             }
             if let Some(ending) = &self.ended {
                 let result = self.result(ending).await?;
-                self.let_go();
+                self.detach();
                 return Ok(Step::Result(result));
             }
             match self.follower.next().await? {
@@ -293,7 +293,7 @@ impl Call {
                 }
                 Seen::Waiting(items) => {
                     if let Some(result) = self.ask(&items) {
-                        self.let_go();
+                        self.detach();
                         return Ok(Step::Result(result));
                     }
                 }

@@ -103,14 +103,14 @@ async fn live(context: &Context, id: &Value, mut call: Call) -> Response {
     });
     let first = match step.await {
         None => {
-            call.let_go();
+            call.detach();
             let message = "the server is about to end, and the run continues; call again with the same idempotency key, or look at the run";
             return Failure::from(ApiError::unavailable(message)).respond(id);
         }
         Some(Some(Ok(Step::Result(result)))) => return json_response(context, id, result),
         Some(Some(Ok(Step::Message(message)))) => event(&message),
         Some(Some(Err(error))) => {
-            call.let_go();
+            call.detach();
             return Failure::from(ApiError::from(error)).respond(id);
         }
         Some(None) => keep_alive(),
@@ -153,7 +153,7 @@ impl Live {
                 if let Some(Ok(Err(error))) = cut {
                     tracing::warn!(run = %call.run(), %error, "stream cut off");
                 }
-                call.let_go();
+                call.detach();
                 self.call = None;
                 Err(CutOff)
             }

@@ -118,7 +118,7 @@ impl Sent {
         if let Some(handle) = self.handle.take() {
             tokio::spawn(async move {
                 let _ = handle.cancel(Some("a person is asked first; the call is then made again".to_owned())).await;
-                // Only now: a server that hears of the cancelled question first may complete the call.
+                // Only now: a server that gets the cancelled question first may complete the call.
                 drop(question);
             });
         }
