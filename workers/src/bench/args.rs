@@ -76,6 +76,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) openai_sdk: Option<PathBuf>,
 
+    /// Child process of `bench tools`: an MCP server on stdin and stdout
+    #[arg(long, hide = true)]
+    pub(super) tool_server: bool,
+
     /// Child process of a benchmark
     #[arg(long, hide = true)]
     pub(super) host: bool,
@@ -91,6 +95,8 @@ pub(super) enum Metric {
     Signal,
     /// Time from a provider's first token to the client's stream, and to a direct caller of the provider
     FirstToken,
+    /// Time per step by the kind of its tool: built-in, HTTP, MCP over stdio and HTTP, an activity elsewhere
+    Tools,
     /// Memory and disk of runs that wait for an answer, and their start after a restart
     Parked,
     /// Cost of a turn, early and late in a long run
@@ -165,6 +171,7 @@ impl BenchArgs {
             Metric::Throughput => (&[200], 5, 2),
             Metric::Signal => (&[200], 5, 2),
             Metric::FirstToken => (&[200], 1, 0),
+            Metric::Tools => (&[20], 20, 1),
             Metric::Parked => (&[1_000, 10_000], 5, 2),
             Metric::Growth => (&[1], 1_000, 1),
             Metric::Recovery => (&[100], 5, 2),
@@ -213,6 +220,7 @@ impl Metric {
             Self::Throughput => "throughput",
             Self::Signal => "signal",
             Self::FirstToken => "first-token",
+            Self::Tools => "tools",
             Self::Parked => "parked",
             Self::Growth => "growth",
             Self::Recovery => "recovery",

@@ -31,6 +31,8 @@ mod stats;
 mod system;
 mod table;
 mod throughput;
+mod tool_server;
+mod tools;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -59,6 +61,9 @@ pub(crate) async fn run(
     interrupted: CancellationToken,
 ) -> Result<(), Failure> {
     let backend = temporal.map_or(Backend::Embedded, Backend::Address);
+    if args.tool_server {
+        return tool_server::serve_stdio();
+    }
     if args.host {
         return Box::pin(host::serve(backend, &args)).await;
     }
@@ -114,6 +119,7 @@ impl Bench {
             Metric::Throughput => Box::pin(throughput::measure(site, runs, work, &self.server, &progress)).await,
             Metric::Signal => Box::pin(signal::measure(site, runs, work, &progress)).await,
             Metric::FirstToken => Box::pin(first_token::measure(site, runs, self.sdk.as_deref(), &progress)).await,
+            Metric::Tools => Box::pin(tools::measure(site, runs, work, &progress)).await,
             Metric::Parked => Box::pin(parked::measure(site, runs, work, &self.server, &progress)).await,
             Metric::Growth => Box::pin(growth::measure(site, work, &progress)).await,
             Metric::Recovery => Box::pin(recovery::measure(site, runs, work, &progress)).await,

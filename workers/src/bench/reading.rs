@@ -11,6 +11,7 @@ pub(super) enum Reading {
     Signal(Signal),
     #[serde(rename = "first-token")]
     FirstToken(FirstToken),
+    Tools(ToolStep),
     Parked(Parked),
     Growth(Growth),
     Recovery(Recovery),
@@ -49,6 +50,17 @@ pub(super) struct Throughput {
     pub(super) disk_bytes_per_step: f64,
     pub(super) fsyncs_per_step: Option<f64>,
     pub(super) store_fsyncs_per_step: f64,
+}
+
+/// Time per step of runs that call a tool of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ToolStep {
+    pub(super) kind: String,
+    pub(super) runs: u32,
+    pub(super) turns: u32,
+    /// Of the whole run, as its client sees it, by turn.
+    pub(super) ms_per_step_p50: f64,
+    pub(super) ms_per_step_p99: f64,
 }
 
 /// Time from an answer to the end of the run that waited for it.

@@ -1,6 +1,6 @@
 //! Readings for people: one table per metric, the units in its headings.
 
-use super::reading::{FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Throughput};
+use super::reading::{FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Throughput, ToolStep};
 use crate::render::Table;
 
 /// Readings of one metric as a table.
@@ -28,6 +28,7 @@ fn headings(reading: &Reading) -> &'static [&'static str] {
             "OF THE STORE",
         ],
         Reading::Signal(_) => &["SIGNAL", "P50 ms", "P99 ms"],
+        Reading::Tools(_) => &["TOOLS", "WORK", "P50 ms/STEP", "P99 ms/STEP"],
         Reading::FirstToken(_) => &[
             "FIRST TOKEN",
             "P50 ms",
@@ -64,6 +65,9 @@ fn cells(reading: &Reading) -> Vec<String> {
             vec![by_door(counted(*runs, "run"), *through_api), ms(*p50_ms), ms(*p99_ms)]
         }
         Reading::FirstToken(of) => first_token(of),
+        Reading::Tools(ToolStep { kind, runs, turns, ms_per_step_p50, ms_per_step_p99 }) => {
+            vec![kind.clone(), shape(*runs, *turns, 1), ms(*ms_per_step_p50), ms(*ms_per_step_p99)]
+        }
         Reading::Parked(of) => parked(of),
         Reading::Growth(Growth { turn, turns, ms_per_turn, history_bytes_per_turn, .. }) => {
             vec![format!("turn {turn} of {turns}"), ms(*ms_per_turn), whole(*history_bytes_per_turn)]
