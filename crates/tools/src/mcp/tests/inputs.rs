@@ -91,7 +91,14 @@ async fn a_page_that_must_be_visited_first_is_an_input_and_declining_it_ends_the
     let server = Server::start(Revision::Sessions).await;
     let servers = McpServers::default();
     let asked = continuation(call(&servers, server.endpoint(), "visit", &context(), json!({})).await);
-    assert_eq!(asked, Continuation { state: json!({"legacy": true}).into(), inputs: vec![page_question("page-1")] });
+    assert_eq!(
+        asked,
+        Continuation {
+            state: json!({"legacy": true}).into(),
+            inputs: vec![page_question("page-1")],
+            repeatable: false
+        }
+    );
     let refused = resumed(2, &asked, &[("page-1", declined())]);
     let refused = call(&servers, server.endpoint(), "visit", &refused, json!({})).await;
     let message = "a person declined to visit the page that the tool needs to be visited first";
