@@ -12,10 +12,25 @@ use crate::support::process::Process;
 /// Tools may reach the servers of a test.
 pub(super) const LOOPBACK: &str = "[egress]\nallow = [\"127.0.0.1/32\"]\n";
 
+fn npm_program(server: &str) -> PathBuf {
+    let program = format!("node_modules/@modelcontextprotocol/server-{server}/dist/index.js");
+    installed("WINDLASS_MCP_SERVERS").join(program)
+}
+
+/// `server-everything` over Streamable HTTP, with sessions, as a process of the test.
+pub(super) fn everything_over_http(port: u16) -> Process {
+    // It says on stderr that it listens.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh", "node"]).arg(npm_program("everything")).arg("streamableHttp");
+    command.env("PORT", port.to_string());
+    let process = Process::spawn(command);
+    process.line(|line| line.contains("listening on port"));
+    process
+}
+
 /// A reference server from npm, as a process of the worker.
 pub(super) fn from_npm(server: &str, args: &[&str]) -> String {
-    let program = format!("node_modules/@modelcontextprotocol/server-{server}/dist/index.js");
-    let program = installed("WINDLASS_MCP_SERVERS").join(program);
+    let program = npm_program(server);
     let command: Vec<&str> = ["node", program.to_str().unwrap()].into_iter().chain(args.iter().copied()).collect();
     // A list of texts is the same in JSON and TOML.
     format!("[mcp.{server}]\ncommand = {}\n", json!(command))

@@ -1,7 +1,10 @@
 //! One connection to a server.
 
 use std::{
-    sync::{Arc, Mutex as StdMutex, PoisonError},
+    sync::{
+        Arc, Mutex as StdMutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,6 +32,7 @@ use windlass_core::agent::ResolvedToolset;
 
 use super::{
     McpEndpoint, failure,
+    http::HttpClient,
     in_flight::InFlight,
     listing::Listed,
     process::{self, Process},
@@ -52,6 +56,7 @@ pub(super) struct Connection {
     pub(super) listed: Mutex<Option<Listed>>,
     /// Cancelled when the connection has ended, and to end it.
     close: CancellationToken,
+    session_lost: Arc<AtomicBool>,
     last_used: StdMutex<Instant>,
     _close_on_drop: DropGuard,
 }
@@ -65,7 +70,8 @@ impl Connection {
         tasks: &TaskTracker,
     ) -> Result<Self, ToolFailure> {
         let in_flight = Arc::new(InFlight::default());
-        let (running, process) = start(&endpoint, &in_flight, &close, tasks).await?;
+        let session_lost = Arc::default();
+        let (running, process) = start(&endpoint, &in_flight, &session_lost, &close, tasks).await?;
         let peer = running.peer().clone();
         // Lists are kept here, by other rules.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
@@ -80,14 +86,17 @@ impl Connection {
             listed: Mutex::default(),
             _close_on_drop: close.clone().drop_guard(),
             close,
+            session_lost,
             last_used: StdMutex::new(Instant::now()),
         };
         connection.hear_of_changes(tasks);
         Ok(connection)
     }
 
+    /// Whether it may be used for something new.
     pub(super) fn is_open(&self) -> bool {
-        !self.close.is_cancelled() && !self.peer.is_transport_closed()
+        let ended = self.close.is_cancelled() || self.peer.is_transport_closed();
+        !ended && !self.session_lost.load(Ordering::Acquire)
     }
 
     /// Cancelled when the connection has ended.
@@ -124,6 +133,7 @@ impl Connection {
 async fn start(
     endpoint: &McpEndpoint,
     in_flight: &Arc<InFlight>,
+    session_lost: &Arc<AtomicBool>,
     close: &CancellationToken,
     tasks: &TaskTracker,
 ) -> Result<(Running, Option<Process>), ToolFailure> {
@@ -132,7 +142,7 @@ async fn start(
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     };
-    let error = match attempt(endpoint, newest, in_flight, close, tasks).await? {
+    let error = match attempt(endpoint, newest, in_flight, session_lost, close, tasks).await? {
         Ok(started) => return Ok(started),
         Err(error) => error,
     };
@@ -141,7 +151,7 @@ async fn start(
         return Err(failure::of_start(&error.cause));
     }
     drop(error);
-    match attempt(endpoint, ClientLifecycleMode::Initialize, in_flight, close, tasks).await? {
+    match attempt(endpoint, ClientLifecycleMode::Initialize, in_flight, session_lost, close, tasks).await? {
         Ok(started) => Ok(started),
         Err(NotStarted { cause, process: Some(process) }) if is_cut_off(&cause) => Err(process.post_mortem().await),
         Err(error) => Err(failure::of_start(&error.cause)),
@@ -166,6 +176,7 @@ async fn attempt(
     endpoint: &McpEndpoint,
     lifecycle: ClientLifecycleMode,
     in_flight: &Arc<InFlight>,
+    session_lost: &Arc<AtomicBool>,
     close: &CancellationToken,
     tasks: &TaskTracker,
 ) -> Result<Result<(Running, Option<Process>), NotStarted>, ToolFailure> {
@@ -183,7 +194,8 @@ async fn attempt(
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str()).max_concurrent_requests(POSTS);
             config.retry_config = Arc::new(backoff);
             config.custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-            let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+            let http = HttpClient { client: http.clone(), session_lost: Arc::clone(session_lost) };
+            let transport = StreamableHttpClientTransport::with_client(http, config);
             (serve_client_with_lifecycle_and_ct(client, transport, lifecycle, close.clone()).await, None)
         }
     };

@@ -112,6 +112,9 @@ fn of_http(error: &StreamableHttpError<reqwest::Error>) -> ToolFailure {
         StreamableHttpError::ReservedHeaderConflict(name) => {
             unusable(format!("the header {name} is set by the protocol; remove it from the server's configuration"))
         }
+        StreamableHttpError::Io(error) => {
+            unavailable(format!("the MCP server is not available now: {}", quoted(&error.to_string())))
+        }
         _ => unavailable("the connection to the MCP server broke off"),
     }
 }

@@ -17,6 +17,7 @@
 mod call;
 mod connection;
 mod failure;
+mod http;
 mod in_flight;
 mod input;
 mod inspect;

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        servers::{HttpPeer, LOOPBACK, from_npm, peer_over_stdio, toolset},
+        servers::{HttpPeer, LOOPBACK, everything_over_http, from_npm, peer_over_stdio, toolset},
         site::{Site, failed, succeeded, tool_names},
     },
     found,
 };
-use crate::support::{block_on, calls, says, script};
+use crate::support::{block_on, calls, says, script, server::lasting_port};
 
 fn is_result(event: &Value) -> bool {
     event["type"] == "tool_result"
@@ -139,4 +139,49 @@ fn a_call_that_its_server_never_answers_fails_after_its_timeout_and_other_calls_
         succeeded("call-1-0", "peer_add", json!({"result": 4})),
     ];
     assert_eq!(site.results(&run), expected);
+}
+
+/// It answers 400 to a session that it does not know, with an error that has no id.
+#[test]
+fn a_server_with_sessions_that_was_restarted_is_used_in_a_new_session() {
+    let port = lasting_port();
+    let server = everything_over_http(port);
+    let config = format!("[mcp.everything]\nurl = \"http://127.0.0.1:{port}/mcp\"\n{LOOPBACK}");
+    let agent = |id: &str| {
+        let toolsets = [toolset("everything", &["echo", "toggle-subscriber-updates"])];
+        let tools = json!([{"name": "pilot", "kind": "external"}]);
+        json!({"id": id, "model": format!("script:{id}"), "tools": tools, "toolsets": toolsets})
+    };
+    let echo = |message: &str| calls(&[("everything_echo", json!({"message": message}))]);
+    let toggle = calls(&[("everything_toggle-subscriber-updates", json!({}))]);
+    let pilot = calls(&[("pilot", json!({}))]);
+    let scripts = json!({
+        "waiting": script(&[echo("one"), pilot, toggle, echo("two"), says("done")]),
+        "later": script(&[echo("three"), says("done")]),
+    });
+    let site = Site::new(&config, &[agent("waiting"), agent("later")], &scripts);
+    let run = site.run("waiting");
+    let asked = site.awaits(&run, 1);
+    drop(server);
+    let server = everything_over_http(port);
+    let answer = ["runs", "answer", &run, asked[0]["id"].as_str().unwrap(), "--result", "call-1-0=1"];
+    assert_eq!(site.json(&answer)["status"], "accepted");
+    site.completed(&run);
+
+    // It is not idempotent, so it is not repeated in the new session.
+    let lost = "the MCP server is not available now: it refused the request (-32000): Bad Request: No valid session ID \
+                provided";
+    let expected = [
+        succeeded("call-0-0", "everything_echo", json!("Echo: one")),
+        succeeded("call-1-0", "pilot", json!(1)),
+        failed("call-2-0", "everything_toggle-subscriber-updates", error("tool_unavailable", lost)),
+        succeeded("call-3-0", "everything_echo", json!("Echo: two")),
+    ];
+    assert_eq!(site.results(&run), expected);
+
+    drop(server);
+    let _server = everything_over_http(port);
+    let later = site.run("later");
+    site.completed(&later);
+    assert_eq!(site.results(&later), [succeeded("call-0-0", "everything_echo", json!("Echo: three"))]);
 }
