@@ -3,11 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use serde_json::json;
-use temporalio_macros::activities;
-use temporalio_sdk::{
-    Runtime, Worker, WorkerOptions,
-    activities::{ActivityContext, ActivityError},
-};
+use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use windlass_activities::AgentCatalog;
 use windlass_core::{
     agent::{AgentDefinition, HttpAccess},
@@ -136,28 +132,34 @@ fn agent(kind: &str, url: &str, queue: &str) -> Result<AgentDefinition, serde_js
     serde_json::from_value(definition)
 }
 
-struct ForeignTools;
-
-#[activities]
-impl ForeignTools {
-    #[activity(name = "bench.lookup")]
-    pub async fn lookup(
-        self: Arc<Self>,
-        _ctx: ActivityContext,
-        _args: serde_json::Value,
-    ) -> Result<serde_json::Value, ActivityError> {
-        Ok(json!({"found": "x".repeat(1000)}))
-    }
-}
-
 /// A worker on a task queue of its own; the returned function stops it.
 fn foreign_worker(client: temporalio_client::Client, queue: &str) -> Result<impl FnOnce() + use<>, Failure> {
     let refused = |error: &dyn std::fmt::Display| failed(format!("the worker of the tools cannot start: {error}"));
     let runtime = Runtime::from_current_tokio(Default::default()).map_err(|error| refused(&error))?;
-    let options = WorkerOptions::new(queue.to_owned()).register_activities(ForeignTools).build();
+    let options = WorkerOptions::new(queue.to_owned()).register_activities(foreign::ForeignTools).build();
     let mut worker = Worker::new(&runtime, client, options).map_err(|error| refused(&error))?;
     let stop = worker.shutdown_handle();
     let handle = tokio::runtime::Handle::current();
     std::thread::spawn(move || handle.block_on(worker.run()));
     Ok(stop)
+}
+
+/// The activity as another team's worker has it.
+#[allow(dead_code, unreachable_pub, reason = "the macro makes public items that are used by name only")]
+mod foreign {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+    use temporalio_macros::activities;
+    use temporalio_sdk::activities::{ActivityContext, ActivityError};
+
+    pub struct ForeignTools;
+
+    #[activities]
+    impl ForeignTools {
+        #[activity(name = "bench.lookup")]
+        pub async fn lookup(self: Arc<Self>, _ctx: ActivityContext, _args: Value) -> Result<Value, ActivityError> {
+            Ok(json!({"found": "x".repeat(1000)}))
+        }
+    }
 }
