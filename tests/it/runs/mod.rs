@@ -1,6 +1,7 @@
 //! What a run does, end to end.
 
 mod answers;
+mod approvals;
 mod awaits;
 mod basics;
 mod children;
