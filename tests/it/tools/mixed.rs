@@ -12,15 +12,18 @@ use super::{
     servers::{HttpPeer, LOOPBACK, from_npm, toolset},
     site::{Site, succeeded},
 };
-use crate::support::{calls, says, script};
+use crate::support::{
+    a2a_peer::{Language, Peer},
+    calls, says, script,
+};
 
 /// An HTTP server that answers each request with what it asked for, and keeps the requests.
-struct Harbour {
+struct RecordingServer {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Harbour {
+impl RecordingServer {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,21 +62,23 @@ fn answer(mut stream: &TcpStream, kept: &Mutex<Vec<String>>) {
     write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{reply}", reply.len()).unwrap();
 }
 
-fn agent(harbour: &Harbour) -> Value {
-    let http = |method: &str, path: &str| json!({"method": method, "url": format!("http://{}{path}", harbour.address)});
+fn agent(server: &RecordingServer, mate: &Peer) -> Value {
+    let http = |method: &str, path: &str| json!({"method": method, "url": format!("http://{}{path}", server.address)});
     let text = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     let tools = json!([
         {"name": "notes.search"},
         {"name": "tides", "kind": "http", "inputSchema": text("port"), "http": http("GET", "/tides/{port}")},
-        {"name": "berth", "kind": "http", "inputSchema": text("boat"), "http": http("POST", "/berths"),
-         "confirmation": {"prompt": "Book a berth for {boat}?"}},
+        {"name": "berth", "kind": "http", "inputSchema": text("boat"), "http": http("POST", "/berths")},
+        {"name": "mate", "kind": "a2a", "inputSchema": text("message"), "a2a": {"agentCardUrl": mate.url()}},
         {"name": "pilot", "kind": "external", "inputSchema": text("boat")},
         {"name": "clerk", "kind": "agent", "agent": "clerk", "inputSchema": text("message")},
     ]);
     let toolsets = [toolset("everything", &["echo"]), toolset("peer", &["add"])];
     let clerks_tools = [json!({"name": "notes.search", "confirmation": {"prompt": "Look into the notes?"}})];
     let clerk = json!({"id": "clerk", "model": "script:clerk", "tools": clerks_tools});
-    json!({"id": "skipper", "model": "script:skipper", "tools": tools, "toolsets": toolsets, "agents": [clerk]})
+    let rule = json!({"tool": "berth", "outcome": "ask", "edit": true, "prompt": "Book a berth for {boat}?"});
+    json!({"id": "skipper", "model": "script:skipper", "tools": tools, "toolsets": toolsets, "agents": [clerk],
+           "approvals": [rule]})
 }
 
 /// The id of the only await, which must be of this kind.
@@ -85,7 +90,8 @@ fn only(awaits: &[Value], kind: &str) -> String {
 
 #[test]
 fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_per_call() {
-    let (harbour, peer) = (Harbour::start(), HttpPeer::start());
+    let (server, peer) = (RecordingServer::start(), HttpPeer::start());
+    let mate = Peer::start(Language::Python, &[]);
     let config = [from_npm("everything", &["stdio"]), peer.config("peer"), LOOPBACK.to_owned()].concat();
     let skipper = script(&[
         calls(&[
@@ -96,17 +102,18 @@ fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_p
             ("pilot", json!({"boat": "Heron"})),
             ("clerk", json!({"message": "What do we know?"})),
             ("berth", json!({"boat": "Heron"})),
+            ("mate", json!({"message": "hello"})),
         ]),
         says("The Heron has a berth."),
     ]);
     let clerk = script(&[calls(&[("notes.search", json!({"query": "berth"}))]), says("No notes.")]);
-    let mut site = Site::new(&config, &[agent(&harbour)], &json!({"skipper": skipper, "clerk": clerk}));
+    let mut site = Site::new(&config, &[agent(&server, &mate)], &json!({"skipper": skipper, "clerk": clerk}));
     let run = site.run("skipper");
     let clerks = format!("{run}/call-0-5");
     let asked = [site.awaits(&run, 2), site.awaits(&clerks, 1)];
     // The calls that need no person are over.
-    site.events(&run, 4, |event| event["type"] == "tool_result");
-    assert_eq!(*harbour.requests.lock().unwrap(), ["GET /tides/Dover"]);
+    site.events(&run, 5, |event| event["type"] == "tool_result");
+    assert_eq!(*server.requests.lock().unwrap(), ["GET /tides/Dover"]);
 
     site.kill();
     site.start();
@@ -116,7 +123,8 @@ fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_p
         assert_eq!(reply["status"], "accepted", "{args:?}: {reply}");
     };
     let [ours, theirs] = &asked;
-    accepted(&["runs", "approve", &run, &only(ours, "confirmation"), "--yes"]);
+    let other_boat = "{\"boat\": \"Egret\"}";
+    accepted(&["runs", "approve", &run, &only(ours, "confirmation"), "--yes", "--edit", other_boat]);
     accepted(&["runs", "approve", &clerks, &only(theirs, "confirmation"), "--yes"]);
     accepted(&["runs", "answer", &run, &only(ours, "external_tools"), "--result", "call-0-4={\"pilot\": \"Bo\"}"]);
     site.completed(&run);
@@ -128,11 +136,13 @@ fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_p
         succeeded("call-0-3", "peer_add", json!({"result": 42})),
         succeeded("call-0-4", "pilot", json!({"pilot": "Bo"})),
         succeeded("call-0-5", "clerk", json!("No notes.")),
-        succeeded("call-0-6", "berth", json!({"asked": "POST /berths {\"boat\":\"Heron\"}"})),
+        // The person who approved it wrote another boat.
+        succeeded("call-0-6", "berth", json!({"asked": "POST /berths {\"boat\":\"Egret\"}"})),
+        succeeded("call-0-7", "mate", json!("echo: hello")),
     ];
     assert_eq!(site.results(&run), expected);
     let clerks_results = [succeeded("call-0-0", "notes.search", json!({"notes": [], "truncated": false}))];
     assert_eq!(site.results(&clerks), clerks_results);
-    assert_eq!(*harbour.requests.lock().unwrap(), ["GET /tides/Dover", "POST /berths {\"boat\":\"Heron\"}"]);
+    assert_eq!(*server.requests.lock().unwrap(), ["GET /tides/Dover", "POST /berths {\"boat\":\"Egret\"}"]);
     println!("{}", site.said(&["runs", "transcript", &run, "--full"]).out);
 }

@@ -153,7 +153,7 @@ impl BenchArgs {
         for (given, has, option) in [
             (!self.runs.is_empty(), has_runs, "--runs"),
             (self.turns.is_some(), has_turns, "--turns"),
-            (self.calls.is_some(), has_turns, "--calls"),
+            (self.calls.is_some(), has_turns && self.metric != Metric::Tools, "--calls"),
             (self.through_api, self.metric.has_clients(), "--through-api"),
             (self.openai_sdk.is_some(), self.metric == Metric::FirstToken, "--openai-sdk"),
         ] {

@@ -28,13 +28,14 @@ fn every_metric_has_its_own_sizes() {
         ("throughput", 200, work(5, 2)),
         ("signal", 200, work(5, 2)),
         ("first-token", 200, work(1, 0)),
+        ("tools", 20, work(20, 1)),
         ("parked", 1_000, work(5, 2)),
         ("parked", 10_000, work(5, 2)),
         ("growth", 1, work(1000, 1)),
         ("recovery", 100, work(5, 2)),
     ];
     assert_eq!(tasks("all").unwrap(), expected);
-    for metric in ["latency", "throughput", "signal", "first-token", "parked", "growth", "recovery"] {
+    for metric in ["latency", "throughput", "signal", "first-token", "tools", "parked", "growth", "recovery"] {
         let own: Vec<_> = expected.iter().copied().filter(|(name, _, _)| *name == metric).collect();
         assert_eq!(tasks(metric).unwrap(), own);
     }
@@ -56,6 +57,7 @@ fn sizes_can_be_chosen() {
             ("throughput", 3, 4),
             ("signal", 3, 4),
             ("first-token", 3, 4),
+            ("tools", 3, 4),
             ("parked", 3, 4),
             ("growth", 1, 4),
             ("recovery", 3, 4)
@@ -75,6 +77,7 @@ fn through_api_adds_a_second_measurement() {
         "signal-3",
         "signal-3-api",
         "first-token-3-api",
+        "tools-3",
         "parked-3",
         "growth-1",
         "recovery-3",
@@ -90,6 +93,7 @@ fn invalid_combinations_are_rejected() {
         ("signal --turns 2", "`bench signal` does not use --turns; remove it"),
         ("parked --calls 2", "`bench parked` does not use --calls; remove it"),
         ("parked --through-api", "`bench parked` does not use --through-api; remove it"),
+        ("tools --calls 2", "`bench tools` does not use --calls; remove it"),
         ("first-token --turns 2", "`bench first-token` does not use --turns; remove it"),
         ("first-token --through-api", "`bench first-token` does not use --through-api; remove it"),
         ("signal --openai-sdk x", "`bench signal` does not use --openai-sdk; remove it"),
