@@ -4,7 +4,7 @@
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
     agent::AgentDefinition,
-    approval::{ApprovalDecision, ApprovalLayer, CallFacts, Layer, decide},
+    approval::{ApprovalDecision, ApprovalLayer, CallFacts, decide, layers},
     cost::Cost,
     envelope::{Actor, PlanActivityInput, ToolRequest},
     event::EventBody,
@@ -18,7 +18,7 @@ use crate::{RunActivities, failures};
 pub(crate) struct Approvals<'a> {
     definition: &'a AgentDefinition,
     input: &'a PlanActivityInput,
-    layers: Vec<ApprovalLayer>,
+    layers: [ApprovalLayer; 2],
     starter: Option<Actor>,
 }
 
@@ -33,16 +33,8 @@ impl RunActivities {
         if workspace.is_empty() && definition.approvals.is_empty() {
             return Ok(None);
         }
-        // A caller's own agent must not relax what the operator says of all agents.
         let configured = self.agents.get(&definition.id).is_some_and(|own| own.approvals == definition.approvals);
-        let layers = vec![
-            ApprovalLayer { layer: Layer::Workspace, rules: workspace.to_vec(), may_relax: true },
-            ApprovalLayer {
-                layer: Layer::Agent,
-                rules: definition.approvals.clone(),
-                may_relax: configured || workspace.is_empty(),
-            },
-        ];
+        let layers = layers(workspace, &definition.approvals, configured);
         let by_caller = layers.iter().flat_map(|layer| &layer.rules).any(|rule| rule.caller.is_some());
         let starter = if by_caller { self.starter(&input.run_id).await? } else { None };
         Ok(Some(Approvals { definition, input, layers, starter }))

@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use serde_json::json;
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use windlass_activities::AgentCatalog;
-use windlass_core::{
-    agent::{AgentDefinition, HttpAccess},
-    ids::AgentId,
-};
+use windlass_core::{agent::AgentDefinition, ids::AgentId};
 use windlass_models::script::{SCHEME, ScriptModel};
 use windlass_tools::{Egress, EgressRules, McpServerConfig, ToolRegistry, Toolbox};
 
@@ -116,12 +113,11 @@ fn agent(kind: &str, url: &str, queue: &str) -> Result<AgentDefinition, serde_js
         tool.as_object_mut().into_iter().for_each(|tool| tool.extend(fields.as_object().cloned().unwrap_or_default()));
         json!({"tools": [tool]})
     };
-    let private = json!(HttpAccess { allow_private: true, ..HttpAccess::default() });
     let mut definition = match kind {
         "http" => tool(json!({"kind": "http", "http": {"url": format!("{url}/lookup"), "allowPrivate": true}})),
         "mcp-stdio" => json!({"toolsets": [{"name": "peer", "mcp": {"server": "bench"}}]}),
         "mcp-http" => {
-            json!({"toolsets": [{"name": "peer", "mcp": {"url": format!("{url}/mcp"), "allowPrivate": private["allowPrivate"]}}]})
+            json!({"toolsets": [{"name": "peer", "mcp": {"url": format!("{url}/mcp"), "allowPrivate": true}}]})
         }
         "temporal" => tool(json!({"kind": "temporal", "temporal": {"activity": TOOL, "taskQueue": queue}})),
         _ => tool(json!({})),

@@ -70,6 +70,15 @@ pub struct ApprovalLayer {
     pub may_relax: bool,
 }
 
+/// The layers of a run: the operator's rules for all agents, then those of its agent. `configured` says that the operator
+/// wrote the agent, too; a caller's own agent does not relax what the operator says of all agents.
+pub fn layers(workspace: &[ApprovalRule], agent: &[ApprovalRule], configured: bool) -> [ApprovalLayer; 2] {
+    [
+        ApprovalLayer { layer: Layer::Workspace, rules: workspace.to_vec(), may_relax: true },
+        ApprovalLayer { layer: Layer::Agent, rules: agent.to_vec(), may_relax: configured || workspace.is_empty() },
+    ]
+}
+
 /// What is known of a call when it is decided.
 #[derive(Debug, Clone, Copy)]
 pub struct CallFacts<'a> {

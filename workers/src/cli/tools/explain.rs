@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 use serde_json::Value;
 use windlass_core::{
     agent::nearest,
-    approval::{ApprovalLayer, CallFacts, Layer, explain},
+    approval::{CallFacts, explain, layers},
     canonical::CanonicalJson,
     cost::Cost,
     envelope::Actor,
@@ -86,10 +86,8 @@ async fn explained(global: &Global, bench: &Workbench, args: &ExplainArgs, out: 
         session: None,
         agent: &definition.id,
     };
-    let layers = [
-        ApprovalLayer { layer: Layer::Workspace, rules: global.config().approvals.clone(), may_relax: true },
-        ApprovalLayer { layer: Layer::Agent, rules: definition.approvals.clone(), may_relax: true },
-    ];
+    // A file at the shell is the operator's.
+    let layers = layers(&global.config().approvals, &definition.approvals, true);
     let explanation = explain(&facts, &layers, &[], now());
     out.print(&explanation, || explanation.to_string())?;
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use serde_json::{Value, json};
-use windlass_core::agent::{SourceFields, ToolSpec};
+use windlass_core::agent::ToolSpec;
 
 use super::{Failure, Output, Workbench};
 use crate::{
@@ -29,14 +29,10 @@ pub(super) async fn run(bench: &Workbench, agent: Option<&Path>, out: Output) ->
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-fn kind(tool: &ToolSpec) -> String {
-    SourceFields::from(tool.source.clone()).kind().to_owned()
-}
-
 /// A tool without its source: that may say where systems are.
 fn row(tool: &ToolSpec) -> Value {
     json!({
-        "name": tool.name, "kind": kind(tool), "description": tool.description, "inputSchema": tool.schema(),
+        "name": tool.name, "kind": tool.source.kind(), "description": tool.description, "inputSchema": tool.schema(),
         "outputSchema": tool.output_schema, "tags": tool.tags, "idempotent": tool.idempotent,
         "timeoutMs": tool.timeout_ms, "confirmation": tool.confirmation.is_some(),
     })
@@ -48,7 +44,7 @@ fn table(tools: &[ToolSpec]) -> Table {
         let approval = if tool.confirmation.is_some() { "yes" } else { "" };
         table.row(vec![
             tool.name.to_string(),
-            kind(tool),
+            tool.source.kind().to_owned(),
             tool.tags.join(", "),
             approval.to_owned(),
             one_line(&tool.description, 120),

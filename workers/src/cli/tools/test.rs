@@ -86,13 +86,14 @@ pub(super) async fn run(bench: &Workbench, args: &TestArgs, out: Output) -> Resu
     let began = Instant::now();
     let mut answers = VecDeque::from(args.answers.clone());
     let mut resumption = None;
+    let mut round = 1;
     let called = loop {
         let context = context(bench, timeout, resumption.take());
         let replied = bench.tools.call(&definition, spec, context, CanonicalJson::from(given.clone())).await;
         match replied {
             Ok(ToolReply::Continue(continuation)) => {
-                let round = next_round(&continuation, &mut answers, out)?;
-                resumption = Some(round);
+                round += 1;
+                resumption = Some(next_round(round, &continuation, &mut answers, out)?);
             }
             Ok(ToolReply::Done(success)) => break Ok(success),
             Err(failure) => break Err(failure),
@@ -118,9 +119,14 @@ fn context(bench: &Workbench, timeout: Duration, resumption: Option<Resumption>)
 }
 
 /// The next round, with the next answer of the command line if the tool asks for input.
-fn next_round(continuation: &Continuation, answers: &mut VecDeque<String>, out: Output) -> Result<Resumption, Failure> {
+fn next_round(
+    round: u32,
+    continuation: &Continuation,
+    answers: &mut VecDeque<String>,
+    out: Output,
+) -> Result<Resumption, Failure> {
     let mut next = Resumption {
-        round: 2,
+        round,
         state: continuation.state.clone(),
         responses: Default::default(),
         repeatable: continuation.repeatable,
