@@ -1,43 +1,71 @@
-//! What the approval rules say of the calls of a turn. The rules are read when the turn is planned, so a rule that an
-//! operator changes applies to the next turn.
+//! What the approval rules and grants say of the calls of a turn. They are read when the model has answered, so a rule
+//! that is changed, or a grant that is revoked, applies to the next call that the model asks for.
+
+use std::sync::Arc;
 
 use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
     agent::AgentDefinition,
-    approval::{ApprovalDecision, ApprovalLayer, CallFacts, decide, layers},
+    approval::{
+        ApprovalDecision, ApprovalLayer, ApprovalOutcome, ApprovalScope, CallFacts, DecisionReason, decide,
+        is_configured, layers,
+    },
+    canonical::{CanonicalJson, Digest},
     cost::Cost,
-    envelope::{Actor, PlanActivityInput, ToolRequest},
+    envelope::{Actor, ToolInput},
     event::EventBody,
-    ids::RunId,
-    time::Timestamp,
+    ids::{RunId, SessionId, ToolName, WorkspaceId},
 };
+use windlass_store::{GrantFilter, system_clock};
 
 use crate::{RunActivities, failures};
 
+/// The most grants that are looked at for one call; the newest count.
+const GRANTS: u32 = 200;
+
+/// The run whose calls are decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) workspace: &'a WorkspaceId,
+    pub(crate) run: &'a RunId,
+    pub(crate) session: Option<&'a SessionId>,
+    /// What the run has spent so far.
+    pub(crate) spent: Cost,
+}
+
 /// The rules for one run, and what they are applied to.
 pub(crate) struct Approvals<'a> {
+    activities: &'a RunActivities,
     definition: &'a AgentDefinition,
-    input: &'a PlanActivityInput,
-    layers: [ApprovalLayer; 2],
+    caller: Caller<'a>,
+    layers: Vec<ApprovalLayer>,
+    /// The operator's agent of this id.
+    operators: Option<Arc<AgentDefinition>>,
+    /// Read if a rule needs it.
     starter: Option<Actor>,
 }
 
 impl RunActivities {
-    /// `None` if no rule applies to this agent: its tools' own confirmations decide.
+    /// `None` if neither a rule nor a grant can apply to this agent's calls.
     pub(crate) async fn approvals<'a>(
-        &self,
+        &'a self,
         definition: &'a AgentDefinition,
-        input: &'a PlanActivityInput,
+        caller: Caller<'a>,
     ) -> Result<Option<Approvals<'a>>, ActivityError> {
-        let workspace = self.agents.approvals();
-        if workspace.is_empty() && definition.approvals.is_empty() {
+        let own = self.store.rules_for(caller.workspace, caller.run, caller.session).await;
+        let own = own.map_err(|error| failures::store(&error))?;
+        let of_operator = self.agents.approvals();
+        let asks = definition.tools.iter().any(|tool| tool.confirmation.is_some());
+        if of_operator.is_empty() && definition.approvals.is_empty() && own.is_empty() && !asks {
             return Ok(None);
         }
-        let configured = self.agents.get(&definition.id).is_some_and(|own| own.approvals == definition.approvals);
-        let layers = layers(workspace, &definition.approvals, configured);
-        let by_caller = layers.iter().flat_map(|layer| &layer.rules).any(|rule| rule.caller.is_some());
-        let starter = if by_caller { self.starter(&input.run_id).await? } else { None };
-        Ok(Some(Approvals { definition, input, layers, starter }))
+        let operators = self.agents.get(&definition.id).cloned();
+        let may_relax = operators.as_ref().is_some_and(|operators| operators.approvals == definition.approvals);
+        let who_matters =
+            !own.is_empty() || of_operator.iter().chain(&definition.approvals).any(|rule| rule.caller.is_some());
+        let starter = if who_matters { self.starter(caller.run).await? } else { None };
+        let layers = layers(of_operator, &definition.approvals, may_relax).into_iter().chain(own).collect();
+        Ok(Some(Approvals { activities: self, definition, caller, layers, operators, starter }))
     }
 
     /// Who started the run, from the first event of its log.
@@ -50,24 +78,70 @@ impl RunActivities {
     }
 }
 
+impl RunActivities {
+    /// Whether a rule denies a call whose arguments a person wrote. Asking again would ask the person who wrote them.
+    pub(crate) async fn denies(
+        &self,
+        definition: &AgentDefinition,
+        input: &ToolInput,
+        args: &CanonicalJson,
+    ) -> Result<bool, ActivityError> {
+        // What the run has spent is not known here: a rule with `cost_at_least` was applied to the model's arguments.
+        let caller = Caller {
+            workspace: &input.workspace,
+            run: &input.run_id,
+            session: input.session_id.as_ref(),
+            spent: Cost::ZERO,
+        };
+        let Some(approvals) = self.approvals(definition, caller).await? else { return Ok(false) };
+        let decision = approvals.decide(&input.tool_name, input.payload_digest, &args.to_value()).await?;
+        Ok(decision.is_some_and(|decision| decision.outcome == ApprovalOutcome::Deny))
+    }
+}
+
 impl Approvals<'_> {
-    /// The decision about one call, from all of its arguments.
-    pub(crate) fn decide(&self, request: &ToolRequest, args: &serde_json::Value) -> Option<Box<ApprovalDecision>> {
-        let tool = self.definition.tool(&request.name)?;
-        let facts = CallFacts {
+    /// The decision about one call, from all of its arguments. `None` if only the tool's own confirmation has a say.
+    pub(crate) async fn decide(
+        &self,
+        name: &ToolName,
+        digest: Digest,
+        args: &serde_json::Value,
+    ) -> Result<Option<Box<ApprovalDecision>>, ActivityError> {
+        let Some(tool) = self.definition.tool(name) else { return Ok(None) };
+        let Caller { workspace, run, session, spent } = self.caller;
+        let mut facts = CallFacts {
             tool: &tool.name,
             tags: &tool.tags,
             source: tool.source.kind(),
             args: Some(args),
-            args_digest: request.payload_digest,
+            args_digest: digest,
             confirmation: tool.confirmation.as_ref(),
             starter: self.starter.as_ref(),
-            cost: self.input.spent_usd.unwrap_or(Cost::ZERO),
-            run: &self.input.run_id,
-            session: self.input.run_context.session_id.as_ref(),
+            cost: spent,
+            run,
+            session,
             agent: &self.definition.id,
+            configured: self.operators.as_ref().is_some_and(|own| is_configured(own, self.definition, tool)),
         };
-        // No grants are kept yet, so the time decides nothing.
-        Some(Box::new(decide(&facts, &self.layers, &[], Timestamp::default())))
+        let now = system_clock()();
+        let mut decision = decide(&facts, &self.layers, &[], now);
+        if decision.outcome == ApprovalOutcome::Ask {
+            let filter = GrantFilter {
+                workspace: workspace.clone(),
+                tool: Some(tool.name.clone()),
+                scopes: Some(ApprovalScope::of(run, session, &self.definition.id)),
+                revoked: false,
+                limit: GRANTS,
+            };
+            let grants = self.activities.store.grants(filter).await.map_err(|error| failures::store(&error))?;
+            if !grants.is_empty() {
+                let starter = self.activities.starter(run).await?;
+                facts.starter = starter.as_ref();
+                decision = decide(&facts, &self.layers, &grants, now);
+            }
+        }
+        let by_rules = self.layers.iter().any(|layer| !layer.rules.is_empty());
+        let own = matches!(decision.reason, DecisionReason::Confirmation | DecisionReason::Default);
+        Ok((by_rules || !own).then(|| Box::new(decision)))
     }
 }

@@ -4,6 +4,7 @@
 //! done. Temporal retries; an activity only reports whether a failure is retryable. Decisions about the run
 //! are in `windlass_core::run`.
 
+mod announcements;
 mod approvals;
 mod bodies;
 mod catalog;

@@ -8,13 +8,14 @@ use windlass_core::{
     agent::AgentDefinition,
     body::Body,
     canonical::CanonicalJson,
+    cost::Cost,
     envelope::{
         BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, RunContext, SettlePlanInput,
         SettlePlanOutput, TranscriptHead, VERSION,
     },
     event::{EnforcementMechanism, EventBody, NewEvent},
     ids::RunId,
-    message::{FallbackMark, Message, Role, plain_text},
+    message::{Content, FallbackMark, Message, Role, plain_text},
     schema,
     stop::{StopOutcome, StopReason},
 };
@@ -23,6 +24,7 @@ use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
 
 use crate::{
     RunActivities,
+    approvals::Caller,
     conversations::Conversation,
     deadline,
     definitions::Prepared,
@@ -98,6 +100,7 @@ impl RunActivities {
         }
         let mut outbox = std::mem::take(&mut input.outbox);
         let mut events = std::mem::take(&mut outbox.events);
+        self.announce(&input.run_id, &events).await?;
         messages.extend(self.messages(outbox).await?);
         if attempt > 1 {
             let restarted = EventBody::TurnRestarted { turn: input.turn, attempt };
@@ -115,7 +118,11 @@ impl RunActivities {
     ) -> Result<PlanActivityOutput, ActivityError> {
         let turn = input.turn;
         let ModelResponse { parts, awaits, stop, usage, response_id, enforced } = response;
-        let approvals = self.approvals(&prepared.definition, input).await?;
+        let calls_tools = parts.iter().any(|part| matches!(part.content, Content::ToolUse { .. }));
+        let approvals = match calls_tools {
+            true => self.approvals(&prepared.definition, caller(input)).await?,
+            false => None,
+        };
         let Turn { mut parts, calls, awaits } =
             self.read_turn(prepared, turn, (parts, awaits), input.inline_limit, approvals.as_ref()).await?;
         self.detach_files(&mut parts, input.inline_limit).await?;
@@ -166,6 +173,16 @@ impl RunActivities {
             self.conversations.keep(input.run_id.clone(), journalled.output.head, conversation);
         }
         Ok(journalled.output)
+    }
+}
+
+fn caller(input: &PlanActivityInput) -> Caller<'_> {
+    let context = &input.run_context;
+    Caller {
+        workspace: &context.workspace,
+        run: &input.run_id,
+        session: context.session_id.as_ref(),
+        spent: input.spent_usd.unwrap_or(Cost::ZERO),
     }
 }
 

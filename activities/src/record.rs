@@ -14,6 +14,7 @@ impl RunActivities {
     pub(crate) async fn record_outbox(&self, input: RecordInput) -> Result<RecordOutput, ActivityError> {
         let mut outbox = input.outbox;
         let mut events = std::mem::take(&mut outbox.events);
+        self.announce(&input.run_id, &events).await?;
         let messages = self.messages(outbox).await?;
         self.fill_in(&mut events, input.final_ref).await?;
         let batch = RecordBatch {

@@ -146,6 +146,10 @@ impl RunActivities {
             let message = "the arguments that a person wrote do not fit the tool's schema; it was not executed";
             return Ok(Err(ToolFailure::new(ToolErrorKind::ToolInputInvalid, message)));
         }
+        if input.edited && self.denies(&call.prepared.definition, input, &call.args).await? {
+            let message = "the arguments that a person wrote are denied by an approval rule; it was not executed";
+            return Ok(Err(ToolFailure::new(ToolErrorKind::PolicyDenied, message)));
+        }
         let secrets = Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref()));
         let context = CallContext {
             workspace: input.workspace.clone(),

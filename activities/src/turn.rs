@@ -57,7 +57,9 @@ impl RunActivities {
                 self.put(large).await?;
                 let mut call = ToolRequest::new(id.clone(), name.clone(), &args);
                 call.invalid = invalid;
-                call.approval = approvals.and_then(|approvals| approvals.decide(&call, &input.to_value()));
+                if let Some(approvals) = approvals {
+                    call.approval = approvals.decide(&call.name, call.payload_digest, &input.to_value()).await?;
+                }
                 calls.push(call);
             }
         }

@@ -99,7 +99,7 @@ So it is for: the team. I will keep that as a note, if you approve it.
             }
   digest    DIGEST
   expires   TIME then it counts as denied
-approve await-2 as ann? [y/n/later] y
+approve await-2 as ann? [y/n/always/later] y
 ✓ await-2 approved by dev (KEY) for ann (claimed)
 → notes.add {"key":"launch","text":"The launch is on Friday."}
 ✓ notes.add SPAN {"key":"launch","text":"The launch is on TIME
@@ -131,7 +131,7 @@ fn a_newcomer_kills_the_server_in_the_middle_of_a_run() {
     assert_eq!(again[1], key, "the key stays the same");
     terminal.wait_for("server is back");
     terminal.enter("the team");
-    terminal.wait_for("approve await-2 as ann? [y/n/later]");
+    terminal.wait_for("approve await-2 as ann? [y/n/always/later]");
     terminal.enter("y");
     let (ended, shown) = terminal.end();
     assert!(ended.success(), "{}", shown.join("\n"));
@@ -172,7 +172,7 @@ fn enter_alone_denies_nothing_and_a_denial_has_a_reason() {
     terminal.enter("");
     terminal.wait_for("! type an answer, or /later to leave the question open");
     terminal.enter("the team");
-    terminal.wait_for("approve await-2 as ann? [y/n/later]");
+    terminal.wait_for("approve await-2 as ann? [y/n/always/later]");
     terminal.enter("");
     terminal.wait_for("! type y to approve, n to deny, or later to leave it open");
     terminal.enter("n");
@@ -202,7 +202,7 @@ fn a_question_that_is_left_for_later_stays_open_and_can_be_answered_elsewhere() 
     terminal.wait_for(" runs answer default~run-1 await-1 'YOUR ANSWER'");
     let answered = place.output(&["runs", "answer", "run-1", "await-1", "everyone"]);
     assert_eq!(text(&answered.stdout), "await-1 accepted\n", "{}", text(&answered.stderr));
-    terminal.wait_for("approve await-2 as ann? [y/n/later]");
+    terminal.wait_for("approve await-2 as ann? [y/n/always/later]");
     terminal.enter("later");
     terminal.wait_for(" runs deny default~run-1 await-2");
     let denied = place.output(&["runs", "deny", "run-1", "await-2", "--reason", "wrong day"]);

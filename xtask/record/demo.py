@@ -28,7 +28,7 @@ def play(windlass, recording):
     recording.watch(30, shows("server is back"))
     recording.watch(0.8)
     recording.type(run, "the team\n")
-    recording.watch(60, shows("[y/n/later]"))
+    recording.watch(60, shows("[y/n/always/later]"))
     recording.watch(1.5)
     recording.type(run, "y\n")
     recording.watch(60, lambda recording: run.master is None)

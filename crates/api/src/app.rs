@@ -8,7 +8,10 @@ use std::{
 use http::Uri;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
-use windlass_core::agent::{AgentDefinition, ToolSpec};
+use windlass_core::{
+    agent::{AgentDefinition, ToolSpec},
+    approval::ApprovalRule,
+};
 use windlass_ops::RunOps;
 use windlass_store::{Clock, Store, Vault};
 
@@ -28,6 +31,8 @@ pub(crate) struct App {
     pub(crate) ops: RunOps,
     pub(crate) models: Arc<Catalogue>,
     pub(crate) agents: Vec<AgentDefinition>,
+    /// The operator's rules for all agents, to explain decisions with.
+    pub(crate) approvals: Vec<ApprovalRule>,
     pub(crate) builtins: Vec<ToolSpec>,
     pub(crate) vault: Option<Vault>,
     pub(crate) limits: Limits,

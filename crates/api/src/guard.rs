@@ -45,7 +45,11 @@ const fn post(path: &'static str, scope: Scope, bucket: Bucket, body_limit: usiz
     Demand { method: "POST", path, scope, bucket, body_limit }
 }
 
-pub(crate) const DEMANDS: [Demand; 23] = [
+const fn set(path: &'static str) -> Demand {
+    Demand { method: "PUT", path, scope: Scope::RunsApprove, bucket: Bucket::Changes, body_limit: SMALL }
+}
+
+pub(crate) const DEMANDS: [Demand; 32] = [
     get("/models", Scope::ModelsRead),
     get("/identity", Scope::IdentityRead),
     post("/agent-runs", Scope::RunsWrite, Bucket::Starts, LARGE),
@@ -69,6 +73,15 @@ pub(crate) const DEMANDS: [Demand; 23] = [
     post("/agent-sessions/{id}/messages", Scope::SessionsWrite, Bucket::Starts, LARGE),
     Demand { method: "DELETE", bucket: Bucket::Changes, ..get("/agent-sessions/{id}", Scope::SessionsWrite) },
     get("/agents", Scope::ModelsRead),
+    get("/approval-grants", Scope::RunsRead),
+    post("/approval-grants/{id}/revoke", Scope::RunsApprove, Bucket::Changes, SMALL),
+    get("/agent-runs/{id}/calls/{call}/approval", Scope::RunsRead),
+    get("/agent-runs/{id}/approvals", Scope::RunsRead),
+    set("/agent-runs/{id}/approvals"),
+    Demand { method: "DELETE", body_limit: 0, ..set("/agent-runs/{id}/approvals") },
+    get("/agent-sessions/{id}/approvals", Scope::SessionsRead),
+    set("/agent-sessions/{id}/approvals"),
+    Demand { method: "DELETE", body_limit: 0, ..set("/agent-sessions/{id}/approvals") },
 ];
 
 fn demand(method: &Method, matched: &str) -> Option<&'static Demand> {

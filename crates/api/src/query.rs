@@ -21,7 +21,8 @@ enum Of {
 }
 
 /// The query parameters of each route. A route that is not here has none.
-const KNOWN: [(&str, Of, &[&str]); 12] = [
+const KNOWN: [(&str, Of, &[&str]); 13] = [
+    ("/approval-grants", Of::ThisServer, &["tool", "revoked", "limit"]),
     ("/models", Of::TheProtocol, &[]),
     (
         "/agent-runs",

@@ -16,6 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::{AgentDefinition, ToolSource, ToolSpec},
+    approval::ApprovalRule,
     time::Millis,
 };
 use windlass_ops::RunOps;
@@ -37,6 +38,8 @@ pub struct Options {
     pub models: Catalogue,
     /// Agents that callers may name.
     pub agents: Vec<AgentDefinition>,
+    /// The operator's approval rules for all agents, to explain decisions with. Workers apply them.
+    pub approvals: Vec<ApprovalRule>,
     /// Tools that callers may name.
     pub builtins: Vec<ToolSpec>,
     /// Keeps the secrets that arrive in specs. Without it such specs are refused.
@@ -112,11 +115,13 @@ pub struct Handle {
 impl Service {
     pub fn new(listener: TcpListener, options: Options) -> io::Result<(Self, Handle)> {
         let address = listener.local_addr()?;
-        let Options { ops, models, agents, builtins, vault, rates, limits, clock, public_url, public_cards } = options;
+        let Options { ops, models, agents, approvals, builtins, vault, rates, limits, clock, public_url, public_cards } =
+            options;
         let app = App {
             ops,
             models: Arc::new(models),
             agents: agents.into_iter().map(|agent| offered(agent, &builtins)).collect(),
+            approvals,
             builtins,
             vault,
             room: Arc::new(Semaphore::new(limits.requests)),

@@ -209,7 +209,7 @@ impl Client {
     }
 
     /// The body with the actor from the options, if one is set.
-    fn signed(&self, mut body: Value) -> Value {
+    pub(crate) fn signed(&self, mut body: Value) -> Value {
         if let Some(actor) = &self.options().actor {
             body["actor"] = Value::String(actor.clone());
         }

@@ -84,6 +84,10 @@ impl Http {
         self.exchange(Method::POST, self.url(path), Some(body)).await
     }
 
+    pub(crate) async fn put<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<T, Error> {
+        self.exchange(Method::PUT, self.url(path), Some(body)).await
+    }
+
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Error> {
         self.exchange(Method::DELETE, self.url(path), None::<&()>).await
     }

@@ -30,6 +30,7 @@
 //! result of a tool is sent until the server accepts or rejects it, and the start of a run is sent with one run id until
 //! the server responds. Every other request is sent once.
 
+mod approvals;
 mod client;
 mod drive;
 mod error;

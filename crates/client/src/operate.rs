@@ -121,9 +121,10 @@ impl Client {
                 "confirmations",
                 json!({"awaitId": id, "approved": true, "digest": digest, "reason": reason, "arguments": arguments}),
             ),
-            AnswerBody::Confirmation { approved, digest, reason } => {
-                ("confirmations", json!({"awaitId": id, "approved": approved, "digest": digest, "reason": reason}))
-            }
+            AnswerBody::Confirmation { approved, digest, reason, grant } => (
+                "confirmations",
+                json!({"awaitId": id, "approved": approved, "digest": digest, "reason": reason, "grant": grant}),
+            ),
         };
         match self.heard(run, to, body).await {
             Err(Error::Refused(refusal)) => reply_in(&refusal).ok_or(Error::Refused(refusal)),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    approval::{ApprovalOutcome, DecisionReason},
+    approval::{ApprovalOutcome, DecisionReason, Grant},
     awaits::AwaitView,
     canonical::{self, CanonicalJson, Digest},
     envelope::{
@@ -260,12 +260,26 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<String>,
     },
+    /// A sub-agent asks a person. Its root's log says so, because a person follows the root.
+    ChildAwaitOpened {
+        item: AwaitView,
+    },
+    ChildAwaitClosed {
+        await_id: AwaitId,
+        outcome: AwaitClosure,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        actor: Option<Actor>,
+    },
     /// A rule or a grant decided about a call, without a person.
     ApprovalDecided {
         tool_use_id: CallId,
         name: ToolName,
         outcome: ApprovalOutcome,
         reason: DecisionReason,
+    },
+    /// A person approved a call and said not to ask again.
+    ApprovalGranted {
+        grant: Grant,
     },
     /// A person approved a call with other arguments.
     ArgumentsEdited {
@@ -430,7 +444,10 @@ impl EventBody {
             Self::ChildRunLinked { .. } => "child_run_linked",
             Self::AwaitOpened { .. } => "await_opened",
             Self::AwaitClosed { .. } => "await_closed",
+            Self::ChildAwaitOpened { .. } => "child_await_opened",
+            Self::ChildAwaitClosed { .. } => "child_await_closed",
             Self::ApprovalDecided { .. } => "approval_decided",
+            Self::ApprovalGranted { .. } => "approval_granted",
             Self::ArgumentsEdited { .. } => "arguments_edited",
             Self::AnswerRejected { .. } => "answer_rejected",
             Self::SignalRejected { .. } => "signal_rejected",

@@ -2,6 +2,7 @@
 //!
 //! The command line and the API both use this crate. Authorization and presentation are not here.
 
+mod approvals;
 mod closed_externally;
 mod durable;
 mod error;
@@ -18,7 +19,7 @@ use temporalio_common::{data_converters::RawValue, error::IncomingError};
 use temporalio_protos::temporal::api::common::v1::Payload;
 use tokio::sync::OnceCell;
 use windlass_core::{
-    awaits::AwaitView,
+    awaits::{AwaitView, addressed},
     canonical,
     envelope::{Answer, AnswerReply, CallAnswer, PauseRequest, ResumeRequest, RunOutput, RunStatusView, SteerRequest},
     ids::{InstallationId, RunId, WorkspaceId},
@@ -99,9 +100,12 @@ impl RunOps {
 
     /// Answers an await and waits for the run's reply.
     pub async fn answer(&self, run: &RunId, answer: &Answer) -> Result<AnswerReply, OpsError> {
-        self.check_owner(run).await?;
-        let updated = self.handle(run).execute_update(RunWorkflow::answer, payload(answer), Default::default()).await;
-        updated.map_err(|error| OpsError::update(run, &error))
+        // A root shows the awaits of its sub-agents.
+        let (run, await_id) = addressed(run, &answer.await_id);
+        let answer = Answer { await_id, ..answer.clone() };
+        self.check_owner(&run).await?;
+        let updated = self.handle(&run).execute_update(RunWorkflow::answer, payload(&answer), Default::default()).await;
+        updated.map_err(|error| OpsError::update(&run, &error))
     }
 
     /// Sends the result of one call that is executed outside of the worker, and waits for the run's reply.

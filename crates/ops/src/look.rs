@@ -7,6 +7,7 @@ use windlass_core::{
     envelope::RunStatusView,
     event::{Event, EventBody},
     ids::RunId,
+    run::RunStatus,
 };
 use windlass_store::{Blobs, StoreError};
 
@@ -23,16 +24,42 @@ impl RunOps {
         Ok(in_time(self.status(run)).await?.flatten())
     }
 
-    /// The open awaits with the arguments of their calls: from the workflow or, while no worker responds, from the log.
+    /// The open awaits of the run, and what its sub-agents ask people, with the arguments of their calls: from the
+    /// workflows or, while no worker responds, from the log.
     pub async fn pending(&self, run: &RunId) -> Result<Vec<AwaitView>, OpsError> {
         let mut items = match in_time(self.awaits(run)).await? {
-            Some(items) => items,
+            Some(mut items) => {
+                items.extend(Box::pin(self.pending_below(run)).await?);
+                items
+            }
             None => pending_in(&self.events(run, 0).await?),
         };
         for item in &mut items {
             complete(&**self.store(), item).await?;
         }
         Ok(items)
+    }
+
+    /// What the child runs of a run ask people.
+    async fn pending_below(&self, root: &RunId) -> Result<Vec<AwaitView>, OpsError> {
+        let mut found = Vec::new();
+        let Some(row) = self.store().run(root).await? else { return Ok(found) };
+        let mut open: Vec<_> = row.children.into_iter().map(|child| (child, vec![row.agent_id.clone()])).collect();
+        while let Some((child, above)) = open.pop() {
+            let Some(row) = self.store().run(&child).await? else { continue };
+            if row.status.is_terminal() {
+                continue;
+            }
+            let path = [above, vec![row.agent_id]].concat();
+            if row.status == RunStatus::Waiting {
+                let items = in_time(self.awaits(&child)).await?.unwrap_or_default().into_iter();
+                let items = items.filter(AwaitView::asks_a_person);
+                found.extend(items.filter_map(|item| item.seen_from(root, &child, path.clone())));
+            }
+            open.extend(row.children.into_iter().map(|below| (below, path.clone())));
+        }
+        found.sort_by_key(|item| item.opened_at);
+        Ok(found)
     }
 
     /// The run's log after `after`, as it is now.
@@ -59,8 +86,9 @@ pub async fn complete(store: &dyn Blobs, item: &mut AwaitView) -> Result<(), Sto
 
 /// An entry of the log, with the arguments of the await that it opens, if it does.
 pub async fn complete_entry(store: &dyn Blobs, mut event: Event) -> Result<Event, StoreError> {
-    if let Ok(EventBody::AwaitOpened { mut item }) = event.body() {
+    if let Ok(EventBody::AwaitOpened { mut item } | EventBody::ChildAwaitOpened { mut item }) = event.body() {
         complete(store, &mut item).await?;
+        // Both kinds have the same data.
         if let Ok((_, data)) = (EventBody::AwaitOpened { item }).split() {
             event.data = data;
         }

@@ -4,20 +4,21 @@
 
 use async_trait::async_trait;
 use windlass_core::{
+    approval::{ApprovalLayer, ApprovalScope, Grant, OwnRules},
     canonical::{CanonicalJson, Digest},
     envelope::{BlobRef, TranscriptHead},
     event::{Event, NewEvent},
-    ids::{CallId, RunId, SessionId, WorkspaceId},
+    ids::{CallId, GrantId, RunId, SessionId, WorkspaceId},
     message::Message,
     run::RunStatus,
     time::Timestamp,
 };
 
 use crate::{
-    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, Installation, JournalledPlan,
-    MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin, PlanBeginning,
-    PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow, SealedSecret,
-    SecretRow, SessionFilter, SessionPage, SessionRow, Swept, TranscriptPage,
+    ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, GrantFilter, Installation,
+    JournalledPlan, MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin,
+    PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow,
+    SealedSecret, SecretRow, SessionFilter, SessionPage, SessionRow, Swept, TranscriptPage,
 };
 
 /// All aggregates on one connection.
@@ -35,6 +36,7 @@ pub trait Store:
     + Housekeeping
     + Notes
     + Secrets
+    + Approvals
 {
 }
 
@@ -52,6 +54,7 @@ impl<S> Store for S where
         + Housekeeping
         + Notes
         + Secrets
+        + Approvals
 {
 }
 
@@ -275,4 +278,30 @@ pub trait Secrets: Send + Sync + 'static {
 
     /// Replaces a ciphertext by another one of the same value. Returns false if the secret has changed since `old` was read.
     async fn replace_sealed(&self, old: &SealedSecret, new: SealedSecret) -> Result<bool>;
+}
+
+/// Grants, and the approval rules of sessions and runs.
+#[async_trait]
+pub trait Approvals: Send + Sync + 'static {
+    /// Keeps a grant. A repeat changes nothing, also after the grant was revoked.
+    async fn put_grant(&self, workspace: &WorkspaceId, grant: Grant) -> Result<()>;
+
+    /// Newest first.
+    async fn grants(&self, filter: GrantFilter) -> Result<Vec<Grant>>;
+
+    /// `None` if there is no such grant; a repeat changes nothing.
+    async fn revoke_grant(&self, workspace: &WorkspaceId, id: &GrantId) -> Result<Option<Grant>>;
+
+    /// Replaces the rules of a session or a run; `None` removes them.
+    async fn set_rules(&self, workspace: &WorkspaceId, owner: &ApprovalScope, rules: Option<OwnRules>) -> Result<()>;
+
+    async fn rules(&self, workspace: &WorkspaceId, owner: &ApprovalScope) -> Result<Option<OwnRules>>;
+
+    /// The layers that a run follows: its session's, its own, and those of the runs that it is a sub-agent of.
+    async fn rules_for(
+        &self,
+        workspace: &WorkspaceId,
+        run: &RunId,
+        session: Option<&SessionId>,
+    ) -> Result<Vec<ApprovalLayer>>;
 }

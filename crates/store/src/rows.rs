@@ -1,5 +1,6 @@
 //! Arguments and results of the store's methods: runs and their journals here, the rest in submodules.
 
+mod approvals;
 mod keys;
 mod retention;
 mod sessions;
@@ -19,7 +20,9 @@ use windlass_core::{
 
 use crate::{Result, StoreError, page::Cursor};
 
+pub(crate) use self::approvals::{layer_of, owners_of, scope_columns};
 pub use self::{
+    approvals::GrantFilter,
     keys::{ApiKeyRow, KeyHash, NewApiKey},
     retention::{Compacted, Retention, Swept},
     sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus, TranscriptPage},

@@ -1,6 +1,7 @@
 //! The API over real sockets, in front of a real worker and store. What real clients make of it is tested with them.
 
 mod a2a;
+mod approvals;
 mod authority;
 mod closed_externally;
 mod cluster;

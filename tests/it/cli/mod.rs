@@ -1,6 +1,7 @@
 //! The `windlass` binary as people use it: one command to start, a run that asks and waits, and `kill -9` in the middle.
 //! Operating runs over a server's API is in `server.rs`, a server that comes back elsewhere in `moved.rs`.
 
+mod approvals;
 mod config;
 mod foreign;
 mod mcp;

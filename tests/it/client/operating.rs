@@ -64,7 +64,7 @@ async fn a_question_is_answered_by_name() {
     assert_eq!(client.answer(&run, &item.id, "Bergen").await.unwrap(), AnswerStatus::Accepted);
     let outcome = within("the answer", client.attach(&run, &Tools::new(), |_| {})).await.unwrap();
     assert_eq!(outcome.text, "Bergen");
-    let named = Actor { id: rig.key.id(), name: Some("tests".into()), claimed: Some("ann".into()) };
+    let named = Actor { name: Some("tests".into()), claimed: Some("ann".into()), ..rig.key.id().into() };
     assert_eq!(closed_by(&client, &run).await, named);
     assert_eq!(client.answer(&run, &item.id, "Oslo").await.unwrap_err().status(), Some(409));
 }
@@ -145,7 +145,7 @@ async fn a_run_replies_in_its_own_words_to_every_answer() {
     let run = client.start(&ask("ask"), &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
     let answer = |text: &str| AnswerBody::Clarification { answer: text.to_owned() };
-    let denial = AnswerBody::Confirmation { approved: false, digest: None, reason: None };
+    let denial = AnswerBody::denial(None);
     let submit = async |id: &str, body: &AnswerBody| client.submit(&run, &id.into(), body).await.unwrap();
     let reply = |status, message: &str| AnswerReply::new(status, message);
     let id = item.id.as_str();
@@ -170,7 +170,7 @@ async fn a_denial_says_why_and_the_conversation_shows_it() {
     spec.definition = Some(Box::new(keeper));
     let run = client.start(&spec, &Tools::new()).await.unwrap();
     let item = asked(&client, &run).await;
-    let denial = |reason: &str| AnswerBody::Confirmation { approved: false, digest: None, reason: Some(reason.into()) };
+    let denial = |reason: &str| AnswerBody::denial(Some(reason.into()));
     let refused = client.submit(&run, &item.id, &denial(&"x".repeat(3_000))).await.unwrap();
     assert_eq!(refused.status, AnswerStatus::Invalid, "{refused:?}");
     assert_eq!(client.submit(&run, &item.id, &denial("not today")).await.unwrap().status, AnswerStatus::Accepted);

@@ -138,11 +138,7 @@ async fn answer(ops: &RunOps, run: &RunId, item: &AwaitView, dice: &mut Dice, de
     if dice.chance(50) {
         let wrong = [
             Answer::new(AwaitId::new("await-999"), "op", AnswerBody::Clarification { answer: "x".into() }),
-            Answer::new(
-                item.id.clone(),
-                "op",
-                AnswerBody::Confirmation { approved: true, digest: Some(Digest::ZERO), reason: None },
-            ),
+            Answer::new(item.id.clone(), "op", AnswerBody::approval(Digest::ZERO)),
             Answer::new(item.id.clone(), "op", AnswerBody::ToolResults { results: Vec::new() }),
         ];
         let wrong = &wrong[dice.roll(3) as usize];
@@ -162,7 +158,7 @@ async fn answer(ops: &RunOps, run: &RunId, item: &AwaitView, dice: &mut Dice, de
             } else {
                 deeds.denied.insert(digest)
             };
-            AnswerBody::Confirmation { approved, digest: approved.then_some(digest), reason: None }
+            AnswerBody::Confirmation { approved, digest: approved.then_some(digest), reason: None, grant: None }
         }
         AwaitKind::ExternalTools | AwaitKind::Questions => AnswerBody::ToolResults {
             results: item

@@ -163,6 +163,7 @@ async fn play(name: &str, world: &World) -> RunId {
                 approved: name == "approved",
                 digest: Some(item.calls[0].digest),
                 reason: None,
+                grant: None,
             },
         };
         world.give(&run, &item, answer).await;

@@ -38,7 +38,7 @@ fn wrong_answers_leave_the_state_as_it_was_and_are_recorded() {
         let item = world.opened(&run, 1).await;
         let before = state_digest(&world, &run).await;
 
-        let approve = |digest| AnswerBody::Confirmation { approved: true, digest, reason: None };
+        let approve = |digest| AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None };
         let right = item.calls[0].digest;
         let wrong = Digest::of_json(&json!({"pay": 1_000_000}));
         let cases = [
@@ -72,8 +72,7 @@ fn wrong_answers_leave_the_state_as_it_was_and_are_recorded() {
 
         world.approve(&run, &item).await;
         let duplicate = world.reply(&run, &item, approve(Some(right))).await;
-        let late =
-            world.reply(&run, &item, AnswerBody::Confirmation { approved: false, digest: None, reason: None }).await;
+        let late = world.reply(&run, &item, AnswerBody::denial(None)).await;
         // The run may have ended by now; both answers come too late either way.
         assert!([AnswerStatus::Duplicate, AnswerStatus::Stale].contains(&duplicate.status), "{duplicate:?}");
         assert_eq!(late.status, AnswerStatus::Stale);

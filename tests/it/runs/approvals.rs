@@ -77,3 +77,27 @@ fn a_call_is_executed_with_the_arguments_that_its_approver_wrote() {
         assert_eq!(kinds.iter().filter(|kind| *kind == "arguments_edited").count(), 1, "{kinds:?}");
     });
 }
+
+#[test]
+fn arguments_that_a_rule_denies_are_not_executed_although_an_approver_wrote_them() {
+    block_on(async {
+        let turns = [calls(&[("echo", json!({"pay": 50}))]), says("{{all_tool_results}}")];
+        let world = World::new(scripts([("pay", script(&turns))])).await;
+        let mut payer = agent("pay", json!([{"name": "echo"}]));
+        payer.approvals = serde_json::from_value(json!([
+            {"tool": "echo", "when": [{"at": "/pay", "op": ">", "value": 100}], "outcome": "deny"},
+            {"tool": "echo", "outcome": "ask", "edit": true},
+        ]))
+        .unwrap();
+        let run = world.start(payer, "go").await;
+        let item = world.opened(&run, 1).await;
+        let arguments = json!({"pay": 500}).into();
+        world
+            .give(&run, &item, AnswerBody::EditedApproval { digest: item.calls[0].digest, arguments, reason: None })
+            .await;
+        let output = world.result(&run).await.unwrap();
+        let text = output.final_message.unwrap().plain_text();
+        assert!(text.contains("denied by an approval rule"), "{text}");
+        assert_eq!(world.watch.seen().len(), 0);
+    });
+}

@@ -48,7 +48,7 @@ fn confirmations_are_answered_in_any_order_and_only_approved_calls_run() {
             (world.opened(&run, 1).await, world.opened(&run, 2).await, world.opened(&run, 3).await);
         assert_eq!([&first.prompt, &second.prompt, &third.prompt], ["Pay 1?", "Pay 2?", "Pay 3?"]);
         world.approve(&run, &third).await;
-        world.give(&run, &first, AnswerBody::Confirmation { approved: false, digest: None, reason: None }).await;
+        world.give(&run, &first, AnswerBody::denial(None)).await;
         world.approve(&run, &second).await;
         let output = world.result(&run).await.unwrap();
         let text = output.final_message.unwrap().plain_text();

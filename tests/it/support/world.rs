@@ -272,7 +272,7 @@ impl World {
 
     pub(crate) async fn approve(&self, run: &RunId, item: &AwaitView) {
         let digest = Some(item.calls[0].digest);
-        self.give(run, item, AnswerBody::Confirmation { approved: true, digest, reason: None }).await;
+        self.give(run, item, AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None }).await;
     }
 
     /// The conversation as the store has it.

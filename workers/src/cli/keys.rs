@@ -36,7 +36,7 @@ Examples:
   windlass keys create --name ci
   windlass keys create --name dashboard --scope runs:read --scope sessions:read
   windlass keys create --name support --workspace acme --agent desk --expires-in 90d
-  windlass keys create --name approver --scope runs:read --scope runs:approve
+  windlass keys create --name approver --scope runs:read --scope runs:approve --role finance
 
 Scopes, and what a key with --agent may send, are described in docs/security.md.")]
 pub struct CreateArgs {
@@ -47,6 +47,10 @@ pub struct CreateArgs {
     /// Scope of the key; may be repeated [default: all scopes]
     #[arg(long = "scope", value_name = "SCOPE", value_parser = Scope::parse)]
     scopes: Vec<String>,
+
+    /// Role of the key, which approval rules ask for; may be repeated [default: none]
+    #[arg(long = "role", value_name = "NAME", value_parser = values::role)]
+    roles: Vec<String>,
 
     /// Agent that the key may start; may be repeated [default: any agent]
     #[arg(long = "agent", value_name = "ID", value_parser = values::agent)]
@@ -77,7 +81,7 @@ async fn execute(
 ) -> Result<ExitCode, Failure> {
     let workspace = &global.workspace;
     match command {
-        KeysCommand::Create(CreateArgs { name, scopes, agents, expires_in, expires_at }) => {
+        KeysCommand::Create(CreateArgs { name, scopes, roles, agents, expires_in, expires_at }) => {
             let scopes = if scopes.is_empty() { vec!["*".to_owned()] } else { scopes };
             let made = MadeKey::new(workspace.clone(), &name, scopes, (!agents.is_empty()).then_some(agents));
             let expires_at = expires_at.or_else(|| {
@@ -86,10 +90,10 @@ async fn execute(
             if expires_at.is_some_and(|at| at <= now()) {
                 return Err(usage("--expires-at is in the past; choose a later time"));
             }
-            let row = store.create_key(NewApiKey { expires_at, ..made.row }).await?;
+            let row = store.create_key(NewApiKey { roles, expires_at, ..made.row }).await?;
             out.note("store the key now: it is not shown again");
             let document = json!({
-                "id": row.id, "key": made.key.reveal(), "workspace": row.workspace, "scopes": row.scopes,
+                "id": row.id, "key": made.key.reveal(), "workspace": row.workspace, "scopes": row.scopes, "roles": row.roles,
                 "agents": row.agents, "expiresAt": row.expires_at,
             });
             out.print(&document, || made.key.reveal().to_owned())?;
@@ -109,7 +113,7 @@ async fn execute(
 }
 
 fn table(keys: &[ApiKeyRow], now: Timestamp) -> Table {
-    let mut table = Table::new(&["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "SCOPES"]);
+    let mut table = Table::new(&["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "ROLES", "SCOPES"]);
     for key in keys {
         let state = match () {
             () if key.revoked_at.is_some() => "revoked",
@@ -130,6 +134,7 @@ fn table(keys: &[ApiKeyRow], now: Timestamp) -> Table {
             expires,
             key.name.clone(),
             agents,
+            if key.roles.is_empty() { "none".to_owned() } else { key.roles.join(" ") },
             key.scopes.join(" "),
         ]);
     }
@@ -152,6 +157,7 @@ mod tests {
                 prefix: "wl_12".to_owned(),
                 hash: KeyHash(Vec::new()),
                 scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
+                roles: expires_at.map(|_| vec!["finance".to_owned()]).unwrap_or_default(),
                 agents,
                 created_at: Timestamp(0),
                 last_used_at: expires_at.map(|_| Timestamp(940_000)),
@@ -168,8 +174,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                vec!["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "SCOPES"],
-                vec!["key-1", "wl_12…", "active", "never", "never", "ci", "any", "runs:read", "runs:write"],
+                vec!["ID", "KEY", "STATE", "USED", "EXPIRES", "NAME", "AGENTS", "ROLES", "SCOPES"],
+                vec!["key-1", "wl_12…", "active", "never", "never", "ci", "any", "none", "runs:read", "runs:write"],
                 vec![
                     "key-2",
                     "wl_12…",
@@ -179,6 +185,7 @@ mod tests {
                     "ci",
                     "desk",
                     "demo",
+                    "finance",
                     "runs:read",
                     "runs:write"
                 ],
@@ -190,6 +197,7 @@ mod tests {
                     "1970-01-01T00:33:20.000Z",
                     "ci",
                     "any",
+                    "finance",
                     "runs:read",
                     "runs:write"
                 ],

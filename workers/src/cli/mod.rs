@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, everything else to stderr. `crate::render` turns data into text.
 
+mod approvals;
 mod args;
 mod backup;
 mod config;
@@ -92,10 +93,10 @@ pub enum Command {
         #[command(subcommand)]
         command: tools::ToolsCommand,
     },
-    /// Show what the approval rules say of a call.
+    /// List and revoke grants, set the rules of runs and sessions, and explain decisions about calls.
     Approvals {
         #[command(subcommand)]
-        command: tools::ApprovalsCommand,
+        command: approvals::ApprovalsCommand,
     },
     /// Create, list and revoke API keys.
     Keys {
@@ -183,7 +184,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Config { command } => config::run(&global, &command),
         Command::Models { command } => Box::pin(models::run(&global, command)).await,
         Command::Tools { command } => Box::pin(tools::run(&global, command)).await,
-        Command::Approvals { command } => Box::pin(tools::approvals(&global, command)).await,
+        Command::Approvals { command } => Box::pin(approvals::run(&global, command)).await,
         Command::Keys { command } => Box::pin(keys::run(&global, command)).await,
         Command::Secrets { command } => Box::pin(secrets::run(&global, command)).await,
         Command::Store { command } => Box::pin(store::run(&global, command)).await,

@@ -7,6 +7,7 @@ use windlass_core::{
     canonical::Digest,
     envelope::PolicyOverrides,
     ids::{AgentId, AwaitId, CallId, RunId, SessionId, WorkspaceId},
+    limits::TAG_CHARS,
     time::{
         Timestamp,
         friendly::{self, DurationError},
@@ -27,6 +28,12 @@ pub(crate) fn run(text: &str) -> Result<RunId, String> {
 
 pub(crate) fn agent(text: &str) -> Result<AgentId, String> {
     AgentId::parse(text).map_err(|error| error.to_string())
+}
+
+/// A role is a short word, because approval rules name it.
+pub(crate) fn role(text: &str) -> Result<String, String> {
+    let usable = !text.is_empty() && text.chars().count() <= TAG_CHARS && !text.contains(char::is_whitespace);
+    usable.then(|| text.to_owned()).ok_or_else(|| format!("a role is 1 to {TAG_CHARS} characters without spaces"))
 }
 
 pub(crate) fn await_id(text: &str) -> Result<AwaitId, String> {

@@ -129,9 +129,6 @@ impl<'d> Checks<'d> {
             .and_then(|rules| serde_json::from_value(rules).ok())
             .unwrap_or_default();
         self.problems.extend(check_rules(&rules, "/approvals"));
-        for (index, _) in rules.iter().enumerate().filter(|(_, rule)| !rule.terms.roles.is_empty()) {
-            self.add(format!("/approvals/{index}/roles"), "API keys have no roles yet; use four_eyes, or remove this");
-        }
         for (index, entry) in self.document["egress"]["allow"].as_array().into_iter().flatten().enumerate() {
             let text = entry.as_str().unwrap_or_default();
             if let Err(problem) = text.parse::<AllowedNetwork>() {

@@ -42,8 +42,15 @@ pub fn await_lines(item: &AwaitView, paint: Paint) -> Vec<String> {
         AwaitKind::Confirmation => lines.extend(item.calls.iter().flat_map(confirmed_call_lines)),
         _ => lines.extend(item.calls.iter().map(call_line)),
     }
+    if let Some(child) = &item.child {
+        let path: Vec<&str> = child.path.iter().map(|agent| agent.as_str()).collect();
+        lines.push(format!("  agent     {}, in {}", one_line(&path.join(" › "), 200), child.run_id));
+    }
     if item.edit {
         lines.push("  edit      other arguments may be approved: --edit 'JSON'".to_owned());
+    }
+    if !item.roles.is_empty() {
+        lines.push(format!("  roles     for an actor with one of the roles {}", one_line(&item.roles.join(", "), 200)));
     }
     if item.four_eyes {
         lines.push("  approval  needs a second person: who started the run can only deny the call".to_owned());

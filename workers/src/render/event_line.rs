@@ -84,6 +84,9 @@ fn said(body: &EventBody) -> String {
         EventBody::ApprovalDecided { tool_use_id, name, outcome, reason } => {
             format!("{tool_use_id} {name}: {outcome} {reason}")
         }
+        EventBody::ApprovalGranted { grant } => {
+            format!("{} {}: later calls are not asked about, granted by {}", grant.id, grant.tool, grant.granted_by)
+        }
         EventBody::ArgumentsEdited { tool_use_id, name, digest, .. } => {
             format!("{tool_use_id} {name}: approved with other arguments, digest {}", digest.short())
         }
@@ -97,7 +100,13 @@ fn said(body: &EventBody) -> String {
         EventBody::ChildRunLinked { tool_use_id, child_run_id, child_agent_id, .. } => {
             format!("{tool_use_id} → {child_run_id} (agent {child_agent_id})")
         }
-        EventBody::AwaitOpened { item } => format!("{} {}: {}", item.id, word(&item.kind), await_summary(item)),
+        EventBody::AwaitOpened { item } | EventBody::ChildAwaitOpened { item } => {
+            format!("{} {}: {}", item.id, word(&item.kind), await_summary(item))
+        }
+        EventBody::ChildAwaitClosed { await_id, outcome, actor } => {
+            let by = actor.as_ref().map(|actor| format!(" by {actor}")).unwrap_or_default();
+            format!("{await_id} {}{by}", word(outcome))
+        }
         EventBody::AwaitClosed { await_id, outcome, actor, answer } => {
             format!("{await_id} {}", closed(*outcome, actor.as_ref(), answer.as_deref()))
         }

@@ -51,6 +51,7 @@ impl ApiOptions {
             ops,
             models: ports.models.listing().clone(),
             agents: ports.agents.iter().map(|agent| (**agent).clone()).collect(),
+            approvals: ports.agents.approvals().to_vec(),
             builtins: ports.tools.builtins().specs().collect(),
             vault: ports.vault.clone(),
             rates: self.rates,

@@ -116,6 +116,7 @@ mod tests {
             key_id: key.to_owned(),
             key_name: key.to_owned(),
             scopes: Vec::new(),
+            roles: Vec::new(),
             agents: None,
         }
     }

@@ -47,11 +47,13 @@ impl Progress {
         match event.body() {
             Ok(EventBody::Started { .. }) => self.status = RunStatus::Running,
             Ok(EventBody::Status { status, .. }) if !status.is_terminal() => self.status = status,
-            Ok(EventBody::AwaitOpened { item }) => {
+            Ok(EventBody::AwaitOpened { item } | EventBody::ChildAwaitOpened { item }) => {
                 self.awaits.retain(|open| open.id != item.id);
                 self.awaits.push(item);
             }
-            Ok(EventBody::AwaitClosed { await_id, .. }) => self.answered(&await_id),
+            Ok(EventBody::AwaitClosed { await_id, .. } | EventBody::ChildAwaitClosed { await_id, .. }) => {
+                self.answered(&await_id);
+            }
             Ok(EventBody::AssistantDelta { text, turn, attempt, .. }) => return vec![self.write(text, turn, attempt)],
             Ok(EventBody::TurnRestarted { .. }) => self.draft = None,
             _ => {}

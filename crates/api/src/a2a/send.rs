@@ -134,7 +134,9 @@ async fn answer(visit: &Visit, task: &str, message: &Message) -> Result<Sent> {
     caller.require(reply.body.scope()).map_err(Refusal::Http)?;
     let body = match reply.body {
         ReplyBody::Text(answer) => AnswerBody::Clarification { answer },
-        ReplyBody::Decision { approved, digest, reason } => AnswerBody::Confirmation { approved, digest, reason },
+        ReplyBody::Decision { approved, digest, reason } => {
+            AnswerBody::Confirmation { approved, digest, reason, grant: None }
+        }
         ReplyBody::Result { call, result } => {
             let results = vec![json!({"toolCallId": call, "result": result})];
             AnswerBody::ToolResults { results: control::travelling(app, results).await? }

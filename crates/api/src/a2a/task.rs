@@ -61,9 +61,9 @@ pub(crate) fn time(at: Timestamp) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(i64::try_from(at.0).ok()?)
 }
 
-/// Whether a person or the calling agent can answer the await. Results of external tools come from elsewhere.
+/// Whether a person or the calling agent can answer the await.
 pub(crate) fn wants_input(item: &AwaitView) -> bool {
-    item.kind != AwaitKind::ExternalTools
+    item.asks_a_person()
 }
 
 /// The state of a run that has not ended.
@@ -71,6 +71,8 @@ pub(crate) fn open_state(status: RunStatus, awaits: &[AwaitView]) -> TaskState {
     match status {
         RunStatus::Queued => TaskState::Submitted,
         RunStatus::Waiting if awaits.iter().any(wants_input) => TaskState::InputRequired,
+        // The run itself waits for its sub-agent.
+        _ if awaits.iter().any(|item| item.child.is_some()) => TaskState::InputRequired,
         _ => TaskState::Working,
     }
 }

@@ -38,6 +38,7 @@ pub(crate) async fn show(visit: &Visit, row: &RunRow, history: Option<i32>, arti
         ids.task(status, artifact.map(|artifact| vec![artifact]))
     } else {
         let awaits = match row.status {
+            _ if !row.children.is_empty() => control::pending(&visit.app, &visit.caller, row).await?,
             RunStatus::Waiting => control::pending(&visit.app, &visit.caller, row).await?,
             _ => Vec::new(),
         };

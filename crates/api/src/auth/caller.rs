@@ -20,6 +20,8 @@ pub struct Caller {
     pub key_id: String,
     pub key_name: String,
     pub scopes: Vec<String>,
+    /// What approval rules ask for.
+    pub roles: Vec<String>,
     /// The only agents the key may start; any if absent.
     pub agents: Option<Vec<AgentId>>,
 }
@@ -65,13 +67,14 @@ impl Caller {
             return Err(ApiError::invalid(message).with("field", "actor"));
         }
         let name = Some(self.key_name.clone());
-        Ok(Actor { id: self.key_id.clone(), name, claimed: claimed.map(str::to_owned) })
+        Ok(Actor { id: self.key_id.clone(), name, claimed: claimed.map(str::to_owned), roles: self.roles.clone() })
     }
 }
 
 impl From<ApiKeyRow> for Caller {
     fn from(row: ApiKeyRow) -> Self {
-        Self { workspace: row.workspace, key_id: row.id, key_name: row.name, scopes: row.scopes, agents: row.agents }
+        let ApiKeyRow { workspace, id: key_id, name: key_name, scopes, roles, agents, .. } = row;
+        Self { workspace, key_id, key_name, scopes, roles, agents }
     }
 }
 

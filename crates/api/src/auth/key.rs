@@ -75,6 +75,7 @@ impl ApiKey {
             // Of a short key, which was chosen by a person, almost nothing is shown.
             prefix: self.reveal().chars().take(SHOWN.min(self.reveal().len() / 4)).collect(),
             hash: self.hash(),
+            roles: Vec::new(),
             scopes,
             agents,
             expires_at: None,

@@ -126,7 +126,7 @@ fn accepted(item: &AwaitView, digest: Option<Digest>, content: &Value) -> Option
         AwaitKind::Confirmation => {
             let approved = content["approve"].as_bool()?;
             let reason = content["reason"].as_str().filter(|reason| !reason.trim().is_empty()).map(str::to_owned);
-            Some(AnswerBody::Confirmation { approved, digest, reason })
+            Some(AnswerBody::Confirmation { approved, digest, reason, grant: None })
         }
         AwaitKind::Questions => {
             let mut answers = Map::new();
@@ -168,9 +168,7 @@ fn is_choice(question: &Question, value: &Value) -> bool {
 
 fn declined(item: &AwaitView, how: &str) -> AnswerBody {
     match item.kind {
-        AwaitKind::Confirmation | AwaitKind::Input => {
-            AnswerBody::Confirmation { approved: false, digest: None, reason: Some(how.to_owned()) }
-        }
+        AwaitKind::Confirmation | AwaitKind::Input => AnswerBody::denial(Some(how.to_owned())),
         AwaitKind::Clarification => AnswerBody::Clarification { answer: format!("({how} and gave no answer)") },
         AwaitKind::Questions | AwaitKind::ExternalTools => {
             let error = ToolError::new(ToolErrorKind::Denied, format!("{how} and gave no answer"));
@@ -230,7 +228,7 @@ mod tests {
         assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["approve"]));
         assert_eq!(parse_key(&key(&item)), ("await-1", Some(digest)));
         let decision = |approved, digest, reason: Option<&str>| {
-            Some(AnswerBody::Confirmation { approved, digest, reason: reason.map(str::to_owned) })
+            Some(AnswerBody::Confirmation { approved, digest, reason: reason.map(str::to_owned), grant: None })
         };
         let reply = |response: Value| answer(&item, Some(digest), &response);
         assert_eq!(reply(accept(json!({"approve": true}))), decision(true, Some(digest), None));

@@ -72,11 +72,13 @@ impl Follower {
 
     fn note(&mut self, event: &Event) {
         match event.body() {
-            Ok(EventBody::AwaitOpened { item }) if !self.answered.contains(&item.id) => {
+            Ok(EventBody::AwaitOpened { item } | EventBody::ChildAwaitOpened { item })
+                if !self.answered.contains(&item.id) =>
+            {
                 self.open.insert(item.id.clone(), item);
                 self.reported = false;
             }
-            Ok(EventBody::AwaitClosed { await_id, .. }) => {
+            Ok(EventBody::AwaitClosed { await_id, .. } | EventBody::ChildAwaitClosed { await_id, .. }) => {
                 self.open.remove(&await_id);
             }
             _ => {}
@@ -111,7 +113,9 @@ pub(super) fn progress(token: &Value, event: &Event) -> Option<Value> {
             format!("The agent {child_agent_id} works on a part of it.")
         }
         EventBody::ModelFallback { model, .. } => format!("The model {model} goes on."),
-        EventBody::AwaitOpened { item } => format!("The run waits: {}", item.prompt),
+        EventBody::AwaitOpened { item } | EventBody::ChildAwaitOpened { item } => {
+            format!("The run waits: {}", item.prompt)
+        }
         EventBody::Paused { .. } => "The run is paused.".to_owned(),
         EventBody::Resumed { .. } => "The run goes on.".to_owned(),
         _ => return None,

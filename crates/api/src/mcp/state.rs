@@ -132,6 +132,7 @@ fn new_row() -> NewApiKey {
         name: "authenticates the state of MCP clients".to_owned(),
         prefix: String::new(),
         hash: KeyHash(random.iter().flat_map(|uuid| uuid.into_bytes()).collect()),
+        roles: Vec::new(),
         scopes: Vec::new(),
         agents: Some(Vec::new()),
         expires_at: None,
@@ -184,6 +185,7 @@ mod tests {
             key_id: key_id.to_owned(),
             key_name: "ci".to_owned(),
             scopes: vec!["*".to_owned()],
+            roles: Vec::new(),
             agents: None,
         }
     }

@@ -141,6 +141,7 @@ mod tests {
             key_id: "key-1".to_owned(),
             key_name: "ci".to_owned(),
             scopes: vec!["*".to_owned()],
+            roles: Vec::new(),
             agents: agents.map(|ids| ids.into_iter().map(Into::into).collect()),
         }
     }

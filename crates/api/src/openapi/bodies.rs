@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+use windlass_core::{
+    approval::{GrantArguments, GrantLevel, GrantRequest},
+    time::Millis,
+};
 
 macro_rules! described {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {
@@ -52,6 +56,8 @@ described! {
         policy: Option<Value>,
         /// Labels of the run's workflow.
         labels: Option<BTreeMap<String, String>>,
+        /// Approval rules of this run and of its child runs.
+        approvals: Option<Vec<Value>>,
     }
 
     /// The agent and the settings of the session's runs.
@@ -175,6 +181,41 @@ pub(crate) struct ConfirmationRequest {
     /// With an approval: the call is executed with these arguments instead. Only if the await says `edit`.
     #[schema(value_type = Option<Object>)]
     pub(crate) arguments: Option<serde_json::Map<String, serde_json::Value>>,
+    /// With an approval: later calls of the tool are not asked about. It can be revoked.
+    #[schema(value_type = Option<GrantBody>)]
+    pub(crate) grant: Option<serde_json::Value>,
     /// The person that the key acts for, for the run's log; it is not verified.
+    pub(crate) actor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct GrantBody {
+    /// Where it holds: `run`, `session` or `agent`.
+    #[schema(value_type = String)]
+    pub(crate) scope: GrantLevel,
+    /// Which arguments it is for: `"any"`, `"same"`, or `{"at": [JSON pointers]}` for those with the same values there.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub(crate) arguments: GrantArguments,
+    /// When it ends; absent: when it is revoked.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) expires_in_ms: Option<Millis>,
+}
+
+impl From<GrantBody> for GrantRequest {
+    fn from(GrantBody { scope, arguments, expires_in_ms }: GrantBody) -> Self {
+        Self { scope, arguments, expires_in_ms }
+    }
+}
+
+/// The approval rules of a run or of a session; they replace those that it had.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RulesBody {
+    /// As in agent files, in camelCase.
+    #[schema(value_type = Vec<Object>)]
+    pub(crate) rules: serde_json::Value,
+    /// The person that the key acts for; it is not verified.
     pub(crate) actor: Option<String>,
 }

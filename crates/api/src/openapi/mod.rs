@@ -12,7 +12,7 @@ use utoipa::{
     },
 };
 
-use crate::routes::{PREFIX, catalogue, control, runs, sessions, stream, tool_results, transcript};
+use crate::routes::{PREFIX, approvals, catalogue, control, runs, sessions, stream, tool_results, transcript};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -28,6 +28,9 @@ use crate::routes::{PREFIX, catalogue, control, runs, sessions, stream, tool_res
         control::cancel,
         control::pause, control::resume, control::steer, control::awaits, control::answer, control::confirm,
         sessions::create, sessions::list, sessions::show, sessions::events, sessions::message, sessions::end,
+        approvals::grants, approvals::revoke, approvals::explain_call,
+        approvals::show_of_run, approvals::set_of_run, approvals::remove_of_run,
+        approvals::show_of_session, approvals::set_of_session, approvals::remove_of_session,
     ),
     modifiers(&Finish),
 )]
@@ -98,7 +101,9 @@ mod tests {
         let document: serde_json::Value = serde_json::from_str(&document_json()).unwrap();
         let methods = |item: &serde_json::Value| -> Vec<String> {
             let keys = item.as_object().unwrap().keys();
-            keys.filter(|key| ["get", "post", "delete"].contains(&key.as_str())).map(|key| key.to_uppercase()).collect()
+            keys.filter(|key| ["get", "post", "put", "delete"].contains(&key.as_str()))
+                .map(|key| key.to_uppercase())
+                .collect()
         };
         let paths = document["paths"].as_object().unwrap();
         let documented: BTreeSet<(String, String)> = paths

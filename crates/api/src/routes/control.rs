@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
+    approval::GrantRequest,
     awaits::AwaitView,
     body::Body,
     canonical::CanonicalJson,
@@ -35,7 +36,7 @@ use crate::{
     auth::Caller,
     body::JsonBody,
     error::{ApiError, Result},
-    openapi::bodies::{AnswerRequest, CancelBody, ConfirmationRequest, PauseBody, ResumeBody, SteerBody},
+    openapi::bodies::{AnswerRequest, CancelBody, ConfirmationRequest, GrantBody, PauseBody, ResumeBody, SteerBody},
     query::invalid,
     unknown,
 };
@@ -109,7 +110,7 @@ fn ended(status: RunStatus) -> String {
 }
 
 /// Parses a body; unknown fields are an error.
-fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T> {
+pub(super) fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T> {
     serde_json::from_value(body).map_err(|error| {
         let complaint = error.to_string();
         match unknown::field(&complaint) {
@@ -297,10 +298,15 @@ pub(crate) async fn confirm(
     Path((_, id)): Path<(String, String)>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Reply>> {
-    let ConfirmationRequest { await_id, approved, digest, reason, arguments, actor } = read(body)?;
+    let ConfirmationRequest { await_id, approved, digest, reason, arguments, grant, actor } = read(body)?;
     let digest = digest.map(|digest| read(Value::String(digest))).transpose()?;
+    let grant = grant.map(read::<GrantBody>).transpose()?.map(GrantRequest::from);
     let body = match (arguments, approved, digest) {
-        (None, approved, digest) => AnswerBody::Confirmation { approved, digest, reason },
+        (None, approved, digest) => AnswerBody::Confirmation { approved, digest, reason, grant },
+        (Some(_), ..) if grant.is_some() => {
+            let message = "grant: a call with other arguments is approved once; approve it without a grant";
+            return Err(ApiError::invalid(message).with("field", "grant"));
+        }
         (Some(arguments), true, Some(digest)) => {
             AnswerBody::EditedApproval { digest, arguments: Value::Object(arguments).into(), reason }
         }
@@ -335,7 +341,7 @@ pub(crate) async fn reply(
     }
     let answer = Answer::new(await_id.as_str().into(), actor, body);
     let ops = app.ops_for(caller);
-    let reply = match worker_reply(app, "answer", ops.answer(&row.id, &answer)).await? {
+    let reply = match worker_reply(app, "answer", Box::pin(ops.answer(&row.id, &answer))).await? {
         // The row was there a moment ago.
         Err(OpsError::NotFound { .. }) => {
             let row = end_if_gone(app, caller, id).await?;

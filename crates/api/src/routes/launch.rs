@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use windlass_core::{
     agent::overrides::Effective,
+    approval::ApprovalScope,
     envelope::Extra,
     ids::{RunId, SessionId},
 };
 use windlass_ops::{RunOps, StartPlan, StartRun};
 use windlass_store::{NewStart, ReservedRun, SecretOwner, Store};
 
-use super::sessions::may_join;
+use super::{approvals::set_rules, sessions::may_join};
 use crate::{
     app::App,
     auth::{Caller, Scope},
@@ -38,7 +39,8 @@ pub(crate) async fn launch(
     accepted: Accepted,
     session: Option<SessionId>,
 ) -> Result<Taken> {
-    let Accepted { spec, kept, conversation, start: Start { run_id, session_id, policy, labels }, request } = accepted;
+    let Accepted { spec, kept, conversation, start, request } = accepted;
+    let Start { run_id, session_id, policy, labels, approvals } = start;
     let run_id = run_id.map(|chosen| scoped_run_id(caller, &chosen)).transpose()?;
     if let (None, Some(joined)) = (&session, &session_id) {
         may_join(app, caller, joined).await?;
@@ -71,6 +73,11 @@ pub(crate) async fn launch(
         input: asked,
         start: Some(NewStart { request, plan: json!(plan) }),
     };
+    if let Some(rules) = approvals.filter(|rules| !rules.is_empty())
+        && store.run(&run).await?.is_none()
+    {
+        set_rules(app, caller, &ApprovalScope::Run { id: run.clone() }, rules, caller.actor(None)?).await?;
+    }
     // If the request was accepted before, its first plan is executed, unless that was done.
     if let Some(plan) = store.reserve_run(reserved).await?.plan {
         let plan = serde_json::from_value(plan).map_err(|error| ApiError::internal(&error))?;

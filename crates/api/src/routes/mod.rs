@@ -1,5 +1,6 @@
 //! The routes, one file per group.
 
+pub(crate) mod approvals;
 pub(crate) mod catalogue;
 pub(crate) mod control;
 mod docs;
@@ -44,8 +45,19 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/agent-runs/{id}/steer", post(control::steer))
         .route("/agent-runs/{id}/answers", post(control::answer))
         .route("/agent-runs/{id}/confirmations", post(control::confirm))
+        .route(
+            "/agent-runs/{id}/approvals",
+            get(approvals::show_of_run).put(approvals::set_of_run).delete(approvals::remove_of_run),
+        )
+        .route("/agent-runs/{id}/calls/{call}/approval", get(approvals::explain_call))
+        .route("/approval-grants", get(approvals::grants))
+        .route("/approval-grants/{id}/revoke", post(approvals::revoke))
         .route("/agent-sessions", post(sessions::create).get(sessions::list))
         .route("/agent-sessions/{id}", get(sessions::show).delete(sessions::end))
+        .route(
+            "/agent-sessions/{id}/approvals",
+            get(approvals::show_of_session).put(approvals::set_of_session).delete(approvals::remove_of_session),
+        )
         .route("/agent-sessions/{id}/events", get(sessions::events))
         .route("/agent-sessions/{id}/messages", post(sessions::message))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::enter))

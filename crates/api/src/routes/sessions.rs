@@ -35,7 +35,7 @@ const MAX_MESSAGES: u32 = 500;
 const HISTORY_PAGE: u32 = 100;
 
 /// The session, if it belongs to the caller; otherwise the same error as for one that does not exist.
-async fn find(app: &App, caller: &Caller, id: &str) -> Result<SessionRow> {
+pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SessionRow> {
     let missing = || ApiError::not_found("session");
     let session = SessionId::parse(id).map_err(|_| missing())?;
     let row = app.store().session(&caller.workspace, &session).await?;

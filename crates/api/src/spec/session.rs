@@ -10,7 +10,7 @@ const OVERRIDES: [&str; 7] =
     ["tools", "reasoningLevel", "outputSchema", "loopDetection", "toolBudgets", "supervisor", "plan"];
 
 /// Keys that belong to one run and never to a session.
-const OF_A_RUN: [&str; 6] = ["prompt", "messages", "runId", "sessionId", "policy", "labels"];
+const OF_A_RUN: [&str; 7] = ["prompt", "messages", "runId", "sessionId", "policy", "labels", "approvals"];
 
 /// A parsed request for a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +74,8 @@ pub fn effective(session: &Value, message: &Value) -> Result<Accepted, Invalid> 
     let mut spec = Spec::parse(&Fields::of_body(&merged)?)?;
     spec.metadata = metadata::merge(&spec.metadata, metadata::parse(&said, "metadata")?)?;
     // A message may have a run id, so that it can be sent again if its response was lost.
-    let start = Start { run_id: whole::run_id(&said)?, ..Start::default() };
+    let (run_id, approvals) = (whole::run_id(&said)?, whole::approvals(&said)?);
+    let start = Start { run_id, approvals, ..Start::default() };
     let conversation = Conversation::parse(&said)?;
     Ok(Accepted { spec, kept: merged, conversation, start, request: Digest::of_json(message) })
 }

@@ -7,6 +7,7 @@ use windlass_core::{
         AgentDefinition, HttpAccess, ToolSource, ToolSpec, Toolset, check, check_policy, check_sources,
         file::{policy_fields, unknown_fields},
     },
+    approval::{ApprovalRule, read_rules},
     envelope::PolicyOverrides,
     ids::{RunId, SessionId},
     secret::{SecretRef, SecretText},
@@ -28,6 +29,8 @@ pub struct Start {
     /// Limits of this run.
     pub policy: Option<PolicyOverrides>,
     pub labels: Metadata,
+    /// Approval rules of this run.
+    pub approvals: Option<Vec<ApprovalRule>>,
 }
 
 impl Start {
@@ -41,6 +44,7 @@ impl Start {
             session_id: id(fields, "sessionId", |text| SessionId::parse(text).map_err(|problem| problem.to_string()))?,
             policy,
             labels: metadata::parse(fields, "labels")?,
+            approvals: approvals(fields)?,
         })
     }
 }
@@ -57,6 +61,15 @@ fn check_limits(fields: &Fields<'_>, policy: &PolicyOverrides) -> Result<(), Inv
             Err(fields.invalid(&format!("policy{}", problem.path.replace('/', ".")), short(&problem.message)))
         }
     }
+}
+
+/// The approval rules of a run. They are Windlass's own, so unknown fields in them are refused.
+pub(super) fn approvals(fields: &Fields<'_>) -> Result<Option<Vec<ApprovalRule>>, Invalid> {
+    let Some(sent) = fields.get("approvals") else { return Ok(None) };
+    let rules = read_rules(sent).map_err(|problem| {
+        fields.invalid(&format!("approvals{}", problem.path.replace('/', ".")), short(&problem.message))
+    })?;
+    Ok(Some(rules))
 }
 
 /// The id that the caller chose for the run.

@@ -7,6 +7,7 @@ use crate::{
     agent::{
         Problem, SourceFields,
         check::{Pointer, Problems, check_expiry, check_length, check_tags},
+        file::unknown_rule_fields,
         nearest,
     },
     ids::ToolName,
@@ -15,6 +16,19 @@ use crate::{
         TAG_CHARS, TOOL_NAME_CHARS,
     },
 };
+
+/// The rules in a request, or the first thing that is wrong with them. Unlike stored rules, they have no unknown fields.
+pub fn read_rules(sent: &Value) -> Result<Vec<ApprovalRule>, Problem> {
+    if let Some(problem) = unknown_rule_fields(sent).into_iter().next() {
+        return Err(problem);
+    }
+    let rules: Vec<ApprovalRule> = serde_json::from_value(sent.clone())
+        .map_err(|error| Problem { path: String::new(), message: error.to_string() })?;
+    match check_rules(&rules, "").into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(rules),
+    }
+}
 
 /// Everything that is wrong with the rules of one layer. `at` is the JSON pointer of their list.
 pub fn check_rules(rules: &[ApprovalRule], at: &str) -> Vec<Problem> {

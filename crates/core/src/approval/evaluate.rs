@@ -2,9 +2,9 @@
 
 use super::{
     ApprovalDecision, ApprovalLayer, ApprovalOutcome, AskTerms, CallFacts, DecisionReason, Explanation, Grant,
-    GrantTrace, LayerEffect, LayerTrace, RuleRef, RuleTrace,
+    GrantTrace, LayerEffect, LayerTrace, RuleRef, RuleTrace, approver_bar,
 };
-use crate::time::Timestamp;
+use crate::{envelope::Actor, time::Timestamp};
 
 /// Decides about one call.
 pub fn decide(call: &CallFacts<'_>, layers: &[ApprovalLayer], grants: &[Grant], now: Timestamp) -> ApprovalDecision {
@@ -49,13 +49,18 @@ fn apply_layer(decision: &mut ApprovalDecision, layer: &ApprovalLayer, call: &Ca
     let deny = |rule: &RuleTrace| rule.unmet.is_none() && rule.outcome == ApprovalOutcome::Deny;
     let decides = rules.iter().position(deny).or_else(|| rules.iter().position(|rule| rule.unmet.is_none()));
     let effect = match decides {
-        Some(index) => apply_rule(decision, layer, index),
+        Some(index) => apply_rule(decision, layer, index, call.starter),
         None => LayerEffect::NoMatch,
     };
     LayerTrace { layer: layer.layer, may_relax: layer.may_relax, rules, decides, effect }
 }
 
-fn apply_rule(decision: &mut ApprovalDecision, layer: &ApprovalLayer, index: usize) -> LayerEffect {
+fn apply_rule(
+    decision: &mut ApprovalDecision,
+    layer: &ApprovalLayer,
+    index: usize,
+    starter: Option<&Actor>,
+) -> LayerEffect {
     use ApprovalOutcome::{Allow, Ask, Deny};
     let rule = &layer.rules[index];
     let by = RuleRef { layer: layer.layer, index, name: rule.name.clone() };
@@ -69,7 +74,7 @@ fn apply_rule(decision: &mut ApprovalDecision, layer: &ApprovalLayer, index: usi
             *decision = ask(DecisionReason::Rule(by), rule.terms.clone());
             LayerEffect::Stricter
         }
-        (Ask, Allow) if layer.may_relax => {
+        (Ask, Allow) if may_relax(layer, decision.ask.as_ref(), starter) => {
             *decision = settled(Allow, DecisionReason::Rule(by));
             LayerEffect::Relaxed
         }
@@ -85,6 +90,16 @@ fn apply_rule(decision: &mut ApprovalDecision, layer: &ApprovalLayer, index: usi
             }
         },
     }
+}
+
+/// The rules of an actor relax what the actor could have approved, and nothing else.
+fn may_relax(layer: &ApprovalLayer, asked: Option<&AskTerms>, starter: Option<&Actor>) -> bool {
+    let bar = layer
+        .set_by
+        .as_ref()
+        .zip(asked)
+        .and_then(|(actor, terms)| approver_bar(&terms.roles, terms.four_eyes, actor, starter));
+    layer.may_relax && bar.is_none()
 }
 
 /// The first grant that applies answers the question. Without a question no grant is looked at.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AskTerms, CallFacts, compare::same};
+use super::{ApproverBar, AskTerms, CallFacts, approver_bar, compare::same};
 use crate::{
     canonical::Digest,
     envelope::{Actor, Extra},
@@ -18,7 +18,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
     pub id: GrantId,
-    pub scope: GrantScope,
+    pub scope: ApprovalScope,
     pub tool: ToolName,
     pub shape: GrantShape,
     pub granted_by: Actor,
@@ -35,7 +35,7 @@ pub struct Grant {
 /// Where a grant holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum GrantScope {
+pub enum ApprovalScope {
     Run {
         id: RunId,
     },
@@ -48,6 +48,14 @@ pub enum GrantScope {
     /// Of a newer build; it holds nowhere here.
     #[serde(other)]
     Unknown,
+}
+
+impl ApprovalScope {
+    /// Everything that a call of this run is in.
+    pub fn of(run: &RunId, session: Option<&SessionId>, agent: &AgentId) -> Vec<Self> {
+        let session = session.map(|id| Self::Session { id: id.clone() });
+        [Self::Run { id: run.clone() }, Self::Agent { id: agent.clone() }].into_iter().chain(session).collect()
+    }
 }
 
 /// Which arguments a grant is about.
@@ -83,27 +91,30 @@ impl Grant {
         if self.tool != *call.tool {
             return Some(format!("it is for the tool {}", self.tool));
         }
-        self.unmet_by_scope(call)
-            .or_else(|| self.shape.unmet(call))
-            .or_else(|| if terms.four_eyes { self.unmet_by_four_eyes(call) } else { None })
+        self.unmet_by_scope(call).or_else(|| self.shape.unmet(call)).or_else(|| self.unmet_by_giver(call, terms))
     }
 
     fn unmet_by_scope(&self, call: &CallFacts<'_>) -> Option<String> {
         match &self.scope {
-            GrantScope::Run { id } => (id != call.run).then(|| format!("it is for the run {id}")),
-            GrantScope::Session { id } => (Some(id) != call.session).then(|| format!("it is for the session {id}")),
-            GrantScope::Agent { id } => (id != call.agent).then(|| format!("it is for the agent {id}")),
-            GrantScope::Unknown => Some("this build does not know its scope".to_owned()),
+            ApprovalScope::Run { id } => (id != call.run).then(|| format!("it is for the run {id}")),
+            ApprovalScope::Session { id } => (Some(id) != call.session).then(|| format!("it is for the session {id}")),
+            ApprovalScope::Agent { id } if id != call.agent => Some(format!("it is for the agent {id}")),
+            ApprovalScope::Agent { id } => (!call.configured)
+                .then(|| format!("it is for the configured tools of the agent {id}, and this is not one of them")),
+            ApprovalScope::Unknown => Some("this build does not know its scope".to_owned()),
         }
     }
 
-    /// Compares authenticated ids only, as approvals do. A run without a starter has no second person.
-    fn unmet_by_four_eyes(&self, call: &CallFacts<'_>) -> Option<String> {
-        match call.starter {
-            Some(starter) if starter.id != self.granted_by.id && !self.granted_by.is_empty() => None,
-            Some(_) => Some("the call takes a second person, and the starter of the run gave it".to_owned()),
-            None => Some("the call takes a second person, and the run does not say who started it".to_owned()),
-        }
+    /// The giver could have answered this question.
+    fn unmet_by_giver(&self, call: &CallFacts<'_>, terms: &AskTerms) -> Option<String> {
+        let bar = approver_bar(&terms.roles, terms.four_eyes, &self.granted_by, call.starter)?;
+        Some(match bar {
+            ApproverBar::Role => format!("its giver has none of the roles {}", terms.roles.join(", ")),
+            ApproverBar::Starter => "the call takes a second person, and the starter of the run gave it".to_owned(),
+            ApproverBar::UnknownStarter => {
+                "the call takes a second person, and the run does not say who started it".to_owned()
+            }
+        })
     }
 }
 

@@ -13,6 +13,8 @@ mod evaluate;
 mod explain;
 mod grant;
 mod matching;
+mod record;
+mod request;
 mod rule;
 mod shape;
 mod terms;
@@ -22,20 +24,23 @@ use serde_json::Value;
 
 pub use self::{
     argument::{ArgumentOp, ArgumentTest},
-    check::check_rules,
+    check::{check_rules, read_rules},
     evaluate::{decide, explain},
     explain::{Explanation, GrantTrace, LayerEffect, LayerTrace, RuleTrace, Unmet},
-    grant::{Grant, GrantScope, GrantShape},
+    grant::{ApprovalScope, Grant, GrantShape},
+    record::{ApprovalStep, CallApproval},
+    request::{GrantArguments, GrantLevel, GrantRequest},
     rule::ApprovalRule,
-    shape::APPROVAL_RULE,
-    terms::{AskTerms, may_answer},
+    shape::{APPROVAL_RULE, parse_rules_file},
+    terms::{ApproverBar, AskTerms, approver_bar, has_role},
 };
 use crate::{
-    agent::ConfirmationSpec,
+    agent::{AgentDefinition, ConfirmationSpec, ToolSource, ToolSpec, Toolset},
     canonical::Digest,
     cost::Cost,
-    envelope::Actor,
+    envelope::{Actor, Extra},
     ids::{AgentId, GrantId, RunId, SessionId, ToolName},
+    time::Timestamp,
 };
 
 /// What becomes of a call. The order is by strictness.
@@ -68,15 +73,66 @@ pub struct ApprovalLayer {
     /// Its decisions may be looser than those before it. A layer that a caller writes without authority only narrows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_relax: bool,
+    /// Who set the rules of a session or a run. They relax a question only if this actor could have answered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<Actor>,
+}
+
+/// The rules of a session or of a run, as they are stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnRules {
+    pub rules: Vec<ApprovalRule>,
+    pub set_by: Actor,
+    pub set_at: Timestamp,
+    /// The actor was allowed to approve calls; the rules of another one only narrow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_relax: bool,
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl OwnRules {
+    pub fn layer(self, layer: Layer) -> ApprovalLayer {
+        ApprovalLayer { layer, rules: self.rules, may_relax: self.may_relax, set_by: Some(self.set_by) }
+    }
 }
 
 /// The layers of a run: the operator's rules for all agents, then those of its agent. `configured` says that the operator
 /// wrote the agent, too; a caller's own agent does not relax what the operator says of all agents.
 pub fn layers(workspace: &[ApprovalRule], agent: &[ApprovalRule], configured: bool) -> [ApprovalLayer; 2] {
     [
-        ApprovalLayer { layer: Layer::Workspace, rules: workspace.to_vec(), may_relax: true },
-        ApprovalLayer { layer: Layer::Agent, rules: agent.to_vec(), may_relax: configured || workspace.is_empty() },
+        ApprovalLayer { layer: Layer::Workspace, rules: workspace.to_vec(), may_relax: true, set_by: None },
+        ApprovalLayer {
+            layer: Layer::Agent,
+            rules: agent.to_vec(),
+            may_relax: configured || workspace.is_empty(),
+            set_by: None,
+        },
     ]
+}
+
+/// Whether the operator's agent has this tool of a run's agent: the same tool, or one of the same MCP server.
+pub fn is_configured(operators: &AgentDefinition, agent: &AgentDefinition, tool: &ToolSpec) -> bool {
+    let toolset = |definition: &AgentDefinition, name: &str| {
+        let found = definition.toolsets.iter().find(|toolset| toolset.name == name);
+        found.map(|toolset| Toolset { resolved: None, ..toolset.clone() })
+    };
+    match &tool.source {
+        ToolSource::Mcp(source) => {
+            let configured = toolset(operators, &source.toolset);
+            configured.is_some() && configured == toolset(agent, &source.toolset)
+        }
+        // What the agent leaves out of a built-in tool, the worker adds.
+        ToolSource::Builtin => {
+            operators.tools.iter().any(|own| own.source == ToolSource::Builtin && own.name == tool.name)
+        }
+        // A tool without a time-out has the server's.
+        _ => operators
+            .tools
+            .iter()
+            .any(|own| ToolSpec { timeout_ms: own.timeout_ms.or(tool.timeout_ms), ..own.clone() } == *tool),
+    }
 }
 
 /// What is known of a call when it is decided.
@@ -99,6 +155,9 @@ pub struct CallFacts<'a> {
     pub run: &'a RunId,
     pub session: Option<&'a SessionId>,
     pub agent: &'a AgentId,
+    /// The operator's agent of this id has this tool. A caller can send another agent with the same id, so a grant for an
+    /// agent holds for its configured tools only.
+    pub configured: bool,
 }
 
 /// The decision about one call.

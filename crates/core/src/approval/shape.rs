@@ -2,11 +2,50 @@
 //!
 //! The table follows [`super::ApprovalRule`] field by field; a test holds the two together.
 
-use super::ArgumentOp;
+use serde_json::Value;
+
+use super::{ApprovalRule, ArgumentOp, check_rules};
 use crate::{
-    agent::{SourceFields, file::shape::EXPIRY},
-    file::{Record, Shape, friendly, optional, required},
+    agent::{
+        SourceFields,
+        file::{shape::EXPIRY, syntax_of},
+    },
+    file::{
+        Fault, FileError, Reading, Record, Shape, Syntax, friendly, optional, parse_json, parse_toml, read, required,
+        without_mark,
+    },
 };
+
+/// A file with nothing but rules.
+static RULES_FILE: Record =
+    Record(&[required("approvals", Shape::List(&Shape::Record(&APPROVAL_RULE)), "[[approvals]]")]);
+
+/// The rules in a TOML or JSON file that has nothing else. `path_name` tells the format and names the file in errors.
+pub fn parse_rules_file(path_name: &str, text: &str) -> Result<Vec<ApprovalRule>, FileError> {
+    let text = without_mark(text);
+    parse_text(path_name, text).map_err(|faults| FileError::new(path_name, text, faults))
+}
+
+fn parse_text(path_name: &str, text: &str) -> Result<Vec<ApprovalRule>, Vec<Fault>> {
+    let syntax = syntax_of(path_name)?;
+    let root = match syntax {
+        Syntax::Toml => parse_toml(text),
+        Syntax::Json => parse_json(text),
+    };
+    let Reading { value, faults, places } = read(&RULES_FILE, &root.map_err(|fault| vec![fault])?, syntax);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let rules = value.get("approvals").cloned().unwrap_or(Value::Null);
+    let rules: Vec<ApprovalRule> =
+        serde_json::from_value(rules).map_err(|error| vec![Fault::whole(error.to_string())])?;
+    let problems = check_rules(&rules, "/approvals");
+    if problems.is_empty() {
+        Ok(rules)
+    } else {
+        Err(problems.into_iter().map(|problem| places.fault(problem)).collect())
+    }
+}
 
 /// The fields of a rule.
 pub static APPROVAL_RULE: Record = Record(&[

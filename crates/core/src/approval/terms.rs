@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{agent::ConfirmationSpec, awaits::ExpiryOutcome, time::Millis};
+use crate::{agent::ConfirmationSpec, awaits::ExpiryOutcome, envelope::Actor, time::Millis};
 
 /// The terms of one question.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -64,7 +64,31 @@ fn common(earlier: &[String], later: &[String]) -> Option<Vec<String>> {
     (!both.is_empty()).then_some(both)
 }
 
-/// Whether an actor with these roles may answer. That the actor may approve at all, and four eyes, is checked elsewhere.
-pub fn may_answer(terms: &AskTerms, roles_of_actor: &[String]) -> bool {
-    terms.roles.is_empty() || terms.roles.iter().any(|role| roles_of_actor.contains(role))
+/// Why an actor may not approve a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApproverBar {
+    /// It has none of the roles.
+    Role,
+    /// The call takes a second person, and the actor started the run.
+    Starter,
+    /// The call takes a second person, and the run does not say who started it.
+    UnknownStarter,
+}
+
+/// Whether one of the actor's roles is asked for. No roles are every actor's.
+pub fn has_role(roles: &[String], actor: &Actor) -> bool {
+    roles.is_empty() || roles.iter().any(|role| actor.roles.contains(role))
+}
+
+/// Why the actor may not approve, if it may not. Only authenticated ids are compared: a claimed name does not make an
+/// actor a different person. That the actor may approve at all is checked at the edge.
+pub fn approver_bar(roles: &[String], four_eyes: bool, actor: &Actor, starter: Option<&Actor>) -> Option<ApproverBar> {
+    if !has_role(roles, actor) {
+        return Some(ApproverBar::Role);
+    }
+    match starter {
+        _ if !four_eyes => None,
+        None => Some(ApproverBar::UnknownStarter),
+        Some(starter) => (starter.id == actor.id || actor.is_empty()).then_some(ApproverBar::Starter),
+    }
 }

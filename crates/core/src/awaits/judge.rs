@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{AwaitKind, AwaitTable, AwaitView};
 use crate::{
+    approval::{ApproverBar, approver_bar},
     canonical::{CanonicalJson, Digest},
     envelope::{Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, ProvidedToolResult},
     event::{AwaitClosure, EventBody},
@@ -101,18 +102,20 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
             Ok(AwaitClosure::Answered)
         }
         (AwaitKind::Input, AnswerBody::Confirmation { approved: false, .. }) => Ok(AwaitClosure::Denied),
-        (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest, reason }) => {
+        (AwaitKind::Confirmation, AnswerBody::Confirmation { approved, digest, reason, grant }) => {
             if answer.actor.is_empty() {
                 return Err("a decision must say who decides".to_owned());
             }
             if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON) {
                 return Err(format!("the reason is longer than {MAX_REASON} bytes; shorten it"));
             }
-            if !approved {
-                return Ok(AwaitClosure::Denied);
+            // The starter may deny what only a second person may approve.
+            if let Some(bar) = approver_bar(&item.roles, item.four_eyes && *approved, &answer.actor, started_by) {
+                return Err(barred(bar, &item.roles));
             }
-            if item.four_eyes {
-                second_person(&answer.actor, started_by)?;
+            if !approved {
+                let refused = grant.as_ref().map(|_| "a denial grants nothing; leave out the grant".to_owned());
+                return refused.map_or(Ok(AwaitClosure::Denied), Err);
             }
             let shown = item.calls.first().map(|call| call.digest);
             match digest {
@@ -127,7 +130,8 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
             if !item.edit {
                 return Err("the arguments of this call may not be changed; approve or deny it as it is".to_owned());
             }
-            let approval = AnswerBody::Confirmation { approved: true, digest: Some(*digest), reason: reason.clone() };
+            let approval =
+                AnswerBody::Confirmation { approved: true, digest: Some(*digest), reason: reason.clone(), grant: None };
             fits(item, &Answer { body: approval, ..answer.clone() }, started_by)?;
             if !arguments.as_str().starts_with('{') {
                 return Err("arguments are a JSON object".to_owned());
@@ -156,12 +160,17 @@ fn fits(item: &AwaitView, answer: &Answer, started_by: Option<&Actor>) -> Result
     }
 }
 
-/// Compares authenticated ids only. A claimed name does not make an actor a different person.
-fn second_person(actor: &Actor, started_by: Option<&Actor>) -> Result<(), String> {
-    match started_by {
-        Some(starter) if starter.id != actor.id => Ok(()),
-        Some(_) => Err("the call takes a second person: the starter of the run may deny it, not approve it".to_owned()),
-        None => Err("the call takes a second person, and the run does not say who started it; deny it".to_owned()),
+fn barred(bar: ApproverBar, roles: &[String]) -> String {
+    match bar {
+        ApproverBar::Role => {
+            format!("this is for an actor with one of the roles {}; answer with a key that has one", roles.join(", "))
+        }
+        ApproverBar::Starter => {
+            "the call takes a second person: the starter of the run may deny it, not approve it".to_owned()
+        }
+        ApproverBar::UnknownStarter => {
+            "the call takes a second person, and the run does not say who started it; deny it".to_owned()
+        }
     }
 }
 
@@ -225,6 +234,7 @@ mod tests {
             expires_in: Some(Millis(100)),
             on_expiry: ExpiryOutcome::Replan,
             default_answer: None,
+            roles: Vec::new(),
             four_eyes: false,
             edit: false,
         };
@@ -236,7 +246,7 @@ mod tests {
     }
 
     fn approve(id: &str, actor: &str, digest: Option<Digest>) -> Answer {
-        Answer::new(id.into(), actor, AnswerBody::Confirmation { approved: true, digest, reason: None })
+        Answer::new(id.into(), actor, AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None })
     }
 
     #[test]
@@ -249,14 +259,7 @@ mod tests {
             (approve("await-1", " ", Some(digest)), AnswerStatus::Invalid),
             (approve("await-1", "ann", None), AnswerStatus::Invalid),
             (approve("await-1", "ann", Some(Digest::of_json(&json!("c2")))), AnswerStatus::Invalid),
-            (
-                Answer::new(
-                    "await-1".into(),
-                    "ann",
-                    AnswerBody::Confirmation { approved: false, digest: None, reason: None },
-                ),
-                AnswerStatus::Accepted,
-            ),
+            (Answer::new("await-1".into(), "ann", AnswerBody::denial(None)), AnswerStatus::Accepted),
             (
                 Answer::new("await-1".into(), "ann", AnswerBody::Clarification { answer: "yes".into() }),
                 AnswerStatus::Invalid,
@@ -267,8 +270,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn four_eyes_are_two_actors_whatever_they_call_themselves() {
+    /// A table with one call to approve.
+    fn confirmation(roles: &[&str], four_eyes: bool) -> (AwaitTable, Digest) {
         let mut table = AwaitTable::default();
         let new = NewAwait {
             kind: AwaitKind::Confirmation,
@@ -280,10 +283,37 @@ mod tests {
             expires_in: None,
             on_expiry: ExpiryOutcome::Deny,
             default_answer: None,
-            four_eyes: true,
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            four_eyes,
             edit: false,
         };
         let digest = table.open(new, NOW).calls[0].digest;
+        (table, digest)
+    }
+
+    #[test]
+    fn an_await_with_roles_is_answered_by_an_actor_with_one_of_them() {
+        let (table, digest) = confirmation(&["finance", "board"], false);
+        let actor = |roles: &[&str]| Actor {
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            ..Actor::from("key-1")
+        };
+        for body in [AnswerBody::approval(digest), AnswerBody::denial(None)] {
+            let judge = |roles: &[&str]| {
+                let answer = Answer::new("await-1".into(), actor(roles), body.clone());
+                table.judge(&answer, None, NOW).map(|_| ()).map_err(|reply| (reply.status, reply.message))
+            };
+            let refused = "this is for an actor with one of the roles finance, board; answer with a key that has one";
+            assert_eq!(judge(&["board", "desk"]), Ok(()));
+            for roles in [[].as_slice(), &["desk"]] {
+                assert_eq!(judge(roles), Err((AnswerStatus::Invalid, refused.to_owned())));
+            }
+        }
+    }
+
+    #[test]
+    fn four_eyes_are_two_actors_whatever_they_call_themselves() {
+        let (table, digest) = confirmation(&[], true);
         let actor = |id: &str, claimed: Option<&str>| Actor { claimed: claimed.map(str::to_owned), ..id.into() };
         let (ann, bob) = (actor("key-1", None), actor("key-2", None));
         let cases = [
@@ -296,7 +326,8 @@ mod tests {
             (None, bob, false, AnswerStatus::Accepted),
         ];
         for (starter, actor, approved, expected) in cases {
-            let body = AnswerBody::Confirmation { approved, digest: approved.then_some(digest), reason: None };
+            let body =
+                AnswerBody::Confirmation { approved, digest: approved.then_some(digest), reason: None, grant: None };
             let answer = Answer::new("await-1".into(), actor, body);
             let judged = table.judge(&answer, starter, NOW);
             let status = judged.map_or_else(|reply| reply.status, |_| AnswerStatus::Accepted);
@@ -313,11 +344,7 @@ mod tests {
         let resolution = table.judge(&answer, None, NOW).unwrap();
         table.close(&item.id, resolution.closure, Some(resolution.answer_digest));
         assert_eq!(status(&table, &answer, NOW), AnswerStatus::Duplicate);
-        let other = Answer::new(
-            "await-1".into(),
-            "bob",
-            AnswerBody::Confirmation { approved: false, digest: None, reason: None },
-        );
+        let other = Answer::new("await-1".into(), "bob", AnswerBody::denial(None));
         assert_eq!(status(&table, &other, NOW), AnswerStatus::Stale);
         assert_eq!(status(&table, &approve("await-2", "ann", None), NOW), AnswerStatus::Unknown);
         assert_eq!(status(&table, &approve("nonsense", "ann", None), NOW), AnswerStatus::Unknown);

@@ -8,8 +8,10 @@ pub fn pending_in(log: &[Event]) -> Vec<AwaitView> {
     let mut pending: Vec<AwaitView> = Vec::new();
     for event in log {
         match event.body() {
-            Ok(EventBody::AwaitOpened { item }) => pending.push(item),
-            Ok(EventBody::AwaitClosed { await_id, .. }) => pending.retain(|item| item.id != await_id),
+            Ok(EventBody::AwaitOpened { item } | EventBody::ChildAwaitOpened { item }) => pending.push(item),
+            Ok(EventBody::AwaitClosed { await_id, .. } | EventBody::ChildAwaitClosed { await_id, .. }) => {
+                pending.retain(|item| item.id != await_id);
+            }
             _ => {}
         }
     }

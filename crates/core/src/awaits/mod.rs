@@ -1,5 +1,6 @@
 //! Awaits: what a run waits for from the outside world, keyed by id and answered in any order.
 
+mod child;
 mod judge;
 mod log;
 mod table;
@@ -7,6 +8,7 @@ mod table;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    child::{ChildAwait, addressed, id_seen_from},
     judge::Resolution,
     log::pending_in,
     table::{AwaitTable, NewAwait},
@@ -65,12 +67,18 @@ pub struct AwaitView {
     pub on_expiry: ExpiryOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_answer: Option<String>,
+    /// Who may approve or deny: an actor with one of these roles. Empty is every actor that may approve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
     /// The starter of the run may not approve.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
     /// Who approves may change the arguments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub edit: bool,
+    /// Set where a root run shows an await of a sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ChildAwait>,
 }
 
 /// A call an await is about. An approval is bound to `digest`.

@@ -48,6 +48,7 @@ pub struct NewAwait {
     pub expires_in: Option<Millis>,
     pub on_expiry: ExpiryOutcome,
     pub default_answer: Option<String>,
+    pub roles: Vec<String>,
     pub four_eyes: bool,
     pub edit: bool,
 }
@@ -67,8 +68,10 @@ impl AwaitTable {
             expires_at: new.expires_in.map(|span| now.after(span)),
             on_expiry: new.on_expiry,
             default_answer: new.default_answer,
+            roles: new.roles,
             four_eyes: new.four_eyes,
             edit: new.edit,
+            child: None,
         };
         self.open.push(view.clone());
         view

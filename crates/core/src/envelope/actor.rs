@@ -13,6 +13,8 @@ pub struct Actor {
     pub name: Option<String>,
     /// Whom the actor says it acts for. It is not verified.
     pub claimed: Option<String>,
+    /// The roles of the key. Approval rules ask for them.
+    pub roles: Vec<String>,
 }
 
 impl Actor {
@@ -23,7 +25,12 @@ impl Actor {
     /// The same with every text cut short by `clip`.
     #[must_use]
     pub(crate) fn clipped(&self, clip: impl Fn(&str) -> String) -> Self {
-        Self { id: clip(&self.id), name: self.name.as_deref().map(&clip), claimed: self.claimed.as_deref().map(&clip) }
+        Self {
+            id: clip(&self.id),
+            name: self.name.as_deref().map(&clip),
+            claimed: self.claimed.as_deref().map(&clip),
+            roles: self.roles.iter().map(|role| clip(role)).collect(),
+        }
     }
 }
 
@@ -56,11 +63,11 @@ impl From<String> for Actor {
 /// A bare id is written as the text it always was.
 impl Serialize for Actor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { id, name, claimed } = self;
-        if name.is_none() && claimed.is_none() {
+        let Self { id, name, claimed, roles } = self;
+        if name.is_none() && claimed.is_none() && roles.is_empty() {
             return serializer.serialize_str(id);
         }
-        let mut fields = serializer.serialize_struct("Actor", 3)?;
+        let mut fields = serializer.serialize_struct("Actor", 4)?;
         fields.serialize_field("id", id)?;
         match name {
             Some(name) => fields.serialize_field("name", name)?,
@@ -69,6 +76,10 @@ impl Serialize for Actor {
         match claimed {
             Some(claimed) => fields.serialize_field("claimed", claimed)?,
             None => fields.skip_field("claimed")?,
+        }
+        match roles.as_slice() {
+            [] => fields.skip_field("roles")?,
+            roles => fields.serialize_field("roles", roles)?,
         }
         fields.end()
     }
@@ -86,11 +97,13 @@ impl<'de> Deserialize<'de> for Actor {
                 name: Option<String>,
                 #[serde(default)]
                 claimed: Option<String>,
+                #[serde(default)]
+                roles: Vec<String>,
             },
         }
         Ok(match Written::deserialize(deserializer)? {
             Written::Id(id) => Self { id, ..Self::default() },
-            Written::Whole { id, name, claimed } => Self { id, name, claimed },
+            Written::Whole { id, name, claimed, roles } => Self { id, name, claimed, roles },
         })
     }
 }
@@ -103,14 +116,19 @@ mod tests {
 
     #[test]
     fn an_actor_is_a_text_or_an_object_and_has_one_rendering() {
-        let key = Actor { id: "key-1".into(), name: Some("ci".into()), claimed: None };
+        let key = Actor { name: Some("ci".into()), ..Actor::from("key-1") };
         let cases = [
             (Actor::from("ann"), json!("ann"), "ann"),
             (key.clone(), json!({"id": "key-1", "name": "ci"}), "ci (key-1)"),
             (
-                Actor { claimed: Some("Anna".into()), ..key },
+                Actor { claimed: Some("Anna".into()), ..key.clone() },
                 json!({"id": "key-1", "name": "ci", "claimed": "Anna"}),
                 "ci (key-1) for Anna (claimed)",
+            ),
+            (
+                Actor { roles: vec!["finance".into()], ..key },
+                json!({"id": "key-1", "name": "ci", "roles": ["finance"]}),
+                "ci (key-1)",
             ),
             (
                 Actor { claimed: Some("Bob".into()), ..Actor::from("ann") },

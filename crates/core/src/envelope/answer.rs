@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Actor, ClarificationAnswer, ConfirmationDecision, Extra, ProvidedToolResult, ToolResultsSet, version};
 use crate::{
+    approval::GrantRequest,
     canonical::{CanonicalJson, Digest},
     ids::AwaitId,
 };
@@ -36,6 +37,9 @@ pub enum AnswerBody {
         /// The reason, for the log and, after a denial, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// With an approval: later calls like this one are not asked about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grant: Option<GrantRequest>,
     },
     /// An approval of the call with other arguments than those that were shown.
     EditedApproval {
@@ -51,6 +55,15 @@ pub enum AnswerBody {
 }
 
 impl AnswerBody {
+    /// The call with exactly these arguments is approved.
+    pub fn approval(digest: Digest) -> Self {
+        Self::Confirmation { approved: true, digest: Some(digest), reason: None, grant: None }
+    }
+
+    pub fn denial(reason: Option<String>) -> Self {
+        Self::Confirmation { approved: false, digest: None, reason, grant: None }
+    }
+
     /// The words of the person who answered: the text, or the reason for a decision. Results have none.
     pub fn words(&self) -> Option<&str> {
         let words = match self {
@@ -77,7 +90,7 @@ impl From<ClarificationAnswer> for Answer {
 impl From<ConfirmationDecision> for Answer {
     fn from(signal: ConfirmationDecision) -> Self {
         let ConfirmationDecision { approved, digest, reason, .. } = signal;
-        let body = AnswerBody::Confirmation { approved, digest, reason };
+        let body = AnswerBody::Confirmation { approved, digest, reason, grant: None };
         Self::new(signal.id, signal.requested_by, body)
     }
 }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     agent::{ToolDispatch, ToolEntry},
+    approval::Grant,
     awaits::{AwaitKind, AwaitView, ExpiryOutcome, NewAwait, Resolution},
     body::Body,
     canonical::{CanonicalJson, Digest},
@@ -27,20 +28,33 @@ impl Run {
             Err(AnswerReply::run_ended())
         } else {
             let judged = self.state.awaits.judge(&answer, self.input.started_by.as_ref(), now);
-            judged.and_then(|resolution| self.check_plan_size(resolution, &answer.body))
+            let judged = judged.and_then(|resolution| self.check_plan_size(resolution, &answer.body));
+            judged.and_then(|resolution| Ok((resolution, self.grant_of(&answer, now)?)))
         };
         match judged {
             Err(reply) => self.reject_answer(answer.await_id.as_str(), &answer.actor, reply),
-            Ok(resolution) => {
+            Ok((resolution, grant)) => {
                 if let Some(item) =
                     self.close_await(&answer.await_id, resolution.closure, Some((&answer, resolution.answer_digest)))
                 {
+                    if let Some(grant) = grant {
+                        self.outgoing.event(EventBody::ApprovalGranted { grant });
+                    }
                     self.apply(&item, answer, now);
                 }
                 self.settle_if_done(now);
                 AnswerReply::new(AnswerStatus::Accepted, "accepted")
             }
         }
+    }
+
+    /// The grant that an approval asks for. The activity that writes the log stores it.
+    fn grant_of(&self, answer: &Answer, now: Timestamp) -> Result<Option<Grant>, AnswerReply> {
+        let AnswerBody::Confirmation { grant: Some(request), .. } = &answer.body else { return Ok(None) };
+        let item = self.state.awaits.pending().iter().find(|item| item.id == answer.await_id);
+        let Some(call) = item.and_then(|item| item.calls.first()) else { return Ok(None) };
+        let grant = request.grant(call, &self.input, &answer.actor.clipped(clip), now);
+        grant.map(Some).map_err(|message| AnswerReply::new(AnswerStatus::Invalid, message))
     }
 
     /// Applies the result of one externally executed call, addressed by the call's id.

@@ -117,6 +117,7 @@ impl Run {
             expires_in: terms.expires_in_ms,
             on_expiry: terms.on_expiry.unwrap_or(ExpiryOutcome::Deny),
             default_answer: None,
+            roles: terms.roles,
             four_eyes: terms.four_eyes,
             // The tool activity checks them against the schema again; no other way of executing a call does.
             edit: terms.edit && activity,

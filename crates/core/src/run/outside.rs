@@ -129,6 +129,7 @@ impl Outside {
             expires_in: self.expires_in,
             on_expiry: self.on_expiry.unwrap_or(unanswered),
             default_answer: None,
+            roles: Vec::new(),
             four_eyes: false,
             edit: false,
         }

@@ -383,6 +383,7 @@ impl Run {
                         expires_in: expires_in_ms,
                         on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                         default_answer,
+                        roles: Vec::new(),
                         four_eyes: false,
                         edit: false,
                     },
@@ -402,6 +403,7 @@ impl Run {
                     expires_in: expires_in_ms,
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
+                    roles: Vec::new(),
                     four_eyes: false,
                     edit: false,
                 };
@@ -419,6 +421,7 @@ impl Run {
                     expires_in: expires_in_ms,
                     on_expiry: on_expiry.unwrap_or(ExpiryOutcome::Replan),
                     default_answer: None,
+                    roles: Vec::new(),
                     four_eyes: false,
                     edit: false,
                 };

@@ -57,6 +57,7 @@ impl Run {
                 expires_in: None,
                 on_expiry: ExpiryOutcome::Replan,
                 default_answer: None,
+                roles: Vec::new(),
                 four_eyes: false,
                 edit: false,
             };

@@ -16,7 +16,7 @@ use windlass_core::time::Timestamp;
 
 use self::{chance::Chance, moves::Move};
 use crate::{
-    RunFilter, SessionFilter, Store,
+    GrantFilter, RunFilter, SessionFilter, Store,
     clock::Clock,
     postgres::{self, PostgresStore, testing::TestServer},
     sqlite::{self, Durability, SqliteStore},
@@ -109,6 +109,10 @@ async fn everything(store: &dyn Store) -> Vec<String> {
             seen.push(format!("{:?}", store.sealed_secret(&workspace, secret).await.unwrap()));
         }
         seen.push(format!("{:?}", store.keys(&workspace).await.unwrap()));
+        for (tool, revoked) in [(None, true), (Some("pay".into()), false)] {
+            let filter = GrantFilter { workspace: workspace.clone(), tool, scopes: None, revoked, limit: 2 };
+            seen.push(format!("{:?}", store.grants(filter).await.unwrap()));
+        }
         seen.push(format!("{:?}", store.notes(&workspace, "", 100).await.unwrap()));
     }
     seen.push(format!("{:?}", store.runs(RunFilter { total: true, ..RunFilter::default() }).await.unwrap()));

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 use windlass_core::{
+    approval::{ApprovalScope, Grant, OwnRules},
     body::Body,
     canonical::{CanonicalJson, Digest},
     envelope::{CallStatus, Labels, ToolOutput, TranscriptHead},
     event::{EventBody, NewEvent},
-    ids::{AgentId, CallId, RunId, SessionId, WorkspaceId},
+    ids::{AgentId, CallId, GrantId, RunId, SessionId, WorkspaceId},
     message::Message,
     run::{Phase, RunStatus},
     time::{Millis, Timestamp},
@@ -17,7 +18,7 @@ use crate::{
     FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit, RecordBatch,
     ReservedRun, Result, Retention, RunFilter, RunOrder, SealedSecret, SecretOwner, SessionFilter, SessionStatus,
     Store, Swept,
-    suite::{calls::new_claim, cancelled, endings::result, files::shows, new_run, note, plans::response},
+    suite::{approvals, calls::new_claim, cancelled, endings::result, files::shows, new_run, note, plans::response},
 };
 
 const TEXTS: [&str; 6] = ["hello", "and?", "é\u{1F600}", "a\0b", "", "100% _of_ \"it\""];
@@ -96,6 +97,10 @@ pub(super) enum Move {
     RemoveSecret(WorkspaceId, &'static str),
     SecretsOfOtherKeys(&'static str, Option<(WorkspaceId, String)>),
     ReplaceSealed(SealedSecret, SealedSecret),
+    PutGrant(WorkspaceId, Box<Grant>),
+    RevokeGrant(WorkspaceId, GrantId),
+    SetRules(WorkspaceId, ApprovalScope, Option<OwnRules>),
+    RulesFor(WorkspaceId, RunId, SessionId),
     Sweep(Retention),
 }
 
@@ -106,7 +111,7 @@ impl Move {
         let head = some_head(chance, store, &run).await;
         let (turn, dispatch) = (u32::try_from(chance.below(3)).unwrap(), u32::try_from(1 + chance.below(3)).unwrap());
         let (call, key) = (chance.pick(&["c1", "c2"]), chance.pick(&["k1", "k2"]));
-        match chance.below(38) {
+        match chance.below(40) {
             0 => Self::CreateSession(NewSession {
                 workspace,
                 id: session,
@@ -244,6 +249,7 @@ impl Move {
                     name: "laptop".to_owned(),
                     prefix: "wl_".to_owned(),
                     hash: KeyHash(vec![0, 255]),
+                    roles: chance.pick(&[Vec::new(), vec!["finance".to_owned()]]),
                     scopes: vec!["runs:read".to_owned()],
                     agents: chance.pick(&[None, Some(vec![]), Some(vec![AgentId::new("clerk")])]),
                     expires_at: chance.pick(&[None, Some(now)]),
@@ -251,6 +257,7 @@ impl Move {
                 2 => Self::RevokeKey(workspace, key),
                 _ => Self::TouchKey(key),
             },
+            38 | 39 => some_approval(chance, workspace, run, session, now),
             33 => match chance.below(4) {
                 0 => Self::EndUnopened(run, some_events(chance)),
                 1 => Self::PendingStarts(now),
@@ -308,8 +315,38 @@ impl Move {
             Self::RemoveSecret(workspace, name) => said(store.remove_secret(workspace, name).await),
             Self::SecretsOfOtherKeys(key, after) => said(store.secrets_of_other_keys(key, after.clone(), 2).await),
             Self::ReplaceSealed(old, new) => said(store.replace_sealed(old, new.clone()).await),
+            Self::PutGrant(workspace, grant) => said(store.put_grant(workspace, (**grant).clone()).await),
+            Self::RevokeGrant(workspace, id) => said(store.revoke_grant(workspace, id).await),
+            Self::SetRules(workspace, owner, rules) => said(store.set_rules(workspace, owner, rules.clone()).await),
+            Self::RulesFor(workspace, run, session) => said(store.rules_for(workspace, run, Some(session)).await),
             Self::Sweep(retention) => said(counted_sweep(store, *retention).await),
         }
+    }
+}
+
+fn some_approval(chance: &mut Chance, workspace: WorkspaceId, run: RunId, session: SessionId, now: Timestamp) -> Move {
+    let scope = chance.pick(&[
+        ApprovalScope::Run { id: run.clone() },
+        ApprovalScope::Session { id: session.clone() },
+        ApprovalScope::Agent { id: AgentId::new("clerk") },
+        ApprovalScope::Unknown,
+    ]);
+    let id = chance.pick(&["g1", "g2", "\0"]);
+    match chance.below(5) {
+        0 | 1 => {
+            let kept = chance.pick(&["g1", "g2", "g3"]);
+            let tool = chance.pick(&["pay", "mail"]);
+            Move::PutGrant(
+                workspace,
+                Box::new(Grant { scope, ..approvals::grant(kept, tool, json!({"kind": "x"}), now.0) }),
+            )
+        }
+        2 => Move::RevokeGrant(workspace, id.into()),
+        3 => {
+            let rules = chance.pick(&[None, Some(approvals::rules("ask")), Some(approvals::rules("deny"))]);
+            Move::SetRules(workspace, scope, rules)
+        }
+        _ => Move::RulesFor(workspace, run, session),
     }
 }
 

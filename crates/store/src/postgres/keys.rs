@@ -37,12 +37,13 @@ impl Keys for PostgresStore {
 
 async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
     let agents = new.agents.as_ref().map(json_text).transpose()?;
+    let roles = if new.roles.is_empty() { None } else { Some(json_text(&new.roles)?) };
     let now = millis(sql.now);
     let row = sql
         .query_opt(
             &format!(
-                "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at, expires_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING {COLUMNS}"
+                "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at, expires_at, roles)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING {COLUMNS}"
             ),
             &[
                 &new.id,
@@ -54,6 +55,7 @@ async fn create(sql: &mut Sql, new: NewApiKey) -> Result<ApiKeyRow> {
                 &agents,
                 &now,
                 &new.expires_at.map(millis),
+                &roles,
             ],
         )
         .await?;
@@ -93,7 +95,7 @@ async fn touch(sql: &mut Sql, id: &str) -> Result<()> {
 }
 
 const COLUMNS: &str =
-    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
+    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at, roles";
 
 fn from_row(row: &Row) -> Result<ApiKeyRow> {
     Ok(ApiKeyRow {
@@ -103,6 +105,7 @@ fn from_row(row: &Row) -> Result<ApiKeyRow> {
         prefix: row.text("prefix")?,
         hash: KeyHash(row.bytes("hash")?.to_vec()),
         scopes: row.json("scopes")?,
+        roles: row.json_opt("roles")?.unwrap_or_default(),
         agents: row.json_opt("agents")?,
         created_at: row.time("created_at")?,
         last_used_at: row.time_opt("last_used_at")?,

@@ -8,6 +8,7 @@
 //! events and listens for theirs. Each other module implements the trait of one aggregate and owns the SQL of its tables.
 
 mod access;
+mod approvals;
 mod blobs;
 mod calls;
 mod columns;

@@ -13,7 +13,7 @@ use windlass_core::{
 use super::{
     PostgresStore,
     access::Sql,
-    blobs,
+    approvals, blobs,
     columns::{Columns as _, hex, json_text, label_tags, millis},
     events, record, runs, secrets, sessions,
 };
@@ -170,6 +170,7 @@ async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
     if untouched {
         forget_start(sql, run).await?;
         secrets::delete_of_runs(sql, &[run.as_str().to_owned()]).await?;
+        approvals::delete_of_runs(sql, &[run.as_str().to_owned()]).await?;
         sql.execute("DELETE FROM runs WHERE id = $1", &[&run.as_str()]).await?;
     }
     Ok(untouched)

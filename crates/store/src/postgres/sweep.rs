@@ -4,6 +4,7 @@ use windlass_core::time::Timestamp;
 
 use super::{
     access::Sql,
+    approvals,
     columns::{Columns as _, millis},
     secrets,
 };
@@ -41,10 +42,12 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
         sql.execute(&format!("DELETE FROM {table} WHERE run_id = ANY($1)"), &[&runs]).await?;
     }
     secrets::delete_of_runs(sql, &runs).await?;
+    approvals::delete_of_runs(sql, &runs).await?;
     sql.execute("DELETE FROM runs WHERE id = ANY($1)", &[&runs]).await?;
 
     let sessions = delete_sessions(sql, before, limit, &mut freed).await?;
     secrets::delete_ownerless(sql, before).await?;
+    approvals::delete_ownerless(sql, before).await?;
     let horizon = millis(sweeping::horizon(retention.before, oldest_open_run(sql).await?));
     let mut blobs = delete_bodies(sql, &freed, horizon).await?;
     let put = put_before(sql, horizon, PUT_BODIES).await?;
@@ -93,6 +96,7 @@ async fn delete_sessions(sql: &mut Sql, before: i64, limit: i64, freed: &mut Vec
         sql.execute("DELETE FROM session_messages WHERE workspace = $1 AND session = $2", &[&workspace, &session])
             .await?;
         secrets::delete_of_session(sql, &workspace, &session).await?;
+        approvals::delete_of_session(sql, &workspace, &session).await?;
         sql.execute("DELETE FROM sessions WHERE workspace = $1 AND id = $2", &[&workspace, &session]).await?;
     }
     Ok(rows.len())

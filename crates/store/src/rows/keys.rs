@@ -19,6 +19,8 @@ pub struct NewApiKey {
     pub prefix: String,
     pub hash: KeyHash,
     pub scopes: Vec<String>,
+    /// What approval rules ask for.
+    pub roles: Vec<String>,
     /// The only agents it may start; any if absent.
     pub agents: Option<Vec<AgentId>>,
     /// From then on it opens nothing; never if absent.
@@ -35,6 +37,8 @@ pub struct ApiKeyRow {
     #[serde(skip)]
     pub hash: KeyHash,
     pub scopes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
     pub agents: Option<Vec<AgentId>>,
     pub created_at: Timestamp,
     /// To the minute.

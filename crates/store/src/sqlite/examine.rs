@@ -4,6 +4,7 @@
 use rusqlite::{Connection, Row};
 use serde_json::Value;
 use windlass_core::{
+    approval::OwnRules,
     canonical::Digest,
     envelope::{PlanActivityOutput, ToolOutput, TranscriptHead},
     message::{Message, stored_files},
@@ -11,7 +12,7 @@ use windlass_core::{
 use windlass_sqlite::{Examined, Progress, TableCheck};
 
 use super::{
-    blobs,
+    approvals, blobs,
     columns::{Hex, Json, RawText, Uint},
     keys, runs, secrets, sessions,
 };
@@ -33,6 +34,12 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         })?,
         look.table("secrets", &format!("SELECT {}, name FROM secrets", secrets::COLUMNS), |row| {
             Ok(secrets::row_of(row).map(drop)?)
+        })?,
+        look.table("grants", "SELECT body, revoked_at, id FROM approval_grants", |row| {
+            Ok(approvals::grant_of(row).map(drop)?)
+        })?,
+        look.table("rules", "SELECT body, owner_id FROM approval_rules", |row| {
+            Ok(row.get::<_, Json<OwnRules>>(0).map(drop)?)
         })?,
         look.table("bodies", "SELECT digest, body, digest FROM blobs", |row| {
             let Hex(digest) = row.get(0)?;

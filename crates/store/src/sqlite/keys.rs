@@ -47,8 +47,8 @@ fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
     let inserted = tx
         .sql
         .prepare_cached(
-            "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at, expires_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+            "INSERT INTO api_keys (id, workspace, name, prefix, hash, scopes, agents, created_at, expires_at, roles)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             new.id,
@@ -60,6 +60,7 @@ fn create(tx: &Tx<'_>, new: &NewApiKey) -> Result<ApiKeyRow> {
             new.agents.as_ref().map(Json),
             Uint::from(tx.now),
             new.expires_at.map(Uint::from),
+            (!new.roles.is_empty()).then_some(Json(&new.roles)),
         ])?;
     match get(tx.sql, &new.id)? {
         Some(row) if inserted == 1 => Ok(row),
@@ -102,7 +103,7 @@ fn touch(tx: &Tx<'_>, id: &str) -> Result<()> {
 }
 
 pub(super) const COLUMNS: &str =
-    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at";
+    "id, workspace, name, prefix, hash, scopes, agents, created_at, last_used_at, revoked_at, expires_at, roles";
 
 pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
     Ok(ApiKeyRow {
@@ -112,6 +113,7 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<ApiKeyRow> {
         prefix: row.get("prefix")?,
         hash: KeyHash(row.get("hash")?),
         scopes: row.get::<_, Json<_>>("scopes")?.0,
+        roles: row.get::<_, Option<Json<_>>>("roles")?.map(|Json(roles)| roles).unwrap_or_default(),
         agents: row.get::<_, Option<Json<_>>>("agents")?.map(|Json(agents)| agents),
         created_at: row.get::<_, Uint>("created_at")?.into(),
         last_used_at: row.get::<_, Option<Uint>>("last_used_at")?.map(Timestamp::from),

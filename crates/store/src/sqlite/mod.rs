@@ -15,6 +15,7 @@
 //! not synced yet; so text of a model whose run is followed is synced at once.
 
 mod access;
+mod approvals;
 mod blobs;
 mod calls;
 mod columns;
@@ -64,6 +65,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_secrets.sql"),
     include_str!("migrations/0007_conversation_prefix.sql"),
     include_str!("migrations/0008_body_refs.sql"),
+    include_str!("migrations/0009_approvals.sql"),
 ];
 
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use windlass_core::{
 use super::{
     SqliteStore,
     access::Tx,
-    blobs,
+    approvals, blobs,
     columns::{Hex, Json, Text, Uint, Word},
     events, record, runs, secrets, sessions,
 };
@@ -157,6 +157,7 @@ fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
     if untouched {
         forget_start(tx.sql, run)?;
         secrets::delete_of_run(tx.sql, run.as_str())?;
+        approvals::delete_of_run(tx.sql, run.as_str())?;
         tx.sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
     }
     Ok(untouched)

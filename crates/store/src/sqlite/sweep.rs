@@ -7,6 +7,7 @@ use windlass_core::{ids::RunId, time::Timestamp};
 
 use super::{
     access::Tx,
+    approvals,
     columns::{Uint, readable},
     secrets,
 };
@@ -28,6 +29,7 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
         delete_session(tx.sql, workspace, session, &mut freed)?;
     }
     secrets::delete_ownerless(tx.sql, retention.before)?;
+    approvals::delete_ownerless(tx.sql, retention.before)?;
     let horizon = sweeping::horizon(retention.before, oldest_open_run(tx.sql)?);
     for digest in &freed {
         swept.blobs += delete_body(tx.sql, digest, horizon)?;
@@ -88,6 +90,7 @@ fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Re
         sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
     }
     secrets::delete_of_run(sql, run.as_str())?;
+    approvals::delete_of_run(sql, run.as_str())?;
     sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
     Ok(events as u64)
 }
@@ -112,6 +115,7 @@ fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut 
     sql.prepare_cached("DELETE FROM session_messages WHERE workspace = ?1 AND session = ?2")?
         .execute([workspace, session])?;
     secrets::delete_of_session(sql, workspace, session)?;
+    approvals::delete_of_session(sql, workspace, session)?;
     sql.prepare_cached("DELETE FROM sessions WHERE workspace = ?1 AND id = ?2")?.execute([workspace, session])?;
     Ok(())
 }

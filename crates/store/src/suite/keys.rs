@@ -15,6 +15,7 @@ pub(crate) fn new_key(id: &str) -> NewApiKey {
         name: "laptop".to_owned(),
         prefix: format!("wl_{id}"),
         hash: KeyHash(vec![0, 255, 7]),
+        roles: vec!["finance".to_owned()],
         scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
         agents: Some(vec![AgentId::new("clerk")]),
         expires_at: Some(Timestamp(99)),
@@ -35,6 +36,7 @@ pub(crate) async fn a_key_is_found_by_its_id(bench: Bench) {
         prefix: new.prefix.clone(),
         hash: new.hash.clone(),
         scopes: new.scopes.clone(),
+        roles: new.roles.clone(),
         agents: new.agents.clone(),
         created_at,
         last_used_at: None,
@@ -45,7 +47,12 @@ pub(crate) async fn a_key_is_found_by_its_id(bench: Bench) {
     assert_eq!(key(&bench, "k1").await, row);
     assert_eq!(bench.store.key("k2").await.unwrap(), None);
     assert!(!format!("{row:?}").contains("255"), "a log shows no hash");
-    let any = bench.store.create_key(NewApiKey { agents: None, expires_at: None, ..new_key("k2") }).await.unwrap();
+    let any = bench
+        .store
+        .create_key(NewApiKey { agents: None, roles: Vec::new(), expires_at: None, ..new_key("k2") })
+        .await
+        .unwrap();
+    assert_eq!(any.roles, [""; 0]);
     assert_eq!((&any.agents, any.expires_at, any.has_expired(Timestamp(u64::MAX))), (&None, None, false));
     assert_eq!([98, 99, 100].map(|at| row.has_expired(Timestamp(at))), [false, true, true]);
 }

@@ -2,6 +2,7 @@
 //!
 //! An adapter's tests call `store_suite!` with a function that opens a [`Bench`]; every case becomes a test of its own.
 
+pub(crate) mod approvals;
 pub(crate) mod blobs;
 pub(crate) mod calls;
 pub(crate) mod damage;
@@ -173,6 +174,9 @@ pub(crate) fn code<T: std::fmt::Debug>(refused: Result<T>) -> &'static str {
 macro_rules! store_suite {
     ($bench:path) => {
         store_suite! { $bench;
+            approvals: a_grant_is_kept_once_listed_and_revoked,
+                a_run_follows_the_rules_of_its_session_and_of_its_ancestors,
+                a_sweep_deletes_grants_and_rules_with_their_owner;
             blobs: a_body_is_addressed_by_its_canonical_bytes;
             calls: a_claim_is_granted_once_per_dispatch,
                 a_settlement_fences_off_what_never_began,

@@ -260,10 +260,10 @@ impl Follower<'_> {
     async fn typed(&mut self, line: &str) {
         let Some(view) = &mut self.view else { return };
         match view.typed(line) {
-            Typed::Send(run, answer) if self.away => self.keep(run, answer),
-            Typed::Send(run, answer) => match self.reach.send(&run, answer.clone()).await {
+            Typed::Send(run, answer) if self.away => self.keep(run, *answer),
+            Typed::Send(run, answer) => match self.reach.send(&run, (*answer).clone()).await {
                 Ok(reply) => view.replied(&run, &answer.await_id, &reply),
-                Err(failure) if failure.is_temporary() => self.keep(run, answer),
+                Err(failure) if failure.is_temporary() => self.keep(run, *answer),
                 Err(failure) => {
                     view.note(&failure.to_string());
                     view.ask_again(&run, &answer.await_id);
@@ -288,7 +288,7 @@ impl Follower<'_> {
     async fn send_kept(&mut self) {
         while let (Some((run, answer)), Some(view)) = (self.kept.front(), &mut self.view) {
             let (run, id) = (run.clone(), answer.await_id.clone());
-            match self.reach.send(&run, answer.clone()).await {
+            match self.reach.send(&run, (*answer).clone()).await {
                 Err(failure) if failure.is_temporary() => return,
                 Err(failure) => {
                     view.note(&failure.to_string());

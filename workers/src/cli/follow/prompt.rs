@@ -8,6 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 use windlass_core::{
+    approval::{GrantArguments, GrantLevel, GrantRequest},
     awaits::{AwaitKind, AwaitView},
     envelope::{Actor, Answer, AnswerBody},
     ids::{AwaitId, RunId},
@@ -31,7 +32,7 @@ pub(super) struct Prompter {
 /// What to do with a line that was typed.
 #[derive(Debug, PartialEq)]
 pub(super) enum Typed {
-    Send(RunId, Answer),
+    Send(RunId, Box<Answer>),
     /// The question stays open and is not asked again.
     Later(RunId, Box<AwaitView>),
     /// Ask again, or ask the next question; with a hint what can be typed.
@@ -87,7 +88,7 @@ impl Prompter {
         self.asking = true;
         Some(match item.kind {
             AwaitKind::Confirmation if self.denying => format!("why is {} denied? (Enter: no reason) ", item.id),
-            AwaitKind::Confirmation => format!("approve {} as {}? [y/n/later] ", item.id, self.actor),
+            AwaitKind::Confirmation => format!("approve {} as {}? [y/n/always/later] ", item.id, self.actor),
             _ => format!("answer to {}> ", item.id),
         })
     }
@@ -104,11 +105,13 @@ impl Prompter {
         let reason = Some(line.to_owned()).filter(|reason| !reason.is_empty());
         match (item.kind, line.to_lowercase().as_str()) {
             (AwaitKind::Confirmation, _) if std::mem::take(&mut self.denying) => {
-                self.send(AnswerBody::Confirmation { approved: false, digest: None, reason })
+                self.send(AnswerBody::Confirmation { approved: false, digest: None, reason, grant: None })
             }
-            (AwaitKind::Confirmation, "y" | "yes") => {
+            (AwaitKind::Confirmation, answer @ ("y" | "yes" | "a" | "always")) => {
                 let digest = item.calls.first().map(|call| call.digest);
-                self.send(AnswerBody::Confirmation { approved: true, digest, reason: None })
+                let run = GrantRequest { scope: GrantLevel::Run, arguments: GrantArguments::Any, expires_in_ms: None };
+                let grant = answer.starts_with('a').then_some(run);
+                self.send(AnswerBody::Confirmation { approved: true, digest, reason: None, grant })
             }
             (AwaitKind::Confirmation, "n" | "no") => {
                 self.denying = true;
@@ -116,9 +119,9 @@ impl Prompter {
             }
             (AwaitKind::Confirmation, "l" | "later" | LATER) | (_, LATER) => self.later(),
             // A typing mistake must not deny a call.
-            (AwaitKind::Confirmation, _) => {
-                Typed::Again(Some("type y to approve, n to deny, or later to leave it open"))
-            }
+            (AwaitKind::Confirmation, _) => Typed::Again(Some(
+                "type y to approve, always to approve this tool for the run, n to deny, or later to leave it open",
+            )),
             (_, "") => Typed::Again(Some("type an answer, or /later to leave the question open")),
             _ => self.send(AnswerBody::Clarification { answer: line.to_owned() }),
         }
@@ -128,7 +131,7 @@ impl Prompter {
         let Some((run, item)) = self.waiting.pop_front() else { return Typed::Again(None) };
         let answer = Answer::new(item.id.clone(), self.actor.clone(), body);
         self.answered.push((run.clone(), item));
-        Typed::Send(run, answer)
+        Typed::Send(run, Box::new(answer))
     }
 
     fn later(&mut self) -> Typed {
@@ -191,14 +194,14 @@ mod tests {
             prompter.typed(" the team "),
             sent("await-1", AnswerBody::Clarification { answer: "the team".into() })
         );
-        assert_eq!(prompter.next_question().as_deref(), Some("approve await-3 as ann? [y/n/later] "));
+        assert_eq!(prompter.next_question().as_deref(), Some("approve await-3 as ann? [y/n/always/later] "));
         assert!(!prompter.closed(&run(), &"await-1".into()));
         assert!(prompter.closed(&run(), &"await-3".into()));
         assert_eq!(prompter.next_question(), None);
     }
 
     fn sent(id: &str, body: AnswerBody) -> Typed {
-        Typed::Send(run(), Answer::new(id.into(), "ann", body))
+        Typed::Send(run(), Box::new(Answer::new(id.into(), "ann", body)))
     }
 
     fn asked(kind: AwaitKind) -> Prompter {
@@ -209,12 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn only_yes_approves_and_it_carries_the_digest() {
+    fn yes_and_always_approve_and_carry_the_digest() {
         let digest = Some(Digest::of_json(&json!(1)));
         for line in ["y", "YES "] {
-            let body = AnswerBody::Confirmation { approved: true, digest, reason: None };
+            let body = AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None };
             assert_eq!(asked(AwaitKind::Confirmation).typed(line), sent("await-1", body), "{line}");
         }
+        let grant = serde_json::from_value(json!({"scope": "run"})).unwrap();
+        let body = AnswerBody::Confirmation { approved: true, digest, reason: None, grant: Some(grant) };
+        assert_eq!(asked(AwaitKind::Confirmation).typed("Always"), sent("await-1", body));
     }
 
     #[test]
@@ -224,18 +230,18 @@ mod tests {
             assert_eq!(prompter.typed("No"), Typed::Again(None));
             assert_eq!(prompter.next_question().as_deref(), Some("why is await-1 denied? (Enter: no reason) "));
             let reason = reason.map(str::to_owned);
-            let body = AnswerBody::Confirmation { approved: false, digest: None, reason };
+            let body = AnswerBody::Confirmation { approved: false, digest: None, reason, grant: None };
             assert_eq!(prompter.typed(why), sent("await-1", body), "{why}");
         }
     }
 
     #[test]
     fn an_empty_line_or_a_typing_mistake_is_asked_about_again() {
-        let hint = "type y to approve, n to deny, or later to leave it open";
+        let hint = "type y to approve, always to approve this tool for the run, n to deny, or later to leave it open";
         for line in ["", "yep", "nope", " "] {
             let mut prompter = asked(AwaitKind::Confirmation);
             assert_eq!(prompter.typed(line), Typed::Again(Some(hint)), "{line}");
-            assert_eq!(prompter.next_question().as_deref(), Some("approve await-1 as ann? [y/n/later] "));
+            assert_eq!(prompter.next_question().as_deref(), Some("approve await-1 as ann? [y/n/always/later] "));
         }
         let mut prompter = asked(AwaitKind::Clarification);
         let hint = "type an answer, or /later to leave the question open";
@@ -277,6 +283,6 @@ mod tests {
         assert!(!prompter.closed(&"run-2".into(), &"await-1".into()));
         assert!(prompter.closed(&run(), &"await-1".into()));
         assert!(!prompter.is_asking());
-        assert_eq!(prompter.next_question().as_deref(), Some("approve await-2 as ann? [y/n/later] "), "not why");
+        assert_eq!(prompter.next_question().as_deref(), Some("approve await-2 as ann? [y/n/always/later] "), "not why");
     }
 }

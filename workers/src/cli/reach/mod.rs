@@ -20,12 +20,13 @@ use futures_util::stream::BoxStream;
 use windlass_client::{Lost, Update};
 use windlass_core::{
     agent::AgentDefinition,
+    approval::{ApprovalRule, ApprovalScope, CallApproval, Grant, OwnRules},
     awaits::AwaitView,
     envelope::{
         Actor, Answer, AnswerReply, Labels, PauseRequest, PolicyOverrides, ResumeRequest, RunStatusView, SteerRequest,
     },
     event::Event,
-    ids::{AgentId, RunId, SessionId},
+    ids::{AgentId, CallId, GrantId, RunId, SessionId, ToolName},
     message::Message,
 };
 use windlass_ops::RunEnd;
@@ -96,6 +97,23 @@ pub(crate) trait Transport: Lister {
 
     /// Sends an answer as a signal, which needs no worker and has no reply.
     async fn signal(&self, run: &RunId, answer: Answer) -> Result<(), Failure>;
+
+    // --- approvals
+
+    /// Grants, the newest first.
+    async fn grants(&self, tool: Option<ToolName>, revoked: bool, limit: u32) -> Result<Vec<Grant>, Failure>;
+
+    /// `None` if there is no such grant.
+    async fn revoke_grant(&self, grant: &GrantId) -> Result<Option<Grant>, Failure>;
+
+    /// The approval rules of a run or a session.
+    async fn rules(&self, owner: &ApprovalScope) -> Result<Option<OwnRules>, Failure>;
+
+    /// Replaces them; `None` removes them. A server knows the actor by the API key instead.
+    async fn set_rules(&self, owner: &ApprovalScope, rules: Option<(Vec<ApprovalRule>, Actor)>) -> Result<(), Failure>;
+
+    /// What was decided about a call, and what the rules say of it now; `None` if the run has no such call.
+    async fn explain_call(&self, run: &RunId, call: &CallId) -> Result<Option<CallApproval>, Failure>;
 
     // --- this process
 

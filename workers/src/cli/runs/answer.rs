@@ -3,11 +3,13 @@
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::{
+    approval::{GrantArguments, GrantLevel, GrantRequest},
     awaits::{AwaitKind, AwaitView},
     body::Body,
     canonical::{CanonicalJson, Digest},
@@ -15,6 +17,7 @@ use windlass_core::{
     event::EventBody,
     ids::{AwaitId, CallId, RunId},
     limits::RESULT_BYTES,
+    time::Millis,
 };
 
 use super::RunArg;
@@ -35,6 +38,10 @@ pub(super) struct AwaitArgs {
     /// Send a Temporal signal: it needs no worker and has no reply; the run's log has the outcome
     #[arg(long)]
     pub(super) signal: bool,
+
+    /// Role that you answer in; may be repeated. Only without an API server, which knows the roles of your key
+    #[arg(long = "role", value_name = "NAME", value_parser = values::role)]
+    roles: Vec<String>,
 
     #[command(flatten)]
     pub(super) person: Person,
@@ -72,9 +79,11 @@ Examples:
   windlass runs approve run-1 await-3
   windlass runs approve run-1 await-3 --digest 5f70…c1 --as ann
   windlass runs approve run-1 await-3 --edit '{\"amount\": 20}'
+  windlass runs approve run-1 await-3 --grant session --same /to --grant-for 7d
 
 The call, its arguments and their digest are shown first. The approval is bound to the digest: it is rejected if the run
-waits with other arguments. Without a terminal, confirm with --yes or --digest.")]
+waits with other arguments. Without a terminal, confirm with --yes or --digest. A grant is listed by `approvals list` and
+ended by `approvals revoke`.")]
 pub struct ApproveArgs {
     #[command(flatten)]
     pub(super) to: AwaitArgs,
@@ -86,6 +95,19 @@ pub struct ApproveArgs {
     /// Execute the call with these arguments instead, as a JSON object; only if the await allows it
     #[arg(long, value_name = "JSON")]
     edit: Option<String>,
+
+    /// Do not ask again about calls of this tool: in this run, in its session, or in all runs of its agent
+    #[arg(long, value_name = "run|session|agent", value_parser = level, conflicts_with = "edit")]
+    grant: Option<GrantLevel>,
+
+    /// The grant is for calls with the same value at this JSON pointer, for example /to; may be repeated. `*` stands for
+    /// exactly the same arguments [default: any arguments]
+    #[arg(long, value_name = "POINTER", requires = "grant")]
+    same: Vec<String>,
+
+    /// How long the grant holds, for example 7d [default: until it is revoked]
+    #[arg(long, value_name = "DURATION", value_parser = values::age, requires = "grant")]
+    grant_for: Option<Duration>,
 
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -106,6 +128,15 @@ pub struct DenyArgs {
     /// Reason, for the model and the log; at most 2048 bytes
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+}
+
+fn level(text: &str) -> Result<GrantLevel, String> {
+    match text {
+        "run" => Ok(GrantLevel::Run),
+        "session" => Ok(GrantLevel::Session),
+        "agent" => Ok(GrantLevel::Agent),
+        _ => Err("write run, session or agent".to_owned()),
+    }
 }
 
 pub(super) async fn answer(reach: &Reach, args: AnswerArgs) -> Result<ExitCode, Failure> {
@@ -136,7 +167,16 @@ fn provided(results: Vec<(CallId, Value)>, errors: Vec<(CallId, String)>) -> Res
 }
 
 pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode, Failure> {
-    let ApproveArgs { to, digest, edit, yes } = args;
+    let ApproveArgs { to, digest, edit, grant, same, grant_for, yes } = args;
+    let grant = grant.map(|scope| GrantRequest {
+        scope,
+        arguments: match same.as_slice() {
+            [] => GrantArguments::Any,
+            [all] if all == "*" => GrantArguments::Same,
+            pointers => GrantArguments::At(pointers.to_vec()),
+        },
+        expires_in_ms: grant_for.map(|span| Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))),
+    });
     let edit = edit.as_deref().map(CanonicalJson::parse).transpose();
     let edit = edit.map_err(|error| usage(format!("--edit is not JSON: {error}; write the arguments as an object")))?;
     let actor = to.person.required()?;
@@ -155,7 +195,7 @@ pub(super) async fn approve(reach: &Reach, args: ApproveArgs) -> Result<ExitCode
     }
     let body = match edit {
         Some(arguments) => AnswerBody::EditedApproval { digest, arguments, reason: None },
-        None => AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None },
+        None => AnswerBody::Confirmation { approved: true, digest: Some(digest), reason: None, grant },
     };
     deliver(reach, to, actor, body).await
 }
@@ -165,7 +205,7 @@ async fn opened(reach: &Reach, run: &RunId, id: &AwaitId) -> Result<Option<Await
     reach.row(run).await?;
     let events = reach.events(run, 0).await?;
     Ok(events.iter().find_map(|event| match event.body() {
-        Ok(EventBody::AwaitOpened { item }) if item.id == *id => Some(item),
+        Ok(EventBody::AwaitOpened { item } | EventBody::ChildAwaitOpened { item }) if item.id == *id => Some(item),
         _ => None,
     }))
 }
@@ -182,13 +222,12 @@ fn agreed(id: &AwaitId, actor: &Actor) -> Result<bool, Failure> {
 
 pub(super) async fn deny(reach: &Reach, args: DenyArgs) -> Result<ExitCode, Failure> {
     let actor = args.to.person.required()?;
-    deliver(reach, args.to, actor, AnswerBody::Confirmation { approved: false, digest: None, reason: args.reason })
-        .await
+    deliver(reach, args.to, actor, AnswerBody::denial(args.reason)).await
 }
 
 async fn deliver(reach: &Reach, to: AwaitArgs, actor: Actor, body: AnswerBody) -> Result<ExitCode, Failure> {
-    let AwaitArgs { run: RunArg { run }, await_id, signal, .. } = to;
-    let answer = Answer::new(await_id.clone(), actor, body);
+    let AwaitArgs { run: RunArg { run }, await_id, signal, roles, .. } = to;
+    let answer = Answer::new(await_id.clone(), Actor { roles, ..actor }, body);
     let has_ended = async || Ok::<_, Failure>(reach.row(&run).await?.is_some_and(|row| row.status.is_terminal()));
     if signal && !has_ended().await? {
         reach.signal(&run, answer).await?;

@@ -2,7 +2,6 @@
 //!
 //! The commands execute tools as a worker does, from the same config, in this process.
 
-mod explain;
 mod inspect;
 mod list;
 mod test;
@@ -14,10 +13,7 @@ use windlass_activities::RunSecrets;
 use windlass_core::{agent::AgentDefinition, ids::RunId};
 use windlass_tools::Toolbox;
 
-pub(super) use self::{
-    explain::{ApprovalsCommand, approvals},
-    inspect::{InspectArgs, inspect},
-};
+pub(super) use self::inspect::{InspectArgs, inspect};
 use super::{Failure, Global, Output, usage, worker::CatalogueArgs};
 use crate::service::{AnyStore, Missing, agents};
 
@@ -69,7 +65,7 @@ impl Workbench {
     }
 
     /// The agent of a file, complete: with the defaults of built-in tools, and the tools of its toolsets.
-    async fn agent(&self, path: &std::path::Path) -> Result<(AgentDefinition, Vec<String>), Failure> {
+    pub(super) async fn agent(&self, path: &std::path::Path) -> Result<(AgentDefinition, Vec<String>), Failure> {
         let mut definition = agents::read(path)?;
         let missing = definition.complete_builtins(&|name| self.tools.builtins().get(name).map(|tool| tool.spec()));
         if let Some(missing) = missing.first() {

@@ -146,8 +146,10 @@ fn next_round(
         expires_at: None,
         on_expiry: ExpiryOutcome::Replan,
         default_answer: None,
+        roles: Vec::new(),
         four_eyes: false,
         edit: false,
+        child: None,
     };
     let Some(answer) = answers.pop_front() else {
         await_lines(&item, out.note_paint()).into_iter().for_each(|line| out.note(line));

@@ -92,14 +92,7 @@ fn check_agent<'a>(
     check_answer(agent, at, problems);
     tools::check(agent, at, problems);
     servers::check_toolsets(agent, at, problems);
-    let rules = at.field("approvals");
-    problems.0.extend(check_rules(&agent.approvals, &rules.0));
-    for (index, rule) in agent.approvals.iter().enumerate() {
-        if !rule.terms.roles.is_empty() {
-            problems
-                .add(&rules.index(index).field("roles"), "API keys have no roles yet; use four_eyes, or remove this");
-        }
-    }
+    problems.0.extend(check_rules(&agent.approvals, &at.field("approvals").0));
     limits::check(agent, at, problems);
     check_sub_agents(agent, at, ancestors, problems);
 }

@@ -12,6 +12,7 @@ mod unknown;
 use std::path::Path;
 
 pub use self::unknown::unknown_fields;
+pub(crate) use self::unknown::unknown_rule_fields;
 use super::{AgentDefinition, check, check_sources};
 use crate::file::{Fault, Reading, Syntax, parse_json, parse_toml, read, without_mark};
 pub use crate::file::{FileError as DefinitionError, Located};
@@ -52,7 +53,7 @@ pub fn policy_fields() -> impl Iterator<Item = &'static str> {
     shape::POLICY.0.iter().filter(|field| field.key == field.fills).map(|field| field.key)
 }
 
-fn syntax_of(path_name: &str) -> Result<Syntax, Vec<Fault>> {
+pub(crate) fn syntax_of(path_name: &str) -> Result<Syntax, Vec<Fault>> {
     match Path::new(path_name).extension() {
         Some(extension) if extension.eq_ignore_ascii_case("toml") => Ok(Syntax::Toml),
         Some(extension) if extension.eq_ignore_ascii_case("json") => Ok(Syntax::Json),

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::shape::AGENT;
 use crate::{
     agent::check::{Problem, escape, nearest},
+    approval::APPROVAL_RULE,
     file::{Record, Shape},
 };
 
@@ -12,6 +13,15 @@ use crate::{
 pub fn unknown_fields(definition: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     record(&AGENT, definition, "", &mut problems);
+    problems
+}
+
+/// The same for a list of approval rules.
+pub(crate) fn unknown_rule_fields(rules: &Value) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, rule) in rules.as_array().into_iter().flatten().enumerate() {
+        record(&APPROVAL_RULE, rule, &format!("/{index}"), &mut problems);
+    }
     problems
 }
 

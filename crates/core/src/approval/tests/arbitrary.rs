@@ -9,8 +9,8 @@ use proptest::{
 use serde_json::{Value, json};
 
 use super::{
-    ApprovalLayer, ApprovalOutcome, ApprovalRule, ArgumentOp, ArgumentTest, AskTerms, Call, ConfirmationSpec, Cost,
-    Digest, Grant, GrantScope, GrantShape, Layer, NOW,
+    ApprovalLayer, ApprovalOutcome, ApprovalRule, ApprovalScope, ArgumentOp, ArgumentTest, AskTerms, Call,
+    ConfirmationSpec, Cost, Digest, Grant, GrantShape, Layer, NOW,
 };
 use crate::{
     awaits::ExpiryOutcome,
@@ -126,7 +126,12 @@ fn cost() -> impl Strategy<Value = Cost> {
 
 pub(super) fn layer(may_relax: impl Strategy<Value = bool>) -> impl Strategy<Value = ApprovalLayer> {
     let kind = select(vec![Layer::Workspace, Layer::Agent, Layer::Session, Layer::Run]);
-    (kind, vec(rule(), 0..4), may_relax).prop_map(|(layer, rules, may_relax)| ApprovalLayer { layer, rules, may_relax })
+    (kind, vec(rule(), 0..4), may_relax).prop_map(|(layer, rules, may_relax)| ApprovalLayer {
+        layer,
+        rules,
+        may_relax,
+        set_by: None,
+    })
 }
 
 /// Up to five, in any order, and several of one kind.
@@ -161,11 +166,11 @@ pub(super) fn call() -> impl Strategy<Value = Call> {
 /// Some grants are for the arguments of `call`.
 pub(super) fn grants(call: &Call) -> impl Strategy<Value = Vec<Grant>> + use<> {
     let scope = select(vec![
-        GrantScope::Run { id: "run-1".into() },
-        GrantScope::Run { id: "run-2".into() },
-        GrantScope::Session { id: "session-1".into() },
-        GrantScope::Agent { id: "support".into() },
-        GrantScope::Unknown,
+        ApprovalScope::Run { id: "run-1".into() },
+        ApprovalScope::Run { id: "run-2".into() },
+        ApprovalScope::Session { id: "session-1".into() },
+        ApprovalScope::Agent { id: "support".into() },
+        ApprovalScope::Unknown,
     ]);
     let same_values = btree_map(word(&POINTERS), value(), 0..2).prop_map(|values| GrantShape::SameValues { values });
     let shape = prop_oneof![

@@ -21,6 +21,7 @@ fn a_grant_answers_a_question_in_its_scope_and_shape() {
     let values = |values: Value| json!({"shape": {"kind": "same_values", "values": values}});
     let ask = json!({"agent": [{"outcome": "ask"}]});
     let four_eyes = json!({"agent": [{"outcome": "ask", "fourEyes": true}]});
+    let finance = json!({"agent": [{"outcome": "ask", "roles": ["finance", "board"]}]});
     // Layers, what differs in the call, what differs in the grant, why the grant does not apply.
     let rows = [
         (&ask, json!({}), json!({}), None),
@@ -85,6 +86,15 @@ fn a_grant_answers_a_question_in_its_scope_and_shape() {
             Some("the call takes a second person, and the run does not say who started it"),
         ),
         (&ask, json!({}), json!({"grantedBy": "key-1"}), None),
+        (&finance, json!({}), json!({"grantedBy": {"id": "key-2", "roles": ["desk", "finance"]}}), None),
+        (&finance, json!({}), json!({}), Some("its giver has none of the roles finance, board")),
+        (
+            &ask,
+            json!({"configured": false}),
+            json!({"scope": {"kind": "agent", "id": "support"}}),
+            Some("it is for the configured tools of the agent support, and this is not one of them"),
+        ),
+        (&ask, json!({"configured": false}), json!({}), None),
     ];
     for (rules, of_call, of_grant, expected) in &rows {
         let (call, grant) = (call(of_call.clone()), grant(of_grant.clone()));
@@ -114,4 +124,67 @@ fn a_grant_has_no_effect_on_a_deny_and_on_an_allow() {
         let without = call(json!({})).decide(&rules, &[]);
         assert_eq!(call(json!({})).decide(&rules, &[grant(json!({}))]), without);
     }
+}
+
+/// Rules of a run, and who set them.
+fn own(outcome: &str, set_by: Value, may_relax: bool) -> super::ApprovalLayer {
+    let own = json!({"rules": [{"outcome": outcome}], "setBy": set_by, "setAt": 5, "mayRelax": may_relax});
+    serde_json::from_value::<super::OwnRules>(own).unwrap().layer(super::Layer::Run)
+}
+
+#[test]
+fn the_rules_of_a_run_relax_what_their_actor_could_have_approved() {
+    let ask = json!({"outcome": "ask"});
+    let four_eyes = json!({"outcome": "ask", "fourEyes": true});
+    let finance = json!({"outcome": "ask", "roles": ["finance"]});
+    let cases = [
+        (&ask, json!("key-2"), true, "allow"),
+        (&ask, json!("key-2"), false, "ask"),
+        (&ask, json!("key-1"), true, "allow"),
+        (&four_eyes, json!("key-2"), true, "allow"),
+        (&four_eyes, json!("key-1"), true, "ask"),
+        (&finance, json!({"id": "key-2", "roles": ["finance"]}), true, "allow"),
+        (&finance, json!({"id": "key-2", "roles": ["desk"]}), true, "ask"),
+    ];
+    for (rule, set_by, may_relax, expected) in cases {
+        let mut layers = layers(json!({"agent": [rule]}));
+        layers.push(own("allow", set_by.clone(), may_relax));
+        let decision = call(json!({})).decide(&layers, &[]);
+        assert_eq!(decision.outcome.to_string(), expected, "{rule} {set_by} {may_relax}");
+        layers.push(own("deny", set_by, false));
+        assert_eq!(call(json!({})).decide(&layers, &[]).outcome.to_string(), "deny");
+    }
+}
+
+#[test]
+fn a_tool_is_configured_if_the_operators_agent_has_it_or_its_server() {
+    let agent = |json: Value| serde_json::from_value::<crate::agent::AgentDefinition>(json).unwrap();
+    let server = |url: &str, resolved: bool| {
+        let mut toolset = json!({"name": "crm", "mcp": {"url": url}});
+        if resolved {
+            toolset["resolved"] = json!({"server": "crm", "version": "1"});
+        }
+        toolset
+    };
+    let operators = agent(json!({
+        "id": "desk", "model": "m", "toolsets": [server("https://crm", false)],
+        "tools": [{"name": "echo"}, {"name": "call", "kind": "http", "http": {"url": "https://crm"}}],
+    }));
+    let run = agent(json!({
+        "id": "desk", "model": "other", "toolsets": [server("https://crm", true)], "tools": [
+            {"name": "echo", "tags": ["x"]}, {"name": "note"},
+            {"name": "crm_find", "kind": "mcp", "mcp": {"toolset": "crm", "tool": "find"}},
+            {"name": "hr_find", "kind": "mcp", "mcp": {"toolset": "hr", "tool": "find"}},
+            {"name": "call", "kind": "http", "http": {"url": "https://crm"}, "timeoutMs": 1000},
+        ],
+    }));
+    let configured = |operators, run: &crate::agent::AgentDefinition| {
+        run.tools.iter().map(|tool| super::is_configured(operators, run, tool)).collect::<Vec<_>>()
+    };
+    assert_eq!(configured(&operators, &run), [true, false, true, false, true]);
+    let moved = agent(json!({
+        "id": "desk", "model": "m", "tools": [{"name": "call", "kind": "http", "http": {"url": "https://evil"}}],
+        "toolsets": [server("https://evil", false)],
+    }));
+    assert_eq!(configured(&moved, &run), [false; 5]);
 }

@@ -18,7 +18,7 @@ fn block(mark: &str) -> &'static str {
 fn the_guide_shows_what_explain_prints_for_its_example() {
     let rules = rules_in(Syntax::Toml, block("rules")).unwrap();
     assert_eq!(check_rules(&rules, ""), []);
-    let agent = ApprovalLayer { layer: Layer::Agent, rules, may_relax: true };
+    let agent = ApprovalLayer { layer: Layer::Agent, rules, may_relax: true, set_by: None };
     let run = layers(json!({"run": [{"name": "trust me", "outcome": "allow"}]}));
     let layers: Vec<ApprovalLayer> = [vec![agent], run].concat();
     let grant: Grant = serde_json::from_value(json!({

@@ -33,6 +33,7 @@ struct Call {
     run: RunId,
     session: Option<SessionId>,
     agent: AgentId,
+    configured: bool,
 }
 
 impl Default for Call {
@@ -49,6 +50,7 @@ impl Default for Call {
             run: "run-1".into(),
             session: Some("session-1".into()),
             agent: "support".into(),
+            configured: true,
         }
     }
 }
@@ -67,6 +69,7 @@ impl Call {
             run: &self.run,
             session: self.session.as_ref(),
             agent: &self.agent,
+            configured: self.configured,
         }
     }
 

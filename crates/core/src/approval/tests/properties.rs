@@ -140,7 +140,7 @@ fn no_arguments_and_no_pointer_panic() {
     let cases = (call(), value(), prop::collection::vec(test, 0..4), layers());
     holds("no arguments and no pointer panic", cases, |(call, args, when, mut layers)| {
         let asks = ApprovalRule { when, ..ApprovalRule::new(ApprovalOutcome::Ask) };
-        layers.push(ApprovalLayer { layer: super::Layer::Run, rules: vec![asks], may_relax: false });
+        layers.push(ApprovalLayer { layer: super::Layer::Run, rules: vec![asks], may_relax: false, set_by: None });
         let call = Call { args, unseen: false, ..call };
         let explanation = explain(&call.facts(), &layers, &[], NOW);
         prop_assert!(!explanation.to_string().is_empty());

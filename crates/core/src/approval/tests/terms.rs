@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AskTerms, call, layers, may_answer};
+use super::{Actor, call, has_role, layers};
 
 #[test]
 fn restrictions_of_asks_add_up() {
@@ -71,7 +71,7 @@ fn an_actor_with_one_of_the_roles_may_answer() {
         (&["a"], &[], false),
     ];
     for (wanted, has, expected) in cases {
-        let terms = AskTerms { roles: roles(wanted), ..AskTerms::default() };
-        assert_eq!(may_answer(&terms, &roles(has)), expected, "{wanted:?} {has:?}");
+        let actor = Actor { roles: roles(has), ..Actor::from("key-1") };
+        assert_eq!(has_role(&roles(wanted), &actor), expected, "{wanted:?} {has:?}");
     }
 }

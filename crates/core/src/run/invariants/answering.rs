@@ -137,7 +137,7 @@ impl World {
         let id = item.id.clone();
         let shown = item.calls.first().map(|call| call.digest);
         let other = AnswerBody::Clarification { answer: String::new() };
-        let confirmation = |approved, digest| AnswerBody::Confirmation { approved, digest, reason: None };
+        let confirmation = |approved, digest| AnswerBody::Confirmation { approved, digest, reason: None, grant: None };
         let (body, actor, fits) = match (item.kind, how) {
             (AwaitKind::Confirmation, How::Right) => (confirmation(true, shown), "ann", true),
             (AwaitKind::Confirmation, How::Denied) => (confirmation(false, None), "ann", true),

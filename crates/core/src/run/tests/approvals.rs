@@ -72,3 +72,63 @@ fn other_arguments_are_approved_only_where_the_rule_allows_it() {
     told.meta.insert("editedArguments".to_owned(), true.into());
     assert_eq!(open.begin().input.outbox.messages, [OutboxMessage::Message { message: told }]);
 }
+
+#[test]
+fn an_approval_can_grant_and_a_grant_that_cannot_be_given_changes_nothing() {
+    let grant = |bench: &Bench, request: Value| AnswerBody::Confirmation {
+        approved: true,
+        digest: Some(bench.run.state().awaits.pending()[0].calls[0].digest),
+        reason: None,
+        grant: Some(serde_json::from_value(request).unwrap()),
+    };
+    let asked =
+        || calls("read", json!({"n": 1, "to": "ann"}), decided(ApprovalOutcome::Ask, Some(AskTerms::default())));
+    let mut bench = asked();
+    let (digest, id) = (bench.run.state().awaits.pending()[0].calls[0].digest, "grant-");
+    for refused in [
+        json!({"scope": "session"}),
+        json!({"scope": "run", "arguments": {"at": ["/from"]}}),
+        json!({"scope": "run", "arguments": {"at": []}}),
+    ] {
+        let body = grant(&bench, refused.clone());
+        assert_eq!(bench.answer("await-1", body), AnswerStatus::Invalid, "{refused}");
+    }
+    let denial = AnswerBody::Confirmation {
+        approved: false,
+        digest: None,
+        reason: None,
+        grant: Some(serde_json::from_value(json!({"scope": "run"})).unwrap()),
+    };
+    assert_eq!(bench.answer("await-1", denial), AnswerStatus::Invalid);
+    let cases = [
+        (json!({"scope": "run"}), json!({"kind": "any_arguments"})),
+        (json!({"scope": "run", "arguments": "same"}), json!({"kind": "same_arguments", "digest": digest})),
+        (
+            json!({"scope": "agent", "arguments": {"at": ["/to"]}, "expiresInMs": 1000}),
+            json!({"kind": "same_values", "values": {"/to": "ann"}}),
+        ),
+    ];
+    for (request, shape) in cases {
+        let mut bench = asked();
+        let body = grant(&bench, request.clone());
+        assert_eq!(bench.answer("await-1", body), AnswerStatus::Accepted);
+        bench.dispatch();
+        bench.ok("call-0-0");
+        let granted: Vec<Value> = bench
+            .begin()
+            .input
+            .outbox
+            .events
+            .iter()
+            .filter_map(|event| match &event.body {
+                crate::event::EventBody::ApprovalGranted { grant } => Some(serde_json::to_value(grant).unwrap()),
+                _ => None,
+            })
+            .collect();
+        let [granted] = granted.as_slice() else { panic!("{granted:?}") };
+        assert_eq!((&granted["shape"], &granted["tool"]), (&shape, &json!("read")));
+        assert_eq!(granted["scope"]["kind"], request["scope"]);
+        assert_eq!(granted.get("expiresAt").is_some(), request.get("expiresInMs").is_some());
+        assert!(granted["id"].as_str().unwrap().starts_with(id));
+    }
+}

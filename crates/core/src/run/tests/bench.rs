@@ -198,7 +198,7 @@ impl Bench {
 
     pub(super) fn approve(&mut self, id: &str) -> AnswerStatus {
         let digest = self.run.digest_shown_by(&id.into());
-        self.answer(id, AnswerBody::Confirmation { approved: true, digest, reason: None })
+        self.answer(id, AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None })
     }
 
     pub(super) fn provide(&mut self, id: &str, results: Value) -> AnswerStatus {

@@ -96,7 +96,7 @@ fn calls_of_this_side_run_beside_the_one_that_is_out() {
 
 #[test]
 fn a_call_that_needs_approval_holds_up_those_behind_it() {
-    let no = || AnswerBody::Confirmation { approved: false, digest: None, reason: None };
+    let no = || AnswerBody::denial(None);
     let mut bench = caller(json!({}));
     turn(&mut bench, &["sign", "a"]);
     assert_eq!(out(&mut bench), "0");

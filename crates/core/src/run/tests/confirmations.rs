@@ -51,7 +51,8 @@ fn a_decision_of_loom_mcp_is_bound_by_its_await_id() {
     assert_eq!(shown(&bench, "await-2"), Some(Digest::of_json(&dear)));
     assert_eq!(shown(&bench, "await-3"), None);
 
-    let crossed = AnswerBody::Confirmation { approved: true, digest: shown(&bench, "await-1"), reason: None };
+    let crossed =
+        AnswerBody::Confirmation { approved: true, digest: shown(&bench, "await-1"), reason: None, grant: None };
     assert_eq!(bench.answer("await-2", crossed), AnswerStatus::Invalid);
     assert_eq!(bench.approve("await-1"), AnswerStatus::Accepted);
     assert_eq!(shown(&bench, "await-1"), None);
@@ -67,8 +68,8 @@ fn a_decision_of_loom_mcp_is_bound_by_its_await_id() {
 fn a_denial_tells_the_model_that_it_was_denied_and_not_by_whom() {
     let mut bench = bench(json!({}), json!({}));
     bench.turn(&[("pay", json!({}))]);
-    let actor = Actor { id: "key-1f".into(), name: Some("ci".into()), claimed: Some("Anna".into()) };
-    let no = AnswerBody::Confirmation { approved: false, digest: None, reason: None };
+    let actor = Actor { id: "key-1f".into(), name: Some("ci".into()), claimed: Some("Anna".into()), roles: Vec::new() };
+    let no = AnswerBody::denial(None);
     let reply = bench.run.answer(Answer::new("await-1".into(), actor.clone(), no), bench.now);
     assert_eq!(reply.status, AnswerStatus::Accepted);
     let closed = bench.run.record_input().outbox.events.into_iter().find_map(|event| match event.body {
@@ -93,7 +94,7 @@ fn four_eyes_refuse_the_starter_and_leave_the_run_as_it_was() {
         (before, vec!["await-1 opened".into(), "await-1 rejected: invalid".into()])
     );
     let digest = bench.run.digest_shown_by(&"await-1".into());
-    let yes = AnswerBody::Confirmation { approved: true, digest, reason: None };
+    let yes = AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None };
     let reply = bench.run.answer(Answer::new("await-1".into(), "bob", yes), bench.now);
     assert_eq!(reply.status, AnswerStatus::Accepted);
 }
@@ -103,11 +104,11 @@ fn an_approval_is_used_once() {
     let mut bench = bench(json!({}), json!({}));
     bench.turn(&[("pay", json!({}))]);
     let digest = bench.run.digest_shown_by(&"await-1".into());
-    let yes = AnswerBody::Confirmation { approved: true, digest, reason: None };
+    let yes = AnswerBody::Confirmation { approved: true, digest, reason: None, grant: None };
     assert_eq!(bench.answer("await-1", yes.clone()), AnswerStatus::Accepted);
     assert_eq!(bench.dispatch().len(), 1);
     assert_eq!(bench.answer("await-1", yes.clone()), AnswerStatus::Duplicate);
-    let no = AnswerBody::Confirmation { approved: false, digest: None, reason: None };
+    let no = AnswerBody::denial(None);
     assert_eq!(bench.answer("await-1", no), AnswerStatus::Stale);
     assert_eq!(bench.step(), Step::Wait);
     bench.ok("call-0-0");

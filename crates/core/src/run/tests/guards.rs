@@ -142,7 +142,7 @@ fn failures_in_a_row_are_counted_in_call_order_whatever_order_calls_end_in() {
                 Unknown => bench.fails(&call, ToolErrorKind::OutcomeUnknown, CallStatus::OutcomeUnknown),
                 Invalid | NoSuchTool => {}
                 Denied => {
-                    let no = crate::envelope::AnswerBody::Confirmation { approved: false, digest: None, reason: None };
+                    let no = crate::envelope::AnswerBody::denial(None);
                     bench.answer("await-1", no);
                 }
             }
@@ -169,7 +169,7 @@ fn the_streak_goes_on_across_turns_until_something_works() {
 fn a_denied_call_gives_its_place_under_the_cap_back() {
     let mut bench = bench(json!({"maxToolCalls": 1}), json!({}));
     bench.turn(&[("pay", json!({}))]);
-    bench.answer("await-1", crate::envelope::AnswerBody::Confirmation { approved: false, digest: None, reason: None });
+    bench.answer("await-1", crate::envelope::AnswerBody::denial(None));
     bench.turn(&[("read", json!({}))]);
     assert!(matches!(&bench.dispatch()[..], [Order::Tool(_)]));
 }

@@ -61,7 +61,7 @@ fn what_a_person_answers_is_given_to_the_next_round() {
 fn a_denial_declines_and_another_kind_of_answer_changes_nothing() {
     let mut bench = reading();
     ends_a_round(&mut bench, asks(None));
-    let decision = |approved| AnswerBody::Confirmation { approved, digest: None, reason: None };
+    let decision = |approved| AnswerBody::Confirmation { approved, digest: None, reason: None, grant: None };
     assert_eq!(bench.answer("await-1", decision(true)), AnswerStatus::Invalid);
     assert_eq!(bench.answer("await-1", AnswerBody::Clarification { answer: " ".into() }), AnswerStatus::Invalid);
     assert_eq!(bench.answer("await-1", decision(false)), AnswerStatus::Accepted);

@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn denial(reason: &str) -> AnswerBody {
-    AnswerBody::Confirmation { approved: false, digest: None, reason: Some(reason.to_owned()) }
+    AnswerBody::denial(Some(reason.to_owned()))
 }
 
 /// How the first await was closed, as the log says it.

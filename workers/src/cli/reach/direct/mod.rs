@@ -12,24 +12,26 @@ use futures_util::{
 use tokio::time::timeout;
 use windlass_client::Update;
 use windlass_core::{
+    approval::{ApprovalRule, ApprovalScope, CallApproval, Grant, OwnRules},
     awaits::AwaitView,
     body::Body,
     envelope::{
-        Answer, AnswerBody, AnswerReply, AnswerStatus, PauseRequest, ResumeRequest, RunStatusView, SteerRequest, Tuning,
+        Actor, Answer, AnswerBody, AnswerReply, AnswerStatus, Extra, PauseRequest, ResumeRequest, RunStatusView,
+        SteerRequest, Tuning,
     },
     event::Event,
-    ids::RunId,
+    ids::{CallId, GrantId, RunId, ToolName},
     message::Message,
     time::friendly,
 };
 use windlass_ops::{OpsError, Pairing, RunEnd, RunOps, StartRun, complete_entry};
-use windlass_store::{RunFilter, RunPage, RunRow, Store};
+use windlass_store::{GrantFilter, RunFilter, RunPage, RunRow, Store};
 use windlass_tools::{HttpGetOptions, ToolRegistry};
 
 use self::logs::Logs;
 use super::{Feed, Lister, NewRun, Transport};
 use crate::{
-    cli::{Failure, Global, failed},
+    cli::{Failure, Global, failed, now},
     service::Missing,
     temporal::{connect, ensure_search_attributes, pollers},
 };
@@ -44,6 +46,8 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(super) struct Direct {
     ops: RunOps,
+    /// The operator's rules for all agents, of this command's config.
+    approvals: Vec<ApprovalRule>,
 }
 
 impl Direct {
@@ -54,7 +58,8 @@ impl Direct {
         // A command that only reads must not claim the namespace for its store.
         let how = if missing == Missing::Create { Pairing::Claim } else { Pairing::Look };
         let paired = ops.pair(how).await?;
-        Ok(Self { ops: if paired.kept { ops } else { ops.checking_owners() } })
+        let approvals = global.config().approvals.clone();
+        Ok(Self { ops: if paired.kept { ops } else { ops.checking_owners() }, approvals })
     }
 
     fn store(&self) -> &Arc<dyn Store> {
@@ -253,6 +258,33 @@ impl Transport for Direct {
             ))
             .temporary()),
         }
+    }
+
+    async fn grants(&self, tool: Option<ToolName>, revoked: bool, limit: u32) -> Result<Vec<Grant>, Failure> {
+        let workspace = self.ops.workspace().clone();
+        Ok(self.store().grants(GrantFilter { workspace, tool, scopes: None, revoked, limit }).await?)
+    }
+
+    async fn revoke_grant(&self, grant: &GrantId) -> Result<Option<Grant>, Failure> {
+        Ok(self.store().revoke_grant(self.ops.workspace(), grant).await?)
+    }
+
+    async fn rules(&self, owner: &ApprovalScope) -> Result<Option<OwnRules>, Failure> {
+        Ok(self.store().rules(self.ops.workspace(), owner).await?)
+    }
+
+    async fn set_rules(&self, owner: &ApprovalScope, rules: Option<(Vec<ApprovalRule>, Actor)>) -> Result<(), Failure> {
+        if let ApprovalScope::Run { id } = owner {
+            self.ops.exists(id).await?;
+        }
+        // With access to Temporal and the store, the command is the operator's.
+        let own = |(rules, set_by)| OwnRules { rules, set_by, set_at: now(), may_relax: true, extra: Extra::new() };
+        Ok(self.store().set_rules(self.ops.workspace(), owner, rules.map(own)).await?)
+    }
+
+    async fn explain_call(&self, run: &RunId, call: &CallId) -> Result<Option<CallApproval>, Failure> {
+        let Some(row) = self.row(run).await? else { return Ok(None) };
+        Ok(self.ops.explain_call(&row, call, &self.approvals, None).await?)
     }
 
     async fn signal(&self, run: &RunId, answer: Answer) -> Result<(), Failure> {

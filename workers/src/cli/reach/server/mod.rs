@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use windlass_client::{Address, Client, Error, Options, RunSpec, Tools, Transcript, Update};
 use windlass_core::{
+    approval::{ApprovalRule, ApprovalScope, CallApproval, Grant, OwnRules},
     awaits::AwaitView,
-    envelope::{Answer, AnswerReply, PauseRequest, ResumeRequest, RunStatusView, SteerRequest},
+    envelope::{Actor, Answer, AnswerReply, PauseRequest, ResumeRequest, RunStatusView, SteerRequest},
     event::Event,
-    ids::RunId,
+    ids::{CallId, GrantId, RunId, ToolName},
     message::Message,
 };
 use windlass_ops::RunEnd;
@@ -170,11 +171,42 @@ impl Transport for Server {
     }
 
     async fn send(&self, run: &RunId, answer: Answer) -> Result<AnswerReply, Failure> {
+        if !answer.actor.roles.is_empty() {
+            return Err(usage(
+                "an API server knows your roles by your key: remove --role, or use a key that has the role",
+            ));
+        }
         Ok(self.client.submit(run, &answer.await_id, &answer.body).await?)
     }
 
     async fn signal(&self, _: &RunId, _: Answer) -> Result<(), Failure> {
         Err(usage("--signal sends a Temporal signal, which an API server does not do: remove it, or set --temporal"))
+    }
+
+    async fn grants(&self, tool: Option<ToolName>, revoked: bool, limit: u32) -> Result<Vec<Grant>, Failure> {
+        Ok(self.client.grants(tool.as_ref(), revoked, limit).await?)
+    }
+
+    async fn revoke_grant(&self, grant: &GrantId) -> Result<Option<Grant>, Failure> {
+        found(self.client.revoke_grant(grant).await)
+    }
+
+    async fn rules(&self, owner: &ApprovalScope) -> Result<Option<OwnRules>, Failure> {
+        Ok(self.client.rules(owner).await?)
+    }
+
+    async fn set_rules(&self, owner: &ApprovalScope, rules: Option<(Vec<ApprovalRule>, Actor)>) -> Result<(), Failure> {
+        match rules {
+            Some((rules, _)) => self.client.set_rules(owner, &rules).await?,
+            None => self.client.remove_rules(owner).await?,
+        }
+        Ok(())
+    }
+
+    async fn explain_call(&self, run: &RunId, call: &CallId) -> Result<Option<CallApproval>, Failure> {
+        // Of a run that is not there, this says so.
+        self.client.row(run).await?;
+        found(self.client.explain_call(run, call).await)
     }
 
     fn serves_here(&self) -> bool {
@@ -186,5 +218,13 @@ impl Transport for Server {
             Some(here) => Box::pin(here.stop()).await,
             None => Ok(()),
         }
+    }
+}
+
+/// What a server has, or nothing if it says that there is none.
+fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(Error::Refused(refusal)) if refusal.status == 404 => Ok(None),
+        answer => Ok(Some(answer?)),
     }
 }
