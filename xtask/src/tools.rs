@@ -92,8 +92,7 @@ const NODE_TEMPORAL: [&str; 3] =
 const NODE_TEMPORAL_FOLDER: &str = "node-temporalio-1.24.0";
 
 /// The A2A library for JavaScript with its HTTP server and its gRPC, for the programs in `tests/fixtures/a2a`. From npm.
-const NODE_A2A: [&str; 4] =
-    ["@a2a-js/sdk@1.3.0", "express@5.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"];
+const NODE_A2A: [&str; 4] = ["@a2a-js/sdk@1.3.0", "express@5.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"];
 const NODE_A2A_FOLDER: &str = "node-a2a-1.3.0-grpc";
 
 /// Property-based tests of the API by its OpenAPI document.

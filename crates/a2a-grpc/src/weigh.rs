@@ -31,7 +31,9 @@ fn count(message: &MessageDescriptor, mut bytes: &[u8], left: &mut usize, depth:
             WireType::ThirtyTwoBit => 4,
             WireType::SixtyFourBit => 8,
             WireType::LengthDelimited => decode_varint(&mut bytes).map_err(text)?,
-            WireType::StartGroup | WireType::EndGroup => return Err("it has a group, which proto3 does not have".to_owned()),
+            WireType::StartGroup | WireType::EndGroup => {
+                return Err("it has a group, which proto3 does not have".to_owned());
+            }
         };
         let length = usize::try_from(length).ok().filter(|length| *length <= bytes.len());
         let (inner, rest) = bytes.split_at(length.ok_or("it is cut off")?);

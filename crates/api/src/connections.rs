@@ -75,9 +75,8 @@ impl Requests {
     fn answer(
         &self,
         request: Request<Incoming>,
-    ) -> impl Future<
-        Output = Result<Response<impl HttpBody<Data = Bytes, Error = axum::Error> + use<>>, Infallible>,
-    > + use<> {
+    ) -> impl Future<Output = Result<Response<impl HttpBody<Data = Bytes, Error = axum::Error> + use<>>, Infallible>> + use<>
+    {
         let (call, router) = (self.slot.call(), self.router.clone());
         Box::pin(async move {
             let response = match checked(request) {

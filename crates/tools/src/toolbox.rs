@@ -21,8 +21,8 @@ use windlass_core::{
 };
 
 use crate::{
-    A2aClients, A2aPeers, CallContext, Egress, EgressError, EgressRules, HttpTools, McpEndpoint, McpInspection, McpServers,
-    SecretSource, ToolFailure, ToolRegistry, ToolReply, openapi,
+    A2aClients, A2aPeers, CallContext, Egress, EgressError, EgressRules, HttpTools, McpEndpoint, McpInspection,
+    McpServers, SecretSource, ToolFailure, ToolRegistry, ToolReply, openapi,
 };
 
 /// How long a server may take to list its tools, unless its toolset says otherwise. A run waits for it when it opens.

@@ -71,9 +71,8 @@ async fn begin(app: Arc<App>, name: &str, parts: Parts, body: Body) -> Result<(C
 
 impl Call {
     async fn serve(self, request: Request<Full<Bytes>>) -> Response {
-        let mut grpc = Grpc::new(BytesCodec)
-            .accept_compressed(CompressionEncoding::Gzip)
-            .max_decoding_message_size(BODY_BYTES);
+        let mut grpc =
+            Grpc::new(BytesCodec).accept_compressed(CompressionEncoding::Gzip).max_decoding_message_size(BODY_BYTES);
         let response = if self.method.is_streaming() {
             let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
                 let call = self.clone();

@@ -46,7 +46,8 @@ pub(crate) fn visit(app: Arc<App>, caller: Caller, tenant: Option<&str>) -> Resu
             // An id may contain a slash: `a/b` is agent `b` of workspace `a` before it is agent `a/b`.
             let with_workspace = agents_of(&app, &caller).find(|agent| tenant == of(workspace, agent));
             let known = with_workspace.or_else(|| agents_of(&app, &caller).find(|agent| tenant == agent.id.as_str()));
-            let problem = "names no agent that this key may start; send the tenant of the GRPC interface in the agent's card";
+            let problem =
+                "names no agent that this key may start; send the tenant of the GRPC interface in the agent's card";
             known.ok_or_else(|| invalid("tenant", problem))?
         }
         None => {
@@ -104,9 +105,13 @@ mod tests {
         let workspace = WorkspaceId::parse("acme").unwrap();
         let agent: AgentDefinition = serde_json::from_value(json!({"id": "team/desk", "model": "m"})).unwrap();
         assert_eq!(of(&workspace, &agent), "acme/team/desk");
-        for (tenant, named) in
-            [("team/desk", true), ("acme/team/desk", true), ("desk", false), ("other/team/desk", false), ("acme", false)]
-        {
+        for (tenant, named) in [
+            ("team/desk", true),
+            ("acme/team/desk", true),
+            ("desk", false),
+            ("other/team/desk", false),
+            ("acme", false),
+        ] {
             assert_eq!(names(tenant, &workspace, &agent), named, "{tenant}");
         }
     }

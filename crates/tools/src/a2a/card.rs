@@ -172,13 +172,11 @@ impl From<CardJson> for Card {
 
 impl Card {
     /// The first interface that this build speaks and that the tool's headers may be sent to.
-    pub(super) fn endpoint(&self, access: Access<'_>) -> Result<Endpoint, ToolFailure> {
-        let spoken: Vec<(Url, &AgentInterface, Dialect)> = {
-            let usable = |interface| usable(interface, access.card_url);
-            self.summary.interfaces.iter().filter_map(usable).collect()
-        };
+    pub(super) fn endpoint(&self, access: Access<'_>, binding: Option<&str>) -> Result<Endpoint, ToolFailure> {
+        let wanted = self.summary.interfaces.iter().filter(|one| binding.is_none_or(|binding| one.binding == binding));
+        let spoken: Vec<_> = wanted.filter_map(|interface| usable(interface, access.card_url)).collect();
         let chosen = spoken.iter().find(|(url, ..)| access.may_reach(url)).or_else(|| spoken.first());
-        let Some((url, interface, dialect)) = chosen else { return Err(self.nothing_spoken()) };
+        let Some((url, interface, dialect)) = chosen else { return Err(self.nothing_spoken(binding)) };
         Ok(Endpoint {
             dialect: *dialect,
             url: url.to_string(),
@@ -187,15 +185,17 @@ impl Card {
         })
     }
 
-    fn nothing_spoken(&self) -> ToolFailure {
+    fn nothing_spoken(&self, binding: Option<&str>) -> ToolFailure {
         let named = self.summary.interfaces.iter().map(|one| format!("{} {}", one.binding, one.protocol_version));
         let named = match named.collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => "no interface".to_owned(),
             named => named,
         };
-        failure::failed(format!(
-            "the agent card names {named}; this client speaks JSONRPC 1.0, HTTP+JSON 1.0, GRPC 1.0 and JSONRPC 0.3"
-        ))
+        let spoken = match binding {
+            Some(binding) => format!("the tool's `binding` is {binding}"),
+            None => "this client speaks JSONRPC 1.0, HTTP+JSON 1.0, GRPC 1.0 and JSONRPC 0.3".to_owned(),
+        };
+        failure::failed(format!("the agent card names {named}; {spoken}"))
     }
 }
 

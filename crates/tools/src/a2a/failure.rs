@@ -125,7 +125,12 @@ pub(super) fn outcome_unknown(what: &str) -> ToolFailure {
     ToolFailure::new(ToolErrorKind::OutcomeUnknown, message).retryable()
 }
 
-pub(super) fn passing(kind: ToolErrorKind, reason: RetryReason, message: String, advice: Option<String>) -> ToolFailure {
+pub(super) fn passing(
+    kind: ToolErrorKind,
+    reason: RetryReason,
+    message: String,
+    advice: Option<String>,
+) -> ToolFailure {
     let hint = RetryHint { message: advice, ..RetryHint::new(reason) };
     ToolFailure::new(kind, message).retryable().with_hint(hint)
 }

@@ -69,8 +69,10 @@ impl<'a> Service<'a> {
     fn grpc(
         &self,
         method: &Method,
-    ) -> Result<Grpc<impl tower::Service<HttpRequest, Response = HttpResponse, Error = BoxError> + use<>>, ToolFailure>
-    {
+    ) -> Result<
+        Grpc<impl tower::Service<HttpRequest, Response = HttpResponse, Error = BoxError, Future: Send> + use<>>,
+        ToolFailure,
+    > {
         let mut url = self.url.clone();
         url.set_path(method.path().as_str());
         let request = self.access.http2_request(HttpMethod::POST, url)?;
@@ -99,7 +101,8 @@ impl<'a> Service<'a> {
             return failure::of_transport(error, effect).into();
         }
         let said = colon(&self.access.without_secrets(status.message().to_owned()));
-        let retry_after = status.metadata().get("retry-after").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let retry_after =
+            status.metadata().get("retry-after").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         RequestFailure {
             failure: of_status(status, &said, effect),
             retry_after: retry_after.map(std::time::Duration::from_secs),

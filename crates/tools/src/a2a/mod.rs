@@ -83,7 +83,7 @@ impl A2aPeers {
             None => {
                 let context_id = source.context_id.as_deref().or(context_id);
                 let card = round.bounded(self.fetch(access)).await?;
-                let endpoint = card.endpoint(access)?;
+                let endpoint = card.endpoint(access, source.binding.as_deref())?;
                 let begun = round.begin(&endpoint, context_id, args).await;
                 if begun.is_err() {
                     // The agent may have moved.
@@ -103,7 +103,9 @@ impl A2aPeers {
         check: &(dyn Fn(&Url) -> Result<(), ToolFailure> + Send + Sync),
     ) -> Result<AgentCardSummary, ToolFailure> {
         let card_url = card::address(&source.agent_card_url)?;
-        let card = self.fetch(Access { client: clients.http, http2: clients.http2, headers, check, card_url: &card_url }).await?;
+        let card = self
+            .fetch(Access { client: clients.http, http2: clients.http2, headers, check, card_url: &card_url })
+            .await?;
         Ok(card.summary.clone())
     }
 
