@@ -157,7 +157,7 @@ async fn serve_http2(stream: TcpStream, requests: Requests, app: &App) {
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(u32::try_from(limits::HEAD_BYTES).unwrap_or(u32::MAX))
-        .keep_alive_interval(app.limits.head_timeout)
+        .keep_alive_interval(app.limits.keep_alive)
         .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service_fn(move |request| requests.answer(request)));
     let mut connection = pin::pin!(connection);

@@ -130,11 +130,31 @@ fn code_of(code: i64) -> Code {
 #[tokio::test]
 async fn a_status_says_whether_the_message_may_have_been_accepted() {
     let cases = [
-        (Code::ResourceExhausted, ToolErrorKind::RateLimited, true, "the peer limits how often it is asked (RESOURCE_EXHAUSTED): no"),
+        (
+            Code::ResourceExhausted,
+            ToolErrorKind::RateLimited,
+            true,
+            "the peer limits how often it is asked (RESOURCE_EXHAUSTED): no",
+        ),
         (Code::Unavailable, ToolErrorKind::ToolUnavailable, true, "the peer is not available now (UNAVAILABLE): no"),
-        (Code::Internal, ToolErrorKind::OutcomeUnknown, true, "the peer failed (INTERNAL): no; it may have accepted the message and work on it"),
-        (Code::Unauthenticated, ToolErrorKind::ToolFailed, false, "the peer refused the credentials (UNAUTHENTICATED): no; check the tool's headers and oauth"),
-        (Code::InvalidArgument, ToolErrorKind::ToolFailed, false, "the peer answered with an error (INVALID_ARGUMENT): no"),
+        (
+            Code::Internal,
+            ToolErrorKind::OutcomeUnknown,
+            true,
+            "the peer failed (INTERNAL): no; it may have accepted the message and work on it",
+        ),
+        (
+            Code::Unauthenticated,
+            ToolErrorKind::ToolFailed,
+            false,
+            "the peer refused the credentials (UNAUTHENTICATED): no; check the tool's headers and oauth",
+        ),
+        (
+            Code::InvalidArgument,
+            ToolErrorKind::ToolFailed,
+            false,
+            "the peer answered with an error (INVALID_ARGUMENT): no",
+        ),
     ];
     for (code, kind, retryable, message) in cases {
         let peer = TestPeer::polled(Dialect::Grpc).await.on_send(Answer::Error(i64::from(i32::from(code)), 0, "no"));
