@@ -105,7 +105,7 @@ impl Call {
         let tenant = params.get("tenant").and_then(Value::as_str);
         let mut visit = tenant::visit(self.app, self.caller, tenant).map_err(refused)?;
         let base = Base::of(&visit.app, &self.headers).map_err(refused)?;
-        let outcome = self.operation.execute(&mut visit, params, &base).await.map_err(refused);
+        let outcome = Box::pin(self.operation.execute(&mut visit, params, &base)).await.map_err(refused);
         match outcome.and_then(|outcome| written(self.method.response(), outcome)) {
             Ok(message) => {
                 let mut response = tonic::Response::new(message);

@@ -37,7 +37,8 @@ impl<'a> Service<'a> {
         let method = known(name)?;
         let request = self.request(&method, params)?;
         let mut grpc = self.grpc(&method)?.max_decoding_message_size(MAX_RESPONSE);
-        let answered = grpc.unary(request, method.path(), BytesCodec).await;
+        // Boxed because a request in flight is large, and callers hold it inside others.
+        let answered = Box::pin(grpc.unary(request, method.path(), BytesCodec)).await;
         let response = answered.map_err(|status| self.failed(&status, effect))?;
         let text = self.text(&method, &response.into_inner());
         Ok(text.ok_or_else(|| failure::unreadable("response"))?)
@@ -52,7 +53,7 @@ impl<'a> Service<'a> {
         let method = known(name)?;
         let request = self.request(&method, params)?;
         let mut grpc = self.grpc(&method)?.max_decoding_message_size(MAX_EVENT);
-        let answered = grpc.server_streaming(request, method.path(), BytesCodec).await;
+        let answered = Box::pin(grpc.server_streaming(request, method.path(), BytesCodec)).await;
         let response = answered.map_err(|status| self.failed(&status, Effect::None))?;
         // A stream that broke off is opened again; why it did makes no difference.
         let messages = response.into_inner().map(move |message| self.text(&method, &message.ok()?));
