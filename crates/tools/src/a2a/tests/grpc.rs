@@ -199,6 +199,18 @@ async fn a_response_that_is_no_message_has_an_unknown_outcome_or_cannot_be_read(
 }
 
 #[tokio::test]
+async fn a_task_in_a_state_that_is_not_known_here_works_on() {
+    let mut newer = task("WORKING");
+    newer["status"]["state"] = json!(77);
+    let peer = TestPeer::polled(Dialect::Grpc)
+        .await
+        .on_send(Answer::Result(newer.clone()))
+        .on_get(Answer::Result(newer))
+        .on_get(Answer::Result(completed("hi")));
+    assert_eq!(Caller::of(&peer).finish().await, Ok(done("hi")));
+}
+
+#[tokio::test]
 async fn a_peer_that_repeats_a_secret_is_redacted() {
     let peer = TestPeer::polled(Dialect::Grpc).await.on_send(Answer::Result(completed("it is hunter2hunter2")));
     let mut caller = Caller::of(&peer);
