@@ -19,16 +19,21 @@ pub(crate) fn of(workspace: &WorkspaceId, agent: &AgentDefinition) -> String {
     format!("{workspace}/{}", agent.id)
 }
 
-/// Whether a tenant names this agent.
-fn names(tenant: &str, workspace: &WorkspaceId, agent: &AgentDefinition) -> bool {
-    tenant == agent.id.as_str() || tenant == of(workspace, agent)
+/// The agent that a tenant names. An id may contain a slash: `a/b` is agent `b` of workspace `a` before it is agent `a/b`.
+fn named<'a>(
+    agents: impl Iterator<Item = &'a AgentDefinition> + Clone,
+    workspace: &WorkspaceId,
+    tenant: &str,
+) -> Option<&'a AgentDefinition> {
+    let with_workspace = agents.clone().find(|agent| tenant == of(workspace, agent));
+    with_workspace.or_else(|| agents.clone().find(|agent| tenant == agent.id.as_str()))
 }
 
 /// Refuses a tenant that names another agent than the address.
 pub(crate) fn check(visit: &Visit, tenant: Option<&str>) -> Result<()> {
     let Some(tenant) = tenant.filter(|tenant| !tenant.is_empty()) else { return Ok(()) };
     let (workspace, agent) = (&visit.caller.workspace, &visit.agent);
-    if names(tenant, workspace, agent) {
+    if named(agents_of(&visit.app, &visit.caller), workspace, tenant).is_some_and(|named| named.id == agent.id) {
         return Ok(());
     }
     let problem = format!(
@@ -43,11 +48,9 @@ pub(crate) fn visit(app: Arc<App>, caller: Caller, tenant: Option<&str>) -> Resu
     let workspace = &caller.workspace;
     let found = match tenant.filter(|tenant| !tenant.is_empty()) {
         Some(tenant) => {
-            // An id may contain a slash: `a/b` is agent `b` of workspace `a` before it is agent `a/b`.
-            let with_workspace = agents_of(&app, &caller).find(|agent| tenant == of(workspace, agent));
-            let known = with_workspace.or_else(|| agents_of(&app, &caller).find(|agent| tenant == agent.id.as_str()));
             let problem =
                 "names no agent that this key may start; send the tenant of the GRPC interface in the agent's card";
+            let known = named(agents_of(&app, &caller), workspace, tenant);
             known.ok_or_else(|| invalid("tenant", problem))?
         }
         None => {
@@ -103,16 +106,25 @@ mod tests {
     #[test]
     fn a_tenant_is_an_agent_with_or_without_its_workspace() {
         let workspace = WorkspaceId::parse("acme").unwrap();
-        let agent: AgentDefinition = serde_json::from_value(json!({"id": "team/desk", "model": "m"})).unwrap();
-        assert_eq!(of(&workspace, &agent), "acme/team/desk");
-        for (tenant, named) in [
-            ("team/desk", true),
-            ("acme/team/desk", true),
-            ("desk", false),
-            ("other/team/desk", false),
-            ("acme", false),
+        let agents = ["desk", "team/desk", "acme/desk", "acme/ask"]
+            .map(|id| serde_json::from_value::<AgentDefinition>(json!({"id": id, "model": "m"})).unwrap());
+        for (tenant, id) in [
+            ("desk", Some("desk")),
+            ("acme/desk", Some("desk")),
+            ("team/desk", Some("team/desk")),
+            ("acme/team/desk", Some("team/desk")),
+            ("acme/acme/desk", Some("acme/desk")),
+            ("acme/ask", Some("acme/ask")),
+            ("other/desk", None),
+            ("acme", None),
+            ("ask", None),
         ] {
-            assert_eq!(names(tenant, &workspace, &agent), named, "{tenant}");
+            let found = named(agents.iter(), &workspace, tenant);
+            assert_eq!(found.map(|agent| agent.id.as_str()), id, "{tenant}");
+        }
+        for agent in &agents {
+            let found = named(agents.iter(), &workspace, &of(&workspace, agent));
+            assert_eq!(found.map(|found| &found.id), Some(&agent.id), "what a card names leads to its agent");
         }
     }
 }

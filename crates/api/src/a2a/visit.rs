@@ -102,6 +102,6 @@ impl Visit {
 }
 
 /// The agents that a caller may start.
-pub(crate) fn agents_of<'a>(app: &'a App, caller: &'a Caller) -> impl Iterator<Item = &'a AgentDefinition> {
+pub(crate) fn agents_of<'a>(app: &'a App, caller: &'a Caller) -> impl Iterator<Item = &'a AgentDefinition> + Clone {
     app.agents.iter().filter(|agent| caller.may_use(Some(&agent.id)))
 }
