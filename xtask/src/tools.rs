@@ -51,8 +51,8 @@ const AGENT_SDKS: [Package; 4] = [
 ];
 /// The servers for its `mcp_local` and `a2a_local` tools.
 const AGENT_PEERS: Package = Package {
-    requirements: &["mcp-server-time==2026.10.19", "a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"],
-    folder: "agent-peers-1",
+    requirements: &["mcp-server-time==2026.10.19", "a2a-sdk[http-server,grpc]==1.3.0", "uvicorn==0.54.0"],
+    folder: "agent-peers-2",
     dependencies: true,
 };
 
@@ -91,9 +91,9 @@ const NODE_TEMPORAL: [&str; 3] =
     ["@temporalio/worker@1.24.0", "@temporalio/workflow@1.24.0", "@temporalio/activity@1.24.0"];
 const NODE_TEMPORAL_FOLDER: &str = "node-temporalio-1.24.0";
 
-/// The A2A library for JavaScript and its HTTP server, for the programs in `tests/fixtures/a2a`. From npm.
-const NODE_A2A: [&str; 2] = ["@a2a-js/sdk@1.3.0", "express@5.3.0"];
-const NODE_A2A_FOLDER: &str = "node-a2a-1.3.0";
+/// The A2A library for JavaScript with its HTTP server and its gRPC, for the programs in `tests/fixtures/a2a`. From npm.
+const NODE_A2A: [&str; 4] = ["@a2a-js/sdk@1.3.0", "express@5.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"];
+const NODE_A2A_FOLDER: &str = "node-a2a-1.3.0-grpc";
 
 /// Property-based tests of the API by its OpenAPI document.
 const SCHEMATHESIS: Package =
@@ -193,8 +193,11 @@ pub(crate) fn node_temporal() -> Result<PathBuf> {
 
 /// The directory whose `node_modules` has the A2A library for JavaScript.
 pub(crate) fn node_a2a() -> Result<PathBuf> {
-    let verify =
-        |home: &Path| holds(home, "node_modules/@a2a-js/sdk").and_then(|()| holds(home, "node_modules/express"));
+    let verify = |home: &Path| {
+        ["@a2a-js/sdk", "express", "@grpc/grpc-js", "@bufbuild/protobuf"]
+            .into_iter()
+            .try_for_each(|package| holds(home, &format!("node_modules/{package}")))
+    };
     installed(NODE_A2A_FOLDER, |staging| npm_install(staging, &NODE_A2A), verify)
 }
 

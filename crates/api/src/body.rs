@@ -80,7 +80,8 @@ async fn arrived(request: Request, app: &App) -> Result<Bytes> {
     in_time(app, request.into_body(), limit).await
 }
 
-async fn in_time(app: &App, body: Body, limit: usize) -> Result<Bytes> {
+/// The bytes of a body of at most `limit` bytes.
+pub(crate) async fn in_time(app: &App, body: Body, limit: usize) -> Result<Bytes> {
     let read = read(body, limit);
     tokio::time::timeout(app.limits.body_timeout, read).await.unwrap_or_else(|_| {
         let message = "the request body did not arrive in time; send the request again";

@@ -35,7 +35,7 @@ use windlass_core::{
 };
 
 pub use self::{
-    a2a::{A2aPeers, AgentCardSummary, AgentInterface, AgentSkill},
+    a2a::{A2aClients, A2aPeers, AgentCardSummary, AgentInterface, AgentSkill},
     clock::Clock,
     egress::{AllowedNetwork, Egress, EgressError, EgressRules},
     http::HttpTools,

@@ -21,8 +21,8 @@ use windlass_core::{
 };
 
 use crate::{
-    A2aPeers, CallContext, Egress, EgressError, EgressRules, HttpTools, McpEndpoint, McpInspection, McpServers,
-    SecretSource, ToolFailure, ToolRegistry, ToolReply, openapi,
+    A2aClients, A2aPeers, CallContext, Egress, EgressError, EgressRules, HttpTools, McpEndpoint, McpInspection,
+    McpServers, SecretSource, ToolFailure, ToolRegistry, ToolReply, openapi,
 };
 
 /// How long a server may take to list its tools, unless its toolset says otherwise. A run waits for it when it opens.
@@ -160,7 +160,8 @@ impl Toolbox {
         let check = |url: &Url| self.egress.check(url, private);
         // One conversation at the peer for each of ours.
         let conversation = context.session_id.as_ref().map(|session| session.as_str());
-        self.a2a.call(source, self.egress.client(private), &headers, &check, conversation, context, args).await
+        let clients = A2aClients { http: self.egress.client(private), http2: self.egress.http2_client(private) };
+        self.a2a.call(source, clients, &headers, &check, conversation, context, args).await
     }
 
     /// The tools that a toolset's server describes now.

@@ -1,5 +1,7 @@
 //! Agents as A2A peers. What the SDKs of others make of them is tested with these.
 
+mod grpc;
+
 use serde_json::{Value, json};
 use windlass_api::auth::ApiKey;
 use windlass_core::agent::{AgentDefinition, ToolSource, ToolSpec};
@@ -375,6 +377,7 @@ async fn a_card_is_for_keys_that_may_start_its_agent() {
     let expected = [
         interface("JSONRPC", "1.0", &url),
         interface("HTTP+JSON", "1.0", &format!("{url}/v1")),
+        interface("GRPC", "1.0", "windlass"),
         interface("JSONRPC", "0.3", &url),
     ];
     assert_eq!((shown.status, interfaces), (200, expected.to_vec()));
@@ -406,6 +409,7 @@ async fn public_cards_need_no_key_and_have_the_configured_address() {
     let card = Exchange::open(rig.address, &request, &forwarded, None).await.finish().await;
     let url = format!("https://agents.example.com/api/v1/workspaces/{WORKSPACE}/a2a/desk");
     assert_eq!((card.status, &card.body["url"]), (200, &json!(url)));
+    assert_eq!(card.body["supportedInterfaces"][2]["url"], "https://agents.example.com");
     let request = format!("POST /api/v1/workspaces/{WORKSPACE}/a2a/desk");
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": "GetExtendedAgentCard"});
     let extended = Exchange::open(rig.address, &request, &[("A2A-Version", "1.0")], Some(&body)).await.finish().await;

@@ -44,7 +44,7 @@ fn installed(folder: &str) -> PathBuf {
         .join(folder)
 }
 
-const PEERS: &str = "agent-peers-1";
+const PEERS: &str = "agent-peers-2";
 
 fn python(script: &str, packages: &str) -> Command {
     let mut command = Command::new("python3");

@@ -68,6 +68,6 @@ impl Peer {
 /// A program of `tests/fixtures` with the Python SDK.
 pub(crate) fn python(name: &str) -> Command {
     let mut command = Command::new("python3");
-    command.arg(fixture(name)).env("PYTHONPATH", tool("WINDLASS_AGENT_SDKS").join("agent-peers-1"));
+    command.arg(fixture(name)).env("PYTHONPATH", tool("WINDLASS_AGENT_SDKS").join("agent-peers-2"));
     command
 }

@@ -15,9 +15,11 @@ use crate::support::{
 };
 
 /// Peers that stream, and peers whose tasks are polled.
-const STREAMING_OR_NOT: [(Language, &[&str]); 4] = [
+const STREAMING_OR_NOT: [(Language, &[&str]); 6] = [
     (Language::Python, &[]),
     (Language::JavaScript, &[]),
+    (Language::Python, &["--dialect", "grpc"]),
+    (Language::JavaScript, &["--dialect", "grpc"]),
     (Language::Python, &["--no-streaming"]),
     (Language::JavaScript, &["--no-streaming"]),
 ];
@@ -56,8 +58,9 @@ fn results(project: &Project, run: &str) -> Vec<Value> {
 }
 
 fn every_dialect(language: Language) {
-    let dialects = ["jsonrpc", "http", "jsonrpc03"];
-    let options: [&[&str]; 3] = [&["--dialect", "jsonrpc"], &["--dialect", "http"], &["--dialect", "jsonrpc03"]];
+    let dialects = ["jsonrpc", "http", "grpc", "jsonrpc03"];
+    let options: [&[&str]; 4] =
+        [&["--dialect", "jsonrpc"], &["--dialect", "http"], &["--dialect", "grpc"], &["--dialect", "jsonrpc03"]];
     let peers = options.map(|options| Peer::start(language, options));
     let agents: Vec<(String, String)> =
         dialects.iter().zip(&peers).map(|(dialect, peer)| agent(dialect, &peer.url(), "")).collect();
@@ -142,26 +145,33 @@ fn a_peer_s_task_is_found_again_after_windlass_was_killed() {
 
 #[test]
 fn an_agent_of_another_windlass_asks_and_gets_its_answer_although_both_are_killed() {
+    for binding in ["JSONRPC", "HTTP+JSON", "GRPC"] {
+        asks_another_windlass(binding);
+    }
+}
+
+fn asks_another_windlass(binding: &str) {
     let question = json!({"await": {"kind": "clarification", "question": "Which city?"}});
     let weather = script(&[question, says("The weather in {{last_user}} is fine.")]);
     let asker = "id = \"asker\"\ndescription = \"Tells the weather.\"\nmodel = \"script:asker\"\n".to_owned();
     let mut callee = Project::start(Backend::Embedded, &[("asker".to_owned(), asker)], &scripts([("asker", weather)]));
     let card = format!("{}/api/v1/workspaces/default/a2a/asker/.well-known/agent-card.json", callee.url());
-    let caller = agent("caller", &card, "headers = { Authorization = \"Bearer ${secret:PEER_KEY}\" }");
+    let more = format!("binding = \"{binding}\"\nheaders = {{ Authorization = \"Bearer ${{secret:PEER_KEY}}\" }}");
+    let caller = agent("caller", &card, &more);
     let turns = script(&[calls(&[message("How is the weather?")]), says("It said: {{last_tool_result}}")]);
     let mut project = Project::start(Backend::Embedded, &[caller], &scripts([("caller", turns)]));
     project.set_secret("PEER_KEY", &callee.key());
 
     project.run("caller", "run-1");
     let asked = project.follow("run-1", "await_opened");
-    assert_eq!(asked["item"]["prompt"], "Which city?", "{asked}");
+    assert_eq!(asked["item"]["prompt"], "Which city?", "{binding}: {asked}");
     callee.kill();
     project.kill();
     callee.start_again();
     project.start_again();
     project.json(&["runs", "answer", "run-1", asked["item"]["id"].as_str().unwrap(), "Bergen"]);
     let end = project.follow("run-1", "result");
-    assert_eq!(end["text"], "It said: The weather in Bergen is fine.", "{end}");
+    assert_eq!(end["text"], "It said: The weather in Bergen is fine.", "{binding}: {end}");
     assert_eq!(results(&project, "run-1"), [json!(["ok", "The weather in Bergen is fine.", null])]);
     let runs = callee.json(&["runs", "list"]);
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs}");

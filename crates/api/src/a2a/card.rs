@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use a2a::{
     AgentCapabilities, AgentCard, AgentInterface, AgentSkill, HttpAuthSecurityScheme, SecurityScheme,
-    TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC,
+    TRANSPORT_PROTOCOL_GRPC, TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC,
 };
 use http::{HeaderMap, Uri, header, uri::Authority};
 use windlass_core::{agent::AgentDefinition, canonical::Digest, ids::WorkspaceId};
 
-use super::{error::Result, v03};
+use super::{error::Result, tenant, v03};
 use crate::{app::App, error::ApiError, routes::PREFIX};
 
 /// The path of a card below its agent, and of the card of a server with one agent.
@@ -53,6 +53,14 @@ impl Base {
         Self(url.to_string().trim_end_matches('/').to_owned())
     }
 
+    /// Where gRPC is reached, whose paths begin at the origin. The library writes an address without TLS as `host:port`.
+    fn origin(&self) -> String {
+        let Self(base) = self;
+        let after_scheme = base.find("://").map_or(0, |at| at + 3);
+        let end = base[after_scheme..].find('/').map_or(base.len(), |at| after_scheme + at);
+        base[..end].to_owned()
+    }
+
     /// Where an agent of a workspace is reached.
     pub(super) fn agent(&self, workspace: &WorkspaceId, agent: &AgentDefinition) -> String {
         let Self(base) = self;
@@ -83,6 +91,10 @@ pub(crate) fn card(agent: &AgentDefinition, base: &Base, workspace: &WorkspaceId
         supported_interfaces: vec![
             AgentInterface::new(&url, TRANSPORT_PROTOCOL_JSONRPC),
             AgentInterface::new(format!("{url}/v1"), TRANSPORT_PROTOCOL_HTTP_JSON),
+            AgentInterface {
+                tenant: Some(tenant::of(workspace, agent)),
+                ..AgentInterface::new(base.origin(), TRANSPORT_PROTOCOL_GRPC)
+            },
             AgentInterface {
                 protocol_version: v03::VERSION.to_owned(),
                 ..AgentInterface::new(&url, TRANSPORT_PROTOCOL_JSONRPC)

@@ -93,16 +93,7 @@ impl Refusal {
                 respond(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), MEDIA_TYPE, &body)
             }
             Self::Http(error) => {
-                let name = match error.status {
-                    StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
-                    StatusCode::FORBIDDEN => "PERMISSION_DENIED",
-                    StatusCode::NOT_FOUND => "NOT_FOUND",
-                    StatusCode::TOO_MANY_REQUESTS => "RESOURCE_EXHAUSTED",
-                    StatusCode::SERVICE_UNAVAILABLE => "UNAVAILABLE",
-                    status if status.is_server_error() => "INTERNAL",
-                    _ => "INVALID_ARGUMENT",
-                };
-                let code = error.status.as_u16();
+                let (code, name) = (error.status.as_u16(), http_status_name(error.status));
                 let body = json!({"error": {"code": code, "status": name, "message": error.message, "details": []}});
                 with_body(error, MEDIA_TYPE, &body)
             }
@@ -114,13 +105,26 @@ impl Refusal {
 pub(crate) const MEDIA_TYPE: &str = "application/a2a+json";
 
 /// What went wrong where, and the protocol's word for the error.
-fn details(error: &A2AError) -> Vec<TypedDetail> {
+pub(super) fn details(error: &A2AError) -> Vec<TypedDetail> {
     let reason = TypedDetail::error_info(error_reason(error.code), PROTOCOL_DOMAIN, Some(HashMap::new()));
     error.details.iter().flatten().cloned().chain([reason]).collect()
 }
 
+/// The gRPC status of an error that has an HTTP status.
+pub(super) fn http_status_name(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+        StatusCode::FORBIDDEN => "PERMISSION_DENIED",
+        StatusCode::NOT_FOUND => "NOT_FOUND",
+        StatusCode::TOO_MANY_REQUESTS => "RESOURCE_EXHAUSTED",
+        StatusCode::SERVICE_UNAVAILABLE => "UNAVAILABLE",
+        status if status.is_server_error() => "INTERNAL",
+        _ => "INVALID_ARGUMENT",
+    }
+}
+
 /// The gRPC status that the protocol assigns to an error.
-fn status_name(error: &A2AError) -> &'static str {
+pub(super) fn status_name(error: &A2AError) -> &'static str {
     match error.code {
         error_code::TASK_NOT_FOUND => "NOT_FOUND",
         error_code::METHOD_NOT_FOUND => "UNIMPLEMENTED",

@@ -1,13 +1,14 @@
 //! Agents as peers of the A2A protocol: a task is a run, a context is a session.
 //!
 //! `task`, `progress`, `message`, `answer` and `v03` are pure: what a run is as a task, what its log says as updates, what a
-//! message starts or answers, and the older version of the protocol. `operation` has the operations, `jsonrpc` and `rest`
-//! their bindings. State is in the store and in the run's workflow, and nowhere else.
+//! message starts or answers, and the older version of the protocol. `operation` has the operations, `jsonrpc`, `rest` and
+//! `grpc` their bindings. State is in the store and in the run's workflow, and nowhere else.
 
 mod answer;
 mod card;
 mod cards;
 mod error;
+mod grpc;
 mod jsonrpc;
 mod message;
 mod operation;
@@ -18,6 +19,7 @@ mod sse;
 mod stream;
 mod task;
 mod tasks;
+mod tenant;
 mod v03;
 mod visit;
 
@@ -39,7 +41,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/a2a/{agent}/.well-known/agent-card.json", get(cards::show))
 }
 
-/// The route of the card of a server with one agent.
-pub(crate) fn well_known() -> Router<Arc<App>> {
-    Router::new().route(card::WELL_KNOWN, get(cards::only))
+/// The routes that are in no workspace: the card of a server with one agent, and gRPC, whose paths the protocol defines.
+pub(crate) fn outside_workspaces() -> Router<Arc<App>> {
+    Router::new().route(card::WELL_KNOWN, get(cards::only)).route(grpc::PATH, post(grpc::call))
 }

@@ -12,7 +12,7 @@ use super::{
     error::{Refusal, Result},
     send,
     stream::Updates,
-    tasks, v03,
+    tasks, tenant, v03,
     visit::Visit,
 };
 use crate::{auth::Scope, error::ApiError, rate::Bucket};
@@ -57,6 +57,7 @@ impl Operation {
 
     /// Executes the operation with parameters in the form of version 1.0.
     pub(crate) async fn execute(self, visit: &mut Visit, params: Value, base: &Base) -> Result<Outcome> {
+        tenant::check(visit, params.get("tenant").and_then(Value::as_str))?;
         match self {
             Self::SendMessage => {
                 let task = send::send(visit, read(params)?).await?;

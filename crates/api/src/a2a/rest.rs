@@ -16,7 +16,7 @@ use super::{
     card::Base,
     error::{MEDIA_TYPE, Refusal, Result, invalid, respond},
     operation::{Operation, Outcome},
-    sse,
+    sse, tenant,
     visit::{Version, Visit},
 };
 use crate::{app::App, body};
@@ -41,8 +41,12 @@ pub(crate) async fn call(
         Ok(visit) => visit,
         Err(refusal) => return refusal.http_json(),
     };
-    let sent = Sent { method: &method, uri: &uri, path: &path };
-    let answered = answer(&mut visit, &sent, &headers, body).await;
+    let (tenant, path) = tenant::in_path(&path);
+    let sent = Sent { method: &method, uri: &uri, path };
+    let answered = match tenant::check(&visit, tenant) {
+        Ok(()) => answer(&mut visit, &sent, &headers, body).await,
+        Err(refusal) => Err(refusal),
+    };
     visit.tell(answered.unwrap_or_else(Refusal::http_json))
 }
 

@@ -61,8 +61,13 @@ impl Visit {
         let caller = guard::caller_in(&app, headers, slug).await.map_err(Refusal::Http)?;
         let agent = agents_of(&app, &caller).find(|known| known.id.as_str() == agent).cloned();
         let agent = agent.ok_or_else(|| Refusal::Http(ApiError::not_found("agent")))?;
+        Ok(Self::with(app, caller, agent))
+    }
+
+    /// A caller whose key was checked, and an agent that it may start.
+    pub(crate) fn with(app: Arc<App>, caller: Caller, agent: AgentDefinition) -> Self {
         tracing::Span::current().record("key", &caller.key_id);
-        Ok(Self { app, caller, agent, allowance: None })
+        Self { app, caller, agent, allowance: None }
     }
 
     /// Checks the scope and the rate limit of an operation.
@@ -97,6 +102,6 @@ impl Visit {
 }
 
 /// The agents that a caller may start.
-pub(crate) fn agents_of<'a>(app: &'a App, caller: &'a Caller) -> impl Iterator<Item = &'a AgentDefinition> {
+pub(crate) fn agents_of<'a>(app: &'a App, caller: &'a Caller) -> impl Iterator<Item = &'a AgentDefinition> + Clone {
     app.agents.iter().filter(|agent| caller.may_use(Some(&agent.id)))
 }

@@ -66,7 +66,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest(PREFIX, workspace)
         .route("/mcp", post(mcp::post))
         .route(&format!("{PREFIX}/mcp"), post(mcp::post_in_workspace))
-        .merge(a2a::well_known())
+        .merge(a2a::outside_workspaces())
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(docs::openapi))

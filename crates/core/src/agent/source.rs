@@ -80,6 +80,9 @@ pub struct A2aSource {
     /// The conversation at the peer. Without it, one per session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
+    /// The one binding to use, as cards name it. Without it, the first of the card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
     #[serde(flatten)]
     pub access: HttpAccess,
 }

@@ -23,8 +23,8 @@ use super::{
 };
 use crate::ToolFailure;
 
-const MAX_RESPONSE: usize = 4 * 1024 * 1024;
-const MAX_EVENT: usize = 1024 * 1024;
+pub(super) const MAX_RESPONSE: usize = 4 * 1024 * 1024;
+pub(super) const MAX_EVENT: usize = 1024 * 1024;
 /// What is read of a response that is an error.
 const MAX_ERROR: usize = 16 * 1024;
 /// Shorter values are not searched for in responses: they would be found everywhere.
@@ -39,6 +39,8 @@ pub(super) type Check<'a> = &'a (dyn Fn(&Url) -> Result<(), ToolFailure> + Send 
 #[derive(Clone, Copy)]
 pub(super) struct Access<'a> {
     pub(super) client: &'a Client,
+    /// Speaks HTTP/2 from the first byte.
+    pub(super) http2: &'a Client,
     /// Sent to the origin of the card only.
     pub(super) headers: &'a HeaderMap,
     pub(super) check: Check<'a>,
@@ -52,12 +54,20 @@ impl Access<'_> {
     }
 
     pub(super) fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, ToolFailure> {
+        self.request_by(self.client, method, url)
+    }
+
+    pub(super) fn http2_request(&self, method: Method, url: Url) -> Result<RequestBuilder, ToolFailure> {
+        self.request_by(self.http2, method, url)
+    }
+
+    fn request_by(&self, client: &Client, method: Method, url: Url) -> Result<RequestBuilder, ToolFailure> {
         if !self.may_reach(&url) {
             let origin = |url: &Url| url.origin().ascii_serialization();
             return Err(failure::credentials_stay(&origin(&url), &origin(self.card_url)));
         }
         (self.check)(&url)?;
-        Ok(self.client.request(method, url).headers(self.headers.clone()))
+        Ok(client.request(method, url).headers(self.headers.clone()))
     }
 
     /// The response to a request, if its status is a success.
@@ -123,7 +133,7 @@ impl Access<'_> {
     }
 
     /// The response without the values of secret headers, which a peer may repeat in anything that it says.
-    fn without_secrets(&self, text: String) -> String {
+    pub(super) fn without_secrets(&self, text: String) -> String {
         hide(text, &self.secrets())
     }
 

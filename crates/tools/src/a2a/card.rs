@@ -172,10 +172,11 @@ impl From<CardJson> for Card {
 
 impl Card {
     /// The first interface that this build speaks and that the tool's headers may be sent to.
-    pub(super) fn endpoint(&self, access: Access<'_>) -> Result<Endpoint, ToolFailure> {
-        let spoken: Vec<(Url, &AgentInterface, Dialect)> = self.summary.interfaces.iter().filter_map(usable).collect();
+    pub(super) fn endpoint(&self, access: Access<'_>, binding: Option<&str>) -> Result<Endpoint, ToolFailure> {
+        let wanted = self.summary.interfaces.iter().filter(|one| binding.is_none_or(|binding| one.binding == binding));
+        let spoken: Vec<_> = wanted.filter_map(|interface| usable(interface, access.card_url)).collect();
         let chosen = spoken.iter().find(|(url, ..)| access.may_reach(url)).or_else(|| spoken.first());
-        let Some((url, interface, dialect)) = chosen else { return Err(self.nothing_spoken()) };
+        let Some((url, interface, dialect)) = chosen else { return Err(self.nothing_spoken(binding)) };
         Ok(Endpoint {
             dialect: *dialect,
             url: url.to_string(),
@@ -184,30 +185,38 @@ impl Card {
         })
     }
 
-    fn nothing_spoken(&self) -> ToolFailure {
+    fn nothing_spoken(&self, binding: Option<&str>) -> ToolFailure {
         let named = self.summary.interfaces.iter().map(|one| format!("{} {}", one.binding, one.protocol_version));
         let named = match named.collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => "no interface".to_owned(),
             named => named,
         };
-        failure::failed(format!(
-            "the agent card names {named}; this client speaks JSONRPC 1.0, HTTP+JSON 1.0 and JSONRPC 0.3"
-        ))
+        let spoken = match binding {
+            Some(binding) => format!("the tool's `binding` is {binding}"),
+            None => "this client speaks JSONRPC 1.0, HTTP+JSON 1.0, GRPC 1.0 and JSONRPC 0.3".to_owned(),
+        };
+        failure::failed(format!("the agent card names {named}; {spoken}"))
     }
 }
 
-fn usable(interface: &AgentInterface) -> Option<(Url, &AgentInterface, Dialect)> {
+fn usable<'a>(interface: &'a AgentInterface, card: &Url) -> Option<(Url, &'a AgentInterface, Dialect)> {
     let version = &interface.protocol_version;
     let is = |number: &str| version == number || version.strip_prefix(number).is_some_and(|rest| rest.starts_with('.'));
     let dialect = match interface.binding.as_str() {
         "JSONRPC" if is("1") => Dialect::JsonRpc,
         "HTTP+JSON" if is("1") => Dialect::HttpJson,
+        "GRPC" if is("1") => Dialect::Grpc,
         "JSONRPC" if is("0.3") => Dialect::JsonRpc03,
         _ => return None,
     };
     if interface.url.len() > MAX_URL || interface.tenant.as_ref().is_some_and(|tenant| tenant.len() > MAX_TENANT) {
         return None;
     }
-    let url = Url::parse(&interface.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    // Addresses of gRPC are often written as `host:port`; then the card's scheme is theirs.
+    let written = match dialect {
+        Dialect::Grpc if !interface.url.contains("://") => format!("{}://{}", card.scheme(), interface.url),
+        _ => interface.url.clone(),
+    };
+    let url = Url::parse(&written).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     Some((url, interface, dialect))
 }

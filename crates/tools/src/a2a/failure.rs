@@ -120,12 +120,17 @@ fn unavailable(code: u16, said: &str, advice: Option<String>) -> ToolFailure {
 }
 
 /// Another attempt is for idempotent tools only: the peer may know the message by its id.
-fn outcome_unknown(what: &str) -> ToolFailure {
+pub(super) fn outcome_unknown(what: &str) -> ToolFailure {
     let message = format!("{what}; it may have accepted the message and work on it");
     ToolFailure::new(ToolErrorKind::OutcomeUnknown, message).retryable()
 }
 
-fn passing(kind: ToolErrorKind, reason: RetryReason, message: String, advice: Option<String>) -> ToolFailure {
+pub(super) fn passing(
+    kind: ToolErrorKind,
+    reason: RetryReason,
+    message: String,
+    advice: Option<String>,
+) -> ToolFailure {
     let hint = RetryHint { message: advice, ..RetryHint::new(reason) };
     ToolFailure::new(kind, message).retryable().with_hint(hint)
 }

@@ -1,4 +1,4 @@
-//! Tools of kind `a2a`: another agent, called by the A2A protocol 1.0 (JSON-RPC, HTTP+JSON) or 0.3 (JSON-RPC).
+//! Tools of kind `a2a`: another agent, called by the A2A protocol 1.0 (JSON-RPC, HTTP+JSON, gRPC) or 0.3 (JSON-RPC).
 //!
 //! A call takes several rounds. The first sends the message and returns the id of the peer's task, so that the id is in
 //! the run's history before anything waits for the task. Later rounds read the task until it ends, asks for input, or the
@@ -7,6 +7,7 @@
 mod access;
 mod card;
 mod failure;
+mod grpc;
 mod outcome;
 mod peer;
 mod round;
@@ -40,6 +41,14 @@ pub struct A2aPeers {
     hasher: RandomState,
 }
 
+/// How peers are reached. Neither client may follow redirects.
+#[derive(Debug, Clone, Copy)]
+pub struct A2aClients<'a> {
+    pub http: &'a Client,
+    /// For gRPC: speaks HTTP/2 from the first byte.
+    pub http2: &'a Client,
+}
+
 /// A card may depend on the credentials that it is asked for with.
 type CardKey = (Url, u64);
 
@@ -51,7 +60,7 @@ struct CachedCard {
 impl A2aPeers {
     /// One round of a call. `args` are `{"message": text}`.
     ///
-    /// `client` must not follow redirects. `check` is asked before every request. `headers` go to the origin of the card
+    /// `check` is asked before every request. `headers` go to the origin of the card
     /// only: if the card names no interface there, the call fails. Values of headers that are marked as sensitive, and that
     /// of `Authorization`, are removed from everything that the peer says. `context_id` is the conversation at the peer
     /// unless `source` names one.
@@ -59,7 +68,7 @@ impl A2aPeers {
     pub async fn call(
         &self,
         source: &A2aSource,
-        client: &Client,
+        clients: A2aClients<'_>,
         headers: &HeaderMap,
         check: &(dyn Fn(&Url) -> Result<(), ToolFailure> + Send + Sync),
         context_id: Option<&str>,
@@ -67,14 +76,14 @@ impl A2aPeers {
         args: &CanonicalJson,
     ) -> Result<ToolReply, ToolFailure> {
         let card_url = card::address(&source.agent_card_url)?;
-        let access = Access { client, headers, check, card_url: &card_url };
+        let access = Access { client: clients.http, http2: clients.http2, headers, check, card_url: &card_url };
         let round = Round { access, context };
         match &context.resumption {
             Some(resumption) => round.resume(resumption).await,
             None => {
                 let context_id = source.context_id.as_deref().or(context_id);
                 let card = round.bounded(self.fetch(access)).await?;
-                let endpoint = card.endpoint(access)?;
+                let endpoint = card.endpoint(access, source.binding.as_deref())?;
                 let begun = round.begin(&endpoint, context_id, args).await;
                 if begun.is_err() {
                     // The agent may have moved.
@@ -89,12 +98,14 @@ impl A2aPeers {
     pub async fn card(
         &self,
         source: &A2aSource,
-        client: &Client,
+        clients: A2aClients<'_>,
         headers: &HeaderMap,
         check: &(dyn Fn(&Url) -> Result<(), ToolFailure> + Send + Sync),
     ) -> Result<AgentCardSummary, ToolFailure> {
         let card_url = card::address(&source.agent_card_url)?;
-        let card = self.fetch(Access { client, headers, check, card_url: &card_url }).await?;
+        let card = self
+            .fetch(Access { client: clients.http, http2: clients.http2, headers, check, card_url: &card_url })
+            .await?;
         Ok(card.summary.clone())
     }
 

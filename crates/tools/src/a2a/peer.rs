@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{Stream, StreamExt as _, future::Either};
 use reqwest::{
     Method, RequestBuilder, Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderValue},
@@ -14,6 +14,7 @@ use sse_stream::Sse;
 use super::{
     access::{Access, READ_TIMEOUT},
     failure::{self, Effect, RequestFailure},
+    grpc::Service,
     wire::{Event, Event03, RpcResponse, Task},
 };
 use crate::ToolFailure;
@@ -30,6 +31,8 @@ pub(super) enum Dialect {
     JsonRpc,
     #[serde(rename = "HTTP+JSON 1.0")]
     HttpJson,
+    #[serde(rename = "GRPC 1.0")]
+    Grpc,
     #[serde(rename = "JSONRPC 0.3")]
     JsonRpc03,
 }
@@ -83,12 +86,13 @@ impl<'a> Peer<'a> {
     /// Sends a message. The peer is asked not to wait for the end of its task.
     pub(super) async fn send(&self, message: &Outgoing<'_>) -> Result<Event, ToolFailure> {
         const EFFECT: Effect = Effect::Message;
-        let request = self.request(&Operation::Send(message))?;
-        let response = self.access.send(request, EFFECT).await?;
+        let operation = Operation::Send(message);
+        let answer = || async { Ok::<_, ToolFailure>(self.access.send(self.request(&operation)?, EFFECT).await?) };
         let event = match self.endpoint.dialect {
-            Dialect::JsonRpc => self.result(response, EFFECT).await?,
-            Dialect::HttpJson => self.access.json(response, "response", EFFECT).await?,
-            Dialect::JsonRpc03 => self.result::<Event03>(response, EFFECT).await?.0,
+            Dialect::JsonRpc => self.result(answer().await?, EFFECT).await?,
+            Dialect::HttpJson => self.access.json(answer().await?, "response", EFFECT).await?,
+            Dialect::Grpc => self.grpc(&operation, EFFECT).await?,
+            Dialect::JsonRpc03 => self.result::<Event03>(answer().await?, EFFECT).await?.0,
         };
         if let Event::Task(task) = &event {
             check_ids(task)?;
@@ -106,12 +110,14 @@ impl<'a> Peer<'a> {
 
     /// A task, read in bounded time.
     async fn read(&self, operation: &Operation<'_>) -> Result<Task, RequestFailure> {
-        let request = self.request(operation)?;
         let read = async {
-            let response = self.access.send(request, Effect::None).await?;
+            if self.endpoint.dialect == Dialect::Grpc {
+                return self.grpc(operation, Effect::None).await;
+            }
+            let response = self.access.send(self.request(operation)?, Effect::None).await?;
             let task = match self.endpoint.dialect {
                 Dialect::HttpJson => self.access.json(response, "response", Effect::None).await?,
-                Dialect::JsonRpc | Dialect::JsonRpc03 => self.result(response, Effect::None).await?,
+                _ => self.result(response, Effect::None).await?,
             };
             Ok(task)
         };
@@ -120,6 +126,13 @@ impl<'a> Peer<'a> {
 
     /// The events of a task from now on. It ends when the peer ends it or it breaks off.
     pub(super) async fn subscribe(&self, id: &str) -> Result<impl Stream<Item = Streamed> + Unpin, RequestFailure> {
+        if self.endpoint.dialect == Dialect::Grpc {
+            let (method, params) = self.method(&Operation::Subscribe(id));
+            let open = self.service().stream(method, &params);
+            let texts = within(OPEN_TIMEOUT, open).await?;
+            let events = texts.map(|text| serde_json::from_str(&text).ok().map(Streamed::Event));
+            return Ok(Either::Left(until_unreadable(events)));
+        }
         let request = self.request(&Operation::Subscribe(id))?.header(ACCEPT, "text/event-stream");
         let response = within(OPEN_TIMEOUT, self.access.send(request, Effect::None)).await?;
         let is_stream = |value: &HeaderValue| value.as_bytes().starts_with(b"text/event-stream");
@@ -128,8 +141,18 @@ impl<'a> Peer<'a> {
         }
         let dialect = self.endpoint.dialect;
         let pieces = self.access.events(response).map(move |event| read_event(dialect, event));
-        let known = pieces.take_while(|piece| std::future::ready(piece.is_some()));
-        Ok(known.filter_map(std::future::ready))
+        Ok(Either::Right(until_unreadable(pieces)))
+    }
+
+    fn service(&self) -> Service<'_> {
+        Service { access: self.access, url: &self.url }
+    }
+
+    /// The result of a method of gRPC.
+    async fn grpc<T: DeserializeOwned>(&self, operation: &Operation<'_>, effect: Effect) -> Result<T, RequestFailure> {
+        let (method, params) = self.method(operation);
+        let text = self.service().call(method, &params, effect).await?;
+        Ok(serde_json::from_str(&text).map_err(|_| failure::unreadable("response"))?)
     }
 
     async fn result<T: DeserializeOwned>(&self, response: Response, effect: Effect) -> Result<T, ToolFailure> {
@@ -145,8 +168,17 @@ impl<'a> Peer<'a> {
         if self.endpoint.dialect == Dialect::HttpJson {
             return self.http_request(operation);
         }
+        let (method, params) = self.method(operation);
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let request = with_json(self.access.request(Method::POST, self.url.clone())?, &body);
+        // Without the header a request is one of 0.3.
+        Ok(if self.endpoint.dialect == Dialect::JsonRpc03 { request } else { with_version(request) })
+    }
+
+    /// An operation in JSON-RPC and in gRPC, which have the same names.
+    fn method(&self, operation: &Operation<'_>) -> (&'static str, Value) {
         let v03 = self.endpoint.dialect == Dialect::JsonRpc03;
-        let (method, params) = match operation {
+        let (method, mut params) = match operation {
             Operation::Send(message) if v03 => ("message/send", message.params_03()),
             Operation::Send(message) => ("SendMessage", message.params()),
             Operation::Get(id) if v03 => ("tasks/get", json!({"id": id, "historyLength": 0})),
@@ -154,14 +186,10 @@ impl<'a> Peer<'a> {
             Operation::Cancel(id) => (if v03 { "tasks/cancel" } else { "CancelTask" }, json!({"id": id})),
             Operation::Subscribe(id) => (if v03 { "tasks/resubscribe" } else { "SubscribeToTask" }, json!({"id": id})),
         };
-        let mut params = params;
         if let Some(tenant) = &self.endpoint.tenant {
             params["tenant"] = json!(tenant);
         }
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let request = with_json(self.access.request(Method::POST, self.url.clone())?, &body);
-        // Without the header a request is one of 0.3.
-        Ok(if v03 { request } else { with_version(request) })
+        (method, params)
     }
 
     fn http_request(&self, operation: &Operation<'_>) -> Result<RequestBuilder, ToolFailure> {
@@ -217,6 +245,11 @@ pub(super) fn with_version(request: RequestBuilder) -> RequestBuilder {
     request.header("A2A-Version", "1.0")
 }
 
+/// A piece that cannot be read ends the stream.
+fn until_unreadable(pieces: impl Stream<Item = Option<Streamed>> + Unpin) -> impl Stream<Item = Streamed> + Unpin {
+    pieces.take_while(|piece| std::future::ready(piece.is_some())).filter_map(std::future::ready)
+}
+
 /// What an event says; `None` if it cannot be read, which ends the stream.
 fn read_event(dialect: Dialect, event: Sse) -> Option<Streamed> {
     let Some(data) = event.data.filter(|data| !data.is_empty()) else {
@@ -224,7 +257,7 @@ fn read_event(dialect: Dialect, event: Sse) -> Option<Streamed> {
     };
     let event = match dialect {
         Dialect::JsonRpc => serde_json::from_str::<RpcResponse<Event>>(&data).ok()?.result?,
-        Dialect::HttpJson => serde_json::from_str(&data).ok()?,
+        Dialect::HttpJson | Dialect::Grpc => serde_json::from_str(&data).ok()?,
         Dialect::JsonRpc03 => serde_json::from_str::<RpcResponse<Event03>>(&data).ok()?.result?.0,
     };
     Some(Streamed::Event(event))

@@ -1,7 +1,7 @@
 //! What peers send. One set of types reads 1.0 and 0.3, and reads tolerantly: ProtoJSON leaves out empty lists and texts,
 //! and a state that this build does not know is a task that works on.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use windlass_core::canonical::{CanonicalJson, Digest};
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -19,6 +19,7 @@ pub(super) struct Task {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Status {
+    #[serde(deserialize_with = "known_state")]
     pub(super) state: State,
     pub(super) message: Option<Message>,
     timestamp: Option<String>,
@@ -61,6 +62,20 @@ pub(super) enum State {
     #[default]
     #[serde(other)]
     Working,
+}
+
+/// Over gRPC a state that this build does not know is a number.
+fn known_state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<State, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Sent {
+        Word(State),
+        Other(IgnoredAny),
+    }
+    Ok(match Sent::deserialize(deserializer)? {
+        Sent::Word(state) => state,
+        Sent::Other(_) => State::default(),
+    })
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

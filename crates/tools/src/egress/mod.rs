@@ -15,9 +15,9 @@ pub(crate) mod peer;
 mod resolver;
 mod send;
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
-use reqwest::{Client, Url, header::HeaderMap, redirect::Policy};
+use reqwest::{Client, ClientBuilder, Url, header::HeaderMap, redirect::Policy};
 use rustls::crypto::{CryptoProvider, ring};
 use windlass_core::{
     agent::{HttpAccess, OAuthClient},
@@ -39,6 +39,9 @@ use self::{
 };
 use crate::{SecretSource, ToolFailure};
 
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// The guard cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
@@ -57,6 +60,9 @@ struct Shared {
     guarded: Client,
     /// Has its own connections: one to a private address is never reused by a guarded request.
     open: Client,
+    /// As the two above, for HTTP/2 from the first byte.
+    guarded_http2: Client,
+    open_http2: Client,
     rule: AddressRule,
     tokens: Tokens,
 }
@@ -72,15 +78,28 @@ impl Egress {
             let _ = ring::default_provider().install_default();
         }
         let rule = AddressRule::new(rules);
-        let guarded = client(&lookup, rule.clone())?;
-        let open = client(&lookup, AddressRule::any())?;
-        Ok(Self(Arc::new(Shared { guarded, open, rule, tokens: Tokens::default() })))
+        let build = |builder: ClientBuilder| builder.build().map_err(|error| EgressError::Client(error.to_string()));
+        let [guarded, open] = [rule.clone(), AddressRule::any()].map(|rule| client(&lookup, rule));
+        let [guarded_http2, open_http2] = [rule.clone(), AddressRule::any()].map(|rule| http2(client(&lookup, rule)));
+        Ok(Self(Arc::new(Shared {
+            guarded: build(guarded)?,
+            open: build(open)?,
+            guarded_http2: build(guarded_http2)?,
+            open_http2: build(open_http2)?,
+            rule,
+            tokens: Tokens::default(),
+        })))
     }
 
     /// A client that connects only to allowed addresses, follows no redirects, uses no proxy and never retries. An address
     /// that is part of a URL is not looked up, so every URL has to pass [`Self::check`] first.
     pub fn client(&self, allow_private: bool) -> &Client {
         if allow_private { &self.0.open } else { &self.0.guarded }
+    }
+
+    /// As [`Self::client`], for HTTP/2 from the first byte: gRPC, also without TLS.
+    pub fn http2_client(&self, allow_private: bool) -> &Client {
+        if allow_private { &self.0.open_http2 } else { &self.0.guarded_http2 }
     }
 
     /// What must hold for a URL before it is requested. Names are checked when they are looked up.
@@ -134,13 +153,16 @@ impl fmt::Debug for Egress {
     }
 }
 
-fn client(lookup: &Arc<dyn Lookup>, rule: AddressRule) -> Result<Client, EgressError> {
+fn client(lookup: &Arc<dyn Lookup>, rule: AddressRule) -> ClientBuilder {
     Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .no_proxy()
         .redirect(Policy::none())
         .retry(reqwest::retry::never())
         .dns_resolver(GuardedResolver { lookup: Arc::clone(lookup), rule })
-        .build()
-        .map_err(|error| EgressError::Client(error.to_string()))
+}
+
+/// Pings find out that the other side is gone while a stream says nothing.
+fn http2(builder: ClientBuilder) -> ClientBuilder {
+    builder.http2_prior_knowledge().http2_keep_alive_interval(PING_EVERY).http2_keep_alive_timeout(PING_TIMEOUT)
 }

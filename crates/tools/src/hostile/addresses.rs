@@ -1,14 +1,17 @@
 //! Addresses that are not on the public internet, however they are written.
 
+use futures_util::FutureExt as _;
+use reqwest::{Url, header::HeaderMap};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    agent::{HttpAccess, OAuthClient},
+    agent::{A2aSource, HttpAccess, OAuthClient},
     secret::SecretRef,
 };
 
 use super::*;
 use crate::{
-    SecretSource,
+    A2aClients, A2aPeers, SecretSource,
     openapi::{fetch, tools},
 };
 
@@ -191,5 +194,29 @@ async fn a_document_does_not_lead_its_tools_to_a_private_address() {
         let args = json!({"x": "meta-data"}).into();
         let outcome = HttpTools::new(egress.clone()).call(source, true, &context(), &args).await;
         assert_eq!(outcome.unwrap_err().error.kind, ToolErrorKind::PolicyDenied, "{server}");
+    }
+}
+
+#[tokio::test]
+async fn an_interface_of_an_agent_card_is_guarded_like_every_address() {
+    let egress = only_local();
+    let private = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let port = private.local_addr().unwrap().port();
+    for (binding, url, kind) in [
+        ("JSONRPC", format!("http://peer.example:{port}/"), ToolErrorKind::ToolUnavailable),
+        ("GRPC", format!("http://peer.example:{port}/"), ToolErrorKind::ToolUnavailable),
+        ("GRPC", format!("peer.example:{port}"), ToolErrorKind::ToolUnavailable),
+        ("GRPC", format!("127.0.0.2:{port}"), ToolErrorKind::PolicyDenied),
+    ] {
+        let interface = json!({"url": url, "protocolBinding": binding, "protocolVersion": "1.0"});
+        let card = json!({"name": "x", "supportedInterfaces": [interface]}).to_string();
+        let server = Server::start(vec![page("application/json", card.as_bytes())]).await;
+        let source = A2aSource { agent_card_url: server.url("/card"), ..A2aSource::default() };
+        let clients = A2aClients { http: egress.client(false), http2: egress.http2_client(false) };
+        let (check, args) = (|url: &Url| egress.check(url, false), json!({"message": "x"}).into());
+        let called =
+            A2aPeers::default().call(&source, clients, &HeaderMap::new(), &check, None, &context(), &args).await;
+        assert_eq!(called.unwrap_err().error.kind, kind, "{binding} {url}");
+        assert!(private.accept().now_or_never().is_none(), "{binding} {url}: connected");
     }
 }

@@ -13,12 +13,12 @@ use crate::{
 };
 
 /// What the client saw of the agents, by each binding.
-fn seen_by(client: impl Fn() -> Command) -> [Value; 3] {
+fn seen_by(client: impl Fn() -> Command) -> [Value; 4] {
     let args = ["--port", "0", "--scripts"].map(OsString::from).into_iter();
     let files = [fixture("a2a/server/scripts.json").into(), "--agents".into(), fixture("a2a/server/agents").into()];
     let dev = Dev::start_with(args.chain(files).collect());
     let url = format!("{}/api/v1/workspaces/{WORKSPACE}", dev.url);
-    ["JSONRPC", "HTTP+JSON", "0.3"].map(|binding| {
+    ["JSONRPC", "HTTP+JSON", "GRPC", "0.3"].map(|binding| {
         let output = client().args([&url, KEY, binding]).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{binding}: {}\n{out}{err}", output.status);
@@ -52,7 +52,7 @@ fn the_python_client_sees_agents_as_peers() {
     let of_0_3 = expected.clone();
     // Version 0.3 has no list of tasks.
     expected["list"] = json!([1, true, ""]);
-    assert_eq!(seen_by(|| python("a2a/client.py")), [expected.clone(), expected, of_0_3]);
+    assert_eq!(seen_by(|| python("a2a/client.py")), [expected.clone(), expected.clone(), expected, of_0_3]);
 }
 
 #[test]
@@ -76,5 +76,5 @@ fn the_javascript_client_sees_agents_as_peers() {
         })
     };
     let programs = Programs::new("WINDLASS_NODE_A2A", &["a2a/client.mjs"]);
-    assert_eq!(seen_by(|| programs.command("client.mjs")), ["JsonRpc", "Rest", "JsonRpc"].map(expected));
+    assert_eq!(seen_by(|| programs.command("client.mjs")), ["JsonRpc", "Rest", "Grpc", "JsonRpc"].map(expected));
 }

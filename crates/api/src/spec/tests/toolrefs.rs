@@ -128,6 +128,7 @@ fn servers_and_peers_that_the_worker_reaches_become_toolsets_and_tools() {
     let source = A2aSource {
         agent_card_url: "https://b".to_owned(),
         context_id: Some("c".to_owned()),
+        binding: None,
         access: HttpAccess::default(),
     };
     let [peer, plugin] = definition.tools.as_slice() else { panic!("{:?}", definition.tools) };

@@ -33,7 +33,7 @@ pub(super) fn peer(item: &Fields<'_>) -> Result<ToolSpec, Invalid> {
         Some(said) if !said.is_empty() => said.to_owned(),
         _ => format!("Delegate a task to {name}"),
     };
-    let source = A2aSource { agent_card_url, context_id, access: access(item)? };
+    let source = A2aSource { agent_card_url, context_id, binding: None, access: access(item)? };
     Ok(ToolSpec {
         description,
         input_schema: Some(super::message_schema()),

@@ -70,6 +70,7 @@ static MCP_TOOL: Record =
 static A2A: Record = Record(&[
     required("agentCardUrl", Shape::Text, "\"https://agents.example.com/planner\""),
     optional("contextId", Shape::Text),
+    optional("binding", Shape::Choice(&["JSONRPC", "HTTP+JSON", "GRPC"])),
     optional("headers", Shape::Map(&Shape::Text)),
     optional("oauth", Shape::Record(&OAUTH)),
     optional("allowPrivate", Shape::Flag),

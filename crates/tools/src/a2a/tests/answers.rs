@@ -11,8 +11,12 @@ async fn a_message_is_the_answer() {
         let expected = ToolSuccess { server_data: Some(json!({"contextId": "c1"})), ..ToolSuccess::new(json!("hi")) };
         assert_eq!(caller.round().await, Ok(ToolReply::Done(expected)), "{dialect:?}");
         assert_eq!(peer.operations(), ["card", "send"]);
-        let rest = if dialect == Dialect::HttpJson { "/message:send" } else { "" };
-        assert_eq!(*caller.checked.lock().unwrap(), ["/.well-known/agent-card.json", &format!("/a2a{rest}")]);
+        let path = match dialect {
+            Dialect::HttpJson => "/a2a/message:send",
+            Dialect::Grpc => "/lf.a2a.v1.A2AService/SendMessage",
+            _ => "/a2a",
+        };
+        assert_eq!(*caller.checked.lock().unwrap(), ["/.well-known/agent-card.json", path]);
     }
 }
 
@@ -100,12 +104,15 @@ async fn the_card_says_who_the_peer_is() {
     let cases = [
         (Dialect::JsonRpc, "JSONRPC", "1.0"),
         (Dialect::HttpJson, "HTTP+JSON", "1.0"),
+        (Dialect::Grpc, "GRPC", "1.0"),
         (Dialect::JsonRpc03, "JSONRPC", "0.3.0"),
     ];
     for (dialect, binding, version) in cases {
         let peer = TestPeer::polled(dialect).await;
         let caller = Caller::of(&peer);
-        let card = caller.peers.card(&caller.source, &client(), &caller.headers, &|_| Ok(())).await;
+        let [http, http2] = clients();
+        let clients = A2aClients { http: &http, http2: &http2 };
+        let card = caller.peers.card(&caller.source, clients, &caller.headers, &|_| Ok(())).await;
         assert_eq!(card, Ok(summary(binding, version, peer.url("/a2a"))));
     }
 }
@@ -117,7 +124,7 @@ async fn the_first_interface_that_is_spoken_is_used() {
     let spoken = card["supportedInterfaces"][0].clone();
     let other = |binding: &str, version: &str| json!({"url": "http://127.0.0.1:1/", "protocolBinding": binding, "protocolVersion": version});
     card["supportedInterfaces"] = json!([
-        other("GRPC", "1.0"),
+        other("GRPC", "0.3"),
         other("JSONRPC", "2.0"),
         other("HTTP+JSON", "0.3"),
         spoken,
@@ -126,18 +133,20 @@ async fn the_first_interface_that_is_spoken_is_used() {
     let peer = peer.with_card(Answer::Result(card.clone()));
     assert_eq!(Caller::of(&peer).round().await, Ok(done("hi")));
 
-    card["supportedInterfaces"] = json!([other("GRPC", "1.0"), other("HTTP+JSON", "0.3")]);
+    card["supportedInterfaces"] = json!([other("GRPC", "0.3"), other("HTTP+JSON", "0.3")]);
     let peer = peer.with_card(Answer::Result(card));
-    let message =
-        "the agent card names GRPC 1.0, HTTP+JSON 0.3; this client speaks JSONRPC 1.0, HTTP+JSON 1.0 and JSONRPC 0.3";
+    let message = "the agent card names GRPC 0.3, HTTP+JSON 0.3; this client speaks JSONRPC 1.0, HTTP+JSON 1.0, GRPC 1.0 and \
+                   JSONRPC 0.3";
     assert_eq!(Caller::of(&peer).round().await, Err(failed(message)));
 }
 
 #[tokio::test]
 async fn a_tenant_is_named_in_the_path_or_in_the_parameters() {
-    for (dialect, path, tenant) in
-        [(Dialect::JsonRpc, "/a2a", json!("acme")), (Dialect::HttpJson, "/a2a/acme/message:send", Value::Null)]
-    {
+    for (dialect, path, tenant) in [
+        (Dialect::JsonRpc, "/a2a", json!("acme")),
+        (Dialect::HttpJson, "/a2a/acme/message:send", Value::Null),
+        (Dialect::Grpc, "/lf.a2a.v1.A2AService/SendMessage", json!("acme")),
+    ] {
         let peer = TestPeer::polled(dialect).await.on_send(Answer::Result(completed("hi")));
         let mut card = peer.card.clone();
         card["supportedInterfaces"][0]["tenant"] = json!("acme");

@@ -73,7 +73,9 @@ async fn an_address_that_the_check_refuses_is_not_requested() {
         let check = |url: &Url| if url.path() == path { Err(refused()) } else { Ok(()) };
         let args = json!({"message": "hello"}).into();
         let context = &caller.context;
-        let called = caller.peers.call(&caller.source, &client(), &caller.headers, &check, None, context, &args).await;
+        let [http, http2] = clients();
+        let clients = A2aClients { http: &http, http2: &http2 };
+        let called = caller.peers.call(&caller.source, clients, &caller.headers, &check, None, context, &args).await;
         assert_eq!(called, Err(refused()));
         assert_eq!(peer.operations(), seen);
     }

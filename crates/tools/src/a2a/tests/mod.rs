@@ -2,6 +2,7 @@
 
 mod answers;
 mod credentials;
+mod grpc;
 mod hostile;
 mod oracle;
 mod peer;
@@ -23,10 +24,10 @@ use windlass_core::{
 };
 
 use self::peer::{Answer, Legacy, TestPeer};
-use super::{A2aPeers, AgentCardSummary, AgentInterface, AgentSkill, peer::Dialect};
+use super::{A2aClients, A2aPeers, AgentCardSummary, AgentInterface, AgentSkill, peer::Dialect};
 use crate::{CallContext, ProgressSink, ToolFailure, ToolReply, ToolSuccess, fixtures};
 
-const DIALECTS: [Dialect; 3] = [Dialect::JsonRpc, Dialect::HttpJson, Dialect::JsonRpc03];
+const DIALECTS: [Dialect; 4] = [Dialect::JsonRpc, Dialect::HttpJson, Dialect::Grpc, Dialect::JsonRpc03];
 
 /// A run with one call of one peer.
 struct Caller {
@@ -57,7 +58,9 @@ impl Caller {
             self.checked.lock().unwrap().push(url.path().to_owned());
             Ok(())
         };
-        self.peers.call(&self.source, &client(), &self.headers, &check, Some("session-1"), &self.context, &args).await
+        let [http, http2] = clients();
+        let clients = A2aClients { http: &http, http2: &http2 };
+        self.peers.call(&self.source, clients, &self.headers, &check, Some("session-1"), &self.context, &args).await
     }
 
     /// The round after one that returned `continuation`, with what a person did if it asked.
@@ -95,9 +98,11 @@ impl Caller {
     }
 }
 
-fn client() -> Client {
+/// One for the other bindings, and one for gRPC.
+fn clients() -> [Client; 2] {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().no_proxy().redirect(Policy::none()).build().unwrap()
+    let builder = || Client::builder().no_proxy().redirect(Policy::none());
+    [builder(), builder().http2_prior_knowledge()].map(|builder| builder.build().unwrap())
 }
 
 fn task(state: &str) -> Value {
@@ -128,6 +133,7 @@ fn state(peer: &TestPeer, asked: Option<Digest>) -> CanonicalJson {
     let dialect = match peer.dialect {
         Dialect::JsonRpc => "JSONRPC 1.0",
         Dialect::HttpJson => "HTTP+JSON 1.0",
+        Dialect::Grpc => "GRPC 1.0",
         Dialect::JsonRpc03 => "JSONRPC 0.3",
     };
     let mut state = json!({

@@ -13,7 +13,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::Dialect;
+use super::{Dialect, grpc};
 
 /// What a peer answers to one operation, in the words of 1.0.
 pub(super) enum Answer {
@@ -51,7 +51,7 @@ pub(super) struct TestPeer {
 
 /// The answers per operation; the last one is given again and again.
 #[derive(Default)]
-struct Script {
+pub(super) struct Script {
     card: Option<Answer>,
     send: VecDeque<Answer>,
     get: VecDeque<Answer>,
@@ -142,6 +142,7 @@ pub(super) fn card(dialect: Dialect, url: &str, streaming: bool) -> Value {
     match dialect {
         Dialect::JsonRpc => card["supportedInterfaces"] = interface("JSONRPC"),
         Dialect::HttpJson => card["supportedInterfaces"] = interface("HTTP+JSON"),
+        Dialect::Grpc => card["supportedInterfaces"] = interface("GRPC"),
         Dialect::JsonRpc03 => {
             (card["url"], card["protocolVersion"], card["preferredTransport"]) =
                 (json!(url), json!("0.3.0"), json!("JSONRPC"));
@@ -151,6 +152,9 @@ pub(super) fn card(dialect: Dialect, url: &str, streaming: bool) -> Value {
 }
 
 async fn serve(socket: TcpStream, dialect: Dialect, script: Arc<Mutex<Script>>, report: mpsc::UnboundedSender<Seen>) {
+    if dialect == Dialect::Grpc && grpc::is_http2(&socket).await {
+        return grpc::serve(socket, script, report).await;
+    }
     let mut socket = BufReader::new(socket);
     let Some((line, headers, body)) = read_request(&mut socket).await else { return };
     let seen = understand(dialect, &line, headers, &body);
@@ -247,7 +251,7 @@ fn understand(dialect: Dialect, line: &str, headers: Vec<(String, String)>, body
 }
 
 impl Script {
-    fn take(&mut self, operation: &str) -> Answer {
+    pub(super) fn take(&mut self, operation: &str) -> Answer {
         let answers = match operation {
             "card" => return copy(self.card.as_mut().unwrap()),
             "send" => &mut self.send,
@@ -285,7 +289,7 @@ pub(super) fn response(status: &str, content_type: &str, body: &[u8]) -> Vec<u8>
 }
 
 /// A task or a message as the result of `SendMessage`.
-fn wrap_sent(value: Value) -> Value {
+pub(super) fn wrap_sent(value: Value) -> Value {
     let kind = if value.get("status").is_some() { "task" } else { "message" };
     json!({kind: value})
 }
@@ -293,7 +297,7 @@ fn wrap_sent(value: Value) -> Value {
 fn in_dialect(dialect: Dialect, operation: &str, value: Value) -> Value {
     match dialect {
         _ if operation == "card" => value,
-        Dialect::HttpJson => value,
+        Dialect::HttpJson | Dialect::Grpc => value,
         Dialect::JsonRpc => json!({"jsonrpc": "2.0", "id": 1, "result": value}),
         Dialect::JsonRpc03 => json!({"jsonrpc": "2.0", "id": 1, "result": Legacy(value).event()}),
     }

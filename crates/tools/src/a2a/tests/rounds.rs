@@ -253,6 +253,7 @@ async fn a_task_that_the_peer_does_not_know_is_a_failure() {
         let failure = Caller::of(&peer).finish().await.unwrap_err();
         let message = match dialect {
             Dialect::HttpJson => "the peer refused the request (404): task not found",
+            Dialect::Grpc => "the peer answered with an error (NOT_FOUND): task not found",
             _ => "the peer answered with an error (-32001): task not found",
         };
         assert_eq!(failure, failed(message));

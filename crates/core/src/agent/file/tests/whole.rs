@@ -171,6 +171,7 @@ fn a2a() -> A2aSource {
     A2aSource {
         agent_card_url: "https://agents.example/planner".to_owned(),
         context_id: Some("c1".to_owned()),
+        binding: Some("GRPC".to_owned()),
         access: access(),
     }
 }
@@ -329,6 +330,7 @@ kind = "a2a"
 [tools.a2a]
 agent_card_url = "https://agents.example/planner"
 context_id = "c1"
+binding = "GRPC"
 headers.X-Api-Key = "${secret:token}"
 allow_private = true
 oauth = { token_url = "https://auth.example/token", client_id = "windlass", client_secret = "${secret:client}", scope = "read" }
