@@ -15,9 +15,9 @@ use windlass_core::{
 
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, Installation, JournalledPlan,
-    MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin, PlanBeginning,
-    PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow, SealedSecret,
-    SecretRow, SessionFilter, SessionPage, SessionRow, Swept, TranscriptPage,
+    MessagePage, NewApiKey, NewClaim, NewPushConfig, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin,
+    PlanBeginning, PlanCommit, PushConfigRow, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter,
+    RunPage, RunRow, SealedSecret, SecretRow, SessionFilter, SessionPage, SessionRow, Swept, TranscriptPage,
 };
 
 /// All aggregates on one connection.
@@ -35,6 +35,7 @@ pub trait Store:
     + Housekeeping
     + Notes
     + Secrets
+    + PushConfigs
 {
 }
 
@@ -52,6 +53,7 @@ impl<S> Store for S where
         + Housekeeping
         + Notes
         + Secrets
+        + PushConfigs
 {
 }
 
@@ -275,4 +277,23 @@ pub trait Secrets: Send + Sync + 'static {
 
     /// Replaces a ciphertext by another one of the same value. Returns false if the secret has changed since `old` was read.
     async fn replace_sealed(&self, old: &SealedSecret, new: SealedSecret) -> Result<bool>;
+}
+
+/// Where updates of runs are sent. Addresses and credentials are secrets of the run.
+#[async_trait]
+pub trait PushConfigs: Send + Sync + 'static {
+    /// Stores a config, or replaces the one with its id: that one's secret is deleted, and it is open again. Fails if the
+    /// run has too many.
+    async fn put_push_config(&self, config: NewPushConfig) -> Result<PushConfigRow>;
+
+    async fn push_config(&self, run: &RunId, id: &str) -> Result<Option<PushConfigRow>>;
+
+    /// The configs of a run, the oldest first.
+    async fn push_configs(&self, run: &RunId) -> Result<Vec<PushConfigRow>>;
+
+    /// Nothing more is sent: everything was, or with an error the delivery was given up.
+    async fn end_push_config(&self, run: &RunId, id: &str, error: Option<&str>) -> Result<()>;
+
+    /// Deletes a config with its secret. Returns whether it was there.
+    async fn delete_push_config(&self, run: &RunId, id: &str) -> Result<bool>;
 }

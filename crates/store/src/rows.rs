@@ -1,6 +1,7 @@
 //! Arguments and results of the store's methods: runs and their journals here, the rest in submodules.
 
 mod keys;
+mod push;
 mod retention;
 mod sessions;
 
@@ -19,8 +20,10 @@ use windlass_core::{
 
 use crate::{Result, StoreError, page::Cursor};
 
+pub(crate) use self::push::check_push_limit;
 pub use self::{
     keys::{ApiKeyRow, KeyHash, NewApiKey},
+    push::{MAX_PUSH_CONFIGS, NewPushConfig, PushConfigRow},
     retention::{Compacted, Retention, Swept},
     sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus, TranscriptPage},
 };

@@ -13,7 +13,7 @@ use windlass_sqlite::{Examined, Progress, TableCheck};
 use super::{
     blobs,
     columns::{Hex, Json, RawText, Uint},
-    keys, runs, secrets, sessions,
+    keys, push, runs, secrets, sessions,
 };
 use crate::{Result, StoreError, body};
 
@@ -33,6 +33,9 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         })?,
         look.table("secrets", &format!("SELECT {}, name FROM secrets", secrets::COLUMNS), |row| {
             Ok(secrets::row_of(row).map(drop)?)
+        })?,
+        look.table("push configs", &format!("SELECT {}, id FROM push_configs", push::COLUMNS), |row| {
+            Ok(push::from_row(row).map(drop)?)
         })?,
         look.table("bodies", "SELECT digest, body, digest FROM blobs", |row| {
             let Hex(digest) = row.get(0)?;

@@ -30,6 +30,7 @@ mod keys;
 mod notes;
 mod plans;
 mod poll;
+mod push;
 mod record;
 mod reservations;
 mod runs;
@@ -64,6 +65,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_secrets.sql"),
     include_str!("migrations/0007_conversation_prefix.sql"),
     include_str!("migrations/0008_body_refs.sql"),
+    include_str!("migrations/0010_push_configs.sql"),
 ];
 
 #[derive(Clone)]

@@ -1,0 +1,52 @@
+//! Rows of push configs.
+
+use serde::Serialize;
+use windlass_core::{
+    ids::{RunId, WorkspaceId},
+    time::Timestamp,
+};
+
+use crate::{Result, StoreError};
+
+/// Push configs that one run may have.
+pub const MAX_PUSH_CONFIGS: usize = 10;
+
+/// Where updates of a run are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPushConfig {
+    pub run: RunId,
+    pub id: String,
+    pub workspace: WorkspaceId,
+    /// The version of the protocol that the receiver reads.
+    pub version: String,
+    /// The name of the run's secret that has the address and the credentials.
+    pub secret: String,
+}
+
+/// A push config as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PushConfigRow {
+    #[serde(skip)]
+    pub run: RunId,
+    pub id: String,
+    #[serde(skip)]
+    pub workspace: WorkspaceId,
+    pub version: String,
+    #[serde(skip)]
+    pub secret: String,
+    pub created_at: Timestamp,
+    /// Nothing more is sent since then.
+    pub ended_at: Option<Timestamp>,
+    /// Why the delivery was given up.
+    pub error: Option<String>,
+}
+
+/// Refuses one config more than the limit. `others` counts the run's configs with other ids.
+pub(crate) fn check_push_limit(others: usize) -> Result<()> {
+    if others < MAX_PUSH_CONFIGS {
+        return Ok(());
+    }
+    let problem = format!("a run has at most {MAX_PUSH_CONFIGS}; delete one first");
+    Err(StoreError::InvalidArgument { argument: "the push config", problem })
+}
