@@ -3,8 +3,9 @@
 
 use temporalio_common::ActivityDefinition;
 use windlass_core::envelope::{
-    EndPushInput, EndPushOutput, LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, PushInput, PushOutput, ReceiveInput, RecordInput,
-    RecordOutput, SettleInput, SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+    EndPushInput, EndPushOutput, LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput,
+    PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput, SettleInput, SettleOutput, SettlePlanInput,
+    SettlePlanOutput, ToolInput, ToolOutput,
 };
 
 use crate::wire::Wire;

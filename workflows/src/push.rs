@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
-    ActivityCloseTimeouts, ActivityExecutionError, ActivityOptions, CancellableFuture, ContinueAsNewOptions, RetryPolicy,
-    TimerOptions, WorkflowCancellationToken, WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
-    workflows::select,
+    ActivityCloseTimeouts, ActivityExecutionError, ActivityOptions, CancellableFuture, ContinueAsNewOptions,
+    RetryPolicy, TimerOptions, WorkflowCancellationToken, WorkflowContext, WorkflowContextView, WorkflowResult,
+    WorkflowTermination, workflows::select,
 };
 use windlass_core::envelope::{EndPushInput, PushInput, PushOutput, VERSION};
 
@@ -100,7 +100,8 @@ async fn push(ctx: &Context, input: &PushInput) -> Result<PushOutput, ActivityEx
         )
         .summary(format!("after {}.{}", input.cursor.seq, input.cursor.sent))
         .build();
-    let mut sent = std::pin::pin!(futures_util::FutureExt::fuse(ctx.execute_activity(Push, Wire(input.clone()), options)));
+    let mut sent =
+        std::pin::pin!(futures_util::FutureExt::fuse(ctx.execute_activity(Push, Wire(input.clone()), options)));
     let mut cancelled = std::pin::pin!(futures_util::FutureExt::fuse(ctx.cancelled()));
     let first = select! {
         done = sent => Some(done),

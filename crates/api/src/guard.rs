@@ -45,7 +45,7 @@ const fn post(path: &'static str, scope: Scope, bucket: Bucket, body_limit: usiz
     Demand { method: "POST", path, scope, bucket, body_limit }
 }
 
-pub(crate) const DEMANDS: [Demand; 23] = [
+pub(crate) const DEMANDS: [Demand; 24] = [
     get("/models", Scope::ModelsRead),
     get("/identity", Scope::IdentityRead),
     post("/agent-runs", Scope::RunsWrite, Bucket::Starts, LARGE),
@@ -55,6 +55,7 @@ pub(crate) const DEMANDS: [Demand; 23] = [
     get("/agent-runs/{id}/events", Scope::RunsRead),
     get("/agent-runs/{id}/transcript", Scope::RunsRead),
     get("/agent-runs/{id}/awaits", Scope::RunsRead),
+    get("/agent-runs/{id}/push-configs", Scope::RunsRead),
     post("/agent-runs/{id}/tool-results", Scope::RunsWrite, Bucket::Lifecycle, LARGE),
     post("/agent-runs/{id}/cancel", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-runs/{id}/pause", Scope::RunsWrite, Bucket::Lifecycle, SMALL),

@@ -2,7 +2,7 @@
 //!
 //! `task`, `progress`, `message`, `answer` and `v03` are pure: what a run is as a task, what its log says as updates, what a
 //! message starts or answers, and the older version of the protocol. `operation` has the operations, `jsonrpc` and `rest`
-//! their bindings. State is in the store and in the run's workflow, and nowhere else.
+//! their bindings; `push` has the push configs, and `notify` writes the notifications. State is in the store and in the run's workflow, and nowhere else.
 
 mod answer;
 mod card;
@@ -10,8 +10,10 @@ mod cards;
 mod error;
 mod jsonrpc;
 mod message;
+mod notify;
 mod operation;
 mod progress;
+mod push;
 mod rest;
 mod send;
 mod sse;
@@ -20,6 +22,8 @@ mod task;
 mod tasks;
 mod v03;
 mod visit;
+
+pub use self::notify::notifications;
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use utoipa::{
     },
 };
 
-use crate::routes::{PREFIX, catalogue, control, runs, sessions, stream, tool_results, transcript};
+use crate::routes::{PREFIX, catalogue, control, push_configs, runs, sessions, stream, tool_results, transcript};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,7 +26,7 @@ use crate::routes::{PREFIX, catalogue, control, runs, sessions, stream, tool_res
         catalogue::models, catalogue::agents, catalogue::identity,
         runs::create, runs::list, runs::show, stream::open, runs::events, transcript::read, tool_results::take,
         control::cancel,
-        control::pause, control::resume, control::steer, control::awaits, control::answer, control::confirm,
+        control::pause, control::resume, control::steer, control::awaits, push_configs::list, control::answer, control::confirm,
         sessions::create, sessions::list, sessions::show, sessions::events, sessions::message, sessions::end,
     ),
     modifiers(&Finish),

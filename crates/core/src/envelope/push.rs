@@ -17,6 +17,20 @@ pub struct PushCursor {
     pub sent: u32,
 }
 
+impl PushCursor {
+    /// The cursor at the next update, if it is one of the event `seq`, which has this many updates.
+    pub fn due(self, seq: u64, updates: u32) -> Option<Self> {
+        let sent = if seq == self.seq { self.sent } else { 0 };
+        (seq >= self.seq && sent < updates).then_some(Self { seq, sent })
+    }
+
+    /// The cursor after the update that it is at.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { sent: self.sent + 1, ..self }
+    }
+}
+
 /// Input of the push workflow and of its activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,6 +96,25 @@ pub struct EndPushOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn updates_are_due_in_order_and_once() {
+        let log = [(1, 1), (2, 0), (3, 2), (4, 0)];
+        let from = |mut cursor: PushCursor| {
+            let mut sent = Vec::new();
+            while let Some(due) = log.iter().find_map(|(seq, updates)| cursor.due(*seq, *updates)) {
+                sent.push((due.seq, due.sent));
+                cursor = due.next();
+            }
+            sent
+        };
+        let at = |seq, sent| PushCursor { seq, sent };
+        assert_eq!(from(PushCursor::default()), [(1, 0), (3, 0), (3, 1)]);
+        assert_eq!(from(at(2, 0)), [(3, 0), (3, 1)]);
+        assert_eq!(from(at(3, 1)), [(3, 1)]);
+        assert_eq!(from(at(3, 2)), []);
+        assert_eq!(from(at(9, 0)), []);
+    }
 
     #[test]
     fn a_notification_has_one_id_and_no_two_have_the_same() {

@@ -1,6 +1,6 @@
 //! Rows of push configs.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass_core::{
     ids::{RunId, WorkspaceId},
     time::Timestamp,
@@ -24,22 +24,31 @@ pub struct NewPushConfig {
 }
 
 /// A push config as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushConfigRow {
-    #[serde(skip)]
     pub run: RunId,
     pub id: String,
-    #[serde(skip)]
     pub workspace: WorkspaceId,
     pub version: String,
-    #[serde(skip)]
     pub secret: String,
     pub created_at: Timestamp,
     /// Nothing more is sent since then.
     pub ended_at: Option<Timestamp>,
     /// Why the delivery was given up.
     pub error: Option<String>,
+}
+
+/// Where a config sends, and with which credentials. The vault has it; it has no `Debug`, because all of it is secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushTarget {
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The scheme of the `Authorization` header, and what follows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
 }
 
 /// Refuses one config more than the limit. `others` counts the run's configs with other ids.

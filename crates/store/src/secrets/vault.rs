@@ -9,7 +9,7 @@ use windlass_core::ids::{RunId, SessionId, WorkspaceId};
 use super::{
     INSTALLATION, KeyRing, SealedSecret, SecretOwner, SecretRow, SigningKey, check_name, check_value, seal, signing,
 };
-use crate::{Result, Secrets, StoreError};
+use crate::{PushConfigRow, PushTarget, Result, Secrets, StoreError};
 
 /// Secrets that one step of a rotation reads.
 const BATCH: u32 = 100;
@@ -89,6 +89,24 @@ impl Vault {
         let stored = self.store.sealed_secret(workspace, name).await?;
         let sealed = stored.filter(|sealed| reader.may_read(sealed.owner.as_ref())).ok_or_else(missing)?;
         seal::open(&self.keys, &sealed)
+    }
+
+    /// Stores where a push config sends, as a secret of its run, and returns its name. Every call makes another secret.
+    pub async fn seal_push_target(&self, workspace: &WorkspaceId, run: &RunId, target: &PushTarget) -> Result<String> {
+        let text = serde_json::to_string(target).map_err(|_| StoreError::InvalidArgument {
+            argument: "the push config",
+            problem: "it cannot be written as JSON".to_owned(),
+        })?;
+        let field = format!("push/{}", uuid::Uuid::new_v4().simple());
+        self.split(workspace, &SecretOwner::Run(run.clone()), &field, &text.into()).await
+    }
+
+    /// Where a push config sends.
+    pub async fn push_target(&self, config: &PushConfigRow) -> Result<PushTarget> {
+        let reader = Reader { run: &config.run, session: None };
+        let text = self.get(&config.workspace, &config.secret, reader).await?;
+        let target = serde_json::from_str(text.expose_secret());
+        target.map_err(|_| StoreError::Corrupt { detail: format!("push config {} cannot be read", config.id) })
     }
 
     /// The installation's signing key, made on first use. Of several processes that make one at once, all use the first.
