@@ -71,17 +71,19 @@ pub(crate) async fn put(
 ) -> Result<TaskPushNotificationConfig> {
     let (store, vault) = (visit.app.store(), vault(visit)?);
     let Checked { id, target } = checked;
+    let id = match id {
+        Some(id) => id,
+        None => generated_id(vault, row, &target).await?,
+    };
     let known = store.push_configs(&row.id).await.map_err(ApiError::from)?;
-    let same = same(vault, &known, id.as_deref(), &target).await?;
-    let config = match same {
-        Some(config) if config.version == visit.version.name() && config.error.is_none() => config,
-        same => {
-            let id = same.map(|config| config.id).or(id);
-            let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
-            if known.len() >= MAX_PUSH_CONFIGS && !known.iter().any(|config| config.id == id) {
-                let problem = format!("a task has at most {MAX_PUSH_CONFIGS} push configs; delete one first");
-                return Err(A2AError::unsupported_operation(problem).into());
-            }
+    let old = known.iter().find(|config| config.id == id);
+    if old.is_none() && known.len() >= MAX_PUSH_CONFIGS {
+        let problem = format!("a task has at most {MAX_PUSH_CONFIGS} push configs; delete one first");
+        return Err(A2AError::unsupported_operation(problem).into());
+    }
+    let config = match old {
+        Some(old) if is_same(visit, vault, old, &target).await? => old.clone(),
+        _ => {
             let secret = vault.seal_push_target(&row.workspace, &row.id, &target).await.map_err(ApiError::from)?;
             let (run, workspace) = (row.id.clone(), row.workspace.clone());
             let new = NewPushConfig { run, id, workspace, version: visit.version.name().to_owned(), secret };
@@ -100,19 +102,17 @@ pub(crate) async fn put(
     Ok(shown(&config, target))
 }
 
-/// The config that this request made before: with its id, or without one if the request has none.
-async fn same(
-    vault: &Vault,
-    known: &[PushConfigRow],
-    id: Option<&str>,
-    target: &PushTarget,
-) -> Result<Option<PushConfigRow>> {
-    for config in known.iter().filter(|config| id.is_none_or(|id| id == config.id)) {
-        if vault.push_target(config).await.map_err(ApiError::from)? == *target {
-            return Ok(Some(config.clone()));
-        }
-    }
-    Ok(None)
+/// The id of a config that has none in its request. A repeat of the request has the same one.
+async fn generated_id(vault: &Vault, row: &RunRow, target: &PushTarget) -> Result<String> {
+    let key = vault.signing_key().await.map_err(ApiError::from)?;
+    let named = serde_json::json!(["push-config", row.id, target]);
+    Ok(key.fingerprint(named.to_string().as_bytes()))
+}
+
+/// Whether a config says what the request says. One that was given up is made again.
+async fn is_same(visit: &Visit, vault: &Vault, old: &PushConfigRow, target: &PushTarget) -> Result<bool> {
+    let unchanged = old.error.is_none() && old.version == visit.version.name();
+    Ok(unchanged && vault.push_target(old).await.map_err(ApiError::from)? == *target)
 }
 
 pub(crate) async fn create(visit: &Visit, config: TaskPushNotificationConfig) -> Result<TaskPushNotificationConfig> {

@@ -23,6 +23,9 @@ use crate::{Result, StoreError};
 /// The name of the key among the installation's secrets.
 pub(super) const NAME: &str = "signing.ed25519";
 
+/// What a fingerprint is made of begins with it.
+const FINGERPRINT: &[u8] = b"windlass.fingerprint.v1.";
+
 /// The headers of a signed request.
 pub const ID_HEADER: &str = "webhook-id";
 pub const TIMESTAMP_HEADER: &str = "webhook-timestamp";
@@ -52,6 +55,13 @@ impl SigningKey {
     pub fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         let signed = [format!("{id}.{timestamp}.").as_bytes(), body].concat();
         format!("v1a,{}", STANDARD.encode(self.0.sign(&signed)))
+    }
+
+    /// A name for a value, always the same and without a hint at the value: only the holder of the key can compute it.
+    pub fn fingerprint(&self, value: &[u8]) -> String {
+        // Ed25519 signatures are deterministic. What webhooks sign begins with another text.
+        let signature = self.0.sign(&[FINGERPRINT, value].concat());
+        hex::encode(digest(&SHA256, signature.as_ref()))[..32].to_owned()
     }
 
     /// The thumbprint of the public key (RFC 7638).
@@ -108,6 +118,14 @@ mod tests {
         for other in [known().sign("msg_2", 1_700_000_000, body), known().sign("msg_1", 1_700_000_001, body)] {
             assert_ne!(other, expected);
         }
+    }
+
+    #[test]
+    fn a_fingerprint_depends_on_the_key_and_the_value() {
+        let other = SigningKey::parse(&SigningKey::random().unwrap()).unwrap();
+        let one = known().fingerprint(b"a");
+        assert_eq!((one.len(), &one), (32, &known().fingerprint(b"a")));
+        assert!(one != known().fingerprint(b"b") && one != other.fingerprint(b"a"));
     }
 
     #[test]

@@ -8,13 +8,13 @@ use super::Operation;
 pub(crate) fn params(operation: Operation, mut params: Value) -> Value {
     match operation {
         Operation::CreatePushConfig => {
-            let mut config = config_in(params["pushNotificationConfig"].take());
-            config["taskId"] = params["taskId"].take();
+            let mut config = config_in(taken(&mut params, "pushNotificationConfig"));
+            config["taskId"] = taken(&mut params, "taskId");
             config
         }
         Operation::GetPushConfig | Operation::ListPushConfigs | Operation::DeletePushConfig => {
-            let id = params.get("pushNotificationConfigId").cloned().unwrap_or_else(|| json!(""));
-            json!({"taskId": params["id"].take(), "id": id})
+            let id = Some(taken(&mut params, "pushNotificationConfigId")).filter(|id| !id.is_null());
+            json!({"taskId": taken(&mut params, "id"), "id": id.unwrap_or_else(|| json!(""))})
         }
         _ => {
             if let Some(config) = params.pointer_mut("/configuration/pushNotificationConfig") {
@@ -23,6 +23,11 @@ pub(crate) fn params(operation: Operation, mut params: Value) -> Value {
             params
         }
     }
+}
+
+/// A field of an object, or null.
+fn taken(params: &mut Value, field: &str) -> Value {
+    params.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
 /// It has a list of schemes, of which the first is used.
@@ -83,6 +88,14 @@ mod tests {
         assert_eq!(result(Operation::ListPushConfigs, json!({"configs": [stored]})), json!([shown]));
         assert_eq!(result(Operation::ListPushConfigs, json!({})), json!([]));
         assert_eq!(result(Operation::DeletePushConfig, json!({})), Value::Null);
+    }
+
+    #[test]
+    fn parameters_that_are_no_object_are_read_as_none() {
+        for wrong in [json!(null), json!([]), json!([1]), json!("x"), json!({"pushNotificationConfig": []})] {
+            assert_eq!(params(Operation::CreatePushConfig, wrong.clone()), json!({"taskId": null}), "{wrong}");
+            assert_eq!(params(Operation::GetPushConfig, wrong), json!({"taskId": null, "id": ""}));
+        }
     }
 
     #[test]
