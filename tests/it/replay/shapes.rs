@@ -4,6 +4,7 @@ use std::{future::Future, pin::Pin};
 
 use serde_json::{Value, json};
 use temporalio_client::UntypedWorkflow;
+use temporalio_protos::temporal::api::enums::v1::PendingActivityState;
 use windlass_core::{
     envelope::{AnswerBody, PauseRequest, PolicyOverrides, PushCursor, PushInput, ResumeRequest, Tuning},
     event::EventBody,
@@ -307,6 +308,21 @@ async fn push_ended(world: &World, workflow: RunId) -> RunId {
     workflow
 }
 
+/// Waits until the activity that looks for the third notification has begun.
+async fn push_waits(world: &World, workflow: &RunId) {
+    let handle = world.ops.client().get_workflow_handle::<UntypedWorkflow>(workflow.to_string());
+    within("the activity", async {
+        loop {
+            let pending = handle.describe(Default::default()).await.unwrap().raw_description.pending_activities;
+            if pending.iter().any(|it| it.activity_id == "3" && it.state() == PendingActivityState::Started) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// Notifications, one of them on the second attempt, and a worker that ends while there is nothing to send.
 async fn pushed(world: &World) -> RunId {
     reach_receivers(world).await;
@@ -315,6 +331,7 @@ async fn pushed(world: &World) -> RunId {
     let city = world.opened(&run, 1).await;
     let workflow = push_to(world, &run, receiver.url("/")).await;
     receiver.until("INPUT_REQUIRED").await;
+    push_waits(world, &workflow).await;
     reach_receivers(world).await;
     world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
     receiver.until("COMPLETED").await;
