@@ -41,10 +41,10 @@ pub use self::{
     error::{ErrorKind, StoreError},
     rows::{
         ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, Installation, JournalledPlan, KeyHash,
-        MAX_PUSH_CONFIGS, MessagePage, NewApiKey, NewClaim, NewPushConfig, NewRun, NewSession, NewStart, NoteRow,
-        OpenRun, PendingStart, PlanBegin, PlanBeginning, PlanCommit, PushConfigRow, PushTarget, RecordBatch,
-        Reservation, ReservedRun, Retention, RunFilter, RunOrder, RunPage, SessionFilter, SessionPage, SessionRow,
-        SessionStatus, Swept, TranscriptPage,
+        MessagePage, NewApiKey, NewClaim, NewPushConfig, NewRun, NewSession, NewStart, NoteRow, OpenRun, PendingStart,
+        PlanBegin, PlanBeginning, PlanCommit, PushConfigRow, PushTarget, RecordBatch, Reservation, ReservedRun,
+        Retention, RunFilter, RunOrder, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept,
+        TranscriptPage,
     },
     secrets::{
         ID_HEADER, KeyRing, MAX_NAMED, MAX_OWNED, MAX_VALUE, Reader, Rotated, SIGNATURE_HEADER, SealedSecret,

@@ -23,7 +23,7 @@ use crate::{Result, StoreError, page::Cursor};
 pub(crate) use self::push::check_push_limit;
 pub use self::{
     keys::{ApiKeyRow, KeyHash, NewApiKey},
-    push::{MAX_PUSH_CONFIGS, NewPushConfig, PushConfigRow, PushTarget},
+    push::{NewPushConfig, PushConfigRow, PushTarget},
     retention::{Compacted, Retention, Swept},
     sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus, TranscriptPage},
 };

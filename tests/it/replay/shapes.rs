@@ -26,7 +26,7 @@ use crate::support::{
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 21] = [
+pub(crate) const SHAPES: [(&str, Shape); 22] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -48,6 +48,7 @@ pub(crate) const SHAPES: [(&str, Shape); 21] = [
     ("rounds", |world| Box::pin(rounds(world))),
     ("pushed", |world| Box::pin(pushed(world))),
     ("push_given_up", |world| Box::pin(push_given_up(world))),
+    ("push_deleted", |world| Box::pin(push_deleted(world))),
 ];
 
 /// Each shape runs the script of its own name.
@@ -115,7 +116,7 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             says("done"),
         ]),
         "rounds" => script(&[calls(&[("peer", json!({"message": "ask"}))]), says("done")]),
-        "pushed" | "push_given_up" => script(&[ask(), says("done")]),
+        "pushed" | "push_given_up" | "push_deleted" => script(&[ask(), says("done")]),
         "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
         other => panic!("no script for {other}"),
     };
@@ -344,4 +345,19 @@ async fn push_given_up(world: &World) -> RunId {
     world.opened(&run, 1).await;
     let workflow = push_to(world, &run, "http://127.0.0.1:9/".to_owned()).await;
     push_ended(world, workflow).await
+}
+
+/// The config is deleted while nothing happens.
+async fn push_deleted(world: &World) -> RunId {
+    reach_receivers(world).await;
+    let mut receiver = Receiver::answering(&[200]).await;
+    let run = world.start(agent("push_deleted", json!([])), "go").await;
+    world.opened(&run, 1).await;
+    let workflow = push_to(world, &run, receiver.url("/")).await;
+    receiver.until("INPUT_REQUIRED").await;
+    push_waits(world, &workflow).await;
+    world.ops.cancel_push(&run, "c").await.unwrap();
+    let handle = world.ops.client().get_workflow_handle::<UntypedWorkflow>(workflow.to_string());
+    within("the end of the push workflow", handle.get_result(Default::default())).await.unwrap_err();
+    workflow
 }

@@ -7,18 +7,19 @@ use a2a::{
     A2AError, AuthenticationInfo, DeleteTaskPushNotificationConfigRequest, GetTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
 };
-use windlass_core::{envelope::PushCursor, row::RunRow};
-use windlass_store::{MAX_PUSH_CONFIGS, NewPushConfig, PushConfigRow, PushTarget, Vault};
+use windlass_core::{
+    envelope::PushCursor,
+    limits::{PUSH_CONFIGS, PUSH_HEADER_BYTES, PUSH_ID_CHARS, PUSH_URL_BYTES},
+    row::RunRow,
+};
+use windlass_ops::OpsError;
+use windlass_store::{NewPushConfig, PushConfigRow, PushTarget, Vault};
 
 use super::{
     error::{Result, invalid},
     visit::Visit,
 };
 use crate::error::ApiError;
-
-const MAX_ID: usize = 128;
-const MAX_URL: usize = 2048;
-const MAX_HEADER: usize = 4096;
 
 /// A config that passed all checks that need no task.
 pub(crate) struct Checked {
@@ -34,12 +35,12 @@ pub(crate) fn check(visit: &Visit, config: TaskPushNotificationConfig, at: &str)
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let id = given(id);
     let word = |c: char| c.is_ascii_alphanumeric() || "._-~:@".contains(c);
-    if id.as_ref().is_some_and(|id| id.len() > MAX_ID || !id.chars().all(word)) {
-        let problem = format!("use 1 to {MAX_ID} letters, digits and the characters . _ - ~ : @");
+    if id.as_ref().is_some_and(|id| id.len() > PUSH_ID_CHARS || !id.chars().all(word)) {
+        let problem = format!("use 1 to {PUSH_ID_CHARS} letters, digits and the characters . _ - ~ : @");
         return Err(invalid(&field("id"), problem).into());
     }
-    if url.len() > MAX_URL {
-        return Err(invalid(&field("url"), format!("must not be longer than {MAX_URL} bytes")).into());
+    if url.len() > PUSH_URL_BYTES {
+        return Err(invalid(&field("url"), format!("must not be longer than {PUSH_URL_BYTES} bytes")).into());
     }
     (visit.app.check_receiver)(&url).map_err(|problem| invalid(&field("url"), problem))?;
     let (scheme, credentials) = match authentication {
@@ -50,9 +51,10 @@ pub(crate) fn check(visit: &Visit, config: TaskPushNotificationConfig, at: &str)
     for (name, value) in
         [("token", &token), ("authentication.scheme", &scheme), ("authentication.credentials", &credentials)]
     {
-        let fits = |text: &String| text.len() <= MAX_HEADER && text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+        let fits =
+            |text: &String| text.len() <= PUSH_HEADER_BYTES && text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
         if value.as_ref().is_some_and(|text| !fits(text)) {
-            let problem = format!("must fit into a header: at most {MAX_HEADER} ASCII characters");
+            let problem = format!("must fit into a header: at most {PUSH_HEADER_BYTES} ASCII characters");
             return Err(invalid(&field(name), problem).into());
         }
     }
@@ -77,8 +79,8 @@ pub(crate) async fn put(
     };
     let known = store.push_configs(&row.id).await.map_err(ApiError::from)?;
     let old = known.iter().find(|config| config.id == id);
-    if old.is_none() && known.len() >= MAX_PUSH_CONFIGS {
-        let problem = format!("a task has at most {MAX_PUSH_CONFIGS} push configs; delete one first");
+    if old.is_none() && known.len() >= PUSH_CONFIGS {
+        let problem = format!("a task has at most {PUSH_CONFIGS} push configs; delete one first");
         return Err(A2AError::unsupported_operation(problem).into());
     }
     let config = match old {
@@ -97,9 +99,20 @@ pub(crate) async fn put(
             true => PushCursor { seq: row.last_seq, sent: 0 },
             false => PushCursor { seq: row.last_seq + 1, sent: 0 },
         };
-        visit.app.ops.start_push(&row.id, &config.id, cursor).await.map_err(ApiError::from)?;
+        visit.app.ops.start_push(&row.id, &config.id, cursor).await.map_err(not_started)?;
     }
     Ok(shown(&config, target))
+}
+
+/// The config is stored: a repeat of the request starts to send.
+fn not_started(error: OpsError) -> ApiError {
+    match error {
+        OpsError::Unsettled { .. } => {
+            tracing::warn!(%error, "the Temporal server did not answer the start of a push workflow");
+            ApiError::unavailable("the push config is stored, but nothing is sent yet; send the same request again")
+        }
+        error => error.into(),
+    }
 }
 
 /// The id of a config that has none in its request. A repeat of the request has the same one.

@@ -30,6 +30,9 @@ impl PushConfigs for PostgresStore {
     }
 
     async fn end_push_config(&self, run: &RunId, id: &str, error: Option<&str>) -> Result<()> {
+        if id.contains('\0') {
+            return Ok(());
+        }
         let mut sql = self.parts.autocommit().await?;
         let now = millis(sql.now);
         sql.execute(

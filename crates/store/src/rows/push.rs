@@ -3,13 +3,11 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::{
     ids::{RunId, WorkspaceId},
+    limits::PUSH_CONFIGS,
     time::Timestamp,
 };
 
 use crate::{Result, StoreError};
-
-/// Push configs that one run may have.
-pub const MAX_PUSH_CONFIGS: usize = 10;
 
 /// Where updates of a run are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +51,9 @@ pub struct PushTarget {
 
 /// Refuses one config more than the limit. `others` counts the run's configs with other ids.
 pub(crate) fn check_push_limit(others: usize) -> Result<()> {
-    if others < MAX_PUSH_CONFIGS {
+    if others < PUSH_CONFIGS {
         return Ok(());
     }
-    let problem = format!("a run has at most {MAX_PUSH_CONFIGS}; delete one first");
+    let problem = format!("a run has at most {PUSH_CONFIGS}; delete one first");
     Err(StoreError::InvalidArgument { argument: "the push config", problem })
 }

@@ -157,6 +157,7 @@ fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
     if untouched {
         forget_start(tx.sql, run)?;
         secrets::delete_of_run(tx.sql, run.as_str())?;
+        tx.sql.prepare_cached("DELETE FROM push_configs WHERE run_id = ?1")?.execute([run.as_str()])?;
         tx.sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
     }
     Ok(untouched)

@@ -226,6 +226,7 @@ macro_rules! store_suite {
                 a_run_has_a_limited_number_of_configs,
                 a_secret_goes_with_its_config,
                 a_sweep_deletes_configs_with_their_run,
+                a_run_that_is_withdrawn_leaves_no_config,
                 all_processes_sign_with_the_key_that_was_made_first;
             record: a_batch_changes_transcript_log_and_row_together,
                 a_terminal_event_closes_the_run,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_core::{ids::RunId, time::Timestamp};
+use windlass_core::{ids::RunId, limits::PUSH_CONFIGS, time::Timestamp};
 
 use super::{Bench, batch, cancelled, code, run_id, workspace};
 use crate::{
-    KeyRing, MAX_PUSH_CONFIGS, NewPushConfig, PushConfigRow, Reader, RecordBatch, Retention, SecretKey, SecretOwner,
-    Vault,
+    KeyRing, NewPushConfig, PushConfigRow, Reader, RecordBatch, ReservedRun, Retention, SecretKey, SecretOwner, Vault,
+    testing::reserved,
 };
 
 fn config(id: &str, secret: &str) -> NewPushConfig {
@@ -70,7 +70,7 @@ pub(crate) async fn a_config_that_was_given_up_is_open_again_when_it_is_put_agai
 
 pub(crate) async fn a_run_has_a_limited_number_of_configs(bench: Bench) {
     bench.open(&run_id()).await;
-    for number in 0..MAX_PUSH_CONFIGS {
+    for number in 0..PUSH_CONFIGS {
         bench.store.put_push_config(config(&number.to_string(), "s")).await.unwrap();
     }
     assert_eq!(code(bench.store.put_push_config(config("more", "s")).await), "STO0011");
@@ -98,6 +98,16 @@ pub(crate) async fn a_sweep_deletes_configs_with_their_run(bench: Bench) {
     let last = RecordBatch { events: vec![cancelled("end")], ..batch(&run_id(), head) };
     store.record(last).await.unwrap();
     store.sweep(Retention { before: Timestamp(100), limit: 100 }).await.unwrap();
+    assert_eq!(store.push_configs(&run_id()).await.unwrap(), []);
+}
+
+pub(crate) async fn a_run_that_is_withdrawn_leaves_no_config(bench: Bench) {
+    let store = &bench.store;
+    let reserve = || store.reserve_run(ReservedRun { id: run_id(), ..reserved("run-1", "hello") });
+    reserve().await.unwrap();
+    store.put_push_config(config("a", "s")).await.unwrap();
+    assert!(store.withdraw_run(&run_id()).await.unwrap());
+    reserve().await.unwrap();
     assert_eq!(store.push_configs(&run_id()).await.unwrap(), []);
 }
 

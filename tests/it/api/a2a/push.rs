@@ -4,8 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use temporalio_client::UntypedWorkflow;
-use windlass_core::{envelope::PushInput, ids::RunId};
-use windlass_store::MAX_PUSH_CONFIGS;
+use windlass_core::{
+    envelope::{PushCursor, PushInput, TokenUsage},
+    event::{EventBody, NewEvent},
+    ids::RunId,
+    limits::PUSH_CONFIGS,
+};
+use windlass_store::{NewPushConfig, PushTarget, ReservedRun, testing::reserved};
 
 use super::{message, reply, rig_with, state};
 use crate::{
@@ -237,7 +242,7 @@ async fn a_config_that_cannot_be_used_is_refused_and_starts_nothing() {
     assert_eq!(rig.rpc("desk", "CreateTaskPushNotificationConfig", fine.clone()).await["code"], -32001, "not its task");
     let reader = rig.key(WORKSPACE, &["runs:read"], None).await;
     assert_eq!(rig.rpc_as(&reader, "ask", "CreateTaskPushNotificationConfig", fine.clone()).await.status, 403);
-    for number in 0..MAX_PUSH_CONFIGS {
+    for number in 0..PUSH_CONFIGS {
         let config = json!({"taskId": task["id"], "id": number.to_string(), "url": "https://example.com/"});
         assert_eq!(rig.rpc("ask", "CreateTaskPushNotificationConfig", config).await["id"], number.to_string());
     }
@@ -286,4 +291,57 @@ async fn the_address_and_the_credentials_are_found_nowhere() {
     }
     search.text("rows", &json!(rig.push_configs(&task).await).to_string());
     println!("{}", search.report());
+}
+
+/// The log of a run that asks so many questions, and has all the answers.
+fn long_log(questions: usize) -> Vec<NewEvent> {
+    let event = |key: String, body: Value| NewEvent::new(key, serde_json::from_value::<EventBody>(body).unwrap());
+    let mut log = vec![
+        event(
+            "a".into(),
+            json!({"type": "started", "agentId": "desk", "workspace": WORKSPACE, "modelId": "script:echo"}),
+        ),
+        event("b".into(), json!({"type": "status", "status": "waiting", "phase": "waiting"})),
+    ];
+    for number in 0..questions {
+        let id = format!("await-{number}");
+        let item = json!({"id": id, "kind": "clarification", "prompt": id, "openedAt": 0, "onExpiry": "replan"});
+        log.push(event(format!("open/{id}"), json!({"type": "await_opened", "item": item})));
+        log.push(event(format!("close/{id}"), json!({"type": "await_closed", "awaitId": id, "outcome": "answered"})));
+    }
+    let result = json!({"type": "result", "text": "done", "subtype": "success", "finishReason": null, "turns": 1,
+        "toolCalls": 0, "activeMs": 1, "usage": TokenUsage::default()});
+    log.push(event("end".into(), result));
+    log
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_updates_are_sent_by_several_executions_of_the_workflow_in_order_and_once() {
+    const QUESTIONS: usize = 120;
+    let rig = rig().await;
+    let mut receiver = Receiver::answering(&[200]).await;
+    let (store, run) = (rig.store(), RunId::new("run-long"));
+    let workspace = rig.world.ops.workspace().clone();
+    let target = PushTarget { url: receiver.url("/"), token: None, scheme: None, credentials: None };
+    store
+        .reserve_run(ReservedRun { id: run.clone(), workspace: workspace.clone(), ..reserved("run-long", "x") })
+        .await
+        .unwrap();
+    store.append_events(&run, long_log(QUESTIONS)).await.unwrap();
+    let secret = rig.world.ports.vault.as_ref().unwrap().seal_push_target(&workspace, &run, &target).await.unwrap();
+    let (id, version) = ("c".to_owned(), "1.0".to_owned());
+    store.put_push_config(NewPushConfig { run: run.clone(), id, workspace, version, secret }).await.unwrap();
+    rig.world.ops.start_push(&run, "c", PushCursor::default()).await.unwrap();
+
+    let sent = receiver.until("COMPLETED").await;
+    let questions = ["INPUT_REQUIRED", "WORKING"].into_iter().cycle().take(2 * QUESTIONS);
+    let expected: Vec<&str> = ["WORKING"].into_iter().chain(questions).chain(["done", "COMPLETED"]).collect();
+    assert_eq!(shorts(&sent), expected);
+    let ids: std::collections::BTreeSet<&str> = sent.iter().map(Notification::id).collect();
+    assert_eq!(ids.len(), expected.len());
+    let id = PushInput::workflow_id(&run, "c");
+    let handle = rig.world.ops.client().get_workflow_handle::<UntypedWorkflow>(id);
+    within("the end", handle.get_result(Default::default())).await.unwrap();
+    let events = handle.describe(Default::default()).await.unwrap().raw_description.workflow_execution_info.unwrap();
+    assert!(events.history_length < 1_000, "{} events", events.history_length);
 }
