@@ -243,8 +243,8 @@ fn patient() -> RetryPolicy {
 pub(crate) struct Reason {
     pub(crate) message: String,
     error_class: Option<String>,
-    retryable: bool,
-    pub(crate) timed_out: bool,
+    pub(crate) retryable: bool,
+    timed_out: bool,
 }
 
 /// The error under the SDK's wrappers: the activity's own message, or the server's.

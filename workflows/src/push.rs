@@ -15,7 +15,7 @@ use windlass_core::envelope::{EndPushInput, PushInput, PushOutput, VERSION};
 
 use crate::{
     contract::{EndPush, Push},
-    execute::reason,
+    execute::{Reason, reason},
     wire::Wire,
 };
 
@@ -141,14 +141,11 @@ async fn wait(ctx: &Context, pause: Duration) {
 
 /// Why no more attempts are made. The last attempt's own reason says more than its time-out.
 fn given_up(error: &ActivityExecutionError) -> String {
-    let reason = reason(error);
-    if reason.timed_out {
-        return format!("no attempt succeeded within {} h: {}", GIVE_UP.as_secs() / 3600, last_failure(error));
-    }
-    reason.message
-}
-
-fn last_failure(error: &ActivityExecutionError) -> String {
+    let Reason { message, retryable, .. } = reason(error);
     let cause = error.as_timeout().and_then(|timeout| timeout.failure().cause.as_deref());
-    cause.map_or_else(|| "the receiver did not accept it".to_owned(), |cause| cause.message.clone())
+    let last = cause.map_or(message, |cause| cause.message.clone());
+    match retryable {
+        true => format!("no attempt succeeded within {} h: {last}", GIVE_UP.as_secs() / 3600),
+        false => last,
+    }
 }

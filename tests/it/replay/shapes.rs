@@ -292,7 +292,7 @@ async fn rounds(world: &World) -> RunId {
 }
 
 /// Sends the updates of a run there. The history is that of the push workflow, so its id is returned in place of a run's.
-async fn push_to(world: &World, run: &RunId, url: String) -> RunId {
+pub(crate) async fn push_to(world: &World, run: &RunId, url: String) -> RunId {
     let (workspace, vault) = (world.ops.workspace().clone(), world.ports.vault.as_ref().unwrap());
     let target = PushTarget { url, token: None, scheme: None, credentials: None };
     let secret = vault.seal_push_target(&workspace, run, &target).await.unwrap();

@@ -9,13 +9,16 @@ use windlass_core::{event::Event, row::RunRow};
 
 use super::{error::MEDIA_TYPE, operation::Operation, progress::Progress, task::Ids, v03};
 
-/// What a run's events become for a receiver, in this version of the protocol: the media type, and the bodies of the
-/// notifications that an event causes. A receiver of 0.3 gets the task.
-pub fn notifications(row: &RunRow, version: &str) -> (&'static str, Box<dyn FnMut(&Event) -> Vec<Value> + Send>) {
+/// The bodies of the notifications that an event causes.
+type Updates = Box<dyn FnMut(&Event) -> Vec<Value> + Send>;
+
+/// What a run's events become for a receiver, in this version of the protocol: the media type, and the updates. A
+/// receiver of 0.3 gets the task.
+pub fn notifications(row: &RunRow, version: &str) -> (&'static str, Updates) {
     rendered(Progress::new(Ids::of(row), row.created_at), version)
 }
 
-fn rendered(mut progress: Progress, version: &str) -> (&'static str, Box<dyn FnMut(&Event) -> Vec<Value> + Send>) {
+fn rendered(mut progress: Progress, version: &str) -> (&'static str, Updates) {
     let whole = |update: &StreamResponse| match update {
         StreamResponse::ArtifactUpdate(update) => update.last_chunk == Some(true),
         _ => true,

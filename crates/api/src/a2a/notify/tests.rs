@@ -28,8 +28,8 @@ fn log() -> Vec<Event> {
 
 fn sent(version: &str) -> (&'static str, Vec<Vec<Value>>) {
     let ids = Ids { task: "r1".to_owned(), context: "c1".to_owned() };
-    let (media_type, mut updates) = rendered(Progress::new(ids, Timestamp(0)), version);
-    (media_type, log().iter().map(|event| updates(event)).collect())
+    let (media_type, updates) = rendered(Progress::new(ids, Timestamp(0)), version);
+    (media_type, log().iter().map(updates).collect())
 }
 
 #[test]
