@@ -51,13 +51,22 @@ impl Receiver {
     }
 
     pub(crate) async fn at(port: u16, statuses: &[u16]) -> Self {
+        Self::start(port, statuses, "").await
+    }
+
+    /// Answers with this status once, and asks for a pause with it.
+    pub(crate) async fn asking_for_a_pause(status: u16, seconds: u32) -> Self {
+        Self::start(0, &[status, 200], Box::leak(format!("Retry-After: {seconds}\r\n").into_boxed_str())).await
+    }
+
+    async fn start(port: u16, statuses: &[u16], headers: &'static str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let statuses = Arc::new(Mutex::new(VecDeque::from(statuses.to_vec())));
         let (sender, arrived) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&statuses), sender.clone()));
+                tokio::spawn(serve(stream, Arc::clone(&statuses), headers, sender.clone()));
             }
         });
         Self { address, arrived }
@@ -93,6 +102,7 @@ impl Receiver {
 async fn serve(
     stream: TcpStream,
     statuses: Arc<Mutex<VecDeque<u16>>>,
+    more: &str,
     arrived: mpsc::UnboundedSender<Notification>,
 ) -> Option<()> {
     let mut stream = BufReader::new(stream);
@@ -112,7 +122,7 @@ async fn serve(
         let mut statuses = statuses.lock().unwrap();
         if statuses.len() > 1 { statuses.pop_front()? } else { *statuses.front()? }
     };
-    let answer = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    let answer = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: 0\r\n{more}\r\n");
     arrived.send(Notification { target, headers, body: serde_json::from_slice(&body).ok()?, status }).ok()?;
     stream.write_all(answer.as_bytes()).await.ok()
 }
