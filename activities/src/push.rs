@@ -15,14 +15,18 @@ use windlass_core::{
     row::RunRow,
 };
 use windlass_store::{ID_HEADER, PushConfigRow, PushTarget, SIGNATURE_HEADER, StoreError, TIMESTAMP_HEADER};
-use windlass_tools::Post;
+use windlass_tools::{Post, PostFailure};
 
 use crate::{RunActivities, failures, heartbeat::with_heartbeat};
 
 /// How long one activity waits for an update. After that the workflow looks again from time to time.
 const WAIT: Duration = Duration::from_secs(60);
-/// Activities that wait at the same time; each takes one of the worker's places for activities. Others do not wait.
-const WAITING: usize = 32;
+/// Activities that wait at the same time, and that send at the same time. Each takes one of the worker's places for
+/// activities, of which runs need the most. An activity that has no place to wait does not wait.
+const WAITING: usize = 16;
+const SENDING: usize = 16;
+/// When an activity that has no place to send tries again.
+const BUSY: Duration = Duration::from_secs(2);
 /// How long a receiver may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Events that are read at once.
@@ -39,11 +43,12 @@ pub type Renderer = fn(&RunRow, &str) -> (&'static str, Updates);
 pub(crate) struct Pushing {
     pub(crate) renderer: Option<Renderer>,
     waiting: Semaphore,
+    sending: Semaphore,
 }
 
 impl Default for Pushing {
     fn default() -> Self {
-        Self { renderer: None, waiting: Semaphore::new(WAITING) }
+        Self { renderer: None, waiting: Semaphore::new(WAITING), sending: Semaphore::new(SENDING) }
     }
 }
 
@@ -92,6 +97,7 @@ impl RunActivities {
         loop {
             match self.due_update(&input, &mut updates, &mut read).await? {
                 Found::Due(due) => {
+                    drop(place);
                     let due_at = PushInput { cursor: due.cursor, ..input };
                     let sent = self.send(&due_at, media_type, &due.body).await?;
                     return output(due.cursor.next(), due.last || !sent);
@@ -155,6 +161,10 @@ impl RunActivities {
         if let (Some(scheme), Some(credentials)) = (&target.scheme, &target.credentials) {
             headers.push(("authorization", format!("{scheme} {credentials}")));
         }
+        let _place = self.pushing.sending.try_acquire().map_err(|_| {
+            let message = "this worker is sending as many notifications as it may".to_owned();
+            failures::push(&PostFailure { message, retryable: true, retry_after: Some(BUSY) })
+        })?;
         let post = Post { url: &target.url, headers, body, timeout: TIMEOUT };
         self.tools.egress().post(post).await.map_err(|failure| failures::push(&failure))?;
         Ok(true)

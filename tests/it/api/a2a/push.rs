@@ -345,3 +345,30 @@ async fn many_updates_are_sent_by_several_executions_of_the_workflow_in_order_an
     let events = handle.describe(Default::default()).await.unwrap().raw_description.workflow_execution_info.unwrap();
     assert!(events.history_length < 1_000, "{} events", events.history_length);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receivers_that_do_not_answer_leave_the_worker_to_runs() {
+    const TASKS: usize = 11;
+    let rig = rig().await;
+    let tarpit = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", tarpit.local_addr().unwrap());
+    let held = Arc::new(tokio::sync::Mutex::new(Vec::new()));
+    let holding = Arc::clone(&held);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = tarpit.accept().await {
+            holding.lock().await.push(stream);
+        }
+    });
+    for number in 0..TASKS {
+        let task = rig.task("desk", message(&format!("m{number}"), "x")).await;
+        for config in 0..PUSH_CONFIGS {
+            let config = json!({"taskId": task["id"], "id": config.to_string(), "url": url});
+            assert!(rig.rpc("desk", "CreateTaskPushNotificationConfig", config).await["id"].is_string());
+        }
+    }
+    // A worker has 100 places for activities.
+    let task = rig.task("desk", message("last", "x")).await;
+    assert_eq!(state(&task), "COMPLETED");
+    let held = held.lock().await.len();
+    assert!((1..=16).contains(&held), "{held} requests of {}", TASKS * PUSH_CONFIGS);
+}
