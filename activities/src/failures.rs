@@ -9,6 +9,7 @@ use windlass_core::{
 };
 use windlass_models::{ErrorClass, ModelError};
 use windlass_store::StoreError;
+use windlass_tools::PostFailure;
 
 /// How long a worker with the wrong store waits before it may try a run again.
 const FOREIGN_DELAY: Duration = Duration::from_secs(5);
@@ -63,6 +64,16 @@ pub(crate) fn model(error: &ModelError, partial_text: String, usage: TokenUsage)
         // A delay of zero means no retry at all to the server.
         .maybe_next_retry_delay(error.retry_after.filter(|delay| !delay.is_zero()))
         .details(facts)
+        .build()
+        .into()
+}
+
+/// A notification that its receiver did not accept.
+pub(crate) fn push(failure: &PostFailure) -> ActivityError {
+    ApplicationFailure::builder(Plain(failure.message.clone()))
+        .type_name("push_failed".to_owned())
+        .non_retryable(!failure.retryable)
+        .maybe_next_retry_delay(failure.retry_after.filter(|delay| !delay.is_zero()))
         .build()
         .into()
 }

@@ -20,6 +20,7 @@ mod open;
 mod owner;
 mod plan;
 mod progress;
+mod push;
 mod record;
 mod results;
 mod secrets;
@@ -34,8 +35,9 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     envelope::{
-        LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, ReceiveInput, RecordInput,
-        RecordOutput, SettleInput, SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+        EndPushInput, EndPushOutput, LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput,
+        PlanActivityOutput, PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput, SettleInput, SettleOutput,
+        SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
     },
     ids::RunId,
 };
@@ -44,8 +46,13 @@ use windlass_store::{Store, Vault};
 use windlass_tools::Toolbox;
 use windlass_workflows::{contract, wire::Wire};
 
-pub use self::{catalog::AgentCatalog, owner::Owners, secrets::RunSecrets};
-use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own};
+pub use self::{
+    catalog::AgentCatalog,
+    owner::Owners,
+    push::{Renderer, Updates},
+    secrets::RunSecrets,
+};
+use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own, push::Pushing};
 
 /// The ports behind the activities.
 pub struct RunActivities {
@@ -59,6 +66,7 @@ pub struct RunActivities {
     definitions: Definitions,
     owners: Arc<dyn Owners>,
     own: Own,
+    pushing: Pushing,
     /// Fires when this worker shuts down. Activities cancelled by that are continued by another worker.
     draining: CancellationToken,
 }
@@ -79,8 +87,15 @@ impl RunActivities {
         owners: Arc<dyn Owners>,
         draining: CancellationToken,
     ) -> Self {
-        let (conversations, definitions, own) = Default::default();
-        Self { store, vault, models, tools, agents, conversations, definitions, owners, own, draining }
+        let (conversations, definitions, own, pushing) = Default::default();
+        Self { store, vault, models, tools, agents, conversations, definitions, owners, own, pushing, draining }
+    }
+
+    /// With how updates of runs are written for receivers of push notifications.
+    #[must_use]
+    pub fn with_renderer(mut self, renderer: Renderer) -> Self {
+        self.pushing.renderer = Some(renderer);
+        self
     }
 
     fn log(&self, run: &RunId) -> EventLog {
@@ -169,5 +184,23 @@ impl RunActivities {
     ) -> Result<Wire<ToolOutput>, ActivityError> {
         let run = input.run_id.clone();
         self.judged(&run, self.receive_result(input).await).await.map(Wire)
+    }
+
+    #[activity(definition = contract::Push)]
+    pub async fn push(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        Wire(input): Wire<PushInput>,
+    ) -> Result<Wire<PushOutput>, ActivityError> {
+        self.push_update(ctx, input).await.map(Wire)
+    }
+
+    #[activity(definition = contract::EndPush)]
+    pub async fn end_push(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        Wire(input): Wire<EndPushInput>,
+    ) -> Result<Wire<EndPushOutput>, ActivityError> {
+        self.end_config(input).await.map(Wire)
     }
 }

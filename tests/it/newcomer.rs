@@ -174,7 +174,8 @@ fn enter_alone_denies_nothing_and_a_denial_has_a_reason() {
     terminal.enter("the team");
     terminal.wait_for("approve await-2 as ann? [y/n/always/later]");
     terminal.enter("");
-    terminal.wait_for("! type y to approve, always to approve this tool for the run, n to deny, or later to leave it open");
+    terminal
+        .wait_for("! type y to approve, always to approve this tool for the run, n to deny, or later to leave it open");
     terminal.enter("n");
     terminal.wait_for("why is await-2 denied? (Enter: no reason)");
     terminal.enter("not on a Friday");

@@ -3,14 +3,18 @@
 
 use temporalio_common::ActivityDefinition;
 use windlass_core::envelope::{
-    LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput, ReceiveInput, RecordInput,
-    RecordOutput, SettleInput, SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+    EndPushInput, EndPushOutput, LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput,
+    PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput, SettleInput, SettleOutput, SettlePlanInput,
+    SettlePlanOutput, ToolInput, ToolOutput,
 };
 
 use crate::wire::Wire;
 
 /// The workflow type of a run.
 pub const RUN_WORKFLOW: &str = "windlass.run";
+
+/// The workflow type that sends the updates of a run to one receiver.
+pub const PUSH_WORKFLOW: &str = "windlass.push";
 
 macro_rules! activity {
     ($(#[$doc:meta])* $marker:ident = $name:literal: $input:ty => $output:ty) => {
@@ -60,4 +64,12 @@ activity!(
 activity!(
     /// Checks and stores the result of a call that the workflow itself scheduled.
     Receive = "windlass.receive": ReceiveInput => ToolOutput
+);
+activity!(
+    /// Waits for the next update of a run and sends it to a receiver.
+    Push = "windlass.push": PushInput => PushOutput
+);
+activity!(
+    /// Notes that nothing more is sent to a receiver, and why.
+    EndPush = "windlass.end_push": EndPushInput => EndPushOutput
 );

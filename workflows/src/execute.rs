@@ -240,15 +240,15 @@ fn patient() -> RetryPolicy {
         .build()
 }
 
-struct Reason {
-    message: String,
+pub(crate) struct Reason {
+    pub(crate) message: String,
     error_class: Option<String>,
-    retryable: bool,
+    pub(crate) retryable: bool,
     timed_out: bool,
 }
 
 /// The error under the SDK's wrappers: the activity's own message, or the server's.
-fn reason(error: &ActivityExecutionError) -> Reason {
+pub(crate) fn reason(error: &ActivityExecutionError) -> Reason {
     let timed_out = error.as_timeout().is_some();
     let (error_class, retryable) = match error.reason() {
         Some(IncomingError::Application(failure)) => {

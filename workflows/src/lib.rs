@@ -11,8 +11,9 @@ mod elsewhere;
 mod execute;
 mod in_flight;
 mod patches;
+mod push;
 mod run;
 pub mod signals;
 pub mod wire;
 
-pub use self::run::RunWorkflow;
+pub use self::{push::PushWorkflow, run::RunWorkflow};

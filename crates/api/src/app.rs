@@ -22,7 +22,7 @@ use crate::{
     models::Catalogue,
     rate::{Allowance, Bucket, Limiter, Rates},
     routes::Readiness,
-    service::Limits,
+    service::{AddressCheck, Limits},
     spec::{Surroundings, Toolbox},
     tails::Tails,
 };
@@ -50,6 +50,7 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     /// Authenticates what MCP clients keep for the server; read from the store when it is first needed.
     pub(crate) mcp_key: OnceCell<Arc<StateKey>>,
+    pub(crate) check_receiver: AddressCheck,
     pub(crate) public_url: Option<Uri>,
     pub(crate) public_cards: bool,
 }

@@ -49,7 +49,7 @@ const fn set(path: &'static str) -> Demand {
     Demand { method: "PUT", path, scope: Scope::RunsApprove, bucket: Bucket::Changes, body_limit: SMALL }
 }
 
-pub(crate) const DEMANDS: [Demand; 32] = [
+pub(crate) const DEMANDS: [Demand; 33] = [
     get("/models", Scope::ModelsRead),
     get("/identity", Scope::IdentityRead),
     post("/agent-runs", Scope::RunsWrite, Bucket::Starts, LARGE),
@@ -59,6 +59,7 @@ pub(crate) const DEMANDS: [Demand; 32] = [
     get("/agent-runs/{id}/events", Scope::RunsRead),
     get("/agent-runs/{id}/transcript", Scope::RunsRead),
     get("/agent-runs/{id}/awaits", Scope::RunsRead),
+    get("/agent-runs/{id}/push-configs", Scope::RunsRead),
     post("/agent-runs/{id}/tool-results", Scope::RunsWrite, Bucket::Lifecycle, LARGE),
     post("/agent-runs/{id}/cancel", Scope::RunsWrite, Bucket::Lifecycle, SMALL),
     post("/agent-runs/{id}/pause", Scope::RunsWrite, Bucket::Lifecycle, SMALL),

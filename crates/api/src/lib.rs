@@ -30,7 +30,8 @@ mod tails;
 mod unknown;
 
 pub use self::{
+    a2a::notifications,
     openapi::document_json,
     rate::Rates,
-    service::{Handle, Limits, Options, Service},
+    service::{AddressCheck, Handle, Limits, Options, Service},
 };

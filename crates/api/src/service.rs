@@ -31,6 +31,9 @@ use crate::{
     spec::add_default_budgets,
 };
 
+/// Says whether notifications may be sent to an address, as far as its form tells.
+pub type AddressCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
 /// What the API server offers, and its limits.
 #[derive(Clone)]
 pub struct Options {
@@ -48,6 +51,8 @@ pub struct Options {
     pub rates: Option<Rates>,
     pub limits: Limits,
     pub clock: Clock,
+    /// The rule for addresses that callers want notifications at. The worker that sends them has the last word.
+    pub check_receiver: AddressCheck,
     /// The address of this server in agent cards, if it is not the one that requests are sent to: behind a proxy.
     pub public_url: Option<Uri>,
     /// Whether agent cards are shown without a key.
@@ -115,8 +120,20 @@ pub struct Handle {
 impl Service {
     pub fn new(listener: TcpListener, options: Options) -> io::Result<(Self, Handle)> {
         let address = listener.local_addr()?;
-        let Options { ops, models, agents, approvals, builtins, vault, rates, limits, clock, public_url, public_cards } =
-            options;
+        let Options {
+            ops,
+            models,
+            agents,
+            approvals,
+            builtins,
+            vault,
+            rates,
+            limits,
+            clock,
+            check_receiver,
+            public_url,
+            public_cards,
+        } = options;
         let app = App {
             ops,
             models: Arc::new(models),
@@ -135,6 +152,7 @@ impl Service {
             readiness: routes::Readiness::default(),
             clock,
             mcp_key: OnceCell::new(),
+            check_receiver,
             public_url,
             public_cards,
         };

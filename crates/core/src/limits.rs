@@ -91,6 +91,12 @@ limits! {
     REASON_BYTES = 2 * KIB, "bytes", "`reason` of a decision";
     USER_TEXT_BYTES = 64 * KIB, "bytes", "answer to a question, steering text, message of a resume";
     ACTOR_CHARS = 100, "characters", "`actor`";
+
+    // Push configs of A2A.
+    PUSH_CONFIGS = 10, "", "push configs of a task";
+    PUSH_ID_CHARS = 128, "characters", "id of a push config";
+    PUSH_URL_BYTES = 2048, "bytes", "URL of a push config";
+    PUSH_HEADER_BYTES = 4 * KIB, "bytes", "token, scheme and credentials of a push config, each";
 }
 
 /// The table as the guide has it.

@@ -8,6 +8,7 @@ mod durable;
 mod error;
 mod installation;
 mod look;
+mod push;
 mod repair;
 mod start;
 

@@ -16,9 +16,10 @@ use windlass_core::{
 
 use crate::{
     ApiKeyRow, CallClaim, CallSettlement, Compacted, EventWatch, FinishedCall, GrantFilter, Installation,
-    JournalledPlan, MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NoteRow, OpenRun, PendingStart, PlanBegin,
-    PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Result, Retention, RunFilter, RunPage, RunRow,
-    SealedSecret, SecretRow, SessionFilter, SessionPage, SessionRow, Swept, TranscriptPage,
+    JournalledPlan, MessagePage, NewApiKey, NewClaim, NewPushConfig, NewRun, NewSession, NoteRow, OpenRun,
+    PendingStart, PlanBegin, PlanBeginning, PlanCommit, PushConfigRow, RecordBatch, Reservation, ReservedRun, Result,
+    Retention, RunFilter, RunPage, RunRow, SealedSecret, SecretRow, SessionFilter, SessionPage, SessionRow, Swept,
+    TranscriptPage,
 };
 
 /// All aggregates on one connection.
@@ -37,6 +38,7 @@ pub trait Store:
     + Notes
     + Secrets
     + Approvals
+    + PushConfigs
 {
 }
 
@@ -55,6 +57,7 @@ impl<S> Store for S where
         + Notes
         + Secrets
         + Approvals
+        + PushConfigs
 {
 }
 
@@ -304,4 +307,23 @@ pub trait Approvals: Send + Sync + 'static {
         run: &RunId,
         session: Option<&SessionId>,
     ) -> Result<Vec<ApprovalLayer>>;
+}
+
+/// Where updates of runs are sent. Addresses and credentials are secrets of the run.
+#[async_trait]
+pub trait PushConfigs: Send + Sync + 'static {
+    /// Stores a config, or replaces the one with its id: that one's secret is deleted, and it is open again. Fails if the
+    /// run has too many.
+    async fn put_push_config(&self, config: NewPushConfig) -> Result<PushConfigRow>;
+
+    async fn push_config(&self, run: &RunId, id: &str) -> Result<Option<PushConfigRow>>;
+
+    /// The configs of a run, the oldest first.
+    async fn push_configs(&self, run: &RunId) -> Result<Vec<PushConfigRow>>;
+
+    /// Nothing more is sent: everything was, or with an error the delivery was given up.
+    async fn end_push_config(&self, run: &RunId, id: &str, error: Option<&str>) -> Result<()>;
+
+    /// Deletes a config with its secret. Returns whether it was there.
+    async fn delete_push_config(&self, run: &RunId, id: &str) -> Result<bool>;
 }

@@ -34,20 +34,21 @@ mod suite;
 
 pub use self::{
     aggregates::{
-        Approvals, Blobs, CallJournal, Events, Housekeeping, Installations, Keys, ModelJournal, Notes, Reservations,
-        Runs, Secrets, Sessions, Store, Transcripts,
+        Approvals, Blobs, CallJournal, Events, Housekeeping, Installations, Keys, ModelJournal, Notes, PushConfigs,
+        Reservations, Runs, Secrets, Sessions, Store, Transcripts,
     },
     clock::{Clock, system_clock},
     error::{ErrorKind, StoreError},
     rows::{
         ApiKeyRow, CallClaim, CallSettlement, Compacted, FinishedCall, GrantFilter, Installation, JournalledPlan,
-        KeyHash, MessagePage, NewApiKey, NewClaim, NewRun, NewSession, NewStart, NoteRow, OpenRun, PendingStart,
-        PlanBegin, PlanBeginning, PlanCommit, RecordBatch, Reservation, ReservedRun, Retention, RunFilter, RunOrder,
-        RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus, Swept, TranscriptPage,
+        KeyHash, MessagePage, NewApiKey, NewClaim, NewPushConfig, NewRun, NewSession, NewStart, NoteRow, OpenRun,
+        PendingStart, PlanBegin, PlanBeginning, PlanCommit, PushConfigRow, PushTarget, RecordBatch, Reservation,
+        ReservedRun, Retention, RunFilter, RunOrder, RunPage, SessionFilter, SessionPage, SessionRow, SessionStatus,
+        Swept, TranscriptPage,
     },
     secrets::{
-        KeyRing, MAX_NAMED, MAX_OWNED, MAX_VALUE, Reader, Rotated, SealedSecret, SecretKey, SecretOwner, SecretRow,
-        Vault,
+        ID_HEADER, KeyRing, MAX_NAMED, MAX_OWNED, MAX_VALUE, Reader, Rotated, SIGNATURE_HEADER, SealedSecret,
+        SecretKey, SecretOwner, SecretRow, SigningKey, TIMESTAMP_HEADER, Vault,
     },
     watch::EventWatch,
 };

@@ -3,7 +3,7 @@
 //! Postgres takes no NUL character in a text. So that both adapters say the same, neither does. JSON is not concerned:
 //! there it is escaped.
 
-use crate::{NewApiKey, NewSession, ReservedRun, Result, StoreError};
+use crate::{NewApiKey, NewPushConfig, NewSession, ReservedRun, Result, StoreError};
 
 pub(crate) fn session(new: &NewSession) -> Result<()> {
     check("name", new.name.as_deref())?;
@@ -22,6 +22,10 @@ pub(crate) fn key(new: &NewApiKey) -> Result<()> {
 
 pub(crate) fn note(key: &str, text: &str) -> Result<()> {
     check("a note", [key, text])
+}
+
+pub(crate) fn push_config(new: &NewPushConfig) -> Result<()> {
+    check("the push config", [new.id.as_str(), &new.version])
 }
 
 fn check<'t>(argument: &'static str, texts: impl IntoIterator<Item = &'t str>) -> Result<()> {

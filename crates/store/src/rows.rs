@@ -2,6 +2,7 @@
 
 mod approvals;
 mod keys;
+mod push;
 mod retention;
 mod sessions;
 
@@ -21,9 +22,11 @@ use windlass_core::{
 use crate::{Result, StoreError, page::Cursor};
 
 pub(crate) use self::approvals::{layer_of, owners_of, scope_columns};
+pub(crate) use self::push::check_push_limit;
 pub use self::{
     approvals::GrantFilter,
     keys::{ApiKeyRow, KeyHash, NewApiKey},
+    push::{NewPushConfig, PushConfigRow, PushTarget},
     retention::{Compacted, Retention, Swept},
     sessions::{MessagePage, NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus, TranscriptPage},
 };

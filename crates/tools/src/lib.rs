@@ -37,7 +37,7 @@ use windlass_core::{
 pub use self::{
     a2a::{A2aClients, A2aPeers, AgentCardSummary, AgentInterface, AgentSkill},
     clock::Clock,
-    egress::{AllowedNetwork, Egress, EgressError, EgressRules},
+    egress::{AllowedNetwork, Egress, EgressError, EgressRules, Post, PostFailure},
     http::HttpTools,
     http_get::{HttpGet, HttpGetOptions},
     mcp::{McpEndpoint, McpInspection, McpServers},

@@ -90,6 +90,11 @@ impl Toolbox {
         &self.builtins
     }
 
+    /// The way out of this worker.
+    pub fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
     /// Executes one round of a call, by the run's own definition.
     pub async fn call(
         &self,

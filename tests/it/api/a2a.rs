@@ -1,6 +1,7 @@
 //! Agents as A2A peers. What the SDKs of others make of them is tested with these.
 
 mod grpc;
+mod push;
 
 use serde_json::{Value, json};
 use windlass_api::auth::ApiKey;
@@ -327,7 +328,7 @@ async fn the_http_binding_has_the_same_tasks_and_the_status_of_each_error() {
     for (answer, status, reason) in [
         (rig.get(&at("tasks/none")).await, 404, "TASK_NOT_FOUND"),
         (rig.post(&at(&cancel), json!({})).await, 400, "TASK_NOT_CANCELABLE"),
-        (rig.post(&at("tasks/none/pushNotificationConfigs"), json!({})).await, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        (rig.get(&at("tasks/none/pushNotificationConfigs")).await, 404, "TASK_NOT_FOUND"),
         (rig.post(&at("message:send"), json!({"message": {}})).await, 400, "INVALID_PARAMS"),
         (rig.get("/a2a/desk/v1/tasks").await, 400, "VERSION_NOT_SUPPORTED"),
     ] {

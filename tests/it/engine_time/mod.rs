@@ -1,5 +1,6 @@
 //! Runs on an engine whose clock skips time: what takes people weeks takes the test no time.
 
+mod push;
 mod waits;
 
 use std::{sync::Arc, time::Duration};

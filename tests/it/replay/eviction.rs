@@ -15,7 +15,7 @@ use temporalio_sdk::{
     workflow_interceptors::{WorkflowInterceptor, WorkflowInterceptorConstructor},
     workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions},
 };
-use windlass_workflows::RunWorkflow;
+use windlass_workflows::{PushWorkflow, RunWorkflow};
 
 use super::{folder, shapes::SHAPES};
 use crate::support::block_on;
@@ -32,6 +32,7 @@ fn witnessed_by(alive: &Arc<()>) -> WorkflowReplayer {
     let alive = alive.clone();
     let witness = WorkflowInterceptorConstructor::new(move |_| Witness { _alive: alive.clone() });
     let options = WorkflowReplayerOptions::new().register_workflow::<RunWorkflow>().unwrap();
+    let options = options.register_workflow::<PushWorkflow>().unwrap();
     WorkflowReplayer::new(options.workflow_interceptor(witness).build()).unwrap()
 }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use temporalio_client::{UntypedWorkflow, WorkflowHistory};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use windlass_workflows::RunWorkflow;
+use windlass_workflows::{PushWorkflow, RunWorkflow};
 
 use self::shapes::SHAPES;
 use crate::support::{World, agent, block_on, calls, script, world::scripts};
@@ -25,7 +25,9 @@ fn folder() -> PathBuf {
 }
 
 fn replayer() -> WorkflowReplayer {
-    WorkflowReplayer::new(WorkflowReplayerOptions::new().register_workflow::<RunWorkflow>().unwrap().build()).unwrap()
+    let options = WorkflowReplayerOptions::new().register_workflow::<RunWorkflow>().unwrap();
+    let options = options.register_workflow::<PushWorkflow>().unwrap();
+    WorkflowReplayer::new(options.build()).unwrap()
 }
 
 async fn replay(name: &str, json: &[u8]) -> Result<(), String> {

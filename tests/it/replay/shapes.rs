@@ -3,25 +3,30 @@
 use std::{future::Future, pin::Pin};
 
 use serde_json::{Value, json};
+use temporalio_client::UntypedWorkflow;
+use temporalio_protos::temporal::api::enums::v1::PendingActivityState;
 use windlass_core::{
-    envelope::{AnswerBody, PauseRequest, PolicyOverrides, ResumeRequest, Tuning},
+    envelope::{AnswerBody, PauseRequest, PolicyOverrides, PushCursor, PushInput, ResumeRequest, Tuning},
     event::EventBody,
     ids::RunId,
     time::Millis,
 };
+use windlass_store::{NewPushConfig, PushTarget};
 
 use crate::support::{
     World,
     a2a_peer::{Language, Peer},
-    agent, agent_with, calls, own_tool, says, script,
+    agent, agent_with, calls, own_tool,
+    receiver::{Receiver, reach_receivers},
+    says, script,
     sdk_workers::{node_programs, node_worker, python_worker, queue},
     server,
-    world::scripts,
+    world::{scripts, within},
 };
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 19] = [
+pub(crate) const SHAPES: [(&str, Shape); 22] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -41,6 +46,9 @@ pub(crate) const SHAPES: [(&str, Shape); 19] = [
     ("fallback", |world| Box::pin(fallback(world))),
     ("temporal_tools", |world| Box::pin(temporal_tools(world))),
     ("rounds", |world| Box::pin(rounds(world))),
+    ("pushed", |world| Box::pin(pushed(world))),
+    ("push_given_up", |world| Box::pin(push_given_up(world))),
+    ("push_deleted", |world| Box::pin(push_deleted(world))),
 ];
 
 /// Each shape runs the script of its own name.
@@ -108,6 +116,7 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             says("done"),
         ]),
         "rounds" => script(&[calls(&[("peer", json!({"message": "ask"}))]), says("done")]),
+        "pushed" | "push_given_up" | "push_deleted" => script(&[ask(), says("done")]),
         "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
         other => panic!("no script for {other}"),
     };
@@ -280,4 +289,75 @@ async fn rounds(world: &World) -> RunId {
     let city = world.opened(&run, 1).await;
     world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
     finished(world, run).await
+}
+
+/// Sends the updates of a run there. The history is that of the push workflow, so its id is returned in place of a run's.
+pub(crate) async fn push_to(world: &World, run: &RunId, url: String) -> RunId {
+    let (workspace, vault) = (world.ops.workspace().clone(), world.ports.vault.as_ref().unwrap());
+    let target = PushTarget { url, token: None, scheme: None, credentials: None };
+    let secret = vault.seal_push_target(&workspace, run, &target).await.unwrap();
+    let (id, version) = ("c".to_owned(), "1.0".to_owned());
+    let config = NewPushConfig { run: run.clone(), id, workspace, version, secret };
+    world.ops.store().put_push_config(config).await.unwrap();
+    world.ops.start_push(run, "c", PushCursor::default()).await.unwrap();
+    RunId::new(PushInput::workflow_id(run, "c"))
+}
+
+async fn push_ended(world: &World, workflow: RunId) -> RunId {
+    let handle = world.ops.client().get_workflow_handle::<UntypedWorkflow>(workflow.to_string());
+    within("the end of the push workflow", handle.get_result(Default::default())).await.unwrap();
+    workflow
+}
+
+/// Waits until the activity that looks for the third notification has begun.
+async fn push_waits(world: &World, workflow: &RunId) {
+    let handle = world.ops.client().get_workflow_handle::<UntypedWorkflow>(workflow.to_string());
+    within("the activity", async {
+        loop {
+            let pending = handle.describe(Default::default()).await.unwrap().raw_description.pending_activities;
+            if pending.iter().any(|it| it.activity_id == "3" && it.state() == PendingActivityState::Started) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Notifications, one of them on the second attempt, and a worker that ends while there is nothing to send.
+async fn pushed(world: &World) -> RunId {
+    reach_receivers(world).await;
+    let mut receiver = Receiver::answering(&[500, 200]).await;
+    let run = world.start(agent("pushed", json!([])), "go").await;
+    let city = world.opened(&run, 1).await;
+    let workflow = push_to(world, &run, receiver.url("/")).await;
+    receiver.until("INPUT_REQUIRED").await;
+    push_waits(world, &workflow).await;
+    reach_receivers(world).await;
+    world.give(&run, &city, AnswerBody::Clarification { answer: "Oslo".into() }).await;
+    receiver.until("COMPLETED").await;
+    push_ended(world, workflow).await
+}
+
+/// The worker may not reach the receiver.
+async fn push_given_up(world: &World) -> RunId {
+    let run = world.start(agent("push_given_up", json!([])), "go").await;
+    world.opened(&run, 1).await;
+    let workflow = push_to(world, &run, "http://127.0.0.1:9/".to_owned()).await;
+    push_ended(world, workflow).await
+}
+
+/// The config is deleted while nothing happens.
+async fn push_deleted(world: &World) -> RunId {
+    reach_receivers(world).await;
+    let mut receiver = Receiver::answering(&[200]).await;
+    let run = world.start(agent("push_deleted", json!([])), "go").await;
+    world.opened(&run, 1).await;
+    let workflow = push_to(world, &run, receiver.url("/")).await;
+    receiver.until("INPUT_REQUIRED").await;
+    push_waits(world, &workflow).await;
+    world.ops.cancel_push(&run, "c").await.unwrap();
+    let handle = world.ops.client().get_workflow_handle::<UntypedWorkflow>(workflow.to_string());
+    within("the end of the push workflow", handle.get_result(Default::default())).await.unwrap_err();
+    workflow
 }

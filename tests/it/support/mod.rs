@@ -7,6 +7,7 @@ pub(crate) mod meter;
 pub(crate) mod node;
 pub(crate) mod process;
 pub(crate) mod project;
+pub(crate) mod receiver;
 pub(crate) mod sdk_workers;
 pub(crate) mod server;
 pub(crate) mod terminal;

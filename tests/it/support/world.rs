@@ -134,7 +134,12 @@ impl World {
     }
 
     pub(crate) fn start_worker(&self) {
-        let service = WorkerService::new(self.client.clone(), self.ports.clone(), &self.options).unwrap();
+        self.start_worker_on(self.ports.clone());
+    }
+
+    /// A worker with other ports than the world's.
+    pub(crate) fn start_worker_on(&self, ports: Ports) {
+        let service = WorkerService::new(self.client.clone(), ports, &self.options).unwrap();
         let stop = CancellationToken::new();
         let done = tokio::spawn(service.run(stop.clone()));
         *self.worker.lock().unwrap() = Some(RunningWorker { stop, done });

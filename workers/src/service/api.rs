@@ -1,6 +1,6 @@
 //! The API server of this process: its address, its catalogues and its limits.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::Uri;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -47,6 +47,7 @@ impl ApiOptions {
     pub fn on(&self, ops: RunOps, ports: &Ports) -> Options {
         let timeout = u64::try_from(self.local_tool_timeout.as_millis()).unwrap_or(u64::MAX);
         let limits = Limits::default();
+        let egress = ports.tools.egress().clone();
         Options {
             ops,
             models: ports.models.listing().clone(),
@@ -61,6 +62,7 @@ impl ApiOptions {
                 ..limits
             },
             clock: system_clock(),
+            check_receiver: Arc::new(move |url| egress.check_address(url)),
             public_url: self.public_url.clone(),
             public_cards: self.public_cards,
         }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_activities::{Owners, RunActivities};
 use windlass_core::ids::{InstallationId, RunId, WorkspaceId};
 use windlass_ops::{Pairing, PairingError, RunOps};
-use windlass_workflows::RunWorkflow;
+use windlass_workflows::{PushWorkflow, RunWorkflow};
 
 use super::{Ports, unknown_signals::UnknownSignals};
 use crate::temporal::{Connect, connect};
@@ -132,10 +132,12 @@ impl WorkerService {
             ports.agents,
             owners,
             draining.clone(),
-        );
+        )
+        .with_renderer(windlass_api::notifications);
         let worker_options = WorkerOptions::new(options.task_queue.clone())
             .register_activities(activities)
             .register_workflow::<RunWorkflow>()
+            .and_then(|options| options.register_workflow::<PushWorkflow>())
             .map_err(|error| start(&error))?
             .worker_interceptor(unknown_signals)
             .max_cached_workflows(options.max_cached_runs)

@@ -70,8 +70,8 @@ impl Base {
     }
 }
 
-/// The card of an agent. The card for authenticated callers is the same: it is only shown to them anyway.
-pub(crate) fn card(agent: &AgentDefinition, base: &Base, workspace: &WorkspaceId) -> AgentCard {
+/// The card of an agent. `push` is whether there are push notifications. The card for authenticated callers is the same: it is only shown to them anyway.
+pub(crate) fn card(agent: &AgentDefinition, base: &Base, workspace: &WorkspaceId, push: bool) -> AgentCard {
     let url = base.agent(workspace, agent);
     let name = agent.name.clone().unwrap_or_else(|| agent.id.to_string());
     // Both are required by the protocol.
@@ -102,7 +102,7 @@ pub(crate) fn card(agent: &AgentDefinition, base: &Base, workspace: &WorkspaceId
         ],
         capabilities: AgentCapabilities {
             streaming: Some(true),
-            push_notifications: Some(false),
+            push_notifications: Some(push),
             extensions: None,
             extended_agent_card: Some(true),
         },

@@ -64,7 +64,7 @@ async fn found_only(app: &App, headers: &HeaderMap) -> Result<Response> {
 }
 
 fn shown(app: &App, headers: &HeaderMap, agent: &AgentDefinition, workspace: &WorkspaceId) -> Result<Response> {
-    let card = card::card(agent, &Base::of(app, headers)?, workspace);
+    let card = card::card(agent, &Base::of(app, headers)?, workspace, app.vault.is_some());
     let mut response = respond(StatusCode::OK, "application/json", &v03::card(&card));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=60"));
     Ok(response)

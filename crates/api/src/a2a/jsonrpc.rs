@@ -81,7 +81,7 @@ impl Request {
         };
         match (named, other) {
             (Some(operation), _) => {
-                let params = if version == Version::V0_3 { v03::params(params) } else { params };
+                let params = if version == Version::V0_3 { v03::params(operation, params) } else { params };
                 Ok(Self { id, version, operation, params })
             }
             (None, Some(_)) => {
@@ -102,6 +102,7 @@ impl Request {
     async fn answer(self, visit: &mut Visit, headers: &HeaderMap) -> Result<Response> {
         let base = Base::of(&visit.app, headers)?;
         let Self { id, version, operation, params } = self;
+        visit.version = version;
         let written = move |result: Value, last: bool| {
             let result = match version {
                 Version::V1_0 => result,

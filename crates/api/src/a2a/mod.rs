@@ -2,7 +2,8 @@
 //!
 //! `task`, `progress`, `message`, `answer` and `v03` are pure: what a run is as a task, what its log says as updates, what a
 //! message starts or answers, and the older version of the protocol. `operation` has the operations, `jsonrpc`, `rest` and
-//! `grpc` their bindings. State is in the store and in the run's workflow, and nowhere else.
+//! `grpc` their bindings; `push` has the push configs, and `notify` writes the notifications. State is in the store and in
+//! the run's workflow, and nowhere else.
 
 mod answer;
 mod card;
@@ -11,8 +12,10 @@ mod error;
 mod grpc;
 mod jsonrpc;
 mod message;
+mod notify;
 mod operation;
 mod progress;
+mod push;
 mod rest;
 mod send;
 mod sse;
@@ -22,6 +25,8 @@ mod tasks;
 mod tenant;
 mod v03;
 mod visit;
+
+pub use self::notify::notifications;
 
 use std::sync::Arc;
 

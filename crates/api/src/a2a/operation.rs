@@ -5,12 +5,12 @@ use a2a::{
     SubscribeToTaskRequest, methods,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     card::{self, Base},
     error::{Refusal, Result},
-    send,
+    push, send,
     stream::Updates,
     tasks, tenant, v03,
     visit::Visit,
@@ -25,8 +25,10 @@ pub(crate) enum Operation {
     ListTasks,
     CancelTask,
     SubscribeToTask,
-    /// Create, get, list and delete.
-    PushConfig,
+    CreatePushConfig,
+    GetPushConfig,
+    ListPushConfigs,
+    DeletePushConfig,
     GetExtendedAgentCard,
 }
 
@@ -46,10 +48,10 @@ impl Operation {
             methods::LIST_TASKS => Self::ListTasks,
             methods::CANCEL_TASK => Self::CancelTask,
             methods::SUBSCRIBE_TO_TASK => Self::SubscribeToTask,
-            methods::CREATE_PUSH_CONFIG
-            | methods::GET_PUSH_CONFIG
-            | methods::LIST_PUSH_CONFIGS
-            | methods::DELETE_PUSH_CONFIG => Self::PushConfig,
+            methods::CREATE_PUSH_CONFIG => Self::CreatePushConfig,
+            methods::GET_PUSH_CONFIG => Self::GetPushConfig,
+            methods::LIST_PUSH_CONFIGS => Self::ListPushConfigs,
+            methods::DELETE_PUSH_CONFIG => Self::DeletePushConfig,
             methods::GET_EXTENDED_AGENT_CARD => Self::GetExtendedAgentCard,
             _ => return None,
         })
@@ -90,10 +92,30 @@ impl Operation {
                 let request: CancelTaskRequest = read(params)?;
                 value(&tasks::cancel(visit, &request).await?)
             }
-            Self::PushConfig => Err(A2AError::push_notification_not_supported().into()),
+            Self::CreatePushConfig => {
+                visit.admit(Some(Scope::RunsWrite), Bucket::Lifecycle)?;
+                let _place = visit.place()?;
+                value(&push::create(visit, read(params)?).await?)
+            }
+            Self::GetPushConfig => {
+                visit.admit(Some(Scope::RunsRead), Bucket::Reads)?;
+                let _place = visit.place()?;
+                value(&push::get(visit, read(params)?).await?)
+            }
+            Self::ListPushConfigs => {
+                visit.admit(Some(Scope::RunsRead), Bucket::Reads)?;
+                let _place = visit.place()?;
+                value(&push::list(visit, read(params)?).await?)
+            }
+            Self::DeletePushConfig => {
+                visit.admit(Some(Scope::RunsWrite), Bucket::Lifecycle)?;
+                let _place = visit.place()?;
+                push::delete(visit, read(params)?).await?;
+                Ok(Outcome::Value(json!({})))
+            }
             Self::GetExtendedAgentCard => {
                 visit.admit(None, Bucket::Reads)?;
-                let card = card::card(&visit.agent, base, &visit.caller.workspace);
+                let card = card::card(&visit.agent, base, &visit.caller.workspace, visit.app.vault.is_some());
                 Ok(Outcome::Value(v03::card(&card)))
             }
         }

@@ -10,7 +10,7 @@ use axum::{
 };
 use http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Map, Value, json};
-use windlass_core::limits::{BODY_BYTES, QUERY_PARAMETERS};
+use windlass_core::limits::{BODY_BYTES, QUERY_PARAMETERS, VERB_BODY_BYTES};
 
 use super::{
     card::Base,
@@ -20,6 +20,9 @@ use super::{
     visit::{Version, Visit},
 };
 use crate::{app::App, body};
+
+/// What the path of a task's push configs has after the task.
+const CONFIGS: &str = "/pushNotificationConfigs";
 
 /// The parts of a request that an operation is read from.
 struct Sent<'a> {
@@ -59,6 +62,11 @@ async fn answer(visit: &mut Visit, sent: &Sent<'_>, headers: &HeaderMap, body: B
     }
     if matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage) {
         params = body::json(&visit.app, body, BODY_BYTES).await?;
+    } else if operation == Operation::CreatePushConfig {
+        let task = params["taskId"].take();
+        params = body::json(&visit.app, body, VERB_BODY_BYTES).await?;
+        let fields = params.as_object_mut().ok_or_else(|| invalid("body", "must be a push config"))?;
+        fields.insert("taskId".to_owned(), task);
     }
     let base = Base::of(&visit.app, headers)?;
     Ok(match operation.execute(visit, params, &base).await? {
@@ -78,7 +86,7 @@ impl Sent<'_> {
             (true, "extendedAgentCard") => (Operation::GetExtendedAgentCard, Value::Null),
             (true, "tasks") => (Operation::ListTasks, Value::Object(self.query()?)),
             (_, path) => match path.strip_prefix("tasks/") {
-                Some(rest) if rest.contains("/pushNotificationConfigs") => (Operation::PushConfig, Value::Null),
+                Some(rest) if rest.contains(CONFIGS) => self.push_config(rest)?,
                 Some(rest) => match (get, rest.rsplit_once(':')) {
                     (false, Some((id, "cancel"))) => (Operation::CancelTask, task(id)),
                     // The protocol's text has POST, its service definition GET.
@@ -92,6 +100,19 @@ impl Sent<'_> {
                 },
                 None => return Err(self.unknown()),
             },
+        })
+    }
+
+    /// An operation on the push configs of a task, or on one of them.
+    fn push_config(&self, rest: &str) -> Result<(Operation, Value)> {
+        let (task, id) = rest.rsplit_once(CONFIGS).unwrap_or_default();
+        let one = json!({"taskId": task, "id": id.trim_start_matches('/')});
+        Ok(match (self.method.as_str(), id) {
+            ("POST", "") => (Operation::CreatePushConfig, json!({"taskId": task})),
+            ("GET", "") => (Operation::ListPushConfigs, json!({"taskId": task})),
+            ("GET", _) => (Operation::GetPushConfig, one),
+            ("DELETE", _) => (Operation::DeletePushConfig, one),
+            _ => return Err(self.unknown()),
         })
     }
 

@@ -12,6 +12,7 @@ use super::{
     answer::{self, ReplyBody},
     error::{Refusal, Result, invalid},
     message::{self, MESSAGE_ID, NewTask},
+    push,
     stream::{Until, Updates},
     task::Ids,
     tasks::{recent, show},
@@ -75,9 +76,24 @@ async fn with_history(visit: &Visit, row: &RunRow, task: Task, history: Option<i
 
 async fn accept(visit: &mut Visit, request: SendMessageRequest) -> Result<Sent> {
     let SendMessageRequest { message, configuration, .. } = request;
-    if configuration.is_some_and(|settings| settings.task_push_notification_config.is_some()) {
-        return Err(A2AError::push_notification_not_supported().into());
+    // Checked before the message has an effect.
+    let config = configuration.and_then(|settings| settings.task_push_notification_config);
+    let config = config
+        .map(|config| {
+            visit.caller.require(Scope::RunsWrite)?;
+            push::check(visit, config, "configuration.taskPushNotificationConfig.")
+        })
+        .transpose()?;
+    let begins = message.task_id.as_ref().is_none_or(|task| task.is_empty());
+    let sent = deliver(visit, message).await?;
+    if let Some(config) = config {
+        push::put(visit, &sent.row, config, begins).await?;
     }
+    Ok(sent)
+}
+
+/// Starts a run with the message, or answers one.
+async fn deliver(visit: &mut Visit, message: Message) -> Result<Sent> {
     match message.task_id.clone().filter(|task| !task.is_empty()) {
         Some(task) => {
             // The scope depends on what the run asks.

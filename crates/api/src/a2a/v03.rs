@@ -1,5 +1,7 @@
 //! Version 0.3 of the protocol: other names of methods and states, and a `kind` in every object. Pure.
 
+mod push;
+
 use a2a::{AgentCard, TRANSPORT_PROTOCOL_JSONRPC};
 use serde_json::{Map, Value, json};
 
@@ -16,13 +18,17 @@ pub(crate) fn operation(method: &str) -> Option<Operation> {
         "tasks/cancel" => Operation::CancelTask,
         "tasks/resubscribe" => Operation::SubscribeToTask,
         "agent/getAuthenticatedExtendedCard" => Operation::GetExtendedAgentCard,
-        _ if method.starts_with("tasks/pushNotificationConfig/") => Operation::PushConfig,
+        "tasks/pushNotificationConfig/set" => Operation::CreatePushConfig,
+        "tasks/pushNotificationConfig/get" => Operation::GetPushConfig,
+        "tasks/pushNotificationConfig/list" => Operation::ListPushConfigs,
+        "tasks/pushNotificationConfig/delete" => Operation::DeletePushConfig,
         _ => return None,
     })
 }
 
 /// Parameters of 0.3 as those of 1.0.
-pub(crate) fn params(mut params: Value) -> Value {
+pub(crate) fn params(operation: Operation, params: Value) -> Value {
+    let mut params = push::params(operation, params);
     if let Some(message) = params.get_mut("message") {
         if let Some(role) = message.get("role").and_then(Value::as_str) {
             message["role"] = json!(format!("ROLE_{}", role.to_uppercase()));
@@ -51,6 +57,10 @@ pub(crate) fn result(operation: Operation, result: Value, last: bool) -> Value {
     match operation {
         Operation::GetExtendedAgentCard => result,
         Operation::GetTask | Operation::CancelTask => task(result),
+        Operation::CreatePushConfig
+        | Operation::GetPushConfig
+        | Operation::ListPushConfigs
+        | Operation::DeletePushConfig => push::result(operation, result),
         _ => event(result, last),
     }
 }

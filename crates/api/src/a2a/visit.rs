@@ -30,6 +30,13 @@ pub(crate) enum Version {
 }
 
 impl Version {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V0_3 => super::v03::VERSION,
+            Self::V1_0 => "1.0",
+        }
+    }
+
     /// A request without a version is one of 0.3.
     pub(crate) fn of(headers: &HeaderMap, uri: &Uri) -> std::result::Result<Self, A2AError> {
         let query = Query::of(uri);
@@ -51,6 +58,8 @@ pub(crate) struct Visit {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     pub(crate) agent: AgentDefinition,
+    /// Of the request, and of the notifications that it asks for.
+    pub(crate) version: Version,
     /// The state of the rate limit that the operation counts against.
     allowance: Option<(Bucket, Allowance)>,
 }
@@ -67,7 +76,7 @@ impl Visit {
     /// A caller whose key was checked, and an agent that it may start.
     pub(crate) fn with(app: Arc<App>, caller: Caller, agent: AgentDefinition) -> Self {
         tracing::Span::current().record("key", &caller.key_id);
-        Self { app, caller, agent, allowance: None }
+        Self { app, caller, agent, version: Version::V1_0, allowance: None }
     }
 
     /// Checks the scope and the rate limit of an operation.

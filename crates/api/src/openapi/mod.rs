@@ -12,7 +12,9 @@ use utoipa::{
     },
 };
 
-use crate::routes::{PREFIX, approvals, catalogue, control, runs, sessions, stream, tool_results, transcript};
+use crate::routes::{
+    PREFIX, approvals, catalogue, control, push_configs, runs, sessions, stream, tool_results, transcript,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,7 +28,7 @@ use crate::routes::{PREFIX, approvals, catalogue, control, runs, sessions, strea
         catalogue::models, catalogue::agents, catalogue::identity,
         runs::create, runs::list, runs::show, stream::open, runs::events, transcript::read, tool_results::take,
         control::cancel,
-        control::pause, control::resume, control::steer, control::awaits, control::answer, control::confirm,
+        control::pause, control::resume, control::steer, control::awaits, push_configs::list, control::answer, control::confirm,
         sessions::create, sessions::list, sessions::show, sessions::events, sessions::message, sessions::end,
         approvals::grants, approvals::revoke, approvals::explain_call,
         approvals::show_of_run, approvals::set_of_run, approvals::remove_of_run,

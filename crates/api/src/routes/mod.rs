@@ -5,7 +5,9 @@ pub(crate) mod catalogue;
 pub(crate) mod control;
 mod docs;
 mod health;
+mod jwks;
 pub(crate) mod launch;
+pub(crate) mod push_configs;
 mod rows;
 pub(crate) mod runs;
 pub(crate) mod sessions;
@@ -38,6 +40,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/agent-runs/{id}/events", get(runs::events))
         .route("/agent-runs/{id}/transcript", get(transcript::read))
         .route("/agent-runs/{id}/awaits", get(control::awaits))
+        .route("/agent-runs/{id}/push-configs", get(push_configs::list))
         .route("/agent-runs/{id}/tool-results", post(tool_results::take))
         .route("/agent-runs/{id}/cancel", post(control::cancel))
         .route("/agent-runs/{id}/pause", post(control::pause))
@@ -67,6 +70,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/mcp", post(mcp::post))
         .route(&format!("{PREFIX}/mcp"), post(mcp::post_in_workspace))
         .merge(a2a::outside_workspaces())
+        .route("/.well-known/jwks.json", get(jwks::show))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(docs::openapi))

@@ -14,6 +14,7 @@ mod continuation;
 mod control;
 mod loom_mcp;
 mod plan;
+mod push;
 mod record;
 mod run;
 mod tool;
@@ -36,6 +37,7 @@ pub use self::{
         AwaitRequest, FinalFacts, ModelFailureFacts, PlanActivityInput, PlanActivityOutput, PlanResult, PlannerNote,
         Question, QuestionOption, RunContext, SchemaFit, Termination, ToolRequest,
     },
+    push::{EndPushInput, EndPushOutput, PushCursor, PushInput, PushOutput},
     record::{
         OpenInput, OpenOutput, Outbox, OutboxMessage, RecordInput, RecordOutput, SettleInput, SettleOutput,
         SettlePlanInput, SettlePlanOutput,

@@ -96,7 +96,7 @@ async fn everything(store: &dyn Store) -> Vec<String> {
             seen.push(format!("{:?}", store.final_text(&run).await.unwrap()));
             seen.push(format!("{:?}", store.transcript_page(&run, 1, 3).await.unwrap()));
         }
-        seen.push(format!("{row:?}"));
+        seen.push(format!("{row:?} {:?}", store.push_configs(&run).await.unwrap()));
     }
     for workspace in moves::workspaces() {
         for session in moves::sessions() {

@@ -15,9 +15,9 @@ use windlass_core::{
 
 use super::chance::Chance;
 use crate::{
-    FinishedCall, KeyHash, NewApiKey, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit, RecordBatch,
-    ReservedRun, Result, Retention, RunFilter, RunOrder, SealedSecret, SecretOwner, SessionFilter, SessionStatus,
-    Store, Swept,
+    FinishedCall, KeyHash, NewApiKey, NewPushConfig, NewRun, NewSession, NewStart, OpenRun, PlanBegin, PlanCommit,
+    RecordBatch, ReservedRun, Result, Retention, RunFilter, RunOrder, SealedSecret, SecretOwner, SessionFilter,
+    SessionStatus, Store, Swept,
     suite::{approvals, calls::new_claim, cancelled, endings::result, files::shows, new_run, note, plans::response},
 };
 
@@ -46,6 +46,10 @@ pub(super) fn digests() -> Vec<Digest> {
 
 pub(super) fn secrets() -> [&'static str; 4] {
     ["s1", "S1", "s-2", "s.3"]
+}
+
+fn push_configs() -> [&'static str; 4] {
+    ["c1", "C1", "c-2", "a\0b"]
 }
 
 fn bodies() -> Vec<CanonicalJson> {
@@ -101,6 +105,9 @@ pub(super) enum Move {
     RevokeGrant(WorkspaceId, GrantId),
     SetRules(WorkspaceId, ApprovalScope, Option<OwnRules>),
     RulesFor(WorkspaceId, RunId, SessionId),
+    PutPushConfig(NewPushConfig),
+    EndPushConfig(RunId, &'static str, Option<&'static str>),
+    DeletePushConfig(RunId, &'static str),
     Sweep(Retention),
 }
 
@@ -111,7 +118,7 @@ impl Move {
         let head = some_head(chance, store, &run).await;
         let (turn, dispatch) = (u32::try_from(chance.below(3)).unwrap(), u32::try_from(1 + chance.below(3)).unwrap());
         let (call, key) = (chance.pick(&["c1", "c2"]), chance.pick(&["k1", "k2"]));
-        match chance.below(40) {
+        match chance.below(42) {
             0 => Self::CreateSession(NewSession {
                 workspace,
                 id: session,
@@ -242,6 +249,17 @@ impl Move {
                     Self::ReplaceSealed(old, new)
                 }
             },
+            38 => Self::PutPushConfig(NewPushConfig {
+                run,
+                id: chance.pick(&push_configs()).to_owned(),
+                workspace,
+                version: chance.pick(&["1.0", "0.3"]).to_owned(),
+                secret: chance.pick(&secrets()).to_owned(),
+            }),
+            39 => match chance.one_in(2) {
+                true => Self::EndPushConfig(run, chance.pick(&push_configs()), chance.pick(&[None, Some("gone")])),
+                false => Self::DeletePushConfig(run, chance.pick(&push_configs())),
+            },
             32 => match chance.below(4) {
                 0 | 1 => Self::CreateKey(NewApiKey {
                     id: key.to_owned(),
@@ -257,7 +275,7 @@ impl Move {
                 2 => Self::RevokeKey(workspace, key),
                 _ => Self::TouchKey(key),
             },
-            38 | 39 => some_approval(chance, workspace, run, session, now),
+            40 | 41 => some_approval(chance, workspace, run, session, now),
             33 => match chance.below(4) {
                 0 => Self::EndUnopened(run, some_events(chance)),
                 1 => Self::PendingStarts(now),
@@ -314,6 +332,9 @@ impl Move {
             Self::PutSecret(new) => said(store.put_secret(new.clone()).await),
             Self::RemoveSecret(workspace, name) => said(store.remove_secret(workspace, name).await),
             Self::SecretsOfOtherKeys(key, after) => said(store.secrets_of_other_keys(key, after.clone(), 2).await),
+            Self::PutPushConfig(new) => said(store.put_push_config(new.clone()).await),
+            Self::EndPushConfig(run, id, error) => said(store.end_push_config(run, id, *error).await),
+            Self::DeletePushConfig(run, id) => said(store.delete_push_config(run, id).await),
             Self::ReplaceSealed(old, new) => said(store.replace_sealed(old, new.clone()).await),
             Self::PutGrant(workspace, grant) => said(store.put_grant(workspace, (**grant).clone()).await),
             Self::RevokeGrant(workspace, id) => said(store.revoke_grant(workspace, id).await),

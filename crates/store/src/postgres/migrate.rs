@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_conversation_prefix.sql"),
     include_str!("migrations/0006_body_refs.sql"),
     include_str!("migrations/0007_approvals.sql"),
+    include_str!("migrations/0008_push_configs.sql"),
 ];
 
 /// Builds that know this many migrations can use the tables of this build: the later ones only add, or leave a view under

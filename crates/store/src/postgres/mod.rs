@@ -24,6 +24,7 @@ mod migrate;
 mod notes;
 mod notify;
 mod plans;
+mod push;
 mod record;
 mod reservations;
 mod runs;

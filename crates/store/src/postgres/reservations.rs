@@ -171,6 +171,7 @@ async fn withdraw(sql: &mut Sql, run: &RunId) -> Result<bool> {
         forget_start(sql, run).await?;
         secrets::delete_of_runs(sql, &[run.as_str().to_owned()]).await?;
         approvals::delete_of_runs(sql, &[run.as_str().to_owned()]).await?;
+        sql.execute("DELETE FROM push_configs WHERE run_id = $1", &[&run.as_str()]).await?;
         sql.execute("DELETE FROM runs WHERE id = $1", &[&run.as_str()]).await?;
     }
     Ok(untouched)

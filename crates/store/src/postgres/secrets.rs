@@ -9,7 +9,7 @@ use super::{
     access::Sql,
     columns::{Columns as _, millis, readable},
 };
-use crate::{Result, SealedSecret, SecretOwner, SecretRow, Secrets, StoreError};
+use crate::{PushConfigRow, Result, SealedSecret, SecretOwner, SecretRow, Secrets, StoreError, secrets::INSTALLATION};
 
 #[async_trait]
 impl Secrets for PostgresStore {
@@ -61,14 +61,14 @@ async fn put(sql: &mut Sql, new: &SealedSecret) -> Result<(SecretRow, SealedSecr
         .uint("count")?;
     new.check_limit(others)?;
     let now = millis(sql.now);
-    // What was split from a spec is kept as it was first.
+    // What was split from a spec is kept as it was first, and so are the installation's own secrets.
     sql.execute(
         "INSERT INTO secrets (workspace, name, owner_run, owner_session, key_id, nonce, ciphertext, created_at, updated_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
          ON CONFLICT (workspace, name) DO UPDATE
              SET key_id = excluded.key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext,
                  updated_at = excluded.updated_at
-             WHERE secrets.owner_run IS NULL AND secrets.owner_session IS NULL",
+             WHERE secrets.owner_run IS NULL AND secrets.owner_session IS NULL AND secrets.workspace <> $9",
         &[
             &new.workspace.as_str(),
             &new.name,
@@ -78,6 +78,7 @@ async fn put(sql: &mut Sql, new: &SealedSecret) -> Result<(SecretRow, SealedSecr
             &new.nonce,
             &new.ciphertext,
             &now,
+            &INSTALLATION,
         ],
     )
     .await?;
@@ -157,6 +158,16 @@ pub(super) async fn delete_of_runs(sql: &mut Sql, runs: &[String]) -> Result<()>
 
 pub(super) async fn delete_of_session(sql: &mut Sql, workspace: &str, session: &str) -> Result<()> {
     sql.execute("DELETE FROM secrets WHERE workspace = $1 AND owner_session = $2", &[&workspace, &session]).await?;
+    Ok(())
+}
+
+/// The push config is deleted or replaced, and its address and credentials with it.
+pub(super) async fn delete_of_config(sql: &mut Sql, config: &PushConfigRow) -> Result<()> {
+    sql.execute(
+        "DELETE FROM secrets WHERE workspace = $1 AND name = $2 AND owner_run = $3",
+        &[&config.workspace.as_str(), &config.secret, &config.run.as_str()],
+    )
+    .await?;
     Ok(())
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn sweep(sql: &mut Sql, retention: Retention) -> Result<Swept> 
     )
     .await?;
     let events = sql.execute("DELETE FROM events WHERE run_id = ANY($1)", &[&runs]).await?;
-    for table in ["run_messages", "plans", "tool_calls", "starts"] {
+    for table in ["run_messages", "plans", "tool_calls", "starts", "push_configs"] {
         sql.execute(&format!("DELETE FROM {table} WHERE run_id = ANY($1)"), &[&runs]).await?;
     }
     secrets::delete_of_runs(sql, &runs).await?;

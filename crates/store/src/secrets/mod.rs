@@ -6,6 +6,7 @@
 
 mod keyring;
 mod seal;
+mod signing;
 mod vault;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::{Result, StoreError};
 
 pub use self::{
     keyring::{KeyRing, SecretKey},
+    signing::{ID_HEADER, SIGNATURE_HEADER, SigningKey, TIMESTAMP_HEADER},
     vault::{Reader, Rotated, Vault},
 };
 
@@ -37,6 +39,9 @@ pub const MAX_OWNED: u64 = 100;
 
 /// How generated names begin. Operators cannot use it.
 const GENERATED: &str = "split.";
+
+/// The workspace of the installation's own secrets. Callers and operators cannot have it: it is no valid id.
+pub(crate) const INSTALLATION: &str = "~installation";
 
 /// The run or the session whose spec a secret was split from.
 #[derive(Debug, Clone, PartialEq, Eq)]

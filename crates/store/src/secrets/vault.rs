@@ -3,10 +3,13 @@
 use std::{fmt, sync::Arc};
 
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::OnceCell;
 use windlass_core::ids::{RunId, SessionId, WorkspaceId};
 
-use super::{KeyRing, SealedSecret, SecretOwner, SecretRow, check_name, check_value, seal};
-use crate::{Result, Secrets, StoreError};
+use super::{
+    INSTALLATION, KeyRing, SealedSecret, SecretOwner, SecretRow, SigningKey, check_name, check_value, seal, signing,
+};
+use crate::{PushConfigRow, PushTarget, Result, Secrets, StoreError};
 
 /// Secrets that one step of a rotation reads.
 const BATCH: u32 = 100;
@@ -16,6 +19,7 @@ const BATCH: u32 = 100;
 pub struct Vault {
     store: Arc<dyn Secrets>,
     keys: Arc<KeyRing>,
+    signing: Arc<OnceCell<SigningKey>>,
 }
 
 /// The run that reads a secret. It may read what operators set, and what was split from its own spec, its session's or
@@ -50,7 +54,7 @@ pub struct Rotated {
 
 impl Vault {
     pub fn new(store: Arc<dyn Secrets>, keys: KeyRing) -> Self {
-        Self { store, keys: Arc::new(keys) }
+        Self { store, keys: Arc::new(keys), signing: Arc::default() }
     }
 
     /// Sets a secret of the workspace, or replaces its value.
@@ -85,6 +89,42 @@ impl Vault {
         let stored = self.store.sealed_secret(workspace, name).await?;
         let sealed = stored.filter(|sealed| reader.may_read(sealed.owner.as_ref())).ok_or_else(missing)?;
         seal::open(&self.keys, &sealed)
+    }
+
+    /// Stores where a push config sends, as a secret of its run, and returns its name. Every call makes another secret.
+    pub async fn seal_push_target(&self, workspace: &WorkspaceId, run: &RunId, target: &PushTarget) -> Result<String> {
+        let text = serde_json::to_string(target).map_err(|_| StoreError::InvalidArgument {
+            argument: "the push config",
+            problem: "it cannot be written as JSON".to_owned(),
+        })?;
+        let field = format!("push/{}", uuid::Uuid::new_v4().simple());
+        self.split(workspace, &SecretOwner::Run(run.clone()), &field, &text.into()).await
+    }
+
+    /// Where a push config sends.
+    pub async fn push_target(&self, config: &PushConfigRow) -> Result<PushTarget> {
+        let reader = Reader { run: &config.run, session: None };
+        let text = self.get(&config.workspace, &config.secret, reader).await?;
+        let target = serde_json::from_str(text.expose_secret());
+        target.map_err(|_| StoreError::Corrupt { detail: format!("push config {} cannot be read", config.id) })
+    }
+
+    /// The installation's signing key, made on first use. Of several processes that make one at once, all use the first.
+    pub async fn signing_key(&self) -> Result<&SigningKey> {
+        self.signing
+            .get_or_try_init(async || {
+                let workspace = WorkspaceId::new(INSTALLATION);
+                let stored = match self.store.sealed_secret(&workspace, signing::NAME).await? {
+                    Some(stored) => stored,
+                    None => {
+                        let made = SigningKey::random()?;
+                        let sealed = seal::seal(&self.keys, (&workspace, signing::NAME, None), &made)?;
+                        self.store.put_secret(sealed).await?.1
+                    }
+                };
+                SigningKey::parse(&seal::open(&self.keys, &stored)?)
+            })
+            .await
     }
 
     /// What operators have set, by name. Values are not returned.

@@ -14,7 +14,7 @@ use windlass_sqlite::{Examined, Progress, TableCheck};
 use super::{
     approvals, blobs,
     columns::{Hex, Json, RawText, Uint},
-    keys, runs, secrets, sessions,
+    keys, push, runs, secrets, sessions,
 };
 use crate::{Result, StoreError, body};
 
@@ -40,6 +40,9 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         })?,
         look.table("rules", "SELECT body, owner_id FROM approval_rules", |row| {
             Ok(row.get::<_, Json<OwnRules>>(0).map(drop)?)
+        })?,
+        look.table("push configs", &format!("SELECT {}, id FROM push_configs", push::COLUMNS), |row| {
+            Ok(push::from_row(row).map(drop)?)
         })?,
         look.table("bodies", "SELECT digest, body, digest FROM blobs", |row| {
             let Hex(digest) = row.get(0)?;

@@ -31,6 +31,7 @@ mod keys;
 mod notes;
 mod plans;
 mod poll;
+mod push;
 mod record;
 mod reservations;
 mod runs;
@@ -66,6 +67,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_conversation_prefix.sql"),
     include_str!("migrations/0008_body_refs.sql"),
     include_str!("migrations/0009_approvals.sql"),
+    include_str!("migrations/0010_push_configs.sql"),
 ];
 
 #[derive(Clone)]

@@ -158,6 +158,7 @@ fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
         forget_start(tx.sql, run)?;
         secrets::delete_of_run(tx.sql, run.as_str())?;
         approvals::delete_of_run(tx.sql, run.as_str())?;
+        tx.sql.prepare_cached("DELETE FROM push_configs WHERE run_id = ?1")?.execute([run.as_str()])?;
         tx.sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
     }
     Ok(untouched)

@@ -9,7 +9,7 @@ use super::{
     access::Tx,
     columns::{Uint, readable},
 };
-use crate::{Result, SealedSecret, SecretOwner, SecretRow, Secrets, StoreError};
+use crate::{PushConfigRow, Result, SealedSecret, SecretOwner, SecretRow, Secrets, StoreError, secrets::INSTALLATION};
 
 #[async_trait]
 impl Secrets for SqliteStore {
@@ -59,7 +59,7 @@ fn put(tx: &Tx<'_>, new: &SealedSecret) -> Result<(SecretRow, SealedSecret)> {
         )?
         .query_row(params![new.workspace.as_str(), new.name, run, session], |row| row.get(0))?;
     new.check_limit(others)?;
-    // What was split from a spec is kept as it was first.
+    // What was split from a spec is kept as it was first, and so are the installation's own secrets.
     tx.sql
         .prepare_cached(
             "INSERT INTO secrets (workspace, name, owner_run, owner_session, key_id, nonce, ciphertext, created_at, updated_at)
@@ -67,7 +67,7 @@ fn put(tx: &Tx<'_>, new: &SealedSecret) -> Result<(SecretRow, SealedSecret)> {
              ON CONFLICT (workspace, name) DO UPDATE
                  SET key_id = excluded.key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext,
                      updated_at = excluded.updated_at
-                 WHERE owner_run IS NULL AND owner_session IS NULL",
+                 WHERE owner_run IS NULL AND owner_session IS NULL AND workspace <> ?9",
         )?
         .execute(params![
             new.workspace.as_str(),
@@ -77,7 +77,8 @@ fn put(tx: &Tx<'_>, new: &SealedSecret) -> Result<(SecretRow, SealedSecret)> {
             new.key_id,
             new.nonce,
             new.ciphertext,
-            Uint::from(tx.now)
+            Uint::from(tx.now),
+            INSTALLATION
         ])?;
     get(tx.sql, &new.workspace, &new.name)?
         .ok_or_else(|| StoreError::Corrupt { detail: format!("secret {} is missing after it was written", new.name) })
@@ -145,6 +146,16 @@ pub(super) fn delete_of_run(sql: &Connection, run: &str) -> Result<()> {
 pub(super) fn delete_of_session(sql: &Connection, workspace: &str, session: &str) -> Result<()> {
     sql.prepare_cached("DELETE FROM secrets WHERE workspace = ?1 AND owner_session = ?2")?
         .execute([workspace, session])?;
+    Ok(())
+}
+
+/// The push config is deleted or replaced, and its address and credentials with it.
+pub(super) fn delete_of_config(sql: &Connection, config: &PushConfigRow) -> Result<()> {
+    sql.prepare_cached("DELETE FROM secrets WHERE workspace = ?1 AND name = ?2 AND owner_run = ?3")?.execute([
+        config.workspace.as_str(),
+        &config.secret,
+        config.run.as_str(),
+    ])?;
     Ok(())
 }
 

@@ -86,7 +86,7 @@ fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Re
     )?;
     freed.extend(readable(bodies.query([run.as_str()])?, ("run_messages", 0), |row| row.get(0))?);
     let events = sql.prepare_cached("DELETE FROM events WHERE run_id = ?1")?.execute([run.as_str()])?;
-    for table in ["run_messages", "plans", "tool_calls", "starts"] {
+    for table in ["run_messages", "plans", "tool_calls", "starts", "push_configs"] {
         sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
     }
     secrets::delete_of_run(sql, run.as_str())?;

@@ -14,6 +14,7 @@ pub(crate) mod keys;
 pub(crate) mod notes;
 pub(crate) mod plans;
 pub(crate) mod prefix;
+pub(crate) mod push;
 pub(crate) mod record;
 pub(crate) mod reservations;
 pub(crate) mod runs;
@@ -224,6 +225,13 @@ macro_rules! store_suite {
                 a_conversation_is_kept_while_a_run_refers_to_it,
                 a_reserved_run_with_messages_cannot_begin_with_a_conversation,
                 only_a_run_of_a_session_can_continue_one;
+            push: a_config_is_put_listed_and_deleted,
+                a_config_that_was_given_up_is_open_again_when_it_is_put_again,
+                a_run_has_a_limited_number_of_configs,
+                a_secret_goes_with_its_config,
+                a_sweep_deletes_configs_with_their_run,
+                a_run_that_is_withdrawn_leaves_no_config,
+                all_processes_sign_with_the_key_that_was_made_first;
             record: a_batch_changes_transcript_log_and_row_together,
                 a_terminal_event_closes_the_run,
                 a_late_repeat_does_not_turn_the_row_back,

@@ -33,14 +33,17 @@ pub(crate) fn of_transport(error: &reqwest::Error) -> ToolFailure {
     passing(ToolErrorKind::ToolUnavailable, RetryReason::ToolUnavailable, message, None)
 }
 
-/// When the server wants to be asked again: seconds, or a date.
 pub(crate) fn retry_advice(headers: &HeaderMap) -> Option<String> {
+    retry_after(headers).map(|seconds| format!("Try again in {seconds} seconds."))
+}
+
+/// In how many seconds the server wants to be asked again. It says that as seconds, or as a date.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<u32> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let seconds = text.parse::<u32>().ok().or_else(|| {
+    text.parse::<u32>().ok().or_else(|| {
         let left = DateTime::parse_from_rfc2822(text).ok()?.signed_duration_since(Utc::now()).num_seconds();
         u32::try_from(left.max(0)).ok()
-    })?;
-    Some(format!("Try again in {seconds} seconds."))
+    })
 }
 
 /// A failure that another attempt may not have.

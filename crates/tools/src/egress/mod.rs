@@ -12,6 +12,7 @@ mod network;
 mod oauth;
 #[cfg(test)]
 pub(crate) mod peer;
+mod post;
 mod resolver;
 mod send;
 
@@ -24,7 +25,6 @@ use windlass_core::{
     envelope::ToolErrorKind,
 };
 
-pub use self::network::{AllowedNetwork, EgressRules};
 pub(crate) use self::{
     content::{ContentType, read_up_to},
     credentials::{Credentials, header_name},
@@ -36,6 +36,10 @@ use self::{
     network::AddressRule,
     oauth::Tokens,
     resolver::{GuardedResolver, SystemLookup},
+};
+pub use self::{
+    network::{AllowedNetwork, EgressRules},
+    post::{Post, PostFailure},
 };
 use crate::{SecretSource, ToolFailure};
 

@@ -46,7 +46,7 @@ fn the_python_client_sees_agents_as_peers() {
         "cancelled": "CANCELED",
         "cancelled twice": "TaskNotCancelableError",
         "unknown": "TaskNotFoundError",
-        "push": "PushNotificationNotSupportedError",
+        "push": "TaskNotFoundError",
         "extended card": "peer",
     });
     let of_0_3 = expected.clone();

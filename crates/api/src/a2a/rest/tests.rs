@@ -19,8 +19,10 @@ fn each_path_is_an_operation() {
         ("POST", "tasks/a:cancel", Operation::CancelTask, json!({"id": "a"})),
         ("POST", "tasks/a:b:subscribe", Operation::SubscribeToTask, json!({"id": "a:b"})),
         ("GET", "tasks/a:subscribe", Operation::SubscribeToTask, json!({"id": "a"})),
-        ("POST", "tasks/a/pushNotificationConfigs", Operation::PushConfig, Value::Null),
-        ("DELETE", "tasks/a/pushNotificationConfigs/1", Operation::PushConfig, Value::Null),
+        ("POST", "tasks/a/pushNotificationConfigs", Operation::CreatePushConfig, json!({"taskId": "a"})),
+        ("GET", "tasks/a/pushNotificationConfigs", Operation::ListPushConfigs, json!({"taskId": "a"})),
+        ("GET", "tasks/a/pushNotificationConfigs/1", Operation::GetPushConfig, json!({"taskId": "a", "id": "1"})),
+        ("DELETE", "tasks/a/pushNotificationConfigs/1", Operation::DeletePushConfig, json!({"taskId": "a", "id": "1"})),
         ("GET", "extendedAgentCard", Operation::GetExtendedAgentCard, Value::Null),
     ];
     for (method, path, operation, params) in cases {

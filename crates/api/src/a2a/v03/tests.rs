@@ -13,7 +13,7 @@ fn a_message_of_0_3_is_read_as_one_of_1_0() {
         ]},
         "configuration": {"blocking": false, "historyLength": 2},
     });
-    let read: SendMessageRequest = serde_json::from_value(params(sent)).unwrap();
+    let read: SendMessageRequest = serde_json::from_value(params(Operation::SendMessage, sent)).unwrap();
     let expected = json!({
         "message": {"messageId": "m", "role": "ROLE_USER", "parts": [
             {"text": "hello"},
