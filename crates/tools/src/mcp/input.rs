@@ -4,12 +4,14 @@
 //! call is repeated. By 2025-11-25 it asks during the call, so the answers of all earlier rounds are kept and given again, in
 //! the order in which it asked.
 
+use std::collections::BTreeMap;
+
 use rmcp::model::{
     CallToolRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
     InputRequest as ServerInput, InputRequiredResult,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_core::{
     canonical::CanonicalJson,
     envelope::{Continuation, InputAction, InputRequest, InputResponse, Resumption, ToolErrorKind},
@@ -37,6 +39,9 @@ struct State {
     /// What was answered to such questions, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answered: Vec<InputResponse>,
+    /// By the key of a question: what the form has in fields that the person leaves out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    defaults: BTreeMap<String, Map<String, Value>>,
 }
 
 /// What earlier rounds of a call brought.
@@ -47,6 +52,21 @@ pub(super) struct Resumed {
     responses: Vec<(String, InputResponse)>,
     /// How many of the answered questions the server has asked again in this round.
     asked_again: usize,
+}
+
+impl State {
+    /// The response with the defaults of the fields that it leaves out.
+    fn completed(&self, key: &str, response: &InputResponse) -> InputResponse {
+        let mut response = response.clone();
+        let (Some(defaults), Some(content)) = (self.defaults.get(key), &response.content) else { return response };
+        if let Value::Object(mut fields) = content.to_value() {
+            for (name, value) in defaults {
+                fields.entry(name).or_insert_with(|| value.clone());
+            }
+            response.content = Some(Value::Object(fields).into());
+        }
+        response
+    }
 }
 
 impl Resumed {
@@ -65,10 +85,13 @@ impl Resumed {
                 let message = "a person declined to visit the page that the tool needs to be visited first";
                 return Err(ToolFailure::new(ToolErrorKind::Denied, message));
             }
+            let key = legacy_key(state.answered.len());
             // Without an answer the server asks again.
-            state.answered.extend(resumption.responses.get(&legacy_key(state.answered.len())).cloned());
+            let answer = resumption.responses.get(&key).map(|response| state.completed(&key, response));
+            state.answered.extend(answer);
         } else {
-            responses.extend(resumption.responses.iter().map(|(key, response)| (key.clone(), response.clone())));
+            let completed = |(key, response): (&String, _)| (key.clone(), state.completed(key, response));
+            responses.extend(resumption.responses.iter().map(completed));
         }
         Ok(Self { state, responses, asked_again: 0 })
     }
@@ -119,14 +142,14 @@ pub(super) fn required(required: InputRequiredResult) -> Result<Continuation, To
         ServerInput::ListRoots(_) => Err(not_offered("roots")),
         _ => Err(not_offered("a kind of input")),
     });
-    continuation(&state, questions.collect::<Result<_, _>>()?)
+    continuation(state, questions.collect::<Result<_, _>>()?)
 }
 
 /// A server that asks during a call.
 pub(super) fn asked(asked: &ElicitRequestParams, resumed: Resumed) -> Result<Continuation, ToolFailure> {
-    let state = State { legacy: true, answered: resumed.state.answered, request_state: None };
+    let state = State { legacy: true, answered: resumed.state.answered, ..State::default() };
     let question = question(legacy_key(state.answered.len()), asked)?;
-    continuation(&state, vec![question])
+    continuation(state, vec![question])
 }
 
 /// A server that needs pages to be visited first, if that is what the error says.
@@ -135,8 +158,8 @@ pub(super) fn pages_required(error: &ErrorData, resumed: &Resumed) -> Option<Res
     let pages: Vec<ElicitRequestParams> =
         serde_json::from_value(pages.clone()).ok().filter(|pages: &Vec<_>| !pages.is_empty())?;
     let questions = pages.iter().enumerate().map(|(index, page)| question(format!("{PAGE}{}", index + 1), page));
-    let state = State { legacy: true, answered: resumed.state.answered.clone(), request_state: None };
-    Some(questions.collect::<Result<_, _>>().and_then(|questions| continuation(&state, questions)))
+    let state = State { legacy: true, answered: resumed.state.answered.clone(), ..State::default() };
+    Some(questions.collect::<Result<_, _>>().and_then(|questions| continuation(state, questions)))
 }
 
 fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, ToolFailure> {
@@ -160,13 +183,24 @@ fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, To
     }
 }
 
+/// The defaults of a form's fields; `None` if it has none.
+fn defaults(schema: &Value) -> Option<Map<String, Value>> {
+    let fields = schema.get("properties")?.as_object()?.iter();
+    let defaults: Map<_, _> =
+        fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect();
+    Some(defaults).filter(|defaults| !defaults.is_empty())
+}
+
 fn not_offered(what: &str) -> ToolFailure {
     failure::failed(format!("the MCP server asks for {what}, which this client does not offer"))
 }
 
-fn continuation(state: &State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
+fn continuation(mut state: State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
     let unwritable = |error: serde_json::Error| ToolFailure::new(ToolErrorKind::Internal, error.to_string());
-    let continuation = Continuation { state: CanonicalJson::of(state).map_err(unwritable)?, inputs, repeatable: false };
+    state.defaults =
+        inputs.iter().filter_map(|input| Some((input.key.clone(), defaults(input.schema.as_ref()?)?))).collect();
+    let continuation =
+        Continuation { state: CanonicalJson::of(&state).map_err(unwritable)?, inputs, repeatable: false };
     let bytes = CanonicalJson::of(&continuation).map_err(unwritable)?.bytes();
     if bytes > Continuation::MAX_BYTES {
         let most = Continuation::MAX_BYTES;
