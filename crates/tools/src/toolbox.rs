@@ -226,7 +226,7 @@ impl Toolbox {
         };
         let address = Url::parse(url).map_err(|_| unavailable("the server's address is not a URL".to_owned()))?;
         self.egress.check(&address, access.allow_private)?;
-        let headers = self.egress.headers(access, secrets).await?;
+        let headers = self.egress.mcp_headers(&address, access, secrets).await?;
         let credentials: Vec<(&str, &[u8])> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         let key = format!("{url} {:x}", self.hasher.hash_one((credentials, access.allow_private)));
