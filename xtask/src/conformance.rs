@@ -101,8 +101,12 @@ impl Suite {
     }
 
     fn dev(&self, revision: &str) -> Result<(Running, String)> {
+        let node = self.tests.node.display().to_string();
+        let forms = self.fixtures.join("forms.mjs").display().to_string();
+        let config = self.folder.join("windlass.toml");
+        fs::write(&config, format!("[mcp.forms]\ncommand = [{node:?}, {forms:?}]\n"))?;
         let mut command = Command::new(program(Profile::Debug, "windlass"));
-        command.args(["dev", "--json", "--no-config", "--log", "error", "--listen", "127.0.0.1:0"]);
+        command.args(["dev", "--json", "--log", "error", "--listen", "127.0.0.1:0"]).arg("--config").arg(&config);
         command.args(["--port", &free_port()?.to_string()]).arg("--agents").arg(self.fixtures.join("agents"));
         command.arg("--scripts").arg(self.fixtures.join("scripts.json"));
         command.arg("--data-dir").arg(self.folder.join(format!("data-{revision}"))).env("WINDLASS_API_KEY", KEY);
