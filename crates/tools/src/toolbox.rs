@@ -111,7 +111,9 @@ impl Toolbox {
             }
             ToolSource::Mcp(source) => {
                 let called = Box::pin(self.call_mcp(definition, source, &context, &args)).await;
-                called.map_err(|failure| if spec.idempotent { failure } else { may_have_happened(failure) })
+                let repeatable = context.resumption.as_ref().is_some_and(|resumption| resumption.repeatable);
+                let harmless = spec.idempotent || repeatable;
+                called.map_err(|failure| if harmless { failure } else { may_have_happened(failure) })
             }
             ToolSource::A2a(source) => Box::pin(self.call_a2a(source, &context, &args)).await,
             ToolSource::Other(fields) => {

@@ -39,10 +39,12 @@ struct State {
     /// What was answered to such questions, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answered: Vec<InputResponse>,
-    /// By the key of a question: what the form has in fields that the person leaves out.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    defaults: BTreeMap<String, Map<String, Value>>,
+    #[serde(skip_serializing_if = "Defaults::is_empty")]
+    defaults: Defaults,
 }
+
+/// By the key of a question: what the form has in fields that the person leaves out.
+pub(super) type Defaults = BTreeMap<String, Map<String, Value>>;
 
 /// What earlier rounds of a call brought.
 #[derive(Debug, Default)]
@@ -54,19 +56,17 @@ pub(super) struct Resumed {
     asked_again: usize,
 }
 
-impl State {
-    /// The response with the defaults of the fields that it leaves out.
-    fn completed(&self, key: &str, response: &InputResponse) -> InputResponse {
-        let mut response = response.clone();
-        let (Some(defaults), Some(content)) = (self.defaults.get(key), &response.content) else { return response };
-        if let Value::Object(mut fields) = content.to_value() {
-            for (name, value) in defaults {
-                fields.entry(name).or_insert_with(|| value.clone());
-            }
-            response.content = Some(Value::Object(fields).into());
+/// The response with the defaults of the fields that it leaves out.
+pub(super) fn completed(defaults: &Defaults, key: &str, response: &InputResponse) -> InputResponse {
+    let mut response = response.clone();
+    let (Some(defaults), Some(content)) = (defaults.get(key), &response.content) else { return response };
+    if let Value::Object(mut fields) = content.to_value() {
+        for (name, value) in defaults {
+            fields.entry(name).or_insert_with(|| value.clone());
         }
-        response
+        response.content = Some(Value::Object(fields).into());
     }
+    response
 }
 
 impl Resumed {
@@ -87,11 +87,11 @@ impl Resumed {
             }
             let key = legacy_key(state.answered.len());
             // Without an answer the server asks again.
-            let answer = resumption.responses.get(&key).map(|response| state.completed(&key, response));
+            let answer = resumption.responses.get(&key).map(|response| completed(&state.defaults, &key, response));
             state.answered.extend(answer);
         } else {
-            let completed = |(key, response): (&String, _)| (key.clone(), state.completed(key, response));
-            responses.extend(resumption.responses.iter().map(completed));
+            let complete = |(key, response): (&String, _)| (key.clone(), completed(&state.defaults, key, response));
+            responses.extend(resumption.responses.iter().map(complete));
         }
         Ok(Self { state, responses, asked_again: 0 })
     }
@@ -100,8 +100,7 @@ impl Resumed {
     pub(super) fn add_to(&self, params: &mut CallToolRequestParams) {
         params.request_state.clone_from(&self.state.request_state);
         if !self.responses.is_empty() {
-            let result = |response| serde_json::to_value(elicit_result(response)).unwrap_or_default();
-            let responses = self.responses.iter().map(|(key, response)| (key.clone(), result(response)));
+            let responses = self.responses.iter().map(|(key, response)| (key.clone(), answer_value(response)));
             params.input_responses = Some(responses.collect());
         }
     }
@@ -112,6 +111,11 @@ impl Resumed {
         self.asked_again += 1;
         Some(elicit_result(answer))
     }
+}
+
+/// A response as it is sent.
+pub(super) fn answer_value(response: &InputResponse) -> Value {
+    serde_json::to_value(elicit_result(response)).unwrap_or_default()
 }
 
 fn elicit_result(response: &InputResponse) -> ElicitResult {
@@ -136,13 +140,18 @@ fn legacy_key(before: usize) -> String {
 /// A server that returned its questions.
 pub(super) fn required(required: InputRequiredResult) -> Result<Continuation, ToolFailure> {
     let state = State { request_state: required.request_state, ..State::default() };
-    let questions = required.input_requests.unwrap_or_default().into_iter().map(|(key, input)| match input {
+    let questions = required.input_requests.unwrap_or_default().into_iter();
+    let questions = questions.map(|(key, input)| of_server(key, input));
+    continuation(state, questions.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn of_server(key: String, input: ServerInput) -> Result<InputRequest, ToolFailure> {
+    match input {
         ServerInput::Elicitation(asked) => question(key, &asked.params),
         ServerInput::CreateMessage(_) => Err(not_offered("sampling")),
         ServerInput::ListRoots(_) => Err(not_offered("roots")),
         _ => Err(not_offered("a kind of input")),
-    });
-    continuation(state, questions.collect::<Result<_, _>>()?)
+    }
 }
 
 /// A server that asks during a call.
@@ -183,12 +192,14 @@ fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, To
     }
 }
 
-/// The defaults of a form's fields; `None` if it has none.
-fn defaults(schema: &Value) -> Option<Map<String, Value>> {
-    let fields = schema.get("properties")?.as_object()?.iter();
-    let defaults: Map<_, _> =
-        fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect();
-    Some(defaults).filter(|defaults| !defaults.is_empty())
+/// The defaults of all forms that have some.
+pub(super) fn defaults_of(inputs: &[InputRequest]) -> Defaults {
+    let of_form = |schema: &Value| -> Option<Map<String, Value>> {
+        let fields = schema.get("properties")?.as_object()?.iter();
+        Some(fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect())
+    };
+    let all = inputs.iter().filter_map(|input| Some((input.key.clone(), of_form(input.schema.as_ref()?)?)));
+    all.filter(|(_, defaults)| !defaults.is_empty()).collect()
 }
 
 fn not_offered(what: &str) -> ToolFailure {
@@ -196,11 +207,12 @@ fn not_offered(what: &str) -> ToolFailure {
 }
 
 fn continuation(mut state: State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
-    let unwritable = |error: serde_json::Error| ToolFailure::new(ToolErrorKind::Internal, error.to_string());
-    state.defaults =
-        inputs.iter().filter_map(|input| Some((input.key.clone(), defaults(input.schema.as_ref()?)?))).collect();
-    let continuation =
-        Continuation { state: CanonicalJson::of(&state).map_err(unwritable)?, inputs, repeatable: false };
+    state.defaults = defaults_of(&inputs);
+    let state = CanonicalJson::of(&state).map_err(unwritable)?;
+    within_limit(Continuation { state, inputs, repeatable: false })
+}
+
+pub(super) fn within_limit(continuation: Continuation) -> Result<Continuation, ToolFailure> {
     let bytes = CanonicalJson::of(&continuation).map_err(unwritable)?.bytes();
     if bytes > Continuation::MAX_BYTES {
         let most = Continuation::MAX_BYTES;
@@ -209,4 +221,8 @@ fn continuation(mut state: State, inputs: Vec<InputRequest>) -> Result<Continuat
         )));
     }
     Ok(continuation)
+}
+
+fn unwritable(error: serde_json::Error) -> ToolFailure {
+    ToolFailure::new(ToolErrorKind::Internal, error.to_string())
 }
