@@ -11,8 +11,8 @@ use std::{
 use rmcp::{
     RoleClient,
     model::{
-        CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, ErrorData, GetTaskParams, InputRequests,
-        JsonObject, TaskPayload, UpdateTaskParams,
+        CallToolResult, CancelTaskParams, ClientRequest, CreateTaskResult, DetailedTask, ErrorData, GetTaskParams,
+        InputRequests, JsonObject, TaskPayload, UpdateTaskParams, UpdateTaskRequest,
     },
     service::Peer,
 };
@@ -106,8 +106,10 @@ impl Task {
         let answers = responses
             .iter()
             .map(|(key, response)| (key.clone(), input::answer_value(&input::completed(&defaults, key, response))));
-        let update = UpdateTaskParams::new(self.id.clone(), answers.collect());
-        connection.peer.update_task(update).await.map_err(|error| failure::of_request(&error))
+        let update = UpdateTaskRequest::new(UpdateTaskParams::new(self.id.clone(), answers.collect()));
+        // Any result acknowledges it: the library's own method takes only one without further fields.
+        let sent = connection.peer.send_request(ClientRequest::UpdateTaskRequest(update)).await;
+        sent.map(drop).map_err(|error| failure::of_request(&error))
     }
 
     async fn follow(
