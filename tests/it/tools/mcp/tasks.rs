@@ -23,10 +23,9 @@ fn sites(turns: &[Value]) -> (Site, Site) {
 
 /// The id of the only run of the server.
 fn task(far: &Site) -> String {
-    let runs = far.json(&["runs", "list"]);
-    let runs = runs["runs"].as_array().or(runs.as_array()).unwrap().clone();
-    assert_eq!(runs.len(), 1, "the tool was called once: {runs:?}");
-    runs[0]["id"].as_str().or(runs[0]["runId"].as_str()).unwrap().to_owned()
+    let listed = far.json(&["runs", "list"]);
+    let [run] = listed["runs"].as_array().unwrap().as_slice() else { panic!("the tool is called once: {listed}") };
+    run["id"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -52,6 +51,5 @@ fn cancelling_a_run_cancels_the_task_that_it_waits_for() {
     // The call has become a task: its first round has ended.
     near.event(&run, |event| event["type"] == "tool_progress");
     near.said(&["runs", "cancel", &run]);
-    let end = far.event(&task(&far), |event: &Value| ["result", "error"].contains(&event["type"].as_str().unwrap()));
-    assert_eq!(end["data"]["subtype"], "cancelled", "{end}");
+    far.event(&task(&far), |event| event["type"] == "cancelled");
 }
