@@ -96,7 +96,7 @@ impl Tokens {
     }
 
     fn slot(&self, oauth: &OAuthClient, server: Option<&Url>, secret: &SecretString) -> Slot {
-        let named = oauth.token_url.as_deref().or(server.map(Url::as_str));
+        let named = oauth.token_url.as_deref().or_else(|| server.map(Url::as_str));
         let client = Client {
             issuer: named.unwrap_or_default().to_owned(),
             client_id: oauth.client_id.clone(),
