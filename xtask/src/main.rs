@@ -2,6 +2,7 @@
 
 mod bench;
 mod cargo;
+mod conformance;
 mod deny;
 mod fuzz;
 mod hostile;
@@ -49,6 +50,11 @@ const COMMANDS: &[Command] = &[
         usage: bench::USAGE,
         description: "the embedded engine and the dev server, measured side by side",
         run: Run::WithOptions(bench::run),
+    },
+    Command {
+        usage: "conformance",
+        description: "the official conformance tests of MCP, of the server and the client",
+        run: Run::Plain(conformance::run),
     },
     Command {
         usage: fuzz::USAGE,

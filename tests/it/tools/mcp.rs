@@ -3,6 +3,7 @@
 mod failures;
 mod inputs;
 mod secrets;
+mod tasks;
 
 use std::{fs, path::Path, process::Command};
 

@@ -115,9 +115,7 @@ impl<'d> Checks<'d> {
                 _ => self.add(at.clone(), "a server has either command, for stdio, or url, for HTTP"),
             }
             if let Some(oauth) = server.get("oauth").and_then(Value::as_object) {
-                for field in
-                    ["tokenUrl", "clientId", "clientSecret"].iter().filter(|field| !oauth.contains_key(**field))
-                {
+                for field in ["clientId", "clientSecret"].iter().filter(|field| !oauth.contains_key(**field)) {
                     self.add(format!("{at}/oauth"), format!("this needs {field}"));
                 }
             }

@@ -114,7 +114,7 @@ static MCP: Record = Record(&[
 ]);
 
 static OAUTH: Record = Record(&[
-    optional("tokenUrl", Shape::Text).about("Where tokens are issued."),
+    optional("tokenUrl", Shape::Text).about("Where tokens are issued. Default: where the server says."),
     optional("clientId", Shape::Text).about("The id of the client."),
     optional("clientSecret", Shape::Secret).about("Its secret, by reference: `${env:NAME}` or `${secret:NAME}`."),
     optional("scope", Shape::Text).about("The scope of the token."),

@@ -28,7 +28,9 @@ pub struct HttpAccess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuthClient {
-    pub token_url: String,
+    /// Where tokens are issued. Without it an MCP server is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<String>,
     pub client_id: String,
     pub client_secret: SecretRef,
     #[serde(default, skip_serializing_if = "Option::is_none")]

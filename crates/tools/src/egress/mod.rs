@@ -7,6 +7,7 @@
 mod address;
 mod content;
 mod credentials;
+mod discovery;
 mod failure;
 mod network;
 mod oauth;
@@ -129,16 +130,35 @@ impl Egress {
         self.credentials(access, secrets).await.map(|credentials| credentials.headers)
     }
 
+    /// As [`Self::headers`], for an MCP server, which can say itself where its tokens come from.
+    pub async fn mcp_headers(
+        &self,
+        server: &Url,
+        access: &HttpAccess,
+        secrets: &dyn SecretSource,
+    ) -> Result<HeaderMap, ToolFailure> {
+        self.credentials_at(Some(server), access, secrets).await.map(|credentials| credentials.headers)
+    }
+
     /// As [`Self::headers`], with what must not be shown of them.
     pub(crate) async fn credentials(
         &self,
         access: &HttpAccess,
         secrets: &dyn SecretSource,
     ) -> Result<Credentials, ToolFailure> {
+        self.credentials_at(None, access, secrets).await
+    }
+
+    async fn credentials_at(
+        &self,
+        server: Option<&Url>,
+        access: &HttpAccess,
+        secrets: &dyn SecretSource,
+    ) -> Result<Credentials, ToolFailure> {
         let mut credentials = Credentials::read(&access.headers, secrets).await?;
         if let Some(oauth) = &access.oauth {
             let secret = secrets.secret(&oauth.client_secret).await?;
-            let token = self.0.tokens.token(self, oauth, &secret, access.allow_private).await?;
+            let token = self.0.tokens.token(self, oauth, server, &secret, access.allow_private).await?;
             credentials.authorize(token)?;
             credentials.hide(secret);
         }

@@ -16,7 +16,11 @@ use windlass_core::{
     envelope::{RetryReason, ToolErrorKind},
 };
 
-use super::{Egress, failure, read_up_to};
+use super::{
+    Egress,
+    discovery::{self, Issuer},
+    failure, read_up_to,
+};
 use crate::ToolFailure;
 
 /// A token is replaced this long before it expires: the request that uses it takes time, too.
@@ -40,7 +44,8 @@ pub(super) struct Tokens(Mutex<HashMap<Client, Slot>>);
 
 #[derive(PartialEq, Eq, Hash)]
 struct Client {
-    token_url: String,
+    /// The token endpoint, or the MCP server that says where it is.
+    issuer: String,
     client_id: String,
     scope: Option<String>,
     secret: Digest,
@@ -68,28 +73,32 @@ impl Tokens {
         &self,
         egress: &Egress,
         oauth: &OAuthClient,
+        server: Option<&Url>,
         secret: &SecretString,
         allow_private: bool,
     ) -> Result<SecretString, ToolFailure> {
-        let slot = self.slot(oauth, secret);
+        let slot = self.slot(oauth, server, secret);
         let mut token = slot.lock().await;
         if let Some(token) = token.as_ref().filter(|token| token.fresh_until > Instant::now()) {
             return Ok(token.value.clone());
         }
-        let (value, lifetime) = request(egress, oauth, secret, allow_private).await?;
+        let place = TokenPlace::find(egress, oauth, server, allow_private).await?;
+        let (value, lifetime) = request(egress, oauth, &place, secret, allow_private).await?;
         let fresh_until = Instant::now().checked_add(lifetime.saturating_sub(MARGIN));
         *token = fresh_until.map(|fresh_until| Token { value: value.clone(), fresh_until });
         Ok(value)
     }
 
     pub(super) fn forget(&self, oauth: &OAuthClient) {
-        let of_client = |client: &Client| client.token_url == oauth.token_url && client.client_id == oauth.client_id;
+        let of_client =
+            |client: &Client| Some(&client.issuer) == oauth.token_url.as_ref() && client.client_id == oauth.client_id;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|client, _| !of_client(client));
     }
 
-    fn slot(&self, oauth: &OAuthClient, secret: &SecretString) -> Slot {
+    fn slot(&self, oauth: &OAuthClient, server: Option<&Url>, secret: &SecretString) -> Slot {
+        let named = oauth.token_url.as_deref().or_else(|| server.map(Url::as_str));
         let client = Client {
-            token_url: oauth.token_url.clone(),
+            issuer: named.unwrap_or_default().to_owned(),
             client_id: oauth.client_id.clone(),
             scope: oauth.scope.clone(),
             secret: Digest::of_bytes(secret.expose_secret().as_bytes()),
@@ -105,23 +114,53 @@ impl Tokens {
     }
 }
 
+/// Where and how a token is requested.
+struct TokenPlace {
+    url: Url,
+    resource: Option<String>,
+    scope: Option<String>,
+    secret_in_body: bool,
+}
+
+impl TokenPlace {
+    /// The place that the definition names, or else the one that the MCP server names.
+    async fn find(
+        egress: &Egress,
+        oauth: &OAuthClient,
+        server: Option<&Url>,
+        allow_private: bool,
+    ) -> Result<Self, ToolFailure> {
+        let scope = oauth.scope.clone();
+        if let Some(url) = &oauth.token_url {
+            let url = Url::parse(url)
+                .map_err(|_| failed("the tokenUrl of the tool's definition is not an absolute URL; correct it"))?;
+            return Ok(Self { url, resource: None, scope, secret_in_body: false });
+        }
+        let Some(server) = server else { return Err(failed("the tool's definition has no tokenUrl; set it")) };
+        let Issuer { token_url, resource, scope: asked, secret_in_body } =
+            discovery::discover(egress, server, allow_private).await?;
+        Ok(Self { url: token_url, resource: Some(resource), scope: scope.or(asked), secret_in_body })
+    }
+}
+
 /// A new token and how long it lasts; no time at all if the server does not say.
 async fn request(
     egress: &Egress,
     oauth: &OAuthClient,
+    place: &TokenPlace,
     secret: &SecretString,
     allow_private: bool,
 ) -> Result<(SecretString, Duration), ToolFailure> {
-    let url = Url::parse(&oauth.token_url)
-        .map_err(|_| failed("the tokenUrl of the tool's definition is not an absolute URL; correct it"))?;
-    egress.check(&url, allow_private)?;
+    egress.check(&place.url, allow_private)?;
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    let request = egress
+    let mut request = egress
         .client(allow_private)
-        .post(url)
-        .basic_auth(encoded(&oauth.client_id), Some(encoded(secret.expose_secret())))
+        .post(place.url.clone())
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-        .body(form(oauth));
+        .body(form(oauth, place, secret));
+    if !place.secret_in_body {
+        request = request.basic_auth(encoded(&oauth.client_id), Some(encoded(secret.expose_secret())));
+    }
     let mut response = request.send().await.map_err(|error| failure::of_transport(&error))?;
     let body = read_up_to(&mut response, MAX_REPLY_BYTES).await?.bytes;
     if !response.status().is_success() {
@@ -141,11 +180,16 @@ async fn request(
     Ok((token, Duration::from_secs(seconds.unwrap_or_default())))
 }
 
-fn form(oauth: &OAuthClient) -> String {
+fn form(oauth: &OAuthClient, place: &TokenPlace, secret: &SecretString) -> String {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
-    if let Some(scope) = &oauth.scope {
-        form.append_pair("scope", scope);
+    let optional = [("scope", &place.scope), ("resource", &place.resource)];
+    for (name, value) in optional.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        form.append_pair(name, value);
+    }
+    if place.secret_in_body {
+        form.append_pair("client_id", &oauth.client_id);
+        form.append_pair("client_secret", secret.expose_secret());
     }
     form.finish()
 }

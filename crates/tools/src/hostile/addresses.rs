@@ -92,7 +92,7 @@ async fn every_way_out(egress: &Egress, url: &str) -> Vec<ToolFailure> {
     let secrets = Anything;
     let source = OpenApiSource { url: Some(url.to_owned()), ..OpenApiSource::default() };
     let oauth = OAuthClient {
-        token_url: url.to_owned(),
+        token_url: Some(url.to_owned()),
         client_id: "c".into(),
         client_secret: SecretRef::Secret("S".into()),
         scope: None,

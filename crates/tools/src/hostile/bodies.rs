@@ -99,7 +99,7 @@ async fn documents_and_tokens_have_limits_of_their_own() {
 
     let (token_url, sending) = endless(head, CHUNK).await;
     let client_secret = SecretRef::Env("NONE".into());
-    let oauth = OAuthClient { token_url, client_id: "c".into(), client_secret, scope: None };
+    let oauth = OAuthClient { token_url: Some(token_url), client_id: "c".into(), client_secret, scope: None };
     let access = HttpAccess { oauth: Some(oauth), ..HttpAccess::default() };
     struct Empty;
     #[async_trait]

@@ -12,6 +12,7 @@ use super::{
     in_flight::{Event, Sent},
     input::{self, Resumed},
     result,
+    task::{self, Task},
 };
 use crate::{CallContext, ToolFailure, ToolReply, args};
 
@@ -24,6 +25,9 @@ pub(super) async fn call(
     context: &CallContext,
     args: &CanonicalJson,
 ) -> Result<ToolReply, ToolFailure> {
+    if let Some(task) = Task::of(context.resumption.as_ref()) {
+        return task.round(connection, context).await;
+    }
     let resumed = Resumed::of(context.resumption.as_ref())?;
     let arguments: JsonObject = args::decode(args)?;
     let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
@@ -60,9 +64,7 @@ fn of_response(response: Result<ServerResult, ServiceError>, resumed: &Resumed) 
     match response {
         Ok(ServerResult::CallToolResult(result)) => result::success(result).map(ToolReply::Done),
         Ok(ServerResult::InputRequiredResult(required)) => input::required(required).map(ToolReply::Continue),
-        Ok(ServerResult::CreateTaskResult(_)) => {
-            Err(failure::failed("the MCP server answered with a task, which this client does not offer"))
-        }
+        Ok(ServerResult::CreateTaskResult(created)) => task::created(created),
         Ok(_) => Err(failure::failed("the MCP server answered with something that is no result of a tool")),
         Err(error) => {
             let pages = match &error {

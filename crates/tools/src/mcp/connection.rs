@@ -128,8 +128,9 @@ impl Connection {
     }
 }
 
-/// The newest revision first. Two kinds of older servers need a second start that begins with `initialize`: those that exit
-/// on any other first request, and those that know `server/discover` only to refuse the revision.
+/// The newest revision first. Three kinds of older servers need a second start that begins with `initialize`: those that
+/// exit on any other first request, those that know `server/discover` only to refuse the revision, and those that answer
+/// every request, also one that they do not know.
 async fn start(
     endpoint: &McpEndpoint,
     in_flight: &Arc<InFlight>,
@@ -168,8 +169,13 @@ fn is_cut_off(cause: &ClientInitializeError) -> bool {
 }
 
 fn is_older(cause: &ClientInitializeError) -> bool {
-    matches!(cause, ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. }
-        if server_supported.iter().any(ProtocolVersion::has_initialize))
+    match cause {
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            server_supported.iter().any(ProtocolVersion::has_initialize)
+        }
+        ClientInitializeError::ExpectedInitResult(_) => true,
+        _ => false,
+    }
 }
 
 async fn attempt(

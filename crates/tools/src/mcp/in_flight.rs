@@ -13,8 +13,9 @@ use rmcp::{
     ClientHandler, ErrorData, RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams,
-        ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerResult, UrlElicitationCapability,
+        ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation, JsonObject,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerResult, TASKS_EXTENSION_ID,
+        UrlElicitationCapability,
     },
     service::{
         InboundStreamOrigin, NotificationContext, Peer, PeerRequestOptions, RequestContext, RequestHandle, ServiceError,
@@ -145,6 +146,7 @@ impl ClientHandler for InFlight {
             .with_form(FormElicitationCapability::new())
             .with_url(UrlElicitationCapability::new());
         capabilities.elicitation = Some(elicitation);
+        capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into());
         ClientConfig::new(capabilities, Implementation::new("windlass", env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }

@@ -4,12 +4,14 @@
 //! call is repeated. By 2025-11-25 it asks during the call, so the answers of all earlier rounds are kept and given again, in
 //! the order in which it asked.
 
+use std::collections::BTreeMap;
+
 use rmcp::model::{
     CallToolRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
     InputRequest as ServerInput, InputRequiredResult,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_core::{
     canonical::CanonicalJson,
     envelope::{Continuation, InputAction, InputRequest, InputResponse, Resumption, ToolErrorKind},
@@ -37,7 +39,12 @@ struct State {
     /// What was answered to such questions, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answered: Vec<InputResponse>,
+    #[serde(skip_serializing_if = "Defaults::is_empty")]
+    defaults: Defaults,
 }
+
+/// By the key of a question: what the form has in fields that the person leaves out.
+pub(super) type Defaults = BTreeMap<String, Map<String, Value>>;
 
 /// What earlier rounds of a call brought.
 #[derive(Debug, Default)]
@@ -47,6 +54,19 @@ pub(super) struct Resumed {
     responses: Vec<(String, InputResponse)>,
     /// How many of the answered questions the server has asked again in this round.
     asked_again: usize,
+}
+
+/// The response with the defaults of the fields that it leaves out.
+pub(super) fn completed(defaults: &Defaults, key: &str, response: &InputResponse) -> InputResponse {
+    let mut response = response.clone();
+    let (Some(defaults), Some(content)) = (defaults.get(key), &response.content) else { return response };
+    if let Value::Object(mut fields) = content.to_value() {
+        for (name, value) in defaults {
+            fields.entry(name).or_insert_with(|| value.clone());
+        }
+        response.content = Some(Value::Object(fields).into());
+    }
+    response
 }
 
 impl Resumed {
@@ -65,10 +85,13 @@ impl Resumed {
                 let message = "a person declined to visit the page that the tool needs to be visited first";
                 return Err(ToolFailure::new(ToolErrorKind::Denied, message));
             }
+            let key = legacy_key(state.answered.len());
             // Without an answer the server asks again.
-            state.answered.extend(resumption.responses.get(&legacy_key(state.answered.len())).cloned());
+            let answer = resumption.responses.get(&key).map(|response| completed(&state.defaults, &key, response));
+            state.answered.extend(answer);
         } else {
-            responses.extend(resumption.responses.iter().map(|(key, response)| (key.clone(), response.clone())));
+            let complete = |(key, response): (&String, _)| (key.clone(), completed(&state.defaults, key, response));
+            responses.extend(resumption.responses.iter().map(complete));
         }
         Ok(Self { state, responses, asked_again: 0 })
     }
@@ -77,8 +100,7 @@ impl Resumed {
     pub(super) fn add_to(&self, params: &mut CallToolRequestParams) {
         params.request_state.clone_from(&self.state.request_state);
         if !self.responses.is_empty() {
-            let result = |response| serde_json::to_value(elicit_result(response)).unwrap_or_default();
-            let responses = self.responses.iter().map(|(key, response)| (key.clone(), result(response)));
+            let responses = self.responses.iter().map(|(key, response)| (key.clone(), answer_value(response)));
             params.input_responses = Some(responses.collect());
         }
     }
@@ -89,6 +111,11 @@ impl Resumed {
         self.asked_again += 1;
         Some(elicit_result(answer))
     }
+}
+
+/// A response as it is sent.
+pub(super) fn answer_value(response: &InputResponse) -> Value {
+    serde_json::to_value(elicit_result(response)).unwrap_or_default()
 }
 
 fn elicit_result(response: &InputResponse) -> ElicitResult {
@@ -113,20 +140,25 @@ fn legacy_key(before: usize) -> String {
 /// A server that returned its questions.
 pub(super) fn required(required: InputRequiredResult) -> Result<Continuation, ToolFailure> {
     let state = State { request_state: required.request_state, ..State::default() };
-    let questions = required.input_requests.unwrap_or_default().into_iter().map(|(key, input)| match input {
+    let questions = required.input_requests.unwrap_or_default().into_iter();
+    let questions = questions.map(|(key, input)| of_server(key, input));
+    continuation(state, questions.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn of_server(key: String, input: ServerInput) -> Result<InputRequest, ToolFailure> {
+    match input {
         ServerInput::Elicitation(asked) => question(key, &asked.params),
         ServerInput::CreateMessage(_) => Err(not_offered("sampling")),
         ServerInput::ListRoots(_) => Err(not_offered("roots")),
         _ => Err(not_offered("a kind of input")),
-    });
-    continuation(&state, questions.collect::<Result<_, _>>()?)
+    }
 }
 
 /// A server that asks during a call.
 pub(super) fn asked(asked: &ElicitRequestParams, resumed: Resumed) -> Result<Continuation, ToolFailure> {
-    let state = State { legacy: true, answered: resumed.state.answered, request_state: None };
+    let state = State { legacy: true, answered: resumed.state.answered, ..State::default() };
     let question = question(legacy_key(state.answered.len()), asked)?;
-    continuation(&state, vec![question])
+    continuation(state, vec![question])
 }
 
 /// A server that needs pages to be visited first, if that is what the error says.
@@ -135,8 +167,8 @@ pub(super) fn pages_required(error: &ErrorData, resumed: &Resumed) -> Option<Res
     let pages: Vec<ElicitRequestParams> =
         serde_json::from_value(pages.clone()).ok().filter(|pages: &Vec<_>| !pages.is_empty())?;
     let questions = pages.iter().enumerate().map(|(index, page)| question(format!("{PAGE}{}", index + 1), page));
-    let state = State { legacy: true, answered: resumed.state.answered.clone(), request_state: None };
-    Some(questions.collect::<Result<_, _>>().and_then(|questions| continuation(&state, questions)))
+    let state = State { legacy: true, answered: resumed.state.answered.clone(), ..State::default() };
+    Some(questions.collect::<Result<_, _>>().and_then(|questions| continuation(state, questions)))
 }
 
 fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, ToolFailure> {
@@ -160,13 +192,27 @@ fn question(key: String, asked: &ElicitRequestParams) -> Result<InputRequest, To
     }
 }
 
+/// The defaults of all forms that have some.
+pub(super) fn defaults_of(inputs: &[InputRequest]) -> Defaults {
+    let of_form = |schema: &Value| -> Option<Map<String, Value>> {
+        let fields = schema.get("properties")?.as_object()?.iter();
+        Some(fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect())
+    };
+    let all = inputs.iter().filter_map(|input| Some((input.key.clone(), of_form(input.schema.as_ref()?)?)));
+    all.filter(|(_, defaults)| !defaults.is_empty()).collect()
+}
+
 fn not_offered(what: &str) -> ToolFailure {
     failure::failed(format!("the MCP server asks for {what}, which this client does not offer"))
 }
 
-fn continuation(state: &State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
-    let unwritable = |error: serde_json::Error| ToolFailure::new(ToolErrorKind::Internal, error.to_string());
-    let continuation = Continuation { state: CanonicalJson::of(state).map_err(unwritable)?, inputs, repeatable: false };
+fn continuation(mut state: State, inputs: Vec<InputRequest>) -> Result<Continuation, ToolFailure> {
+    state.defaults = defaults_of(&inputs);
+    let state = CanonicalJson::of(&state).map_err(unwritable)?;
+    within_limit(Continuation { state, inputs, repeatable: false })
+}
+
+pub(super) fn within_limit(continuation: Continuation) -> Result<Continuation, ToolFailure> {
     let bytes = CanonicalJson::of(&continuation).map_err(unwritable)?.bytes();
     if bytes > Continuation::MAX_BYTES {
         let most = Continuation::MAX_BYTES;
@@ -175,4 +221,8 @@ fn continuation(state: &State, inputs: Vec<InputRequest>) -> Result<Continuation
         )));
     }
     Ok(continuation)
+}
+
+fn unwritable(error: serde_json::Error) -> ToolFailure {
+    ToolFailure::new(ToolErrorKind::Internal, error.to_string())
 }

@@ -26,6 +26,7 @@ mod pool;
 mod process;
 mod result;
 mod specs;
+mod task;
 #[cfg(test)]
 mod tests;
 

@@ -51,10 +51,15 @@ fn a_call_that_asks_for_input_waits_over_a_kill_and_ends_with_an_answer_that_fit
         assert_eq!(site.json(&["runs", "answer", &run, await_id, answer])["status"], "accepted");
     }
     site.completed(&run);
+    // What was left out has the defaults of the form.
     let told = "✅ User provided the requested information!\n\
-                User inputs:\n- Name: Ann\n- Agreed to terms: true\n- Favorite Integer: 7\n\n\
-                Raw result: {\n  \"action\": \"accept\",\n  \"content\": {\n    \"check\": true,\n    \"integer\": 7,\n    \
-                \"name\": \"Ann\"\n  }\n}";
+                User inputs:\n- Name: Ann\n- Agreed to terms: true\n- Favorite Integer: 7\n- Favorite Number: 3.14\n\n\
+                Raw result: {\n  \"action\": \"accept\",\n  \"content\": {\n    \"check\": true,\n    \
+                \"firstLine\": \"It was a dark and stormy night.\",\n    \"integer\": 7,\n    \
+                \"legacyTitledEnum\": \"pet-1\",\n    \"name\": \"Ann\",\n    \"number\": 3.14,\n    \
+                \"titledMultipleSelectEnum\": [\n      \"fish-1\"\n    ],\n    \"titledSingleSelectEnum\": \"hero-1\",\n    \
+                \"untitledMultipleSelectEnum\": [\n      \"Guitar\"\n    ],\n    \"untitledSingleSelectEnum\": \"Monica\"\n  \
+                }\n}";
     let booked = json!({"action": "accept", "content": {"row": 9}, "state": "guests=2", "guests": 2});
     let expected = [
         succeeded("call-0-0", "everything_trigger-elicitation-request", json!(told)),

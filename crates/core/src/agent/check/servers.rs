@@ -34,7 +34,7 @@ pub(super) fn check_http(http: &HttpSource, tool: &ToolSpec, at: &Pointer, probl
         let message = "the host must not depend on arguments: the model would decide which system is called";
         problems.add(&at.field("url"), message);
     }
-    check_access(&http.access, at, problems);
+    check_access_with_token_url(&http.access, at, problems);
     let schema = tool.schema();
     let declared: Vec<&str> = match schema.get("properties").and_then(serde_json::Value::as_object) {
         Some(properties) => properties.keys().map(String::as_str).collect(),
@@ -82,7 +82,7 @@ pub(super) fn check_mcp(mcp: &McpSource, agent: &AgentDefinition, at: &Pointer, 
 pub(super) fn check_a2a(a2a: &A2aSource, at: &Pointer, problems: &mut Problems) {
     check_url(&a2a.agent_card_url, &at.field("agentCardUrl"), problems);
     check_length(a2a.context_id.as_deref().unwrap_or_default(), NAME_CHARS, &at.field("contextId"), problems);
-    check_access(&a2a.access, at, problems);
+    check_access_with_token_url(&a2a.access, at, problems);
 }
 
 pub(super) fn check_temporal(temporal: &TemporalSource, at: &Pointer, problems: &mut Problems) {
@@ -158,7 +158,7 @@ pub(super) fn check_toolsets(agent: &AgentDefinition, at: &Pointer, problems: &m
                         check_url(url, &at.field(field), problems);
                     }
                 }
-                check_access(&openapi.access, &at, problems);
+                check_access_with_token_url(&openapi.access, &at, problems);
             }
             _ => problems.add(&at, "a toolset has either mcp or openapi"),
         }
@@ -192,6 +192,16 @@ fn check_url(url: &str, at: &Pointer, problems: &mut Problems) {
     }
 }
 
+/// Of servers that cannot be asked where their tokens are issued.
+fn check_access_with_token_url(access: &HttpAccess, at: &Pointer, problems: &mut Problems) {
+    check_access(access, at, problems);
+    if access.oauth.as_ref().is_some_and(|oauth| oauth.token_url.is_none()) {
+        let message =
+            "this needs tokenUrl, for example \"https://auth.example.com/token\"; only MCP servers say it themselves";
+        problems.add(&at.field("oauth"), message);
+    }
+}
+
 fn check_access(access: &HttpAccess, at: &Pointer, problems: &mut Problems) {
     let headers = at.field("headers");
     if access.headers.len() > HEADERS {
@@ -211,7 +221,9 @@ fn check_access(access: &HttpAccess, at: &Pointer, problems: &mut Problems) {
     }
     if let Some(oauth) = &access.oauth {
         let at = at.field("oauth");
-        check_url(&oauth.token_url, &at.field("tokenUrl"), problems);
+        if let Some(url) = &oauth.token_url {
+            check_url(url, &at.field("tokenUrl"), problems);
+        }
         if oauth.client_id.is_empty() {
             problems.add(&at.field("clientId"), "this is never empty");
         }

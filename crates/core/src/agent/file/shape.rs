@@ -95,7 +95,7 @@ static TEMPORAL_RETRY: Record = Record(&[
 ]);
 
 static OAUTH: Record = Record(&[
-    required("tokenUrl", Shape::Text, "\"https://auth.example.com/token\""),
+    optional("tokenUrl", Shape::Text),
     required("clientId", Shape::Text, "\"windlass\""),
     required("clientSecret", Shape::Secret, "\"${secret:NAME}\""),
     optional("scope", Shape::Text),

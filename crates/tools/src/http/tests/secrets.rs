@@ -70,7 +70,7 @@ async fn a_secret_that_no_header_can_have_is_not_repeated() {
 
 fn oauth(tokens: &Server, api: &Server) -> HttpSource {
     let client = OAuthClient {
-        token_url: tokens.url("/token"),
+        token_url: Some(tokens.url("/token")),
         client_id: "id 1".into(),
         client_secret: SecretRef::Secret("CLIENT".into()),
         scope: Some("read write".into()),

@@ -2,6 +2,7 @@
 
 use std::{net::Ipv4Addr, time::Instant};
 
+use axum::response::IntoResponse as _;
 use reqwest::{
     StatusCode,
     header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE},
@@ -132,4 +133,30 @@ async fn headers_are_sent_and_a_server_that_refuses_them_says_so() {
     let message = "the MCP server refused the credentials; check the headers of its configuration";
     assert_eq!(reply, Err(ToolFailure::new(ToolErrorKind::ToolUnavailable, message)));
     assert_eq!(received.recv().await.unwrap(), "Bearer s3cret");
+}
+
+/// Some servers of older revisions answer every request that they do not know with an empty result.
+#[tokio::test]
+async fn a_server_that_answers_server_discover_with_an_empty_result_is_an_older_one() {
+    let answer = |request: axum::Json<Value>| async move {
+        let result = match request["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old", "version": "1"},
+            }),
+            Some("tools/call") => json!({"content": [{"type": "text", "text": "called"}]}),
+            _ => json!({}),
+        };
+        match &request["id"] {
+            Value::Null => (StatusCode::ACCEPTED, String::new()).into_response(),
+            id => axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response(),
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+    let router = axum::Router::new().route("/mcp", axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let endpoint = McpEndpoint::Http { url, client: super::server::client(), headers: HeaderMap::new() };
+    let reply = call(&McpServers::default(), endpoint, "anything", &context(), json!({})).await;
+    assert_eq!(reply, done(json!("called")));
 }

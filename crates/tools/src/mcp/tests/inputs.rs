@@ -1,8 +1,10 @@
 //! Questions to a person.
 
+use rmcp::model::CallToolRequestParams;
 use windlass_core::{canonical::CanonicalJson, envelope::InputRequest};
 
 use super::*;
+use crate::mcp::input::Resumed;
 
 fn name_question(key: &str) -> InputRequest {
     InputRequest {
@@ -158,6 +160,30 @@ fn questions_that_cannot_be_put_to_a_person_fail_the_call() {
         state_only,
         Ok(Continuation { state: json!({"requestState": "later"}).into(), inputs: vec![], repeatable: false })
     );
+}
+
+#[test]
+fn fields_that_a_person_leaves_out_have_the_default_of_the_form() {
+    let properties = json!({
+        "name": {"type": "string", "default": "Ada"}, "age": {"type": "integer", "default": 36}, "note": {"type": "string"},
+    });
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": properties}});
+    let complete = json!({"action": "accept", "content": {"name": "Grace", "age": 36}});
+    let given = || accepted(Some(json!({"name": "Grace"})));
+
+    let inputs = json!({"who": {"method": "elicitation/create", "params": form}, "why": {"method": "elicitation/create", "params": form}});
+    let asked = json!({"resultType": "input_required", "inputRequests": inputs});
+    let asked = crate::mcp::input::required(serde_json::from_value(asked).unwrap()).unwrap();
+    let context = resumed(2, &asked, &[("who", given()), ("why", declined())]);
+    let mut params = CallToolRequestParams::new("ask");
+    Resumed::of(context.resumption.as_ref()).unwrap().add_to(&mut params);
+    let responses = serde_json::to_value(params.input_responses).unwrap();
+    assert_eq!(responses, json!({"who": complete, "why": {"action": "decline"}}), "2026-07-28");
+
+    let asked = crate::mcp::input::asked(&serde_json::from_value(form).unwrap(), Resumed::default()).unwrap();
+    let context = resumed(2, &asked, &[("question-1", given())]);
+    let answer = Resumed::of(context.resumption.as_ref()).unwrap().next_answer();
+    assert_eq!(serde_json::to_value(answer).unwrap(), complete, "2025-11-25");
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ async fn a_server_describes_itself() {
             json!({
                 "protocol": revision.name(),
                 "server": {"name": "test-server", "version": "1.2.3"},
-                "capabilities": {"tools": {"listChanged": true}},
+                "capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "tools": {"listChanged": true}},
                 "tools": [{"name": "echo", "description": "Does echo.", "inputSchema": {"type": "object"}}],
                 "prompts": [],
                 "resources": [],

@@ -6,6 +6,7 @@ mod lists;
 mod processes;
 mod results;
 mod server;
+mod tasks;
 
 use std::time::Duration;
 

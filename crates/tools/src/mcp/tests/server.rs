@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::VecDeque,
     net::Ipv4Addr,
     sync::{
         Arc, Mutex,
@@ -13,10 +14,11 @@ use reqwest::header::HeaderMap;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams,
-        ElicitResult, ErrorCode, Implementation, InputRequest, InputRequiredResult, ListToolsResult,
-        PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig,
-        SubscriptionFilter, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock, CreateTaskResult,
+        DetailedTask, ElicitRequest, ElicitRequestParams, ElicitResult, ErrorCode, GetTaskParams, GetTaskResult,
+        Implementation, InputRequest, InputRequiredResult, ListToolsResult, PaginatedRequestParams,
+        ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Task,
+        TaskPayload, TaskStatus, Tool, UpdateTaskParams,
     },
     service::{Peer, RequestContext, SubscriptionContext},
     transport::streamable_http_server::{
@@ -71,6 +73,8 @@ pub(super) struct Shared {
     pub(super) go: Notify,
     /// Calls of the tool `visit`.
     visits: AtomicUsize,
+    /// What is read of the task of the tool `task`, one after the other; the last one stays.
+    pub(super) task: Mutex<VecDeque<TaskPayload>>,
     events: mpsc::UnboundedSender<String>,
     /// Peers of sessions, for notifications.
     peers: Mutex<Vec<Peer<RoleServer>>>,
@@ -94,6 +98,7 @@ impl Server {
             lists: AtomicUsize::new(0),
             go: Notify::new(),
             visits: AtomicUsize::new(0),
+            task: Mutex::default(),
             events: sender,
             peers: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -182,7 +187,8 @@ impl ServerHandler for Handler {
     }
 
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks().build();
         ServerConfig::new(capabilities).with_server_info(Implementation::new("test-server", "1.2.3"))
     }
 
@@ -242,9 +248,40 @@ impl ServerHandler for Handler {
             "visit" => Ok(text("visited")),
             "progress" => self.progress(&context).await,
             "ask" => self.ask(request, &context).await,
+            "task" => Ok(CreateTaskResult::new(task(TaskStatus::Working)).into()),
             other => panic!("there is no tool {other}"),
         }
     }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        assert_eq!(request.task_id, "task-1");
+        let mut payloads = self.0.task.lock().unwrap();
+        let next = if payloads.len() > 1 { payloads.pop_front() } else { payloads.front().cloned() };
+        let Some(payload) = next else { return Err(ErrorData::invalid_params("there is no such task", None)) };
+        self.report(format!("read {:?}", payload.status()));
+        Ok(GetTaskResult::new(DetailedTask::new(task(payload.status()), payload)))
+    }
+
+    async fn update_task(&self, request: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.report(format!("updated {}", json!(request.input_responses)));
+        Ok(())
+    }
+
+    async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.report(format!("cancelled {}", request.task_id));
+        Ok(())
+    }
+}
+
+fn task(status: TaskStatus) -> Task {
+    let time = "2026-07-28T12:00:00Z";
+    let mut task = Task::new("task-1", status, time, time).with_poll_interval_ms(1);
+    task.status_message = Some("works on it".to_owned());
+    task
 }
 
 impl Handler {
@@ -301,7 +338,7 @@ fn text(text: &str) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
-fn form() -> ElicitRequestParams {
+pub(super) fn form() -> ElicitRequestParams {
     let schema: Value = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     ElicitRequestParams::FormElicitationParams {
         meta: None,

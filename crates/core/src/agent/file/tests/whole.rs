@@ -146,7 +146,7 @@ fn access() -> HttpAccess {
     HttpAccess {
         headers: BTreeMap::from([("X-Api-Key".to_owned(), SecretText::new("${secret:token}"))]),
         oauth: Some(OAuthClient {
-            token_url: "https://auth.example/token".to_owned(),
+            token_url: Some("https://auth.example/token".to_owned()),
             client_id: "windlass".to_owned(),
             client_secret: SecretRef::Secret("client".to_owned()),
             scope: Some("read".to_owned()),
