@@ -20,6 +20,7 @@ mod owner;
 mod plan;
 mod progress;
 mod record;
+mod redaction;
 mod results;
 mod secrets;
 mod tool;
@@ -43,7 +44,7 @@ use windlass_store::{Store, Vault};
 use windlass_tools::Toolbox;
 use windlass_workflows::{contract, wire::Wire};
 
-pub use self::{catalog::AgentCatalog, owner::Owners, secrets::RunSecrets};
+pub use self::{catalog::AgentCatalog, owner::Owners, redaction::Redaction, secrets::RunSecrets};
 use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own};
 
 /// The ports behind the activities.

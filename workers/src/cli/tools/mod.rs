@@ -79,10 +79,12 @@ impl Workbench {
         for index in 0..definition.toolsets.len() {
             match self.tools.resolve(&definition.toolsets[index], &*self.secrets).await {
                 Ok((tools, resolved)) => {
+                    let (tools, resolved) = self.secrets.redaction().toolset(tools, resolved);
                     definition.tools.extend(tools);
                     definition.toolsets[index].resolved = Some(resolved);
                 }
                 Err(failure) => {
+                    let failure = self.secrets.redaction().failure(failure);
                     problems.push(format!("toolset {}: {}", definition.toolsets[index].name, failure.error.message));
                 }
             }
