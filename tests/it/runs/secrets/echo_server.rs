@@ -4,7 +4,7 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex},
 };
 
 use serde_json::{Value, json};
@@ -20,6 +20,9 @@ struct Shared {
     received: Mutex<String>,
     /// The access token that it issues.
     token: Mutex<String>,
+    /// Streams wait before their second event.
+    held: Mutex<bool>,
+    released: Condvar,
 }
 
 struct Request {
@@ -54,6 +57,16 @@ impl EchoServer {
         token.clone_into(&mut self.shared.token.lock().unwrap());
     }
 
+    /// From now on streams stop after their first event, until they are released.
+    pub(super) fn hold(&self) {
+        *self.shared.held.lock().unwrap() = true;
+    }
+
+    pub(super) fn release(&self) {
+        *self.shared.held.lock().unwrap() = false;
+        self.shared.released.notify_all();
+    }
+
     /// Whether a request had this text in its headers.
     pub(super) fn received(&self, text: &str) -> bool {
         self.shared.received.lock().unwrap().contains(text)
@@ -65,9 +78,15 @@ fn serve(stream: &TcpStream, address: SocketAddr, shared: &Shared) -> io::Result
     let Some(request) = read(stream, shared)? else { return Ok(()) };
     let (status, kind, body) = answer(&request, address, &shared.token.lock().unwrap());
     let challenge = format!("WWW-Authenticate: Bearer realm=\"{}\"", request.echo.replace('\n', " "));
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{challenge}\r\nConnection: close");
     let mut stream = stream;
-    write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{challenge}\r\nConnection: close\r\n")?;
+    if kind != "text/event-stream" {
+        return write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len());
+    }
+    let (first, rest) = body.split_once("\n\n").unwrap();
+    write!(stream, "\r\n{first}\n\n")?;
+    drop(shared.released.wait_while(shared.held.lock().unwrap(), |held| *held).unwrap());
+    stream.write_all(rest.as_bytes())
 }
 
 fn read(stream: &TcpStream, shared: &Shared) -> io::Result<Option<Request>> {

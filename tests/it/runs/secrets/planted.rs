@@ -120,15 +120,23 @@ async fn search_tools(rig: &Rig, search: &mut Search, server: &EchoServer, varia
     let planted = with_tools::Planted::plant(&rig.world, search, server).await;
     let mut last = None;
     for kind in with_tools::KINDS {
+        server.hold();
         let run = rig.world.start(with_tools::agent(kind, server), "go").await;
+        if kind == "mcp" {
+            // Each server that reports progress repeats the credentials in it.
+            let redacted = |event: &EventBody, call: &str| {
+                matches!(event, EventBody::ToolProgress { tool_use_id, message: Some(message), .. }
+                if tool_use_id.as_str() == call && message.contains("[redacted]"))
+            };
+            for call in ["call-0-0", "call-0-4", "call-0-6"] {
+                rig.world.event(&run, |event| redacted(event, call)).await;
+            }
+        }
+        server.release();
         let ended = rig.world.result(&run).await;
         assert!(ended.is_ok(), "{kind}: {ended:?}");
         search.text("results and failures", &format!("{ended:?}"));
         search_run(rig, search, &run).await;
-        let events = rig.world.bodies(&run).await;
-        let progress = events.iter().filter(|event| matches!(event, EventBody::ToolProgress { .. }));
-        let redacted = format!("{:?}", progress.collect::<Vec<_>>()).contains("[redacted]");
-        assert_eq!(redacted, kind == "mcp", "progress has credentials in it: {events:?}");
         last = Some(run);
     }
     planted.arrived(&rig.world, server, variable, &last.unwrap()).await;
