@@ -51,7 +51,7 @@ impl ApiOptions {
             ops,
             models: ports.models.listing().clone(),
             agents: ports.agents.iter().map(|agent| (**agent).clone()).collect(),
-            builtins: ports.tools.builtins().specs().collect(),
+            builtins: ports.tools.specs().collect(),
             vault: ports.vault.clone(),
             rates: self.rates,
             limits: Limits {

@@ -71,7 +71,7 @@ impl Workbench {
     /// The agent of a file, complete: with the defaults of built-in tools, and the tools of its toolsets.
     async fn agent(&self, path: &std::path::Path) -> Result<(AgentDefinition, Vec<String>), Failure> {
         let mut definition = agents::read(path)?;
-        let missing = definition.complete_builtins(&|name| self.tools.builtins().get(name).map(|tool| tool.spec()));
+        let missing = definition.complete_builtins(&|name| self.tools.spec(name));
         if let Some(missing) = missing.first() {
             return Err(usage(format!("{}: no worker has a tool {:?}", path.display(), missing.tool.as_str())));
         }
