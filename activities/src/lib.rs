@@ -22,6 +22,7 @@ mod plan;
 mod progress;
 mod push;
 mod record;
+mod redaction;
 mod results;
 mod secrets;
 mod tool;
@@ -50,6 +51,7 @@ pub use self::{
     catalog::AgentCatalog,
     owner::Owners,
     push::{Renderer, Updates},
+    redaction::Redaction,
     secrets::RunSecrets,
 };
 use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own, push::Pushing};

@@ -117,7 +117,7 @@ impl RunActivities {
 
     /// Clients of older builds send definitions without the defaults of built-in tools.
     fn completed(&self, mut definition: AgentDefinition) -> Result<AgentDefinition, ActivityError> {
-        let missing = definition.complete_builtins(&|name| self.tools.builtins().get(name).map(|tool| tool.spec()));
+        let missing = definition.complete_builtins(&|name| self.tools.spec(name));
         match missing.first() {
             None => Ok(definition),
             Some(MissingBuiltin { agent, tool }) => {

@@ -9,6 +9,8 @@ use windlass_core::{
 use windlass_store::Events;
 use windlass_tools::{Progress, ProgressSink};
 
+use crate::RunSecrets;
+
 /// The longest message of a report.
 const MESSAGE_BYTES: usize = 1024;
 
@@ -17,13 +19,16 @@ pub(crate) async fn with_progress<T, F: Future<Output = T>>(
     log: &dyn Events,
     input: &ToolInput,
     attempt: u32,
+    secrets: &RunSecrets,
     call: impl FnOnce(ProgressSink) -> F,
 ) -> T {
     let (sink, reports) = ProgressSink::new();
     let mut call = std::pin::pin!(call(sink));
     let mut number = 0_u64;
-    let mut append = async |report: Progress| {
+    let mut append = async |mut report: Progress| {
         number += 1;
+        // Clipped after that: the rest of a secret would not be found.
+        report.message = report.message.map(|message| clip(secrets.redaction().text(message)));
         // If the log is closed or the store is unavailable, the report is lost, but not the call.
         let _ = log.append_events(&input.run_id, vec![event(input, attempt, number, report)]).await;
     };
@@ -46,7 +51,7 @@ fn event(input: &ToolInput, attempt: u32, number: u64, report: Progress) -> NewE
         tool_use_id: input.tool_call_id.clone(),
         name: input.tool_name.clone(),
         attempt,
-        message: report.message.map(clip),
+        message: report.message,
         progress: report.done.filter(|done| done.is_finite()),
         total: report.total.filter(|total| total.is_finite()),
     };

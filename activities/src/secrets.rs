@@ -13,7 +13,7 @@ use windlass_core::{
 use windlass_store::{Reader, StoreError, Vault};
 use windlass_tools::{SecretSource, ToolFailure};
 
-use crate::{RunActivities, failures};
+use crate::{Redaction, RunActivities, failures};
 
 /// The secrets that one run may read: those of its workspace, and this process's environment.
 pub struct RunSecrets {
@@ -40,9 +40,13 @@ impl RunSecrets {
         Self { vault, workspace, run, session, used: Mutex::default() }
     }
 
-    /// The values that were read so far.
-    pub(crate) fn used(&self) -> Vec<SecretString> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// For what comes back from servers that got the values read so far.
+    pub fn redaction(&self) -> Redaction {
+        Redaction::of(&self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn hide(&self, value: SecretString) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(value);
     }
 
     async fn read(&self, reference: &SecretRef) -> Result<SecretString, SecretError> {
@@ -63,9 +67,7 @@ impl RunSecrets {
 #[async_trait]
 impl SecretSource for RunSecrets {
     async fn secret(&self, reference: &SecretRef) -> Result<SecretString, ToolFailure> {
-        let read = self.read(reference).await.inspect(|value| {
-            self.used.lock().unwrap_or_else(PoisonError::into_inner).push(value.clone());
-        });
+        let read = self.read(reference).await.inspect(|value| self.hide(value.clone()));
         read.map_err(|error| {
             let failure = ToolFailure::new(ToolErrorKind::ToolUnavailable, error.to_string());
             match error {
@@ -73,6 +75,10 @@ impl SecretSource for RunSecrets {
                 _ => failure,
             }
         })
+    }
+
+    fn derived(&self, value: &SecretString) {
+        self.hide(value.clone());
     }
 }
 

@@ -22,12 +22,8 @@ use windlass_store::{CallClaim, CallSettlement, FinishedCall, NewClaim};
 use windlass_tools::{CallContext, ProgressSink, ToolFailure, ToolReply, ToolSuccess};
 
 use crate::{
-    RunActivities, deadline,
-    definitions::Prepared,
-    failures,
-    heartbeat::with_heartbeat,
-    progress::with_progress,
-    results::{redacted, redacted_failure, without_secrets},
+    RunActivities, deadline, definitions::Prepared, failures, heartbeat::with_heartbeat, progress::with_progress,
+    secrets::RunSecrets,
 };
 
 /// One attempt of a call.
@@ -106,8 +102,9 @@ impl RunActivities {
         cancel: CancellationToken,
     ) -> Result<Claimed, ActivityError> {
         let claim = self.store.claim_call(claim_of(input, &call.args));
-        let mut executed = std::pin::pin!(with_progress(&*self.store, input, call.attempt, |progress| {
-            self.execute(input, call, progress, cancel)
+        let secrets = Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref()));
+        let mut executed = std::pin::pin!(with_progress(&*self.store, input, call.attempt, &secrets, |progress| {
+            self.execute(input, call, &secrets, progress, cancel)
         }));
         // A first attempt that may be repeated need not wait for its claim: if that is refused, nothing is lost.
         let (claim, early) = if input.idempotent && call.attempt == 1 {
@@ -134,6 +131,7 @@ impl RunActivities {
         &self,
         input: &ToolInput,
         call: &Call,
+        secrets: &Arc<RunSecrets>,
         progress: ProgressSink,
         cancel: CancellationToken,
     ) -> Result<Result<ToolReply, ToolFailure>, ActivityError> {
@@ -150,7 +148,6 @@ impl RunActivities {
             let message = "the arguments that a person wrote are denied by an approval rule; it was not executed";
             return Ok(Err(ToolFailure::new(ToolErrorKind::PolicyDenied, message)));
         }
-        let secrets = Arc::new(self.secrets(&input.workspace, &input.run_id, input.session_id.as_ref()));
         let context = CallContext {
             workspace: input.workspace.clone(),
             session_id: input.session_id.clone(),
@@ -159,22 +156,22 @@ impl RunActivities {
             attempt: call.attempt,
             deadline: call.deadline,
             progress,
-            secrets: secrets.clone(),
+            secrets: Arc::clone(secrets) as _,
             cancel,
             draining: self.draining.clone(),
             resumption: input.resumption.clone(),
         };
         let replied = self.tools.call(&call.prepared.definition, spec, context, call.args.clone()).await;
-        let used = secrets.used();
+        let redaction = secrets.redaction();
         let success = match replied {
             Ok(ToolReply::Done(success)) => success,
             Ok(ToolReply::Continue(continuation)) => {
-                return Ok(without_secrets(continuation, &used).map(ToolReply::Continue));
+                return Ok(redaction.continuation(continuation).map(ToolReply::Continue));
             }
-            Err(failure) => return Ok(Err(redacted_failure(failure, &used))),
+            Err(failure) => return Ok(Err(redaction.failure(failure))),
         };
         // First, because a problem with the schema quotes the result.
-        let success = redacted(success, &used);
+        let success = redaction.success(success);
         if let Err(failure) = call.prepared.check_result(name, &success.result) {
             return Ok(Err(failure));
         }

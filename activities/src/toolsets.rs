@@ -37,9 +37,12 @@ impl RunActivities {
             return (Vec::new(), None);
         }
         match self.tools.resolve(toolset, secrets).await {
-            Ok((tools, resolved)) => (tools, Some(resolved)),
+            Ok((tools, resolved)) => {
+                let (tools, resolved) = secrets.redaction().toolset(tools, resolved);
+                (tools, Some(resolved))
+            }
             Err(failure) => {
-                let error = failure.error.message;
+                let error = secrets.redaction().failure(failure).error.message;
                 tracing::warn!(toolset = toolset.name, error, "the tools of a toolset could not be listed");
                 let resolved = ResolvedToolset { error: Some(error.clone()), ..ResolvedToolset::default() };
                 (vec![unavailable(toolset, &error)], Some(resolved))

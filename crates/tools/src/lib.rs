@@ -87,6 +87,9 @@ impl fmt::Debug for CallContext {
 pub trait SecretSource: Send + Sync + 'static {
     /// The value, or a failure that names the reference and never the value.
     async fn secret(&self, reference: &SecretRef) -> Result<SecretString, ToolFailure>;
+
+    /// Takes note of a secret that was obtained with another, such as an access token.
+    fn derived(&self, _value: &SecretString) {}
 }
 
 /// A successful call: parts for the model, a structured result, or both.

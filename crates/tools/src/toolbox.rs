@@ -17,6 +17,7 @@ use windlass_core::{
     },
     canonical::CanonicalJson,
     envelope::ToolErrorKind,
+    ids::ToolName,
     secret::{SecretText, TextPiece},
 };
 
@@ -49,6 +50,8 @@ pub enum McpServerConfig {
 #[derive(Clone)]
 pub struct Toolbox {
     builtins: ToolRegistry,
+    /// Tools of the config, by name.
+    configured: Arc<BTreeMap<ToolName, ToolSpec>>,
     egress: Egress,
     http: HttpTools,
     mcp: McpServers,
@@ -63,6 +66,7 @@ impl Toolbox {
     pub fn new(builtins: ToolRegistry, egress: Egress, servers: BTreeMap<String, McpServerConfig>) -> Self {
         Self {
             builtins,
+            configured: Arc::default(),
             http: HttpTools::new(egress.clone()),
             egress,
             mcp: McpServers::default(),
@@ -75,6 +79,25 @@ impl Toolbox {
     /// The worker's own tools, and no server that definitions may name.
     pub fn of(builtins: ToolRegistry) -> Result<Self, EgressError> {
         Ok(Self::new(builtins, Egress::new(EgressRules::default())?, BTreeMap::new()))
+    }
+
+    /// With tools of the config. A built-in tool keeps its name.
+    #[must_use]
+    pub fn with_configured(mut self, tools: impl IntoIterator<Item = ToolSpec>) -> Self {
+        self.configured = Arc::new(tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect());
+        self
+    }
+
+    /// The tools that definitions and requests may name: the worker's own, then those of the config.
+    pub fn specs(&self) -> impl Iterator<Item = ToolSpec> + '_ {
+        let configured = self.configured.values().filter(|tool| self.builtins.get(&tool.name).is_none());
+        self.builtins.specs().chain(configured.cloned())
+    }
+
+    /// One of [`Self::specs`].
+    pub fn spec(&self, name: &ToolName) -> Option<ToolSpec> {
+        let own = self.builtins.get(name).map(|tool| tool.spec());
+        own.or_else(|| self.configured.get(name).cloned())
     }
 
     /// With one more server that definitions may name: a program and its arguments.

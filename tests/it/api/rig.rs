@@ -40,7 +40,15 @@ impl Rig {
 
     /// A rig whose API the test has changed, by the world behind it.
     pub(super) async fn with_world(scripts: Value, change: impl FnOnce(&World, &mut Options)) -> Self {
-        let world = World::new(scripts).await;
+        Self::over(World::new(scripts).await, change).await
+    }
+
+    /// A rig of a world whose worker runs.
+    pub(crate) async fn of(world: World) -> Self {
+        Self::over(world, |_, _| {}).await
+    }
+
+    async fn over(world: World, change: impl FnOnce(&World, &mut Options)) -> Self {
         let limits = Limits {
             local_tool_timeout: Millis::from_secs(300),
             keep_alive: Duration::from_millis(200),

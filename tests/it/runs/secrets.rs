@@ -1,7 +1,11 @@
 //! Secrets of a run: used by the activity that needs them, and found nowhere else.
 
+mod echo_server;
+mod in_commands;
+mod in_specs;
 mod planted;
 pub(crate) mod search;
+mod with_tools;
 
 use serde_json::json;
 use windlass_core::secret::SecretRef;

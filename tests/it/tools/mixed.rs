@@ -18,13 +18,13 @@ use crate::support::{
 };
 
 /// An HTTP server that answers each request with what it asked for, and keeps the requests.
-struct RecordingServer {
-    address: SocketAddr,
+pub(super) struct RecordingServer {
+    pub(super) address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl RecordingServer {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));

@@ -7,13 +7,19 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::Subscr
 use super::{Cli, Command};
 use crate::render::Paint;
 
-/// For `serve` and `worker`: our own messages, and only warnings from the SDKs of Temporal and MCP.
-const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn,rmcp=warn";
+/// For `serve` and `worker`: our own messages, and only warnings from the SDK of Temporal.
+const SERVING: &str = "info,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
 /// For `dev`: without a line per request.
 const SERVING_ONE: &str =
-    "info,windlass_api::access=warn,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn,rmcp=warn";
+    "info,windlass_api::access=warn,temporalio_sdk=warn,temporalio_sdk_core=warn,temporalio_client=warn";
 /// For all other commands.
 const ANSWERING: &str = "warn";
+
+/// The filter that `--log` means. The MCP library logs what servers send at all levels, and a server may repeat its
+/// credentials. So it logs only if the filter names it; what matters of it is logged by `windlass_tools`.
+pub fn filter(given: &str) -> String {
+    if given.contains("rmcp") { given.to_owned() } else { format!("{given},rmcp=off") }
+}
 
 /// Installs the process's subscriber. The error says what is wrong with `--log`.
 pub fn install(cli: &Cli) -> Result<(), String> {
@@ -22,9 +28,9 @@ pub fn install(cli: &Cli) -> Result<(), String> {
         command if command.serves() => SERVING,
         _ => ANSWERING,
     };
-    let filter = cli.global.log.as_deref().unwrap_or(default);
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
-        format!("--log {filter:?} is not a filter ({error}); write for example `info` or `warn,windlass=debug`")
+    let given = cli.global.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::try_new(filter(given)).map_err(|error| {
+        format!("--log {given:?} is not a filter ({error}); write for example `info` or `warn,windlass=debug`")
     })?;
     let colours = Paint::for_stream(io::stderr().is_terminal()).colours();
     let layer = fmt::layer().with_writer(io::stderr).with_ansi(colours).with_target(false);

@@ -7,8 +7,9 @@ use std::{
 };
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use windlass_core::{
-    agent::{HttpAccess, Problem},
+    agent::{HttpAccess, Problem, ToolSpec},
     approval::ApprovalRule,
     file::FileError,
     secret::{SecretRef, SecretText},
@@ -53,7 +54,8 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
     let document: Document = serde_json::from_value(document)
         .map_err(|error| layer.refuse(vec![Problem { path: String::new(), message: error.to_string() }]))?;
     let directory = path.and_then(Path::parent).unwrap_or_else(|| Path::new(""));
-    let Document { providers, models, defaults, server, temporal, store, agents, mcp, approvals, egress } = document;
+    let Document { providers, models, defaults, server, temporal, store, agents, mcp, tools, approvals, egress } =
+        document;
     let mut config = Config {
         file: path.map(Path::to_owned),
         providers: providers.into_iter().filter_map(|(name, raw)| Some((name, raw.provider()?))).collect(),
@@ -67,6 +69,7 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
             agents: agents.paths.into_iter().map(|path| directory.join(path)).collect(),
         },
         mcp: mcp.into_iter().map(|(name, raw)| (name, raw.server(directory))).collect(),
+        tools: tools.into_iter().filter_map(|(name, fields)| tool(&name, fields)).collect(),
         public_url: server.public_url,
         public_cards: server.public_cards,
         approvals,
@@ -83,6 +86,12 @@ pub(super) fn config(file: Option<(&Path, &str)>) -> Result<Config, FileError> {
     let values = merged.0.into_iter().filter(|(_, setting)| !setting.value.is_object());
     config.settings = values.map(|(pointer, setting)| shown(&pointer, setting)).collect();
     Ok(config)
+}
+
+/// A tool under its name. `None` if it is none, which the checks have refused.
+fn tool(name: &str, mut fields: Map<String, Value>) -> Option<ToolSpec> {
+    fields.insert("name".to_owned(), name.into());
+    serde_json::from_value(Value::Object(fields)).ok()
 }
 
 /// A setting as a file writes it.
@@ -119,6 +128,7 @@ struct Document {
     store: Store,
     agents: Agents,
     mcp: BTreeMap<String, RawMcp>,
+    tools: BTreeMap<String, Map<String, Value>>,
     approvals: Vec<ApprovalRule>,
     egress: Egress,
 }

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use http::{HeaderName, HeaderValue};
 use reqwest::Url;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_core::{
-    agent::{Problem, nearest},
+    agent::{AgentDefinition, Problem, check as check_definition, check_sources, nearest},
     approval::{ApprovalRule, check_rules},
     secret::SecretRef,
 };
@@ -27,6 +27,7 @@ pub(super) fn check(document: &Value) -> Vec<Problem> {
     checks.models();
     checks.settings();
     checks.servers();
+    checks.tools();
     checks.problems
 }
 
@@ -80,6 +81,28 @@ impl<'d> Checks<'d> {
                 if provider.get(limit).and_then(Value::as_u64) == Some(0) {
                     self.add(format!("{at}/{limit}"), "this must be more than 0; leave it out for the default");
                 }
+            }
+        }
+    }
+
+    /// Tools, by the rules for those of an agent.
+    fn tools(&mut self) {
+        for (name, fields) in self.section("tools") {
+            let at = format!("/tools/{}", escape(name));
+            let mut tool = fields.clone();
+            tool.insert("name".to_owned(), name.as_str().into());
+            let agent = json!({"id": "config", "model": "script:demo", "tools": [tool]});
+            let mut problems = check_sources(&agent);
+            match serde_json::from_value::<AgentDefinition>(agent) {
+                Ok(definition) if problems.is_empty() => problems = check_definition(&definition),
+                Ok(_) => {}
+                Err(error) => self.add(at.clone(), error.to_string()),
+            }
+            for Problem { path, message } in problems {
+                let below = path.strip_prefix("/tools/0").unwrap_or_default();
+                // The name is the key.
+                let below = below.strip_suffix("/name").unwrap_or(below);
+                self.add(format!("{at}{below}"), message);
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! The names are camelCase as [`Record`] wants them; the file writes them in snake_case.
 
+use windlass_core::agent::file::CONFIGURED_TOOL;
 use windlass_core::approval::APPROVAL_RULE;
 use windlass_core::file::{Record, Shape, friendly, optional};
 
@@ -19,6 +20,8 @@ pub(super) static ROOT: Record = Record(&[
     optional("agents", Shape::Record(&AGENTS)).about("The agents of `windlass dev`, `serve` and `worker`."),
     optional("mcp", Shape::Map(&Shape::Record(&MCP)))
         .about("MCP servers that agents name in their toolsets: `mcp.server = \"files\"`."),
+    optional("tools", Shape::Map(&Shape::Record(&CONFIGURED_TOOL)))
+        .about("Tools that agents and requests name, as an agent file has them: `[tools.weather]`."),
     optional("approvals", Shape::List(&Shape::Record(&APPROVAL_RULE)))
         .about("Approval rules for all agents. They come before an agent's own."),
     optional("egress", Shape::Record(&EGRESS)).about("Which addresses tools may reach."),

@@ -28,7 +28,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use windlass_core::{approval::ApprovalRule, file::FileError, secret::SecretRef};
+use windlass_core::{agent::ToolSpec, approval::ApprovalRule, file::FileError, secret::SecretRef};
 use windlass_models::{ModelSpec, limits::Limits};
 use windlass_tools::McpServerConfig;
 
@@ -59,6 +59,8 @@ pub struct Config {
     pub defaults: CommandDefaults,
     /// MCP servers that agents may name.
     pub mcp: BTreeMap<String, McpServerConfig>,
+    /// Tools that agents and requests may name.
+    pub tools: Vec<ToolSpec>,
     /// The address that clients of the API use; cards of agents name it.
     pub public_url: Option<String>,
     /// Whether cards of agents can be read without a key.

@@ -318,6 +318,31 @@ fn an_error_names_the_line_and_what_to_write() {
 }
 
 #[test]
+fn a_tool_is_read_and_checked_like_one_of_an_agent_file() {
+    let tool = |fields: &str| format!("[tools.tides]\nkind = \"http\"\n{fields}");
+    let config = parse(&tool(
+        "timeout = \"5s\"\nhttp = { url = \"https://tides.example.com/{port}\" }\n\
+        input_schema = { type = \"object\", properties = { port = { type = \"string\" } } }\n",
+    ));
+    let expected = serde_json::json!({
+        "name": "tides", "kind": "http", "timeoutMs": 5000, "http": {"url": "https://tides.example.com/{port}"},
+        "inputSchema": {"type": "object", "properties": {"port": {"type": "string"}}},
+    });
+    assert_eq!(config.tools, [serde_json::from_value(expected).unwrap()]);
+    let cases = [
+        (tool("htpp = { url = \"https://x\" }"), "3:1: tools.tides.htpp: unknown field; did you mean http?"),
+        (tool(""), "1:1: tools.tides: "),
+        (tool("a2a = { agent_card_url = \"https://x\" }"), "3:7: tools.tides.a2a: this is of another kind of tool"),
+        ("[tools.\"a b\"]\nkind = \"http\"\nhttp = { url = \"https://x\" }".to_owned(), "tools.\"a b\": "),
+        ("[tools.x]\nkind = \"agent\"".to_owned(), "tools.x.kind: "),
+    ];
+    for (text, expected) in cases {
+        let said = refused(&text);
+        assert!(said.contains(expected), "{text}\n{said}");
+    }
+}
+
+#[test]
 fn a_model_has_parameters_for_agents_that_set_none() {
     let text = "[models.\"ollama:qwen3\".parameters]\ntemperature = 0.2\nmax_output_tokens = 2048\n\
                 provider_options.ollama = { keep_alive = \"5m\" }\n";

@@ -53,7 +53,7 @@ impl ApiOptions {
             models: ports.models.listing().clone(),
             agents: ports.agents.iter().map(|agent| (**agent).clone()).collect(),
             approvals: ports.agents.approvals().to_vec(),
-            builtins: ports.tools.builtins().specs().collect(),
+            builtins: ports.tools.specs().collect(),
             vault: ports.vault.clone(),
             rates: self.rates,
             limits: Limits {

@@ -61,7 +61,15 @@ impl CatalogueOptions {
         let http = HttpGetOptions { allow_private: self.http_allow_private, ..HttpGetOptions::default() };
         let builtins = ToolRegistry::with_builtins(store.clone(), http)?;
         let allow = self.config.egress.iter().map(|entry| entry.parse()).collect::<Result<_, EgressError>>()?;
-        let tools = Toolbox::new(builtins, Egress::new(EgressRules { allow })?, self.config.mcp.clone());
+        if let Some(tool) = self.config.tools.iter().find(|tool| builtins.get(&tool.name).is_some()) {
+            let file = self.config.file.as_deref().unwrap_or_else(|| Path::new("windlass.toml")).display();
+            return Err(usage(format!(
+                "{file}: tools.{}: this is the name of a built-in tool; choose another",
+                tool.name
+            )));
+        }
+        let tools = Toolbox::new(builtins, Egress::new(EgressRules { allow })?, self.config.mcp.clone())
+            .with_configured(self.config.tools.iter().cloned());
         let vault = keys.vault(store.clone())?;
         Ok(Ports {
             store,

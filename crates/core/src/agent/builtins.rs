@@ -1,4 +1,4 @@
-//! Completing the built-in tools of a definition from the tools' own specs.
+//! Completing the tools that a definition only names, from the specs of the process's own: built-in and configured ones.
 //!
 //! A definition is stored by its digest, so it is completed by the process that stores it first. The worker completes
 //! definitions too, for clients that send them as they are written; a complete one stays as it is and keeps its digest.
@@ -30,8 +30,13 @@ impl AgentDefinition {
 }
 
 impl ToolSpec {
-    /// Takes what the definition leaves out from the tool's own spec.
+    /// Takes what the definition leaves out from the tool's own spec. Of a configured tool that includes where it comes
+    /// from.
     fn complete(&mut self, own: Self) {
+        self.source = own.source;
+        self.output_schema = self.output_schema.take().or(own.output_schema);
+        self.confirmation = self.confirmation.take().or(own.confirmation);
+        self.max_output_bytes = self.max_output_bytes.or(own.max_output_bytes);
         if self.description.is_empty() {
             self.description = own.description;
         }
@@ -79,6 +84,19 @@ mod tests {
             {"name": "sign", "kind": "external"},
         ]));
         assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn a_configured_tool_is_named_and_pinned_as_it_is_configured() {
+        let tide: ToolSpec = serde_json::from_value(json!({
+            "name": "tide", "kind": "http", "http": {"url": "https://tide.example.com"},
+            "confirmation": {"prompt": "Look?"}, "maxOutputBytes": 10, "outputSchema": {"type": "object"},
+        }))
+        .unwrap();
+        let mut given = definition(json!([{"name": "tide", "description": "Own words."}]));
+        assert_eq!(given.complete_builtins(&|name| (*name == tide.name).then(|| tide.clone())), []);
+        let expected = ToolSpec { description: "Own words.".to_owned(), ..tide };
+        assert_eq!(given.tools, [expected]);
     }
 
     #[test]

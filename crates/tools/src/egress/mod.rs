@@ -159,6 +159,7 @@ impl Egress {
         if let Some(oauth) = &access.oauth {
             let secret = secrets.secret(&oauth.client_secret).await?;
             let token = self.0.tokens.token(self, oauth, server, &secret, access.allow_private).await?;
+            secrets.derived(&token);
             credentials.authorize(token)?;
             credentials.hide(secret);
         }

@@ -3,6 +3,7 @@
 mod addresses;
 mod bodies;
 mod documents;
+mod mcp;
 mod redirects;
 
 use std::{

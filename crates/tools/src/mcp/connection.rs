@@ -215,15 +215,15 @@ async fn attempt(
 async fn supervise(running: Running, process: Option<Process>, close: CancellationToken) {
     let mut serving = std::pin::pin!(running.waiting());
     if let Some(mut process) = process {
-        tokio::select! {
-            _ = &mut serving => {}
-            () = process.exited() => {
-                // Its descendants may hold its output open.
-                if timeout(LAST_WORDS, &mut serving).await.is_err() {
-                    process.kill();
-                    let _ = serving.await;
-                }
-            }
+        let ended = tokio::select! {
+            _ = &mut serving => true,
+            () = process.exited() => false,
+            () = close.cancelled() => false,
+        };
+        // Descendants of the process may hold its output open, and one that reads nothing may block a write.
+        if !ended && timeout(LAST_WORDS, &mut serving).await.is_err() {
+            process.kill();
+            let _ = serving.await;
         }
         close.cancel();
         process.end().await;

@@ -22,8 +22,10 @@ use rmcp::{
     },
 };
 
-type Headers = HashMap<HeaderName, HeaderValue>;
-type Outcome<T> = Result<T, StreamableHttpError<reqwest::Error>>;
+use super::post::{self, MAX_MESSAGE, Post};
+
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Outcome<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
 #[derive(Clone)]
 pub(super) struct HttpClient {
@@ -43,8 +45,7 @@ impl StreamableHttpClient for HttpClient {
         auth: Option<String>,
         headers: Headers,
     ) -> Outcome<StreamableHttpPostResponse> {
-        let sent = Sent::of(&message, session.is_some());
-        self.judge(sent, self.client.post_message(uri, message, session, auth, headers).await)
+        self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, MAX_MESSAGE).await
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -57,8 +58,9 @@ impl StreamableHttpClient for HttpClient {
         max: usize,
     ) -> Outcome<StreamableHttpPostResponse> {
         let sent = Sent::of(&message, session.is_some());
-        let posted = self.client.post_message_with_max_sse_event_size(uri, message, session, auth, headers, max).await;
-        self.judge(sent, posted)
+        let (session, auth) = (session.as_deref(), auth.as_deref());
+        let post = Post { uri: &uri, message: &message, session, auth, headers: &headers };
+        self.judge(sent, post::post(&self.client, post, max).await)
     }
 
     async fn delete_session(

@@ -14,6 +14,8 @@ use crate::ToolFailure;
 
 const MAX_PAGES: usize = 100;
 const MAX_TOOLS: usize = 1024;
+/// A cursor is sent back with the next request, so a longer one ends the list.
+const MAX_CURSOR: usize = 4096;
 /// How long a list is fresh whose server does not say.
 const DEFAULT_FRESH: Duration = Duration::from_secs(30);
 const MAX_FRESH: Duration = Duration::from_secs(60 * 60);
@@ -55,7 +57,7 @@ impl Connection {
             fresh_for = fresh_for.min(page.ttl_ms.map_or(DEFAULT_FRESH, Duration::from_millis));
             tools.extend(page.tools);
             cursor = page.next_cursor;
-            if cursor.is_none() || tools.len() > MAX_TOOLS {
+            if cursor.as_ref().is_none_or(|cursor| cursor.len() > MAX_CURSOR) || tools.len() > MAX_TOOLS {
                 break;
             }
         }

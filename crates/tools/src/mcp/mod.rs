@@ -23,6 +23,7 @@ mod input;
 mod inspect;
 mod listing;
 mod pool;
+mod post;
 mod process;
 mod result;
 mod specs;

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::failure;
+use super::{failure, post::MAX_MESSAGE};
 use crate::ToolFailure;
 
 /// What a child gets of the worker's environment, which also has keys that are none of its business.
@@ -63,7 +63,7 @@ pub(super) fn spawn(
         return Err(failure::unavailable("the process of the MCP server has no standard streams"));
     };
     tasks.spawn(log(program.to_owned(), stderr, env.values().cloned().collect()));
-    Ok((AsyncRwTransport::new_client(stdout, stdin), process))
+    Ok((AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE), process))
 }
 
 fn not_started(program: &str, error: &std::io::Error) -> ToolFailure {

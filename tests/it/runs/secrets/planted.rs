@@ -11,21 +11,24 @@ use serde_json::{Value, json};
 use temporalio_client::UntypedWorkflow;
 use windlass_core::{
     agent::AgentDefinition,
+    event::EventBody,
     ids::{RunId, SessionId, WorkspaceId},
     secret::SecretRef,
 };
 use windlass_store::SecretOwner;
 
-use super::search::Search;
+use super::{echo_server::EchoServer, in_commands::search_commands, in_specs, search::Search, with_tools};
 use crate::{
     api::rig::{Rig, WORKSPACE},
     support::{World, agent, agent_with, block_on, calls, says, script, world::scripts},
 };
 
 const ROUNDS: usize = 6;
+/// Rounds in which tools and specs have secrets, too.
+const ROUNDS_WITH_TOOLS: usize = 2;
 
 /// A variable of the environment that an agent refers to. It is set in the process that is searched.
-const VARIABLE: &str = "WINDLASS_IT_PLANTED";
+pub(super) const VARIABLE: &str = "WINDLASS_IT_PLANTED";
 
 /// The runs are executed in a process of their own: its logs are those of these runs, and its environment is planted too.
 #[test]
@@ -53,16 +56,24 @@ async fn plant_and_search(variable: String) {
         turn
     };
     let reports = calls(&[("report", json!({"pages": 2}))]);
-    let rig = Rig::new(scripts([
+    let mut scripts = scripts([
         ("uses", script(&[needs(reports.clone()), says("{{last_tool_result}}")])),
         ("lacks", script(&[reports, says("{{last_tool_result}}")])),
         ("asks", script(&[needs(calls(&[("ask", json!({"question": "why?"}))])), says("{{last_tool_result}}")])),
         ("helper", script(&[needs(says("because"))])),
-    ]))
-    .await;
+        (in_specs::SCRIPT, in_specs::script_of()),
+    ]);
+    for kind in with_tools::KINDS {
+        scripts[kind] = with_tools::script_of(kind);
+    }
+    let server = EchoServer::start();
+    let mut world = World::without_worker(scripts).await;
+    world.ports.tools = with_tools::toolbox(&world, &server);
+    world.start_worker();
+    let rig = Rig::of(world).await;
     let mut search = Search::default();
-    search.add(variable);
-    search.add(rig.key.reveal().to_owned());
+    search.add("variable", variable.clone());
+    search.add("API key", rig.key.reveal().to_owned());
     for round in 0..ROUNDS {
         let session = SessionId::new(format!("chat-{round}"));
         plant(&rig.world, &mut search, &session, round).await;
@@ -77,9 +88,17 @@ async fn plant_and_search(variable: String) {
                 search_run(&rig, &mut search, run).await;
             }
         }
+        if round < ROUNDS_WITH_TOOLS {
+            search_tools(&rig, &mut search, &server, &variable).await;
+            for run in in_specs::runs(&rig, &mut search, &server).await {
+                search_run(&rig, &mut search, &run).await;
+            }
+        }
         refused_values(&rig, &mut search).await;
         search_routes(&rig, &mut search, &session).await;
     }
+    search_commands(&mut search, &server);
+    rig.world.ports.tools.shutdown().await;
     search_files(&rig.world, &mut search);
     let logged = fs::read(&log).unwrap();
     let text = String::from_utf8_lossy(&logged);
@@ -88,11 +107,39 @@ async fn plant_and_search(variable: String) {
     println!("\n{}\n", search.report());
 }
 
-/// Installs a subscriber for the whole process, with every target at the lowest level.
+/// Installs a subscriber for the whole process, with every target as low as `--log trace` has it.
 fn log_everything(path: &std::path::Path) {
     let file = Mutex::new(File::create(path).unwrap());
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+    let filter = tracing_subscriber::EnvFilter::new(windlass::cli::logs::filter("trace"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     subscriber.with_writer(file).try_init().unwrap();
+}
+
+/// Runs with tools of every kind, whose servers repeat the credentials.
+async fn search_tools(rig: &Rig, search: &mut Search, server: &EchoServer, variable: &str) {
+    let planted = with_tools::Planted::plant(&rig.world, search, server).await;
+    let mut last = None;
+    for kind in with_tools::KINDS {
+        server.hold();
+        let run = rig.world.start(with_tools::agent(kind, server), "go").await;
+        if kind == "mcp" {
+            // Each server that reports progress repeats the credentials in it.
+            let redacted = |event: &EventBody, call: &str| {
+                matches!(event, EventBody::ToolProgress { tool_use_id, message: Some(message), .. }
+                if tool_use_id.as_str() == call && message.contains("[redacted]"))
+            };
+            for call in ["call-0-0", "call-0-4", "call-0-6"] {
+                rig.world.event(&run, |event| redacted(event, call)).await;
+            }
+        }
+        server.release();
+        let ended = rig.world.result(&run).await;
+        assert!(ended.is_ok(), "{kind}: {ended:?}");
+        search.text("results and failures", &format!("{ended:?}"));
+        search_run(rig, search, &run).await;
+        last = Some(run);
+    }
+    planted.arrived(&rig.world, server, variable, &last.unwrap()).await;
 }
 
 async fn plant(world: &World, search: &mut Search, session: &SessionId, round: usize) {
@@ -163,7 +210,10 @@ async fn search_run(rig: &Rig, search: &mut Search, run: &RunId) {
     search.bytes("histories", &history);
     search.text("events", &format!("{:?}", rig.world.bodies(run).await));
     search.text("transcripts", &format!("{:?}", rig.world.transcript(run).await));
-    search.text("rows", &format!("{:?}", rig.world.ops.store().run(run).await.unwrap()));
+    let row = rig.world.ops.store().run(run).await.unwrap();
+    search.text("rows", &format!("{row:?}"));
+    let digest = row.and_then(|row| row.agent_digest).unwrap();
+    search.text("definitions", &format!("{:?}", rig.world.ops.store().blob(&digest).await.unwrap().unwrap()));
     let run = run.as_str().replace('/', "%2F");
     for route in ["", "/events", "/transcript", "/awaits", "/stream", "/stream?format=log"] {
         search_route(rig, search, &format!("/agent-runs/{run}{route}")).await;

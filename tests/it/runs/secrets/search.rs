@@ -2,11 +2,18 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 
+use crate::support::tools::tally;
+
 /// Secrets that must be found nowhere, with the number of searches in each kind of place.
 #[derive(Default)]
 pub(crate) struct Search {
-    planted: Vec<String>,
+    planted: Vec<Planted>,
     places: Vec<(&'static str, Counts)>,
+}
+
+struct Planted {
+    field: String,
+    secret: String,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -20,18 +27,18 @@ impl Search {
     /// A new random secret, from now on searched for.
     pub(crate) fn plant(&mut self, field: &str) -> String {
         let secret = format!("wl-{field}-{}", uuid::Uuid::new_v4().simple());
-        self.add(secret.clone());
+        self.add(field, secret.clone());
         secret
     }
 
-    pub(crate) fn add(&mut self, secret: String) {
-        self.planted.push(secret);
+    pub(crate) fn add(&mut self, field: &str, secret: String) {
+        self.planted.push(Planted { field: field.to_owned(), secret });
     }
 
     /// Fails if the text has a secret.
     pub(crate) fn text(&mut self, place: &'static str, text: &str) {
         let mut searches = 0;
-        for secret in &self.planted {
+        for Planted { secret, .. } in &self.planted {
             for spelling in spellings(secret) {
                 if let Some(at) = text.find(&spelling) {
                     let around: String = text[..at].chars().rev().take(300).collect::<Vec<_>>().iter().rev().collect();
@@ -56,6 +63,9 @@ impl Search {
 
     pub(crate) fn report(&self) -> String {
         let mut lines = vec![format!("{} secrets planted, none found:", self.planted.len())];
+        let fields = tally(self.planted.iter().map(|planted| planted.field.as_str()));
+        let fields: Vec<String> = fields.into_iter().map(|(field, count)| format!("{field} {count}")).collect();
+        lines.push(format!("  planted in: {}", fields.join(", ")));
         for (place, Counts { texts, bytes, searches }) in &self.places {
             lines.push(format!("  {place}: {texts} texts, {bytes} bytes, {searches} searches"));
         }

@@ -56,8 +56,10 @@ pub(in crate::cli) async fn inspect(global: &Global, args: InspectArgs) -> Resul
         }
     };
     let found = bench.tools.inspect(&server, &*bench.secrets, args.timeout).await;
+    let redaction = bench.secrets.redaction();
     bench.close().await?;
-    let found = found.map_err(|failure| failed(failure.error.message))?;
+    let found = found.map_err(|failure| failed(redaction.failure(failure).error.message))?;
+    let found = redaction.inspection(found);
     out.print(&found, || text(&found, out))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,7 +17,7 @@ pub(super) async fn run(bench: &Workbench, agent: Option<&Path>, out: Output) ->
             let (definition, problems) = bench.agent(path).await?;
             (definition.tools, problems)
         }
-        None => (bench.tools.builtins().specs().collect(), Vec::new()),
+        None => (bench.tools.specs().collect(), Vec::new()),
     };
     let document = json!({"tools": tools.iter().map(row).collect::<Vec<_>>(), "problems": problems});
     out.print(&document, || table(&tools).render(out.table_width()))?;

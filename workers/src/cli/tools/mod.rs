@@ -67,7 +67,7 @@ impl Workbench {
     /// The agent of a file, complete: with the defaults of built-in tools, and the tools of its toolsets.
     pub(super) async fn agent(&self, path: &std::path::Path) -> Result<(AgentDefinition, Vec<String>), Failure> {
         let mut definition = agents::read(path)?;
-        let missing = definition.complete_builtins(&|name| self.tools.builtins().get(name).map(|tool| tool.spec()));
+        let missing = definition.complete_builtins(&|name| self.tools.spec(name));
         if let Some(missing) = missing.first() {
             return Err(usage(format!("{}: no worker has a tool {:?}", path.display(), missing.tool.as_str())));
         }
@@ -75,10 +75,12 @@ impl Workbench {
         for index in 0..definition.toolsets.len() {
             match self.tools.resolve(&definition.toolsets[index], &*self.secrets).await {
                 Ok((tools, resolved)) => {
+                    let (tools, resolved) = self.secrets.redaction().toolset(tools, resolved);
                     definition.tools.extend(tools);
                     definition.toolsets[index].resolved = Some(resolved);
                 }
                 Err(failure) => {
+                    let failure = self.secrets.redaction().failure(failure);
                     problems.push(format!("toolset {}: {}", definition.toolsets[index].name, failure.error.message));
                 }
             }

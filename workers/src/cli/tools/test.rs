@@ -90,13 +90,17 @@ pub(super) async fn run(bench: &Workbench, args: &TestArgs, out: Output) -> Resu
     let called = loop {
         let context = context(bench, timeout, resumption.take());
         let replied = bench.tools.call(&definition, spec, context, CanonicalJson::from(given.clone())).await;
+        let redaction = bench.secrets.redaction();
         match replied {
-            Ok(ToolReply::Continue(continuation)) => {
-                round += 1;
-                resumption = Some(next_round(round, &continuation, &mut answers, out)?);
-            }
-            Ok(ToolReply::Done(success)) => break Ok(success),
-            Err(failure) => break Err(failure),
+            Ok(ToolReply::Continue(continuation)) => match redaction.continuation(continuation) {
+                Ok(continuation) => {
+                    round += 1;
+                    resumption = Some(next_round(round, &continuation, &mut answers, out)?);
+                }
+                Err(failure) => break Err(failure),
+            },
+            Ok(ToolReply::Done(success)) => break Ok(redaction.success(success)),
+            Err(failure) => break Err(redaction.failure(failure)),
         }
     };
     report(called, began.elapsed(), out)

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    agent::{ClientTool, ToolSource, ToolSpec, Toolset, Waiting},
+    agent::{ClientTool, ToolSource, ToolSpec, Toolset, Waiting, nearest},
     awaits::ExpiryOutcome,
     ids::ToolName,
     limits::{TOOL_HEADER_BYTES, TOOL_HEADERS, TOOL_SCHEMA_BYTES, TOOLS},
@@ -56,7 +56,7 @@ pub(super) enum ToolRef {
 /// What resolving a reference needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Toolbox<'a> {
-    /// The tools this server executes.
+    /// The tools that this server has: built-in and configured ones.
     pub builtins: &'a [ToolSpec],
     /// The timeout of a local tool call.
     pub local_tool_timeout: Millis,
@@ -152,7 +152,10 @@ impl ToolRef {
             Self::Mantyx { path, id } => {
                 let builtin = toolbox.builtins.iter().find(|tool| tool.name.as_str() == id);
                 builtin.map(|tool| vec![(format!("{path}.id"), tool.clone())]).ok_or_else(|| {
-                    let problem = format!("this server has no such tool; it has: {}", toolbox.known());
+                    let problem = match nearest(id, toolbox.builtins.iter().map(|tool| tool.name.as_str())) {
+                        Some(meant) => format!("this server has no such tool; did you mean {meant}?"),
+                        None => format!("this server has no such tool; it has: {}", toolbox.known()),
+                    };
                     Invalid::new(format!("{path}.id"), problem)
                 })
             }

@@ -11,8 +11,8 @@ mod unknown;
 
 use std::path::Path;
 
-pub use self::unknown::unknown_fields;
 pub(crate) use self::unknown::unknown_rule_fields;
+pub use self::{shape::CONFIGURED_TOOL, unknown::unknown_fields};
 use super::{AgentDefinition, check, check_sources};
 use crate::file::{Fault, Reading, Syntax, parse_json, parse_toml, read, without_mark};
 pub use crate::file::{FileError as DefinitionError, Located};

@@ -52,53 +52,73 @@ static TOOL: Record = Record(&[
     optional("temporal", Shape::Record(&TEMPORAL)),
 ]);
 
+/// A tool of `windlass.toml`, which has its name as the key: of the kinds that need nothing else of an agent.
+pub static CONFIGURED_TOOL: Record = Record(&[
+    required("kind", Shape::Choice(&["http", "a2a", "temporal"]), "\"http\"").about("What the tool is."),
+    optional("description", Shape::Text).about("What the model is told of the tool."),
+    optional("inputSchema", Shape::Json).about("JSON Schema of the arguments."),
+    optional("outputSchema", Shape::Json).about("JSON Schema of the result, which is checked."),
+    optional("tags", Shape::List(&Shape::Text)).about("Words for approval rules and policies."),
+    friendly("timeout", "timeoutMs", Shape::Duration).about("How long a call may take."),
+    optional("idempotent", Shape::Flag).about("Whether a repeat is harmless, so that a lost call may be tried again."),
+    optional("confirmation", Shape::Record(&CONFIRMATION)).about("Every call needs an approval."),
+    optional("maxOutputBytes", Shape::Count).about("The model gets the beginning of a longer result."),
+    optional("http", Shape::Record(&HTTP)).about("The endpoint of a tool of kind `http`."),
+    optional("a2a", Shape::Record(&A2A)).about("The peer of a tool of kind `a2a`."),
+    optional("temporal", Shape::Record(&TEMPORAL)).about("The activity or workflow of a tool of kind `temporal`."),
+]);
+
 static HTTP: Record = Record(&[
-    optional("method", Shape::Text),
-    required("url", Shape::Text, "\"https://example.com/items/{id}\""),
-    optional("query", Shape::Map(&Shape::Text)),
-    optional("headerArguments", Shape::Map(&Shape::Text)),
-    optional("body", Shape::Text),
-    optional("nextCursor", Shape::Text),
-    optional("headers", Shape::Map(&Shape::Text)),
-    optional("oauth", Shape::Record(&OAUTH)),
-    optional("allowPrivate", Shape::Flag),
+    optional("method", Shape::Text).about("`GET` if it is absent."),
+    required("url", Shape::Text, "\"https://example.com/items/{id}\"")
+        .about("With `{name}` for arguments in its path."),
+    optional("query", Shape::Map(&Shape::Text)).about("Query parameters, with `{name}` for arguments."),
+    optional("headerArguments", Shape::Map(&Shape::Text)).about("Headers whose values are made of arguments."),
+    optional("body", Shape::Text).about("The argument that is the body."),
+    optional("nextCursor", Shape::Text).about("JSON pointer to the cursor of the next page."),
+    optional("headers", Shape::Map(&Shape::Text)).about("Headers: texts, which may refer to secrets."),
+    optional("oauth", Shape::Record(&OAUTH)).about("A token by OAuth client credentials."),
+    optional("allowPrivate", Shape::Flag).about("Whether the address may be in a private network."),
 ]);
 
 static MCP_TOOL: Record =
     Record(&[required("toolset", Shape::Text, "\"files\""), required("tool", Shape::Text, "\"read_file\"")]);
 
 static A2A: Record = Record(&[
-    required("agentCardUrl", Shape::Text, "\"https://agents.example.com/planner\""),
-    optional("contextId", Shape::Text),
-    optional("binding", Shape::Choice(&["JSONRPC", "HTTP+JSON", "GRPC"])),
-    optional("headers", Shape::Map(&Shape::Text)),
-    optional("oauth", Shape::Record(&OAUTH)),
-    optional("allowPrivate", Shape::Flag),
+    required("agentCardUrl", Shape::Text, "\"https://agents.example.com/planner\"")
+        .about("Address of the peer's card."),
+    optional("contextId", Shape::Text).about("The conversation at the peer."),
+    optional("binding", Shape::Choice(&["JSONRPC", "HTTP+JSON", "GRPC"]))
+        .about("How the peer is called; by default as its card says."),
+    optional("headers", Shape::Map(&Shape::Text)).about("Headers: texts, which may refer to secrets."),
+    optional("oauth", Shape::Record(&OAUTH)).about("A token by OAuth client credentials."),
+    optional("allowPrivate", Shape::Flag).about("Whether the address may be in a private network."),
 ]);
 
 static TEMPORAL: Record = Record(&[
-    optional("activity", Shape::Text),
-    optional("workflow", Shape::Text),
-    required("taskQueue", Shape::Text, "\"python-tools\""),
-    friendly("heartbeatTimeout", "heartbeatTimeoutMs", Shape::Duration),
-    optional("heartbeatTimeoutMs", Shape::Millis),
-    optional("retry", Shape::Record(&TEMPORAL_RETRY)),
+    optional("activity", Shape::Text).about("Type of the activity."),
+    optional("workflow", Shape::Text).about("Type of the workflow."),
+    required("taskQueue", Shape::Text, "\"python-tools\"").about("Task queue of its worker."),
+    friendly("heartbeatTimeout", "heartbeatTimeoutMs", Shape::Duration)
+        .about("Silence for longer than this is the death of its worker."),
+    optional("heartbeatTimeoutMs", Shape::Millis).about("As `heartbeat_timeout`, in milliseconds."),
+    optional("retry", Shape::Record(&TEMPORAL_RETRY)).about("Temporal's retry policy."),
 ]);
 
 static TEMPORAL_RETRY: Record = Record(&[
-    optional("maxAttempts", Shape::Count),
-    friendly("initialInterval", "initialIntervalMs", Shape::Duration),
-    optional("initialIntervalMs", Shape::Millis),
-    friendly("maxInterval", "maxIntervalMs", Shape::Duration),
-    optional("maxIntervalMs", Shape::Millis),
-    optional("nonRetryable", Shape::List(&Shape::Text)),
+    optional("maxAttempts", Shape::Count).about("The most attempts."),
+    friendly("initialInterval", "initialIntervalMs", Shape::Duration).about("Before the second attempt."),
+    optional("initialIntervalMs", Shape::Millis).about("As `initial_interval`, in milliseconds."),
+    friendly("maxInterval", "maxIntervalMs", Shape::Duration).about("The longest pause."),
+    optional("maxIntervalMs", Shape::Millis).about("As `max_interval`, in milliseconds."),
+    optional("nonRetryable", Shape::List(&Shape::Text)).about("Types of failures that are not retried."),
 ]);
 
 static OAUTH: Record = Record(&[
-    optional("tokenUrl", Shape::Text),
-    required("clientId", Shape::Text, "\"windlass\""),
-    required("clientSecret", Shape::Secret, "\"${secret:NAME}\""),
-    optional("scope", Shape::Text),
+    optional("tokenUrl", Shape::Text).about("Where tokens are issued; of an MCP server it can be found."),
+    required("clientId", Shape::Text, "\"windlass\"").about("The id of the client."),
+    required("clientSecret", Shape::Secret, "\"${secret:NAME}\"").about("Its secret, by reference."),
+    optional("scope", Shape::Text).about("The scope of the token."),
 ]);
 
 static TOOLSET: Record = Record(&[
@@ -152,12 +172,12 @@ static OUTPUT_SCHEMA: Record = Record(&[
 ]);
 
 static CONFIRMATION: Record = Record(&[
-    optional("title", Shape::Text),
-    optional("prompt", Shape::Text),
-    friendly("expiresIn", "expiresInMs", Shape::Duration),
-    optional("expiresInMs", Shape::Millis),
-    optional("onExpiry", EXPIRY),
-    optional("fourEyes", Shape::Flag),
+    optional("title", Shape::Text).about("What the approver is shown first."),
+    optional("prompt", Shape::Text).about("What the approver is asked."),
+    friendly("expiresIn", "expiresInMs", Shape::Duration).about("How long the run waits for an answer."),
+    optional("expiresInMs", Shape::Millis).about("As `expires_in`, in milliseconds."),
+    optional("onExpiry", EXPIRY).about("What happens then."),
+    optional("fourEyes", Shape::Flag).about("Whether the actor who started the run may not approve."),
 ]);
 
 pub(crate) const EXPIRY: Shape = Shape::Choice(&["deny", "default", "replan", "fail"]);
