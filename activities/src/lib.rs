@@ -13,6 +13,7 @@ mod deadline;
 mod definitions;
 mod deltas;
 mod failures;
+mod followed;
 mod heartbeat;
 mod log_writer;
 mod model_call;
@@ -36,9 +37,9 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     envelope::{
-        EndPushInput, EndPushOutput, LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput,
-        PlanActivityOutput, PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput, SettleInput, SettleOutput,
-        SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
+        EndPushInput, EndPushOutput, FollowInput, FollowOutput, LoadInput, LoadOutput, OpenInput, OpenOutput,
+        PlanActivityInput, PlanActivityOutput, PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput,
+        SettleInput, SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
     },
     ids::RunId,
 };
@@ -49,12 +50,16 @@ use windlass_workflows::{contract, wire::Wire};
 
 pub use self::{
     catalog::AgentCatalog,
+    followed::Heartbeats,
     owner::Owners,
     push::{Renderer, Updates},
     redaction::Redaction,
     secrets::RunSecrets,
 };
-use self::{conversations::Conversations, definitions::Definitions, log_writer::EventLog, owner::Own, push::Pushing};
+use self::{
+    conversations::Conversations, definitions::Definitions, followed::Following, log_writer::EventLog, owner::Own,
+    push::Pushing,
+};
 
 /// The ports behind the activities.
 pub struct RunActivities {
@@ -69,6 +74,7 @@ pub struct RunActivities {
     owners: Arc<dyn Owners>,
     own: Own,
     pushing: Pushing,
+    following: Following,
     /// Fires when this worker shuts down. Activities cancelled by that are continued by another worker.
     draining: CancellationToken,
 }
@@ -89,14 +95,34 @@ impl RunActivities {
         owners: Arc<dyn Owners>,
         draining: CancellationToken,
     ) -> Self {
-        let (conversations, definitions, own, pushing) = Default::default();
-        Self { store, vault, models, tools, agents, conversations, definitions, owners, own, pushing, draining }
+        let (conversations, definitions, own, pushing, following) = Default::default();
+        Self {
+            store,
+            vault,
+            models,
+            tools,
+            agents,
+            conversations,
+            definitions,
+            owners,
+            own,
+            pushing,
+            following,
+            draining,
+        }
     }
 
     /// With how updates of runs are written for receivers of push notifications.
     #[must_use]
     pub fn with_renderer(mut self, renderer: Renderer) -> Self {
         self.pushing.renderer = Some(renderer);
+        self
+    }
+
+    /// With how heartbeats of activities on other task queues are read.
+    #[must_use]
+    pub fn with_heartbeats(mut self, heartbeats: Arc<dyn Heartbeats>) -> Self {
+        self.following.heartbeats = Some(heartbeats);
         self
     }
 
@@ -186,6 +212,15 @@ impl RunActivities {
     ) -> Result<Wire<ToolOutput>, ActivityError> {
         let run = input.run_id.clone();
         self.judged(&run, self.receive_result(input).await).await.map(Wire)
+    }
+
+    #[activity(definition = contract::FollowHeartbeats)]
+    pub async fn follow_heartbeats(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        Wire(input): Wire<FollowInput>,
+    ) -> Result<Wire<FollowOutput>, ActivityError> {
+        self.follow_call(ctx, input).await.map(Wire)
     }
 
     #[activity(definition = contract::Push)]

@@ -58,7 +58,7 @@ fn event(input: &ToolInput, attempt: u32, number: u64, report: Progress) -> NewE
     NewEvent::new(format!("call/{call}/progress/{dispatch}/{attempt}/{number}"), body)
 }
 
-fn clip(mut message: String) -> String {
+pub(crate) fn clip(mut message: String) -> String {
     message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
     message
 }

@@ -3,9 +3,9 @@
 
 use temporalio_common::ActivityDefinition;
 use windlass_core::envelope::{
-    EndPushInput, EndPushOutput, LoadInput, LoadOutput, OpenInput, OpenOutput, PlanActivityInput, PlanActivityOutput,
-    PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput, SettleInput, SettleOutput, SettlePlanInput,
-    SettlePlanOutput, ToolInput, ToolOutput,
+    EndPushInput, EndPushOutput, FollowInput, FollowOutput, LoadInput, LoadOutput, OpenInput, OpenOutput,
+    PlanActivityInput, PlanActivityOutput, PushInput, PushOutput, ReceiveInput, RecordInput, RecordOutput, SettleInput,
+    SettleOutput, SettlePlanInput, SettlePlanOutput, ToolInput, ToolOutput,
 };
 
 use crate::wire::Wire;
@@ -64,6 +64,10 @@ activity!(
 activity!(
     /// Checks and stores the result of a call that the workflow itself scheduled.
     Receive = "windlass.receive": ReceiveInput => ToolOutput
+);
+activity!(
+    /// Shows the heartbeats of a call that the workflow itself scheduled, until it is cancelled.
+    FollowHeartbeats = "windlass.follow_heartbeats": FollowInput => FollowOutput
 );
 activity!(
     /// Waits for the next update of a run and sends it to a receiver.

@@ -3,7 +3,12 @@
 //! Temporal's history is their journal: a call that was scheduled is never scheduled again by a replay, and its result is
 //! recorded once. The bodies cross as canonical JSON.
 
-use std::time::Duration;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
 use temporalio_common::{
     ActivityDefinition, WorkflowDefinition,
@@ -18,17 +23,22 @@ use windlass_core::{
     agent::TemporalRetry,
     body::Body,
     canonical::CanonicalJson,
-    envelope::{CallStatus, LoadInput, ReceiveInput, ToolError, ToolErrorKind, ToolOutput, VERSION},
+    envelope::{CallStatus, FollowInput, LoadInput, ReceiveInput, ToolError, ToolErrorKind, ToolOutput, VERSION},
     run::TemporalOrder,
+    time::Millis,
 };
 
 use crate::{
-    contract::{Load, Receive},
+    contract::{FollowHeartbeats, Load, Receive},
     execute::{IDEMPOTENT_ATTEMPTS, ask, close_timeouts, describe},
     in_flight::CallEnd,
+    patches,
     run::RunWorkflow,
     wire::{JSON_ENCODING, Wire},
 };
+
+/// How soon the follower of a lost worker goes on elsewhere.
+const FOLLOWER_HEARTBEAT: Duration = Duration::from_secs(30);
 
 type Context = WorkflowContext<RunWorkflow>;
 
@@ -56,10 +66,13 @@ impl WorkflowDefinition for Named {
 /// Executes one call on another task queue.
 pub(crate) async fn temporal(ctx: Context, order: TemporalOrder, token: WorkflowCancellationToken) -> CallEnd {
     let call = order.input.tool_call_id.clone();
-    let output = match called(&ctx, &order, token).await {
+    let follower = WorkflowCancellationToken::new();
+    let output = match called(&ctx, &order, token, &follower).await {
         Ok(result) => received(&ctx, &order, result).await,
         Err(output) => *output,
     };
+    // After the local activity of `received`: the SDK does not evict a run that waits for one with a command to send.
+    follower.cancel();
     CallEnd::Tool { call, output: Box::new(output), recorded: false }
 }
 
@@ -67,6 +80,7 @@ async fn called(
     ctx: &Context,
     order: &TemporalOrder,
     token: WorkflowCancellationToken,
+    follower: &WorkflowCancellationToken,
 ) -> Result<CanonicalJson, Box<ToolOutput>> {
     let args = match order.input.args() {
         Some(Body::Inline(args)) => args,
@@ -78,7 +92,7 @@ async fn called(
         None => CanonicalJson::null(),
     };
     let returned = match (&order.source.activity, &order.source.workflow) {
-        (Some(activity), _) => activity_result(ctx, order, activity, args, token).await?,
+        (Some(activity), _) => activity_result(ctx, order, activity, args, (token, follower)).await?,
         (None, Some(workflow)) => workflow_result(ctx, order, workflow, args, token).await?,
         (None, None) => {
             return Err(failed(ToolErrorKind::Internal, "the tool names neither an activity nor a workflow"));
@@ -95,7 +109,7 @@ async fn activity_result(
     order: &TemporalOrder,
     activity: &str,
     args: CanonicalJson,
-    token: WorkflowCancellationToken,
+    (token, follower): (WorkflowCancellationToken, &WorkflowCancellationToken),
 ) -> Result<RawValue, Box<ToolOutput>> {
     let source = &order.source;
     let attempts = if order.input.idempotent { IDEMPOTENT_ATTEMPTS } else { 1 };
@@ -110,8 +124,59 @@ async fn activity_result(
         .retry_policy(retry_policy(source.retry.as_ref(), attempts))
         .summary(order.input.tool_name.to_string())
         .build();
-    let ended = ctx.execute_activity(Named(activity.to_owned()), Wire(args), options).await;
+    let call = ctx.execute_activity(Named(activity.to_owned()), Wire(args), options);
+    let ended = match source.heartbeat_timeout_ms {
+        Some(timeout) if ctx.patched(patches::HEARTBEAT_PROGRESS) => {
+            followed(ctx, order, timeout, follower, call).await
+        }
+        _ => call.await,
+    };
     ended.map_err(|error| activity_failure(order, &error))
+}
+
+/// The end of a call whose heartbeats are shown meanwhile, until `token` is cancelled. Whether they can be shown has no
+/// effect on the call.
+async fn followed<T>(
+    ctx: &Context,
+    order: &TemporalOrder,
+    timeout: Millis,
+    token: &WorkflowCancellationToken,
+    call: impl Future<Output = T>,
+) -> T {
+    let input = FollowInput {
+        v: VERSION,
+        run_id: order.input.run_id.clone(),
+        tool_name: order.input.tool_name.clone(),
+        call_id: order.input.journal_id(),
+        heartbeat_timeout_ms: timeout,
+    };
+    let options = ActivityOptions::with_close_timeouts(close_timeouts(order.timeout, None))
+        .heartbeat_timeout(FOLLOWER_HEARTBEAT)
+        .cancellation_type(ActivityCancellationType::TryCancel)
+        .cancellation_token(token.clone())
+        // A worker may have no place for it at first.
+        .retry_policy(
+            RetryPolicy::builder()
+                .initial_interval(Duration::from_secs(5))
+                .maximum_interval(Duration::from_secs(60))
+                .build(),
+        )
+        .summary(format!("progress of {}", order.input.tool_name))
+        .build();
+    let mut call = pin!(call);
+    let mut follower = pin!(ctx.execute_activity(FollowHeartbeats, Wire(input), options));
+    let mut follows = true;
+    poll_fn(|cx| {
+        // The call first, so that it is scheduled first and its end counts.
+        if let Poll::Ready(end) = call.as_mut().poll(cx) {
+            return Poll::Ready(end);
+        }
+        if follows && follower.as_mut().poll(cx).is_ready() {
+            follows = false;
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 async fn workflow_result(

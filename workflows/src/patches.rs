@@ -10,3 +10,6 @@ pub(crate) const REPAIR_TURN: &str = "repair-turn";
 
 /// A call whose tool is not finished goes on in another round. Before, such an output was a failure.
 pub(crate) const CALL_ROUNDS: &str = "call-rounds";
+
+/// Heartbeats of a tool that is an activity on another task queue are followed by an activity of the run.
+pub(crate) const HEARTBEAT_PROGRESS: &str = "heartbeat-progress";

@@ -18,6 +18,7 @@ pub mod event;
 pub mod failure;
 pub mod file;
 pub mod guard;
+pub mod heartbeat;
 pub mod ids;
 pub mod limits;
 pub mod message;

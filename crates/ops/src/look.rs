@@ -6,8 +6,10 @@ use windlass_core::{
     awaits::{AwaitView, pending_in},
     envelope::RunStatusView,
     event::{Event, EventBody},
+    heartbeat::Heartbeat,
     ids::RunId,
     run::RunStatus,
+    time::Timestamp,
 };
 use windlass_store::{Blobs, StoreError};
 
@@ -38,6 +40,23 @@ impl RunOps {
             complete(&**self.store(), item).await?;
         }
         Ok(items)
+    }
+
+    /// The last heartbeat of a running activity of this run.
+    pub async fn heartbeat(&self, run: &RunId, activity: &str) -> Result<Option<Heartbeat>, OpsError> {
+        let described = self.handle(run).describe(Default::default()).await;
+        let described = described.map_err(|error| OpsError::interaction(run, &error))?;
+        let mut pending = described.raw_description.pending_activities.into_iter();
+        let found = pending.find(|pending| pending.activity_id == activity);
+        Ok(found.and_then(|pending| {
+            let at = pending.last_heartbeat_time?;
+            let millis =
+                u64::try_from(at.seconds).unwrap_or(0) * 1000 + u64::try_from(at.nanos).unwrap_or(0) / 1_000_000;
+            let payloads = pending.heartbeat_details.map(|details| details.payloads).unwrap_or_default();
+            let details = payloads.iter().filter_map(|payload| serde_json::from_slice(&payload.data).ok()).collect();
+            let attempt = u32::try_from(pending.attempt).unwrap_or(1);
+            Some(Heartbeat { attempt, at: Timestamp(millis), details })
+        }))
     }
 
     /// What the child runs of a run ask people.

@@ -26,7 +26,7 @@ use crate::support::{
 
 pub(crate) type Shape = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = RunId> + 'a>>;
 
-pub(crate) const SHAPES: [(&str, Shape); 22] = [
+pub(crate) const SHAPES: [(&str, Shape); 23] = [
     ("answer", |world| Box::pin(answer(world))),
     ("tools", |world| Box::pin(tools(world))),
     ("awaits", |world| Box::pin(awaits(world))),
@@ -45,6 +45,7 @@ pub(crate) const SHAPES: [(&str, Shape); 22] = [
     ("repaired", |world| Box::pin(repaired(world))),
     ("fallback", |world| Box::pin(fallback(world))),
     ("temporal_tools", |world| Box::pin(temporal_tools(world))),
+    ("heartbeats", |world| Box::pin(heartbeats(world))),
     ("rounds", |world| Box::pin(rounds(world))),
     ("pushed", |world| Box::pin(pushed(world))),
     ("push_given_up", |world| Box::pin(push_given_up(world))),
@@ -115,6 +116,7 @@ pub(crate) fn scripts_of(name: &str) -> Value {
             calls(&[("journey", json!({"days": 1}))]),
             says("done"),
         ]),
+        "heartbeats" => script(&[calls(&[("climb", json!({"steps": 1, "until": enough()}))]), says("done")]),
         "rounds" => script(&[calls(&[("peer", json!({"message": "ask"}))]), says("done")]),
         "pushed" | "push_given_up" | "push_deleted" => script(&[ask(), says("done")]),
         "cancelled" | "lost_call" => script(&[calls(&[("gate", json!({}))]), says("done")]),
@@ -279,6 +281,25 @@ async fn temporal_tools(world: &World) -> RunId {
     let tools = json!([activity("digest"), activity("large"), activity("refuse"), journey]);
     let run = world.start(agent("temporal_tools", tools), "go").await;
     finished(world, run).await
+}
+
+/// The file that ends the activity of `heartbeats`.
+fn enough() -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("windlass-it-enough-{}", std::process::id()))
+}
+
+/// A call whose heartbeats are followed until it ends.
+async fn heartbeats(world: &World) -> RunId {
+    let python = queue("python");
+    let _worker = python_worker(&server::shared().address, &python);
+    let source = json!({"activity": "climb", "taskQueue": python, "heartbeatTimeoutMs": 1000});
+    let tools = json!([{"name": "climb", "kind": "temporal", "temporal": source}]);
+    let run = world.start(agent("heartbeats", tools), "go").await;
+    world.event(&run, |body| matches!(body, EventBody::ToolProgress { .. })).await;
+    std::fs::write(enough(), "").unwrap();
+    let run = finished(world, run).await;
+    std::fs::remove_file(enough()).unwrap();
+    run
 }
 
 /// A call of several rounds: its peer asks a person.

@@ -265,3 +265,30 @@ fn a_failed_workflow_is_a_tool_error_that_says_what_failed() {
         assert_eq!(errors(&world, &run).await, expected.map(|(name, error)| (name.to_owned(), error)).into());
     });
 }
+
+#[test]
+fn heartbeats_of_an_activity_are_progress_of_its_call() {
+    block_on(async {
+        let (python, dir) = (queue("python"), tempfile::tempdir().unwrap());
+        let until = dir.path().join("enough");
+        let world = world_that_calls(&[("climb", json!({"steps": 3, "until": until}))]).await;
+        let _worker = python_worker(&server::shared().address, &python);
+        let run = world.start(agent("calls", json!([activity("climb", &python, json!({}))])), "go").await;
+        let arrived =
+            world.event(&run, |body| matches!(body, EventBody::ToolProgress { progress: Some(3.0), .. })).await;
+        let expected = EventBody::ToolProgress {
+            tool_use_id: "call-0-0".into(),
+            name: "climb".into(),
+            attempt: 1,
+            message: Some("step 3".to_owned()),
+            progress: Some(3.0),
+            total: Some(3.0),
+        };
+        assert_eq!(arrived, expected, "it is shown while the call is running");
+        std::fs::write(until, "").unwrap();
+        world.result(&run).await.unwrap();
+        let shown = world.bodies(&run).await.into_iter().filter(|body| *body == expected).count();
+        assert_eq!(shown, 1, "what does not change is shown once");
+        checks::log_is_gapless_with_one_terminal_event_at_its_end(&world.events(&run).await);
+    });
+}

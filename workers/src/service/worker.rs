@@ -8,8 +8,11 @@ use temporalio_common::worker::{VersioningBehavior, WorkerDeploymentOptions, Wor
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass_activities::{Owners, RunActivities};
-use windlass_core::ids::{InstallationId, RunId, WorkspaceId};
+use windlass_activities::{Heartbeats, Owners, RunActivities};
+use windlass_core::{
+    heartbeat::Heartbeat,
+    ids::{InstallationId, RunId, WorkspaceId},
+};
 use windlass_ops::{Pairing, PairingError, RunOps};
 use windlass_workflows::{PushWorkflow, RunWorkflow};
 
@@ -85,7 +88,7 @@ pub struct WorkerService {
     grace: Duration,
 }
 
-/// Finds out which installation a run belongs to.
+/// Asks the server about runs: which installation one belongs to, and for heartbeats of its activities.
 struct Guard {
     ops: RunOps,
     foreign: mpsc::Sender<PairingError>,
@@ -114,6 +117,14 @@ impl Owners for Guard {
     }
 }
 
+#[async_trait]
+impl Heartbeats for Guard {
+    async fn last(&self, run: &RunId, activity: &str) -> Option<Heartbeat> {
+        // Asked again soon.
+        self.ops.heartbeat(run, activity).await.ok().flatten()
+    }
+}
+
 impl WorkerService {
     pub fn new(client: Client, ports: Ports, options: &RunWorkerOptions) -> Result<Self, WorkerError> {
         let start = |error: &dyn std::fmt::Display| WorkerError::Start(error.to_string());
@@ -130,10 +141,11 @@ impl WorkerService {
             ports.models.registry().clone(),
             ports.tools,
             ports.agents,
-            owners,
+            Arc::clone(&owners) as _,
             draining.clone(),
         )
-        .with_renderer(windlass_api::notifications);
+        .with_renderer(windlass_api::notifications)
+        .with_heartbeats(owners);
         let worker_options = WorkerOptions::new(options.task_queue.clone())
             .register_activities(activities)
             .register_workflow::<RunWorkflow>()

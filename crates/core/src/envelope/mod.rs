@@ -47,8 +47,9 @@ pub use self::{
         RunOutput, RunStatusView, ToolBudget, Tuning, WorkflowOptions,
     },
     tool::{
-        Bounds, CallStatus, FieldIssue, LoadInput, LoadOutput, OMITTED_FOR_BUDGET, ReceiveInput, RetryHint,
-        RetryReason, RunLink, ToolCallOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput, ToolTelemetry,
+        Bounds, CallStatus, FieldIssue, FollowInput, FollowOutput, LoadInput, LoadOutput, OMITTED_FOR_BUDGET,
+        ReceiveInput, RetryHint, RetryReason, RunLink, ToolCallOutput, ToolError, ToolErrorKind, ToolInput, ToolOutput,
+        ToolTelemetry,
     },
 };
 use crate::{

@@ -88,6 +88,27 @@ impl ToolInput {
     }
 }
 
+/// Input of the activity that follows the heartbeats of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FollowInput {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub run_id: RunId,
+    pub tool_name: ToolName,
+    /// The call, which is also the id of its activity.
+    pub call_id: CallId,
+    /// How often the activity must send a heartbeat.
+    pub heartbeat_timeout_ms: Millis,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FollowOutput {
+    #[serde(default = "version")]
+    pub v: u32,
+}
+
 /// Input of the activity that reads a stored body.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
