@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Tests of runs, for both backends. The others compare the backends, or test one of them.
-const EITHER_BACKEND: [&str; 10] = [
+const EITHER_BACKEND: [&str; 11] = [
     "bench::",
     "runs::",
     "cli::",
@@ -22,6 +22,7 @@ const EITHER_BACKEND: [&str; 10] = [
     "proofs::invariants",
     "proofs::long_wait",
     "replay::fresh",
+    "tools::mixed",
     "tools::temporal",
 ];
 

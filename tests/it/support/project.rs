@@ -1,6 +1,9 @@
 //! `windlass dev` with agents and scripts of a test. It can be killed and started again, and commands reach it.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -48,10 +51,7 @@ impl Project {
         let mut command = self.command(&["dev", "--listen", &self.listen, "--port", &self.port.to_string()]);
         command.arg("--agents").arg(self.dir.path().join("agents"));
         command.arg("--scripts").arg(self.dir.path().join("scripts.json"));
-        if self.backend == Backend::Temporal {
-            command.args(["--temporal-server", "--ui-port", &lasting_port().to_string()]);
-            command.arg("--temporal-cli").arg(temporal_cli());
-        }
+        choose_backend(&mut command, self.backend);
         let process = Process::spawn(command);
         process.line(|line| line.contains("\"api\""));
         self.process = Some(process);
@@ -112,9 +112,21 @@ impl Project {
 impl Drop for Project {
     fn drop(&mut self) {
         self.kill();
-        // Temporal's own server outlives a `dev` that was killed.
-        if let Ok(pid) = std::fs::read_to_string(self.dir.path().join("data/temporal.pid")) {
-            Command::new("kill").args(["-9", pid.split_whitespace().next().unwrap()]).status().unwrap();
-        }
+        end_temporal_server(&self.dir.path().join("data"));
+    }
+}
+
+/// The options of `windlass dev` for a backend.
+pub(crate) fn choose_backend(dev: &mut Command, backend: Backend) {
+    if backend == Backend::Temporal {
+        dev.args(["--temporal-server", "--ui-port", &lasting_port().to_string()]);
+        dev.arg("--temporal-cli").arg(temporal_cli());
+    }
+}
+
+/// Ends Temporal's own server, which outlives a `dev` that was killed.
+pub(crate) fn end_temporal_server(data: &Path) {
+    if let Ok(pid) = std::fs::read_to_string(data.join("temporal.pid")) {
+        Command::new("kill").args(["-9", pid.split_whitespace().next().unwrap()]).status().unwrap();
     }
 }

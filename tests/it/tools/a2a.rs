@@ -2,6 +2,7 @@
 //! in `clients`.
 
 mod clients;
+mod command;
 mod push;
 
 use serde_json::{Value, json};

@@ -15,6 +15,8 @@ use super::{
 use crate::support::{
     a2a_peer::{Language, Peer},
     calls, says, script,
+    sdk_workers::{node_programs, node_worker, python_worker, queue},
+    server::Backend,
 };
 
 /// An HTTP server that answers each request with what it asked for, and keeps the requests.
@@ -62,7 +64,7 @@ fn answer(mut stream: &TcpStream, kept: &Mutex<Vec<String>>) {
     write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{reply}", reply.len()).unwrap();
 }
 
-fn agent(server: &RecordingServer, mate: &Peer) -> Value {
+fn agent(server: &RecordingServer, mate: &Peer, in_python: &str, in_node: &str) -> Value {
     let http = |method: &str, path: &str| json!({"method": method, "url": format!("http://{}{path}", server.address)});
     let text = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     let tools = json!([
@@ -71,9 +73,20 @@ fn agent(server: &RecordingServer, mate: &Peer) -> Value {
         {"name": "berth", "kind": "http", "inputSchema": text("boat"), "http": http("POST", "/berths")},
         {"name": "mate", "kind": "a2a", "inputSchema": text("message"), "a2a": {"agentCardUrl": mate.url()}},
         {"name": "pilot", "kind": "external", "inputSchema": text("boat")},
+        {"name": "logbook", "kind": "external", "client": {"kind": "local"}, "inputSchema": text("entry")},
         {"name": "clerk", "kind": "agent", "agent": "clerk", "inputSchema": text("message")},
+        {"name": "forecast", "kind": "temporal", "inputSchema": text("city"), "idempotent": true,
+         "temporal": {"activity": "forecast", "taskQueue": in_python, "heartbeatTimeoutMs": 1000}},
+        {"name": "journey", "kind": "temporal", "inputSchema": {"type": "object"},
+         "temporal": {"workflow": "journey", "taskQueue": in_node}},
     ]);
-    let toolsets = [toolset("everything", &["echo"]), toolset("peer", &["add"])];
+    let boat = json!({"name": "boat", "in": "path", "required": true, "schema": {"type": "string"}});
+    let operation = json!({"operationId": "find", "parameters": [boat], "responses": {"200": {"description": "It."}}});
+    let document = json!({"openapi": "3.1.0", "info": {"title": "Register", "version": "1"},
+                          "paths": {"/boats/{boat}": {"get": operation}}});
+    let openapi = json!({"document": document, "baseUrl": format!("http://{}", server.address)});
+    let register = json!({"name": "register", "openapi": openapi});
+    let toolsets = [toolset("everything", &["echo"]), toolset("peer", &["add"]), register];
     let clerks_tools = [json!({"name": "notes.search", "confirmation": {"prompt": "Look into the notes?"}})];
     let clerk = json!({"id": "clerk", "model": "script:clerk", "tools": clerks_tools});
     let rule = json!({"tool": "berth", "outcome": "ask", "edit": true, "prompt": "Book a berth for {boat}?"});
@@ -81,17 +94,19 @@ fn agent(server: &RecordingServer, mate: &Peer) -> Value {
            "approvals": [rule]})
 }
 
-/// The id of the only await, which must be of this kind.
-fn only(awaits: &[Value], kind: &str) -> String {
-    let of_kind: Vec<&Value> = awaits.iter().filter(|item| item["kind"] == kind).collect();
-    assert_eq!(of_kind.len(), 1, "{awaits:?}");
-    of_kind[0]["id"].as_str().unwrap().to_owned()
+/// The id of the await of a call, which must be of this kind.
+fn await_of(awaits: &[Value], call: &str, kind: &str) -> String {
+    let of_call: Vec<&Value> = awaits.iter().filter(|item| item["calls"][0]["toolCallId"] == call).collect();
+    assert_eq!(of_call.len(), 1, "{call}: {awaits:?}");
+    assert_eq!(of_call[0]["kind"], kind, "{call}: {awaits:?}");
+    of_call[0]["id"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_per_call() {
     let (server, peer) = (RecordingServer::start(), HttpPeer::start());
     let mate = Peer::start(Language::Python, &[]);
+    let (python, node) = (queue("python"), queue("node"));
     let config = [from_npm("everything", &["stdio"]), peer.config("peer"), LOOPBACK.to_owned()].concat();
     let skipper = script(&[
         calls(&[
@@ -103,30 +118,54 @@ fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_p
             ("clerk", json!({"message": "What do we know?"})),
             ("berth", json!({"boat": "Heron"})),
             ("mate", json!({"message": "hello"})),
+            ("register_find", json!({"boat": "Heron"})),
+            ("logbook", json!({"entry": "Cast off."})),
+            ("forecast", json!({"city": "Oslo"})),
+            ("journey", json!({"days": 3})),
         ]),
         says("The Heron has a berth."),
     ]);
     let clerk = script(&[calls(&[("notes.search", json!({"query": "berth"}))]), says("No notes.")]);
-    let mut site = Site::new(&config, &[agent(&server, &mate)], &json!({"skipper": skipper, "clerk": clerk}));
+    let (agents, scripts) = ([agent(&server, &mate, &python, &node)], json!({"skipper": skipper, "clerk": clerk}));
+    let mut site = Site::on(Backend::chosen(), &[], &config, &agents, &scripts);
+    let programs = node_programs();
+    let in_python = python_worker(&site.temporal_address(), &python);
+    let in_node = node_worker(&programs, &site.temporal_address(), &node, "2");
     let run = site.run("skipper");
-    let clerks = format!("{run}/call-0-5");
-    let asked = [site.awaits(&run, 2), site.awaits(&clerks, 1)];
-    // The calls that need no person are over.
-    site.events(&run, 5, |event| event["type"] == "tool_result");
-    assert_eq!(*server.requests.lock().unwrap(), ["GET /tides/Dover"]);
+    // The clerk's approval is seen and answered at the run that called it.
+    site.event(&run, |event| event["type"] == "child_await_opened");
+    let asked = site.awaits(&run, 3);
+    // The calls that wait for nothing are over, and the workers of other SDKs are in the middle of theirs.
+    site.events(&run, 6, |event| event["type"] == "tool_result");
+    let requests = || {
+        let mut requests = server.requests.lock().unwrap().clone();
+        requests.sort();
+        requests
+    };
+    assert_eq!(requests(), ["GET /boats/Heron", "GET /tides/Dover"]);
+    in_python.wait_for("forecast 1", 1);
+    in_node.wait_for("book 2 1", 1);
 
     site.kill();
+    drop((in_python, in_node));
     site.start();
-    assert_eq!([site.awaits(&run, 2), site.awaits(&clerks, 1)], asked);
+    let in_python = python_worker(&site.temporal_address(), &python);
+    let in_node = node_worker(&programs, &site.temporal_address(), &node, "none");
+    in_python.wait_for("forecast 2", 1);
+    in_node.wait_for("book 2 2", 1);
+    assert_eq!(site.awaits(&run, 3), asked);
     let accepted = |args: &[&str]| {
         let reply = site.json(args);
         assert_eq!(reply["status"], "accepted", "{args:?}: {reply}");
     };
-    let [ours, theirs] = &asked;
     let other_boat = "{\"boat\": \"Egret\"}";
-    accepted(&["runs", "approve", &run, &only(ours, "confirmation"), "--yes", "--edit", other_boat]);
-    accepted(&["runs", "approve", &clerks, &only(theirs, "confirmation"), "--yes"]);
-    accepted(&["runs", "answer", &run, &only(ours, "external_tools"), "--result", "call-0-4={\"pilot\": \"Bo\"}"]);
+    let berth = await_of(&asked, "call-0-6", "confirmation");
+    accepted(&["runs", "approve", &run, &berth, "--yes", "--edit", other_boat]);
+    accepted(&["runs", "approve", &run, &await_of(&asked, "call-0-0", "confirmation"), "--yes"]);
+    for (call, result) in [("call-0-4", json!({"pilot": "Bo"})), ("call-0-9", json!({"page": 7}))] {
+        let external = await_of(&asked, call, "external_tools");
+        accepted(&["runs", "answer", &run, &external, "--result", &format!("{call}={result}")]);
+    }
     site.completed(&run);
 
     let expected = [
@@ -139,10 +178,14 @@ fn a_run_with_tools_of_every_kind_that_is_killed_while_it_waits_has_one_result_p
         // The person who approved it wrote another boat.
         succeeded("call-0-6", "berth", json!({"asked": "POST /berths {\"boat\":\"Egret\"}"})),
         succeeded("call-0-7", "mate", json!("echo: hello")),
+        succeeded("call-0-8", "register_find", json!({"asked": "GET /boats/Heron"})),
+        succeeded("call-0-9", "logbook", json!({"page": 7})),
+        succeeded("call-0-10", "forecast", json!({"city": "Oslo", "degrees": 12, "attempt": 2})),
+        succeeded("call-0-11", "journey", json!({"booked": ["day 1", "day 2", "day 3"]})),
     ];
     assert_eq!(site.results(&run), expected);
     let clerks_results = [succeeded("call-0-0", "notes.search", json!({"notes": [], "truncated": false}))];
-    assert_eq!(site.results(&clerks), clerks_results);
-    assert_eq!(*server.requests.lock().unwrap(), ["GET /tides/Dover", "POST /berths {\"boat\":\"Egret\"}"]);
+    assert_eq!(site.results(&format!("{run}/call-0-5")), clerks_results);
+    assert_eq!(requests(), ["GET /boats/Heron", "GET /tides/Dover", "POST /berths {\"boat\":\"Egret\"}"]);
     println!("{}", site.said(&["runs", "transcript", &run, "--full"]).out);
 }

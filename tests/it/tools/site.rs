@@ -13,13 +13,21 @@ use windlass_store::Blobs as _;
 
 use crate::{
     sdk::dev::binary,
-    support::{process::Process, world::open_store},
+    support::{
+        process::Process,
+        project::{choose_backend, end_temporal_server},
+        server::{Backend, lasting_port},
+        world::open_store,
+    },
 };
 
 pub(super) struct Site {
     dir: TempDir,
     /// What `windlass dev` prints: where its engine and its API are, and the key.
     pub(super) banner: Value,
+    backend: Backend,
+    /// Of Temporal's protocol, where workers connect.
+    port: u16,
     /// Options of `windlass dev` beside its own files.
     options: &'static [&'static str],
     dev: Option<Process>,
@@ -34,12 +42,22 @@ pub(super) struct Said {
 }
 
 impl Site {
-    /// With `config` as its `windlass.toml`.
+    /// With `config` as its `windlass.toml`, on the embedded engine.
     pub(super) fn new(config: &str, agents: &[Value], scripts: &Value) -> Self {
         Self::with_options(&[], config, agents, scripts)
     }
 
     pub(super) fn with_options(
+        options: &'static [&'static str],
+        config: &str,
+        agents: &[Value],
+        scripts: &Value,
+    ) -> Self {
+        Self::on(Backend::Embedded, options, config, agents, scripts)
+    }
+
+    pub(super) fn on(
+        backend: Backend,
         options: &'static [&'static str],
         config: &str,
         agents: &[Value],
@@ -54,15 +72,16 @@ impl Site {
             let name = format!("agents/{}.json", agent["id"].as_str().unwrap());
             fs::write(path(&name), agent.to_string()).unwrap();
         }
-        let mut site = Self { dir, banner: Value::Null, options, dev: None };
+        let mut site = Self { dir, banner: Value::Null, backend, port: lasting_port(), options, dev: None };
         site.start();
         site
     }
 
     /// Starts `windlass dev` and waits until it serves.
     pub(super) fn start(&mut self) {
-        let mut command = self.command(&["dev", "--port", "0", "--listen", "127.0.0.1:0", "--scripts", "scripts.json"]);
-        command.arg("--json").args(self.options);
+        let mut command = self.command(&["dev", "--listen", "127.0.0.1:0", "--scripts", "scripts.json", "--json"]);
+        command.args(["--port", &self.port.to_string()]).args(self.options);
+        choose_backend(&mut command, self.backend);
         // A directory without agents is refused.
         if fs::read_dir(self.dir.path().join("agents")).unwrap().next().is_some() {
             command.args(["--agents", "agents"]);
@@ -76,6 +95,11 @@ impl Site {
     /// `kill -9`.
     pub(super) fn kill(&mut self) {
         self.dev = None;
+    }
+
+    /// Where workers connect.
+    pub(super) fn temporal_address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// The log of all its processes.
@@ -144,7 +168,8 @@ impl Site {
             let fields = result.as_object_mut().unwrap();
             fields.retain(|field, _| ["callId", "name", "ok", "content"].contains(&field.as_str()));
         }
-        results.sort_by_key(|result| result["callId"].to_string());
+        let numbers = |id: &str| id.split('-').filter_map(|part| part.parse().ok()).collect::<Vec<u32>>();
+        results.sort_by_key(|result| numbers(result["callId"].as_str().unwrap()));
         results
     }
 
@@ -154,6 +179,13 @@ impl Site {
         let digest = serde_json::from_value(shown["run"]["agentDigest"].clone()).unwrap();
         let store = open_store(&self.data());
         store.blob(&digest).await.unwrap().unwrap().decode().unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.kill();
+        end_temporal_server(&self.data());
     }
 }
 

@@ -29,6 +29,7 @@ fn the_python_client_gets_signed_notifications() {
     for (binding, seen) in [
         ("JSONRPC", json!(["WORKING", "The weather in Bergen is fine.", "COMPLETED"])),
         ("HTTP+JSON", json!(["WORKING", "The weather in Bergen is fine.", "COMPLETED"])),
+        ("GRPC", json!(["WORKING", "The weather in Bergen is fine.", "COMPLETED"])),
         ("0.3", json!(["working", "completed"])),
     ] {
         let output = python("a2a/push.py").args([&dev.url, WORKSPACE, KEY, binding]).output().unwrap();
