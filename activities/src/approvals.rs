@@ -1,5 +1,5 @@
-//! What the approval rules and grants say of the calls of a turn. They are read when the model has answered, so a rule
-//! that is changed, or a grant that is revoked, applies to the next call that the model asks for.
+//! What the approval rules and grants say of the calls of a turn. A rule that is changed, or a grant that is revoked,
+//! before the model has answered applies to the calls of that answer.
 
 use std::sync::Arc;
 
@@ -46,14 +46,13 @@ pub(crate) struct Approvals<'a> {
 }
 
 impl RunActivities {
-    /// `None` if neither a rule nor a grant can apply to this agent's calls.
+    /// `None` if neither a rule nor a grant can apply to this agent's calls. `own` are the rules of the run and its session.
     pub(crate) async fn approvals<'a>(
         &'a self,
         definition: &'a AgentDefinition,
         caller: Caller<'a>,
+        own: Vec<ApprovalLayer>,
     ) -> Result<Option<Approvals<'a>>, ActivityError> {
-        let own = self.store.rules_for(caller.workspace, caller.run, caller.session).await;
-        let own = own.map_err(|error| failures::store(&error))?;
         let of_operator = self.agents.approvals();
         let asks = definition.tools.iter().any(|tool| tool.confirmation.is_some());
         if of_operator.is_empty() && definition.approvals.is_empty() && own.is_empty() && !asks {
@@ -93,7 +92,9 @@ impl RunActivities {
             session: input.session_id.as_ref(),
             spent: Cost::ZERO,
         };
-        let Some(approvals) = self.approvals(definition, caller).await? else { return Ok(false) };
+        let own = self.store.rules_for(caller.workspace, caller.run, caller.session).await;
+        let own = own.map_err(|error| failures::store(&error))?;
+        let Some(approvals) = self.approvals(definition, caller, own).await? else { return Ok(false) };
         let decision = approvals.decide(&input.tool_name, input.payload_digest, &args.to_value()).await?;
         Ok(decision.is_some_and(|decision| decision.outcome == ApprovalOutcome::Deny))
     }

@@ -1,11 +1,12 @@
 //! `windlass.plan`: one turn of the model. The model is not called again for a response that is in the journal.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
     agent::AgentDefinition,
+    approval::ApprovalLayer,
     body::Body,
     canonical::CanonicalJson,
     cost::Cost,
@@ -34,6 +35,10 @@ use crate::{
     turn::{Turn, summary},
 };
 
+/// Rules that were read before a model answered are read again if it took longer than this. So a rule that is set meanwhile
+/// applies, and a model that answers at once costs no read.
+const RULES_AGE: Duration = Duration::from_millis(50);
+
 impl RunActivities {
     pub(crate) async fn plan_turn(
         &self,
@@ -59,15 +64,21 @@ impl RunActivities {
         // Messages up to the head are immutable, so they are read while the turn starts.
         let (begun, before) =
             tokio::join!(self.store.begin_plan(begin), self.conversation(&input.run_id, input.head, known));
-        let head = match begun.map_err(|error| failures::store(&error))? {
+        let (head, mut rules) = match begun.map_err(|error| failures::store(&error))? {
             PlanBeginning::Journalled(plan) => return Ok(plan.output),
-            PlanBeginning::Ask(head) => head,
+            PlanBeginning::Ask { head, rules } => (head, rules),
         };
         let mut conversation = before?;
         conversation.extend(news);
         let attempt = Attempt { prepared: &prepared, input: &input, number: attempt, deadline, cancel };
+        let asked = Instant::now();
         let answered = self.call_model(attempt, conversation.messages()).await?;
-        self.commit(&prepared, &input, (head, conversation), answered).await
+        if asked.elapsed() > RULES_AGE {
+            let RunContext { workspace, session_id, .. } = &input.run_context;
+            let read = self.store.rules_for(workspace, &input.run_id, session_id.as_ref()).await;
+            rules = read.map_err(|error| failures::store(&error))?;
+        }
+        self.commit(&prepared, &input, (head, conversation), rules, answered).await
     }
 
     /// The conversation up to its head, from the cache or from the store.
@@ -106,7 +117,9 @@ impl RunActivities {
             let restarted = EventBody::TurnRestarted { turn: input.turn, attempt };
             events.push(NewEvent::new(format!("turn/{}/{attempt}/restarted", input.turn), restarted));
         }
-        Ok(PlanBegin { run: input.run_id.clone(), turn: input.turn, head: input.head, messages, events })
+        let RunContext { workspace, session_id: session, .. } = input.run_context.clone();
+        let (run, turn, head) = (input.run_id.clone(), input.turn, input.head);
+        Ok(PlanBegin { run, workspace, session, turn, head, messages, events })
     }
 
     async fn commit(
@@ -114,13 +127,14 @@ impl RunActivities {
         prepared: &Prepared,
         input: &PlanActivityInput,
         (head, mut conversation): (TranscriptHead, Conversation),
+        rules: Vec<ApprovalLayer>,
         Answered { response, model_id }: Answered,
     ) -> Result<PlanActivityOutput, ActivityError> {
         let turn = input.turn;
         let ModelResponse { parts, awaits, stop, usage, response_id, enforced } = response;
         let calls_tools = parts.iter().any(|part| matches!(part.content, Content::ToolUse { .. }));
         let approvals = match calls_tools {
-            true => self.approvals(&prepared.definition, caller(input)).await?,
+            true => self.approvals(&prepared.definition, caller(input), rules).await?,
             false => None,
         };
         let Turn { mut parts, calls, awaits } =

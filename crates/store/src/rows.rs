@@ -9,6 +9,7 @@ mod sessions;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_core::{
+    approval::ApprovalLayer,
     canonical::{CanonicalJson, Digest},
     envelope::{Extra, Labels, PlanActivityOutput, ToolOutput, TranscriptHead},
     event::NewEvent,
@@ -220,6 +221,8 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Debug, Clone)]
 pub struct PlanBegin {
     pub run: RunId,
+    pub workspace: WorkspaceId,
+    pub session: Option<SessionId>,
     pub turn: u32,
     pub head: TranscriptHead,
     /// New messages, right after `head`.
@@ -233,7 +236,12 @@ pub enum PlanBeginning {
     /// The journal has the response of this turn.
     Journalled(Box<JournalledPlan>),
     /// Request one; the transcript has this head now.
-    Ask(TranscriptHead),
+    Ask {
+        head: TranscriptHead,
+        /// The rules that the run follows, as `Approvals::rules_for` reads them. They come with the beginning of the turn,
+        /// because a read of their own would cost every turn.
+        rules: Vec<ApprovalLayer>,
+    },
 }
 
 /// A model response to journal.

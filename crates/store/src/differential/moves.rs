@@ -199,7 +199,8 @@ impl Move {
                 ..RunFilter::default()
             }),
             13..=15 => {
-                Self::Begin(PlanBegin { run, turn, head, messages: some_messages(chance), events: some_events(chance) })
+                let (messages, events, session) = (some_messages(chance), some_events(chance), Some(session));
+                Self::Begin(PlanBegin { run, workspace, session, turn, head, messages, events })
             }
             16 | 17 => {
                 let events = some_events(chance);

@@ -153,7 +153,7 @@ async fn rules(sql: &mut Sql, workspace: &WorkspaceId, owner: &ApprovalScope) ->
 }
 
 /// Rules that cannot be read fail: without them a call could run that they deny.
-async fn rules_for(
+pub(super) async fn rules_for(
     sql: &mut Sql,
     workspace: &WorkspaceId,
     owners: &[(&'static str, String)],

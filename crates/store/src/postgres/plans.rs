@@ -6,11 +6,13 @@ use windlass_core::ids::RunId;
 use super::{
     PostgresStore,
     access::Sql,
+    approvals,
     columns::{Columns as _, json_text},
     events, runs, transcript,
 };
 use crate::{
     JournalledPlan, ModelJournal, PlanBegin, PlanBeginning, PlanCommit, Result, StoreError, body::Body, entry::Entry,
+    rows::owners_of,
 };
 
 #[async_trait]
@@ -38,7 +40,10 @@ impl ModelJournal for PostgresStore {
 
 /// What the journal says about a turn.
 enum JournalEntry {
-    Nothing,
+    Nothing {
+        /// Whether the store has approval rules of runs or sessions.
+        rules: bool,
+    },
     Response(Box<JournalledPlan>),
     GivenUp,
 }
@@ -46,10 +51,19 @@ enum JournalEntry {
 /// Locks the run first, so that the entry does not change before the transaction ends.
 async fn journal_entry(sql: &mut Sql, run: &RunId, turn: u32) -> Result<JournalEntry> {
     runs::lock(sql, run).await?;
+    // One statement also says whether there are approval rules at all, which is rare.
     let row = sql
-        .query_opt("SELECT output FROM plans WHERE run_id = $1 AND turn = $2", &[&run.as_str(), &i64::from(turn)])
+        .query_one(
+            "SELECT (plans.run_id IS NOT NULL)::int::bigint AS known, output,
+                 (EXISTS (SELECT 1 FROM approval_rules))::int::bigint AS rules
+             FROM (SELECT $1::text AS run, $2::bigint AS turn) AS asked
+             LEFT JOIN plans ON run_id = asked.run AND plans.turn = asked.turn",
+            &[&run.as_str(), &i64::from(turn)],
+        )
         .await?;
-    let Some(row) = row else { return Ok(JournalEntry::Nothing) };
+    if row.uint("known")? == 0 {
+        return Ok(JournalEntry::Nothing { rules: row.uint("rules")? == 1 });
+    }
     Ok(match row.json_opt("output")? {
         None => JournalEntry::GivenUp,
         Some(output) => JournalEntry::Response(Box::new(JournalledPlan { output })),
@@ -58,14 +72,17 @@ async fn journal_entry(sql: &mut Sql, run: &RunId, turn: u32) -> Result<JournalE
 
 async fn begin_turn(sql: &mut Sql, begin: &PlanBegin, messages: &[Body], entries: &[Entry]) -> Result<PlanBeginning> {
     let PlanBegin { run, turn, head, .. } = begin;
-    match journal_entry(sql, run, *turn).await? {
+    let rules = match journal_entry(sql, run, *turn).await? {
         JournalEntry::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
         JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
-        JournalEntry::Nothing => {}
-    }
+        JournalEntry::Nothing { rules: false } => Vec::new(),
+        JournalEntry::Nothing { rules: true } => {
+            approvals::rules_for(sql, &begin.workspace, &owners_of(run, begin.session.as_ref())).await?
+        }
+    };
     let head = transcript::append(sql, run, *head, messages).await?.head;
     events::append(sql, run, entries).await?;
-    Ok(PlanBeginning::Ask(head))
+    Ok(PlanBeginning::Ask { head, rules })
 }
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.
@@ -91,7 +108,7 @@ async fn commit_response(
     match journal_entry(sql, &run, turn).await? {
         JournalEntry::Response(first) => return Ok(*first),
         JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run, turn }),
-        JournalEntry::Nothing => {}
+        JournalEntry::Nothing { .. } => {}
     }
     output.head = transcript::append(sql, &run, head, &[message]).await?.head;
     events::append(sql, &run, entries).await?;

@@ -4,12 +4,13 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{
     envelope::{PlanActivityOutput, TranscriptHead},
-    ids::RunId,
+    ids::{RunId, WorkspaceId},
 };
 
-use super::{SqliteStore, access::Tx, columns::Json, events, runs, transcript};
+use super::{SqliteStore, access::Tx, approvals, columns::Json, events, runs, transcript};
 use crate::{
     JournalledPlan, ModelJournal, PlanBegin, PlanBeginning, PlanCommit, Result, StoreError, body::Body, entry::Entry,
+    rows::owners_of,
 };
 
 #[async_trait]
@@ -18,7 +19,9 @@ impl ModelJournal for SqliteStore {
         let beginning = Beginning {
             messages: Body::all_of(&begin.messages)?,
             events: Entry::all_of(&begin.events)?,
+            owners: owners_of(&begin.run, begin.session.as_ref()),
             run: begin.run,
+            workspace: begin.workspace,
             turn: begin.turn,
             head: begin.head,
         };
@@ -47,6 +50,9 @@ impl ModelJournal for SqliteStore {
 /// A turn on its way to the model.
 struct Beginning {
     run: RunId,
+    workspace: WorkspaceId,
+    /// Whose approval rules the run follows.
+    owners: Vec<(&'static str, String)>,
     turn: u32,
     head: TranscriptHead,
     messages: Vec<Body>,
@@ -83,7 +89,7 @@ fn journal_entry(sql: &Connection, run: &RunId, turn: u32) -> Result<JournalEntr
 }
 
 fn begin_turn(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
-    let Beginning { run, turn, head, messages, events } = beginning;
+    let Beginning { run, workspace, owners, turn, head, messages, events } = beginning;
     match journal_entry(tx.sql, run, *turn)? {
         JournalEntry::Response(plan) => return Ok(PlanBeginning::Journalled(plan)),
         JournalEntry::GivenUp => return Err(StoreError::TurnGivenUp { run: run.clone(), turn: *turn }),
@@ -91,7 +97,7 @@ fn begin_turn(tx: &mut Tx<'_>, beginning: &Beginning) -> Result<PlanBeginning> {
     }
     let head = transcript::append(tx, run, *head, messages)?.head;
     events::append(tx, run, events)?;
-    Ok(PlanBeginning::Ask(head))
+    Ok(PlanBeginning::Ask { head, rules: approvals::rules_for(tx.sql, workspace, owners)? })
 }
 
 /// The response of a turn whose executor went silent; without one the turn is given up for good.

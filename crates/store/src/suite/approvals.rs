@@ -8,7 +8,7 @@ use windlass_core::{
 };
 
 use super::{Bench, batch, cancelled, code, new_run, session, workspace};
-use crate::{GrantFilter, NewRun, RecordBatch, Retention, testing::reserved};
+use crate::{GrantFilter, NewRun, PlanBegin, PlanBeginning, RecordBatch, Retention, testing::reserved};
 
 pub(crate) fn grant(id: &str, tool: &str, scope: Value, granted_at: u64) -> Grant {
     let grant = json!({
@@ -82,6 +82,23 @@ pub(crate) async fn a_run_follows_the_rules_of_its_session_and_of_its_ancestors(
     assert_eq!(found("one", Some(session())).await, [said(Layer::Session, "deny"), said(Layer::Run, "ask")]);
     assert_eq!(found("one/call-1/call-2", None).await, [said(Layer::Run, "ask"), said(Layer::Run, "allow")]);
     assert_eq!(found("one-more", None).await, []);
+    let one = RunId::new("one");
+    let head = bench.open(&one).await;
+    let begin = PlanBegin {
+        run: one.clone(),
+        workspace: workspace(),
+        session: Some(session()),
+        turn: 1,
+        head,
+        messages: Vec::new(),
+        events: Vec::new(),
+    };
+    let rules_of_turn = match bench.store.begin_plan(begin).await.unwrap() {
+        PlanBeginning::Ask { rules, .. } => rules,
+        PlanBeginning::Journalled(plan) => panic!("{plan:?}"),
+    };
+    let expected = bench.store.rules_for(&workspace(), &one, Some(&session())).await.unwrap();
+    assert_eq!(rules_of_turn, expected, "a turn begins with them");
     assert_eq!(found("other", Some("chatty".into())).await, []);
 
     assert_eq!(bench.store.rules(&workspace(), &chat).await.unwrap(), Some(rules("deny")));

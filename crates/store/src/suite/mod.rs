@@ -69,9 +69,17 @@ impl Bench {
         head: TranscriptHead,
         messages: Vec<Message>,
     ) -> Result<TranscriptHead> {
-        let begin = PlanBegin { run: run.clone(), turn: u32::MAX, head, messages, events: Vec::new() };
+        let begin = PlanBegin {
+            run: run.clone(),
+            workspace: workspace(),
+            session: None,
+            turn: u32::MAX,
+            head,
+            messages,
+            events: Vec::new(),
+        };
         match self.store.begin_plan(begin).await? {
-            PlanBeginning::Ask(head) => Ok(head),
+            PlanBeginning::Ask { head, .. } => Ok(head),
             PlanBeginning::Journalled(plan) => panic!("no response was journalled for that turn: {plan:?}"),
         }
     }

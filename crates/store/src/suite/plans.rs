@@ -6,7 +6,7 @@ use windlass_core::{
     message::Message,
 };
 
-use super::{Bench, code, head_of, note, run_id, started};
+use super::{Bench, code, head_of, note, run_id, started, workspace};
 use crate::{JournalledPlan, PlanBegin, PlanBeginning, PlanCommit};
 
 pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCommit {
@@ -33,10 +33,18 @@ pub(crate) fn response(run: &RunId, head: TranscriptHead, text: &str) -> PlanCom
 /// The journal's response for a turn that is to begin.
 async fn in_journal(bench: &Bench, run: &RunId, turn: u32) -> Option<JournalledPlan> {
     let head = bench.store.run(run).await.unwrap().unwrap().head;
-    let begin = PlanBegin { run: run.clone(), turn, head, messages: Vec::new(), events: Vec::new() };
+    let begin = PlanBegin {
+        run: run.clone(),
+        workspace: workspace(),
+        session: None,
+        turn,
+        head,
+        messages: Vec::new(),
+        events: Vec::new(),
+    };
     match bench.store.begin_plan(begin).await.unwrap() {
         PlanBeginning::Journalled(plan) => Some(*plan),
-        PlanBeginning::Ask(_) => None,
+        PlanBeginning::Ask { .. } => None,
     }
 }
 
@@ -45,12 +53,15 @@ pub(crate) async fn a_turn_begins_with_what_happened_since_the_last_one(bench: B
     let head = bench.open(&run).await;
     let begin = PlanBegin {
         run: run.clone(),
+        workspace: workspace(),
+        session: None,
         turn: 1,
         head,
         messages: vec![Message::user("and?")],
         events: vec![note("news", "x")],
     };
-    let asked = PlanBeginning::Ask(head_of(&[Message::user("hello"), Message::user("and?")]));
+    let head = head_of(&[Message::user("hello"), Message::user("and?")]);
+    let asked = PlanBeginning::Ask { head, rules: Vec::new() };
     assert_eq!(bench.store.begin_plan(begin.clone()).await.unwrap(), asked);
     assert_eq!(bench.store.begin_plan(begin.clone()).await.unwrap(), asked, "a repeat writes nothing");
     assert_eq!(bench.keys(&run).await, [(1, "started".into()), (2, "news".into())]);

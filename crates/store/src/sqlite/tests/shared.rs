@@ -114,7 +114,15 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         ..finished.clone()
     };
     let messages = vec![Message::assistant("hi")];
-    let begin = PlanBegin { run: run.clone(), turn: 1, head, messages, events: Vec::new() };
+    let begin = PlanBegin {
+        run: run.clone(),
+        workspace: "acme".into(),
+        session: None,
+        turn: 1,
+        head,
+        messages,
+        events: Vec::new(),
+    };
     let rode = [
         ("open_run", opening),
         ("begin_plan", shared.write(store.begin_plan(begin)).await.1),
