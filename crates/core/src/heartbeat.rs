@@ -36,7 +36,7 @@ impl Heartbeat {
                     let number = |name: &str| fields.get(name).and_then(Value::as_f64);
                     let message = fields.get("message").and_then(Value::as_str).map(str::to_owned);
                     (found.progress, found.total) =
-                        (found.progress.or(number("progress")), found.total.or(number("total")));
+                        (found.progress.or_else(|| number("progress")), found.total.or_else(|| number("total")));
                     found.message = found.message.or(message);
                 }
                 other => found.message = found.message.or_else(|| Some(other.to_string())),
