@@ -83,6 +83,15 @@ fn a_status_update_is_sent_when_the_state_or_what_is_asked_changes() {
 }
 
 #[test]
+fn what_a_sub_agent_asks_is_asked_by_the_task_although_its_run_does_not_wait() {
+    let mut asks = opened("call-0-0:await-1");
+    asks.kind = "child_await_opened".to_owned();
+    asks.data["item"]["child"] = json!({"runId": "r1/call-0-0", "path": ["desk", "clerk"]});
+    let answered = event("child_await_closed", json!({"awaitId": "call-0-0:await-1", "outcome": "answered"}));
+    assert_eq!(updates(&[started(), asks, answered]), ["WORKING", "INPUT_REQUIRED", "WORKING"]);
+}
+
+#[test]
 fn an_await_that_has_its_answer_is_not_asked_again() {
     let mut progress = progress();
     for event in [started(), opened("await-1"), status("waiting")] {
