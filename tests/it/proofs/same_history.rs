@@ -21,8 +21,17 @@ use crate::{
 
 /// Shapes whose calls run side by side, or are answered the moment the log shows them, while the activity that wrote the
 /// log is about to end: which comes first is chance, on either server.
-const RACING: [&str; 8] =
-    ["tools", "awaits", "paused", "lost_call", "client_tools", "local_timeout", "temporal_tools", "rounds"];
+const RACING: [&str; 9] = [
+    "tools",
+    "awaits",
+    "paused",
+    "lost_call",
+    "client_tools",
+    "local_timeout",
+    "temporal_tools",
+    "heartbeats",
+    "rounds",
+];
 
 /// How often a run is played whose histories differ: a machine that stands still long enough lets awaits expire before
 /// their timers are set, on either server.
