@@ -7,8 +7,7 @@ use temporalio_sdk::activities::ActivityError;
 use windlass_core::{
     agent::AgentDefinition,
     approval::{
-        ApprovalDecision, ApprovalLayer, ApprovalOutcome, ApprovalScope, CallFacts, DecisionReason, decide,
-        is_configured, layers,
+        ApprovalDecision, ApprovalLayer, ApprovalOutcome, CallFacts, DecisionReason, decide, is_configured, layers,
     },
     canonical::{CanonicalJson, Digest},
     cost::Cost,
@@ -20,12 +19,9 @@ use windlass_store::{GrantFilter, system_clock};
 
 use crate::{RunActivities, failures};
 
-/// The most grants that are looked at for one call; the newest count.
-const GRANTS: u32 = 200;
-
 /// The run whose calls are decided.
 #[derive(Clone, Copy)]
-pub(crate) struct Caller<'a> {
+pub(crate) struct CallingRun<'a> {
     pub(crate) workspace: &'a WorkspaceId,
     pub(crate) run: &'a RunId,
     pub(crate) session: Option<&'a SessionId>,
@@ -37,7 +33,7 @@ pub(crate) struct Caller<'a> {
 pub(crate) struct Approvals<'a> {
     activities: &'a RunActivities,
     definition: &'a AgentDefinition,
-    caller: Caller<'a>,
+    caller: CallingRun<'a>,
     layers: Vec<ApprovalLayer>,
     /// The operator's agent of this id.
     operators: Option<Arc<AgentDefinition>>,
@@ -50,7 +46,7 @@ impl RunActivities {
     pub(crate) async fn approvals<'a>(
         &'a self,
         definition: &'a AgentDefinition,
-        caller: Caller<'a>,
+        caller: CallingRun<'a>,
         own: Vec<ApprovalLayer>,
     ) -> Result<Option<Approvals<'a>>, ActivityError> {
         let of_operator = self.agents.approvals();
@@ -59,11 +55,10 @@ impl RunActivities {
             return Ok(None);
         }
         let operators = self.agents.get(&definition.id).cloned();
-        let may_relax = operators.as_ref().is_some_and(|operators| operators.approvals == definition.approvals);
         let who_matters =
             !own.is_empty() || of_operator.iter().chain(&definition.approvals).any(|rule| rule.caller.is_some());
         let starter = if who_matters { self.starter(caller.run).await? } else { None };
-        let layers = layers(of_operator, &definition.approvals, may_relax).into_iter().chain(own).collect();
+        let layers = layers(of_operator, definition, operators.as_deref(), own);
         Ok(Some(Approvals { activities: self, definition, caller, layers, operators, starter }))
     }
 
@@ -75,9 +70,7 @@ impl RunActivities {
             _ => None,
         }))
     }
-}
 
-impl RunActivities {
     /// Whether a rule denies a call whose arguments a person wrote. Asking again would ask the person who wrote them.
     pub(crate) async fn denies(
         &self,
@@ -86,7 +79,7 @@ impl RunActivities {
         args: &CanonicalJson,
     ) -> Result<bool, ActivityError> {
         // What the run has spent is not known here: a rule with `cost_at_least` was applied to the model's arguments.
-        let caller = Caller {
+        let caller = CallingRun {
             workspace: &input.workspace,
             run: &input.run_id,
             session: input.session_id.as_ref(),
@@ -109,7 +102,7 @@ impl Approvals<'_> {
         args: &serde_json::Value,
     ) -> Result<Option<Box<ApprovalDecision>>, ActivityError> {
         let Some(tool) = self.definition.tool(name) else { return Ok(None) };
-        let Caller { workspace, run, session, spent } = self.caller;
+        let CallingRun { workspace, run, session, spent } = self.caller;
         let mut facts = CallFacts {
             tool: &tool.name,
             tags: &tool.tags,
@@ -127,13 +120,7 @@ impl Approvals<'_> {
         let now = system_clock()();
         let mut decision = decide(&facts, &self.layers, &[], now);
         if decision.outcome == ApprovalOutcome::Ask {
-            let filter = GrantFilter {
-                workspace: workspace.clone(),
-                tool: Some(tool.name.clone()),
-                scopes: Some(ApprovalScope::of(run, session, &self.definition.id)),
-                revoked: false,
-                limit: GRANTS,
-            };
+            let filter = GrantFilter::for_call(workspace, &facts);
             let grants = self.activities.store.grants(filter).await.map_err(|error| failures::store(&error))?;
             if !grants.is_empty() {
                 let starter = self.activities.starter(run).await?;

@@ -13,7 +13,7 @@ mod deadline;
 mod definitions;
 mod deltas;
 mod failures;
-mod followed;
+mod follow_heartbeats;
 mod heartbeat;
 mod log_writer;
 mod model_call;
@@ -50,15 +50,15 @@ use windlass_workflows::{contract, wire::Wire};
 
 pub use self::{
     catalog::AgentCatalog,
-    followed::Heartbeats,
+    follow_heartbeats::Heartbeats,
     owner::Owners,
     push::{Renderer, Updates},
     redaction::Redaction,
     secrets::RunSecrets,
 };
 use self::{
-    conversations::Conversations, definitions::Definitions, followed::Following, log_writer::EventLog, owner::Own,
-    push::Pushing,
+    conversations::Conversations, definitions::Definitions, follow_heartbeats::Following, log_writer::EventLog,
+    owner::Own, push::Pushing,
 };
 
 /// The ports behind the activities.

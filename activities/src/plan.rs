@@ -25,7 +25,7 @@ use windlass_store::{PlanBegin, PlanBeginning, PlanCommit};
 
 use crate::{
     RunActivities,
-    approvals::Caller,
+    approvals::CallingRun,
     conversations::Conversation,
     deadline,
     definitions::Prepared,
@@ -134,7 +134,7 @@ impl RunActivities {
         let ModelResponse { parts, awaits, stop, usage, response_id, enforced } = response;
         let calls_tools = parts.iter().any(|part| matches!(part.content, Content::ToolUse { .. }));
         let approvals = match calls_tools {
-            true => self.approvals(&prepared.definition, caller(input), rules).await?,
+            true => self.approvals(&prepared.definition, calling_run(input), rules).await?,
             false => None,
         };
         let Turn { mut parts, calls, awaits } =
@@ -190,9 +190,9 @@ impl RunActivities {
     }
 }
 
-fn caller(input: &PlanActivityInput) -> Caller<'_> {
+fn calling_run(input: &PlanActivityInput) -> CallingRun<'_> {
     let context = &input.run_context;
-    Caller {
+    CallingRun {
         workspace: &context.workspace,
         run: &input.run_id,
         session: context.session_id.as_ref(),

@@ -2,7 +2,7 @@
 
 use windlass_core::{
     agent::AgentDefinition,
-    approval::{ApprovalRule, ApprovalScope, ApprovalStep, CallApproval, CallFacts, explain, is_configured, layers},
+    approval::{ApprovalRule, ApprovalStep, CallApproval, CallFacts, explain, is_configured, layers},
     canonical::CanonicalJson,
     cost::Cost,
     envelope::Actor,
@@ -13,9 +13,6 @@ use windlass_core::{
 use windlass_store::{GrantFilter, RunRow, system_clock};
 
 use super::{OpsError, RunOps};
-
-/// The most grants that are looked at.
-const GRANTS: u32 = 200;
 
 impl RunOps {
     /// The approval of a call of this run; `None` if the run has no such call. `rules` are the operator's for all agents.
@@ -56,16 +53,9 @@ impl RunOps {
             agent: &definition.id,
             configured: agent.is_some_and(|own| is_configured(own, &definition, tool)),
         };
-        let may_relax = agent.is_some_and(|own| own.approvals == definition.approvals);
         let own = self.store.rules_for(&run.workspace, &run.id, session).await?;
-        let layers: Vec<_> = layers(rules, &definition.approvals, may_relax).into_iter().chain(own).collect();
-        let filter = GrantFilter {
-            workspace: run.workspace.clone(),
-            tool: Some(tool.name.clone()),
-            scopes: Some(ApprovalScope::of(&run.id, session, &definition.id)),
-            revoked: true,
-            limit: GRANTS,
-        };
+        let layers = layers(rules, &definition, agent, own);
+        let filter = GrantFilter { revoked: true, ..GrantFilter::for_call(&run.workspace, &facts) };
         let grants = self.store.grants(filter).await?;
         let now = explain(&facts, &layers, &grants, system_clock()());
         Ok(Some(CallApproval { call: call.clone(), recorded, now }))

@@ -98,18 +98,27 @@ impl OwnRules {
     }
 }
 
-/// The layers of a run: the operator's rules for all agents, then those of its agent. `configured` says that the operator
-/// wrote the agent, too; a caller's own agent does not relax what the operator says of all agents.
-pub fn layers(workspace: &[ApprovalRule], agent: &[ApprovalRule], configured: bool) -> [ApprovalLayer; 2] {
-    [
+/// The layers of a run: the operator's rules for all agents, those of its agent, and those of its session and of the run
+/// itself (`own`). `operators` is the operator's agent of the same id: an agent with other rules is a caller's, and does
+/// not relax what the operator says of all agents.
+pub fn layers(
+    workspace: &[ApprovalRule],
+    agent: &AgentDefinition,
+    operators: Option<&AgentDefinition>,
+    own: Vec<ApprovalLayer>,
+) -> Vec<ApprovalLayer> {
+    let configured = operators.is_some_and(|operators| operators.approvals == agent.approvals);
+    let mut layers = vec![
         ApprovalLayer { layer: Layer::Workspace, rules: workspace.to_vec(), may_relax: true, set_by: None },
         ApprovalLayer {
             layer: Layer::Agent,
-            rules: agent.to_vec(),
+            rules: agent.approvals.clone(),
             may_relax: configured || workspace.is_empty(),
             set_by: None,
         },
-    ]
+    ];
+    layers.extend(own);
+    layers
 }
 
 /// Whether the operator's agent has this tool of a run's agent: the same tool, or one of the same MCP server.

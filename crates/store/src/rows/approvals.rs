@@ -1,7 +1,7 @@
 //! Grants, and the approval rules of sessions and runs.
 
 use windlass_core::{
-    approval::{ApprovalLayer, ApprovalScope, Layer, OwnRules},
+    approval::{ApprovalLayer, ApprovalScope, CallFacts, Layer, OwnRules},
     ids::{RunId, SessionId, ToolName, WorkspaceId},
 };
 
@@ -18,6 +18,22 @@ pub struct GrantFilter {
     /// Revoked grants, too.
     pub revoked: bool,
     pub limit: u32,
+}
+
+/// The most grants that are looked at for one call.
+const GRANTS_OF_A_CALL: u32 = 200;
+
+impl GrantFilter {
+    /// The grants that may apply to a call, the newest of them.
+    pub fn for_call(workspace: &WorkspaceId, call: &CallFacts<'_>) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            tool: Some(call.tool.clone()),
+            scopes: Some(ApprovalScope::of(call.run, call.session, call.agent)),
+            revoked: false,
+            limit: GRANTS_OF_A_CALL,
+        }
+    }
 }
 
 /// A scope as columns have it: its kind and its id. Scopes of a newer build are not written here.

@@ -103,7 +103,7 @@ async fn explained(global: &Global, bench: &Workbench, args: &ExplainArgs, out: 
         configured: true,
     };
     // A file at the shell is the operator's.
-    let layers = layers(&global.config().approvals, &definition.approvals, true);
+    let layers = layers(&global.config().approvals, &definition, Some(&definition), Vec::new());
     let explanation = explain(&facts, &layers, &[], now());
     out.print(&explanation, || explanation.to_string())?;
     Ok(ExitCode::SUCCESS)
