@@ -18,6 +18,9 @@ use crate::{RunActivities, definitions::Prepared, failures};
 
 impl RunActivities {
     pub(crate) async fn stored(&self, blob: BlobRef) -> Result<CanonicalJson, ActivityError> {
+        if let Some(recent) = self.recent_bodies.get(&blob.digest) {
+            return Ok(recent);
+        }
         let body = self.store.blob(&blob.digest).await.map_err(|error| failures::store(&error))?;
         body.ok_or_else(|| failures::permanent("blob_missing", format!("the store has no body {}", blob.digest)))
     }

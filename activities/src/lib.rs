@@ -22,6 +22,7 @@ mod owner;
 mod plan;
 mod progress;
 mod push;
+mod recent_bodies;
 mod record;
 mod redaction;
 mod results;
@@ -58,7 +59,7 @@ pub use self::{
 };
 use self::{
     conversations::Conversations, definitions::Definitions, follow_heartbeats::Following, log_writer::EventLog,
-    owner::Own, push::Pushing,
+    owner::Own, push::Pushing, recent_bodies::RecentBodies,
 };
 
 /// The ports behind the activities.
@@ -71,6 +72,7 @@ pub struct RunActivities {
     agents: AgentCatalog,
     conversations: Conversations,
     definitions: Definitions,
+    recent_bodies: RecentBodies,
     owners: Arc<dyn Owners>,
     own: Own,
     pushing: Pushing,
@@ -95,7 +97,7 @@ impl RunActivities {
         owners: Arc<dyn Owners>,
         draining: CancellationToken,
     ) -> Self {
-        let (conversations, definitions, own, pushing, following) = Default::default();
+        let (conversations, definitions, recent_bodies, own, pushing, following) = Default::default();
         Self {
             store,
             vault,
@@ -104,6 +106,7 @@ impl RunActivities {
             agents,
             conversations,
             definitions,
+            recent_bodies,
             owners,
             own,
             pushing,

@@ -12,7 +12,7 @@ use windlass_core::{
     cost::Cost,
     envelope::{
         BlobRef, Extra, FinalFacts, PlanActivityInput, PlanActivityOutput, PlanResult, RunContext, SettlePlanInput,
-        SettlePlanOutput, TranscriptHead, VERSION,
+        SettlePlanOutput, TranscriptHead, Tuning, VERSION,
     },
     event::{EnforcementMechanism, EventBody, NewEvent},
     ids::RunId,
@@ -212,7 +212,7 @@ fn final_facts(
         CanonicalJson::of(message).map_err(|error| failures::permanent("message_unreadable", error.to_string()))?;
     let message_ref = BlobRef::of(&json);
     // The message is stored with the turn in any case.
-    let (body, _) = Body::fit(json, inline_limit);
+    let (body, _) = Body::fit(json, Tuning::answer_limit(inline_limit));
     Ok(FinalFacts {
         message: body.inline().map(|_| message.clone()),
         message_ref,

@@ -200,7 +200,11 @@ impl RunActivities {
             output,
         };
         self.store.finish_call(&finished).await.map_err(|error| failures::store(&error))?;
-        Ok(finished.output)
+        let FinishedCall { output, body, .. } = finished;
+        if let (Some(blob), Some(body)) = (output.result_ref(), body) {
+            self.recent_bodies.keep(blob.digest, body);
+        }
+        Ok(output)
     }
 
     /// The output of a success, what an event shows of its result, and the body that is to be stored.

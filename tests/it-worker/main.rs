@@ -2,7 +2,8 @@
 //! that a test can tell afterwards what happened once, twice or not at all.
 //!
 //! Arguments: address, task queue, data directory, scripts file, ledger file, how many runs to cache. A `windlass.toml` in
-//! the data directory adds its providers.
+//! the data directory adds its providers. With a URL in `WINDLASS_IT_POSTGRES` the store is there and not in the data
+//! directory.
 
 #![allow(clippy::expect_used, reason = "part of the tests: what goes wrong here must fail them")]
 
@@ -23,7 +24,11 @@ use windlass::{
 };
 use windlass_activities::AgentCatalog;
 use windlass_models::script::{SCHEME, ScriptModel};
-use windlass_store::sqlite::{Options, SqliteStore};
+use windlass_store::{
+    Store,
+    postgres::{self, PostgresStore},
+    sqlite::{Options, SqliteStore},
+};
 use windlass_tools::{ToolRegistry, Toolbox};
 
 use self::ledger::{Ledger, LedgerTool, LoggedModel};
@@ -37,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let scripts = ScriptModel::from_file(&PathBuf::from(scripts)).context("scripts")?;
     let names: Vec<String> = scripts.names().map(str::to_owned).collect();
     let model = LoggedModel { ledger: ledger.clone(), scripts };
-    let store = Arc::new(SqliteStore::open(Options::new(PathBuf::from(data_dir).join("windlass.db")))?);
+    let store = store(Path::new(data_dir))?;
     let ports = Ports {
         store,
         vault: None,
@@ -64,6 +69,15 @@ fn main() -> anyhow::Result<()> {
     };
     run_blocking(&connection, ports, &options, CancellationToken::new())?;
     Ok(())
+}
+
+fn store(data_dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    let Ok(url) = std::env::var("WINDLASS_IT_POSTGRES") else {
+        return Ok(Arc::new(SqliteStore::open(Options::new(data_dir.join("windlass.db")))?));
+    };
+    // The store listens for as long as the process lives.
+    let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new()?));
+    Ok(Arc::new(runtime.block_on(PostgresStore::connect(postgres::Options::new(url)))?))
 }
 
 /// The models of the providers in the data directory's `windlass.toml`, if there is one.

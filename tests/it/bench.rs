@@ -34,6 +34,24 @@ fn the_way_through_the_api_stands_beside_the_direct_one() {
     }
 }
 
+#[test]
+fn the_tables_of_the_database_add_up_to_its_file() {
+    let mut bench = Command::new(std::env::var_os("WINDLASS_BIN").expect("WINDLASS_BIN is set"));
+    let output = bench.args(["bench", "size", "--runs", "2", "--turns", "2", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (whole, tables) = lines.split_first().unwrap();
+    let bytes: u64 = tables.iter().map(|table| table["bytes"].as_u64().unwrap()).sum();
+    let file = whole["bytes"].as_u64().unwrap();
+    assert_eq!(whole["table"], "all");
+    // Free pages are in no table.
+    assert!((file - file / 10..=file).contains(&bytes), "{bytes} of {file}: {lines:?}");
+    // Two runs of two turns with two calls, whose results have about 1 KB.
+    assert!(whole["content_bytes"].as_u64() > Some(8 * 950) && whole["ratio"].as_f64() > Some(1.0), "{whole}");
+    assert!(tables.iter().any(|table| table["table"] == "engine_history"), "{lines:?}");
+}
+
 /// With a debug build on a busy machine this is a sanity check; `docs/guides/bench.md` says how to measure.
 #[test]
 fn the_first_token_reaches_the_client_of_a_run_soon_after_direct_callers() {

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::{event::EventBody, message::Message};
 
 use crate::support::{
-    World, agent, block_on, calls, says, script,
-    server::{self, Backend},
+    World, agent, block_on, calls, says, script, server,
     world::{scripts, within},
 };
 
@@ -93,9 +92,9 @@ fn update_and_cancel_work() {
     });
 }
 
-/// `docs/guides/temporal-tools.md`: a list and a signal for each, because the embedded engine has no batch operations.
+/// `docs/guides/temporal-tools.md`: one command signals all runs that a filter finds.
 #[test]
-fn a_list_and_single_signals_replace_batch_operations() {
+fn a_batch_operation_signals_the_runs_of_a_filter() {
     block_on(async {
         let turns = [json!({"await": {"kind": "clarification", "question": "Which city?"}}), says("{{last_user}}")];
         let world = World::new(scripts([("many", script(&turns))])).await;
@@ -105,32 +104,52 @@ fn a_list_and_single_signals_replace_batch_operations() {
         }
         let query = format!("WorkflowId = '{}' OR WorkflowId = '{}'", runs[0], runs[1]);
         let pause = ["--name", "windlass.pause", "--input", r#"{"requestedBy": "ann"}"#];
-        if Backend::chosen() == Backend::Embedded {
-            let server = server::shared();
-            let batch =
-                [&["workflow", "signal", "--yes", "--reason", "maintenance", "--query", &query][..], &pause].concat();
-            let refused = Command::new(&server.cli).args(batch).args(["--address", &server.address]).output().unwrap();
-            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-            assert!(!refused.status.success() && said.contains("StartBatchOperation"), "{said}");
-        }
         // The visibility store lags behind by a moment.
-        let listed = within("the list", async {
+        within("the list", async {
+            while temporal_json(&["workflow", "count", "--query", &query]) != json!({"count": "2"}) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        // A namespace has one batch at a time, and other tests have theirs.
+        let batch =
+            [&["workflow", "signal", "--yes", "--reason", "maintenance", "--query", &query][..], &pause].concat();
+        let started = within("the batch", async {
             loop {
-                let listed = temporal_json(&["workflow", "list", "--query", &query]);
-                let listed: Vec<Value> = serde_json::from_value(listed).unwrap_or_default();
-                if listed.len() == runs.len() {
-                    return listed;
+                let server = server::shared();
+                let output = Command::new(&server.cli).args(&batch).args(["--address", &server.address]).output();
+                let output = output.unwrap();
+                if output.status.success() {
+                    return String::from_utf8_lossy(&output.stdout).into_owned();
+                }
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(said.contains("Max concurrent batch operations is reached"), "{said}");
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        let job = started.split_whitespace().find(|word| uuid::Uuid::try_parse(word).is_ok());
+        let job = job.unwrap_or_else(|| panic!("a job id in: {started}"));
+        for run in &runs {
+            world.event(run, |body| matches!(body, EventBody::Paused { .. })).await;
+        }
+        let described = within("the end of the batch", async {
+            loop {
+                let described = temporal_json(&["batch", "describe", "--job-id", job]);
+                if described["state"] == "BATCH_OPERATION_STATE_COMPLETED" {
+                    return described;
                 }
                 tokio::task::yield_now().await;
             }
         })
         .await;
-        for run in &listed {
-            let id = run["execution"]["workflowId"].as_str().unwrap();
-            temporal(&[&["workflow", "signal", "-w", id][..], &pause].concat());
-        }
-        for run in &runs {
-            world.event(run, |body| matches!(body, EventBody::Paused { .. })).await;
-        }
+        let counts = (&described["totalOperationCount"], &described["completeOperationCount"]);
+        assert_eq!((counts, &described["reason"]), ((&json!("2"), &json!("2")), &json!("maintenance")), "{described}");
+        within("the list of batches", async {
+            while !temporal_json(&["batch", "list"]).to_string().contains(job) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     });
 }

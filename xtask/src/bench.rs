@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::{
     cargo::{Profile, cargo, program, run as run_command, target},
-    tools,
+    peers, tools,
 };
 
 const METRICS: [&str; 7] = ["latency", "throughput", "signal", "first-token", "parked", "growth", "recovery"];
@@ -27,6 +27,9 @@ pub(crate) const USAGE: &str = "bench [--quick] [METRIC…]";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    if arguments.iter().any(|word| word == "--peers") {
+        return peers::run(arguments);
+    }
     let wanted = Wanted::parse(arguments)?;
     run_command(&mut cargo(&["build", "--release", "-p", "windlass"]))?;
     let cli = tools::temporal_cli()?;
@@ -44,8 +47,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let embedded = readings(bench())?;
         let server = Server::start(&cli, &ground.join(metric))?;
         let mut beside = bench();
-        beside.args(["--temporal", &server.address, "--server-pid", &server.process.id().to_string()]);
-        beside.arg("--server-database").arg(&server.database);
+        server.measured_by(&mut beside);
         rows.extend(side_by_side(&embedded, &readings(beside)?));
     }
     print!("\n{}", table(&rows));
@@ -77,6 +79,8 @@ impl Wanted {
 
 fn sizes(metric: &str, quick: bool) -> &'static [&'static str] {
     match metric {
+        // A turn of the dev server costs a hundred times as much.
+        "growth" if !quick => &["--turns", "1000"],
         _ if !quick => &[],
         "growth" => &["--turns", "100"],
         "latency" => &["--runs", "3"],
@@ -85,14 +89,14 @@ fn sizes(metric: &str, quick: bool) -> &'static [&'static str] {
 }
 
 /// A dev server on a file. It is killed when this is dropped.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     address: String,
     database: PathBuf,
 }
 
 impl Server {
-    fn start(cli: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn start(cli: &Path, folder: &Path) -> Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("{} could not be emptied", folder.display()))?;
         }
@@ -101,7 +105,9 @@ impl Server {
         let mut command = Command::new(cli);
         command.args(["server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "never"]);
         command.args(["--port", &port.to_string(), "--http-port", &free_port()?.to_string()]);
-        command.arg("--db-filename").arg(&database).args(["--sqlite-pragma", "journal_mode=WAL"]);
+        command.arg("--db-filename").arg(&database);
+        // Every commit is synced to the disk: what the other backends promise.
+        command.args(["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=FULL"]);
         command.args(["--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"]);
         command.args(["--dynamic-config-value", "history.transferProcessorMaxPollHostRPS=100000"]);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -115,6 +121,16 @@ impl Server {
             thread::sleep(Duration::from_millis(50));
         }
         Ok(server)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Adds the options by which `windlass bench` uses and measures this server.
+    pub(crate) fn measured_by(&self, bench: &mut Command) {
+        bench.args(["--temporal", &self.address, "--server-pid", &self.pid().to_string()]);
+        bench.arg("--server-database").arg(&self.database);
     }
 }
 
@@ -135,13 +151,18 @@ pub(crate) fn free_port() -> Result<u16> {
 }
 
 /// Runs the benchmark and prints its lines as they come.
-fn readings(mut command: Command) -> Result<Vec<Value>> {
+fn readings(command: Command) -> Result<Vec<Value>> {
+    readings_with(command, |line| println!("{line}"))
+}
+
+/// Runs the benchmark.
+pub(crate) fn readings_with(mut command: Command, show: impl Fn(&str)) -> Result<Vec<Value>> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("the benchmark could not be started")?;
     let output = child.stdout.take().context("the benchmark has no output")?;
     let mut readings = Vec::new();
     for line in BufReader::new(output).lines() {
         let line = line?;
-        println!("{line}");
+        show(&line);
         readings.push(serde_json::from_str(&line).with_context(|| format!("not a reading: {line}"))?);
     }
     let status = child.wait()?;

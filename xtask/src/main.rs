@@ -7,15 +7,18 @@ mod deny;
 mod fuzz;
 mod hostile;
 mod load;
+mod peers;
 mod postgres;
 mod previous;
 mod proofs;
 mod record;
 mod schemathesis;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
 mod tools;
+mod ui;
 
 use std::process::ExitCode;
 
@@ -48,7 +51,7 @@ const COMMANDS: &[Command] = &[
     Command { usage: "test", description: "everything a change must pass", run: Run::Plain(test::run) },
     Command {
         usage: bench::USAGE,
-        description: "the embedded engine and the dev server, measured side by side",
+        description: "the embedded engine and the dev server, measured side by side; --peers: and other systems",
         run: Run::WithOptions(bench::run),
     },
     Command {
@@ -72,6 +75,11 @@ const COMMANDS: &[Command] = &[
         run: Run::WithOptions(load::run),
     },
     Command {
+        usage: soak::USAGE,
+        description: "hours of mixed load with kills: nothing is lost, doubled or grows",
+        run: Run::WithOptions(soak::run),
+    },
+    Command {
         usage: schemathesis::USAGE,
         description: "generated requests from the OpenAPI document",
         run: Run::WithOptions(schemathesis::run),
@@ -80,6 +88,11 @@ const COMMANDS: &[Command] = &[
         usage: "record",
         description: "play the demo at a terminal and draw it for the README",
         run: Run::Plain(record::run),
+    },
+    Command {
+        usage: "ui",
+        description: "Temporal's web UI on the engine, page by page; needs root, nftables and Chromium",
+        run: Run::Plain(ui::run),
     },
     Command { usage: "tidy", description: "the rules that no compiler checks", run: Run::Plain(tidy::run) },
     Command {

@@ -111,6 +111,17 @@ pub(crate) const ALL: &[Proof] = &[
         unit_filter: None,
     },
     Proof {
+        command: "specs",
+        description: "the times of a schedule's spec are those of the real server, whatever the spec",
+        tests: Tests::Integration,
+        filter: "schedules::specs",
+        variable: "WINDLASS_SPECS",
+        size: Size::Option("--specs", 500),
+        first: Some(First { option: "--seed", variable: "WINDLASS_SPECS_SEED", alone: 1 }),
+        switch: None,
+        unit_filter: None,
+    },
+    Proof {
         command: "stores",
         description: "Postgres and SQLite answer alike, whatever the calls",
         tests: Tests::Store,

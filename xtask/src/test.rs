@@ -40,7 +40,11 @@ pub(crate) fn run() -> Result<()> {
     // Measurements are printed, also of tests that pass.
     cargo_step(&mut steps, "unit tests", &["test", "--workspace", "--lib", "--bins", "--", "--show-output"])?;
     // With the features of the whole workspace, so that no crate is compiled a second time.
-    cargo_step(&mut steps, "engine tests", &["test", "--workspace", "--test", "reset", "--test", "skipping"])?;
+    cargo_step(
+        &mut steps,
+        "engine tests",
+        &["test", "--workspace", "--test", "archive", "--test", "deployments", "--test", "reset", "--test", "skipping"],
+    )?;
     cargo_step(&mut steps, "build", &["build", "-p", "windlass"])?;
     steps.step("streams under load", load::short)?;
     steps.step("schemathesis", schemathesis::short)?;

@@ -87,10 +87,19 @@ const MCP_PEERS: Package = Package {
     dependencies: true,
 };
 
-/// Temporal's TypeScript SDK, for `tests/fixtures/temporal/worker.mjs`. From npm.
-const NODE_TEMPORAL: [&str; 3] =
-    ["@temporalio/worker@1.24.0", "@temporalio/workflow@1.24.0", "@temporalio/activity@1.24.0"];
-const NODE_TEMPORAL_FOLDER: &str = "node-temporalio-1.24.0";
+/// Temporal's TypeScript SDK, for the programs in `tests/fixtures/temporal`. From npm.
+const NODE_TEMPORAL: [&str; 5] = [
+    "@temporalio/worker@1.24.0",
+    "@temporalio/workflow@1.24.0",
+    "@temporalio/activity@1.24.0",
+    "@temporalio/client@1.24.0",
+    "@temporalio/nexus@1.24.0",
+];
+const NODE_TEMPORAL_FOLDER: &str = "node-temporalio-1.24.0-client";
+
+/// Drives Debian's Chromium for `cargo xtask ui`. From npm.
+const PLAYWRIGHT: [&str; 1] = ["playwright-core@1.64.1"];
+const PLAYWRIGHT_FOLDER: &str = "playwright-core-1.64.1";
 
 /// The A2A library for JavaScript with its HTTP server and its gRPC, for the programs in `tests/fixtures/a2a`. From npm.
 const NODE_A2A: [&str; 4] = ["@a2a-js/sdk@1.3.0", "express@5.3.0", "@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0"];
@@ -107,6 +116,17 @@ const SCHEMATHESIS: Package =
 
 /// A terminal emulator for `cargo xtask record`.
 const TERMINAL: Package = Package { requirements: &["pyte==0.8.2"], folder: "pyte-0.8.2", dependencies: true };
+
+/// Restate's server for `cargo xtask bench --peers`. From npm; the program is in the package of the platform.
+const RESTATE_SERVER: &str = "@restatedev/restate-server@1.7.12";
+const RESTATE_SERVER_FOLDER: &str = "restate-server-1.7.12";
+
+/// LangGraph with its checkpointer for Postgres, for `cargo xtask bench --peers`.
+const LANGGRAPH: Package = Package {
+    requirements: &["langgraph==1.2.22", "langgraph-checkpoint-postgres==3.2.0", "psycopg[binary,pool]==3.3.9"],
+    folder: "langgraph-1.2.22",
+    dependencies: true,
+};
 
 /// A PyPI package and its installation folder.
 struct Package {
@@ -191,11 +211,17 @@ pub(crate) fn mcp_peers() -> Result<PathBuf> {
 /// The directory whose `node_modules` has Temporal's TypeScript SDK.
 pub(crate) fn node_temporal() -> Result<PathBuf> {
     let verify = |home: &Path| {
-        ["worker", "workflow", "activity"]
+        ["worker", "workflow", "activity", "client", "nexus"]
             .into_iter()
             .try_for_each(|package| holds(home, &format!("node_modules/@temporalio/{package}")))
     };
     installed(NODE_TEMPORAL_FOLDER, |staging| npm_install(staging, &NODE_TEMPORAL), verify)
+}
+
+/// The directory whose `node_modules` has the library that drives a browser.
+pub(crate) fn playwright() -> Result<PathBuf> {
+    let verify = |home: &Path| holds(home, "node_modules/playwright-core");
+    installed(PLAYWRIGHT_FOLDER, |staging| npm_install(staging, &PLAYWRIGHT), verify)
 }
 
 /// The directory whose `node_modules` has the A2A library for JavaScript.
@@ -252,6 +278,26 @@ pub(crate) fn cargo_fuzz() -> Result<PathBuf> {
 /// A directory for `PYTHONPATH` with a terminal emulator, installed if it is missing.
 pub(crate) fn terminal() -> Result<PathBuf> {
     TERMINAL.installed(|home| holds(home, "pyte"))
+}
+
+/// The program of Restate's server.
+pub(crate) fn restate_server() -> Result<PathBuf> {
+    let system = if env::consts::OS == "macos" { "darwin" } else { env::consts::OS };
+    let machine = if env::consts::ARCH == "aarch64" { "arm64" } else { "x64" };
+    let program = |home: &Path| {
+        home.join(format!("node_modules/@restatedev/restate-server-{system}-{machine}/bin/restate-server"))
+    };
+    let verify = |home: &Path| match program(home).is_file() {
+        true => Ok(()),
+        false => bail!("{} does not hold Restate's server for {system}-{machine}", home.display()),
+    };
+    installed(RESTATE_SERVER_FOLDER, |staging| npm_install(staging, &[RESTATE_SERVER]), verify)
+        .map(|home| program(&home))
+}
+
+/// A directory for `PYTHONPATH` with LangGraph and its checkpointer for Postgres.
+pub(crate) fn langgraph() -> Result<PathBuf> {
+    LANGGRAPH.installed(|home| holds(home, "langgraph").and_then(|()| holds(home, "psycopg_pool")))
 }
 
 fn tools() -> PathBuf {

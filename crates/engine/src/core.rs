@@ -6,6 +6,7 @@
 
 mod applied;
 mod commit;
+mod placing;
 
 use std::sync::{
     Arc, RwLock,
@@ -23,16 +24,21 @@ use tokio::sync::{Notify, mpsc};
 use windlass_sqlite::{Ack, Database, DatabaseError};
 
 pub(crate) use self::applied::{Acknowledgement, Applied, forgotten, unavailable};
+pub(crate) use self::placing::TaskQueue;
 use crate::{
+    archive,
     clock::{Clock, SkippingClock},
+    deployments::{Deployments, Version},
     limits::Limits,
     namespaces::Namespaces,
+    nexus::Endpoints,
     notifications::Notifications,
     open_queries::OpenQueries,
     persist::{self, Found},
     queues::Queues,
     registry::{Registry, RunKey, Workflow},
     run::{Env, Run},
+    schedules::Schedules,
     service_error::ServiceError,
     time::Nanos,
     wakeups::Wakeups,
@@ -42,18 +48,28 @@ pub(crate) struct Core {
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
+    pub(crate) archive: archive::Directory,
     pub(crate) namespaces: RwLock<Namespaces>,
     /// Serializes changes of namespaces: each one starts from the result of the last.
     pub(crate) namespace_changes: tokio::sync::Mutex<()>,
+    pub(crate) nexus_endpoints: RwLock<Endpoints>,
+    /// Serializes changes of Nexus endpoints, as `namespace_changes`.
+    pub(crate) nexus_changes: tokio::sync::Mutex<()>,
+    pub(crate) deployments: Deployments,
     pub(crate) registry: Registry,
     pub(crate) queues: Queues,
-    pub(crate) wakeups: Wakeups,
+    pub(crate) wakeups: Wakeups<RunKey>,
+    pub(crate) schedules: Schedules,
     pub(crate) notifications: Notifications,
     pub(crate) open_queries: OpenQueries,
     /// Memory was dropped after a failed commit; the runs must be read from disk.
     pub(crate) forgotten: Notify,
+    /// There are runs to remove before the next sweep.
+    pub(crate) sweep_now: Notify,
     /// Runs with outbox messages to deliver.
     pub(crate) deliveries: mpsc::UnboundedSender<RunKey>,
+    /// A batch was started.
+    pub(crate) batch_started: Notify,
     next_number: AtomicI64,
     /// Identifies this engine process among all that have opened the database.
     incarnation: u64,
@@ -73,19 +89,28 @@ impl Core {
         database: Database,
         clock: Arc<dyn Clock>,
         limits: Limits,
+        archive: archive::Directory,
         deliveries: mpsc::UnboundedSender<RunKey>,
     ) -> Result<Arc<Self>, DatabaseError> {
         persist::migrate(&database)?;
         let highest = database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::highest_number(sql)?))?;
+        let deployments = database.read_blocking(|sql| Ok::<_, DatabaseError>(persist::deployments(sql)?))?;
         let core = Arc::new(Self {
+            deployments: Deployments::new(deployments),
             namespaces: RwLock::new(Namespaces::load(&database)?),
             namespace_changes: tokio::sync::Mutex::default(),
+            nexus_endpoints: RwLock::new(Endpoints::load(&database)?),
+            nexus_changes: tokio::sync::Mutex::default(),
             registry: Registry::new(limits.cached_runs),
             queues: Queues::new(limits.queued_tasks),
             wakeups: Wakeups::default(),
+            schedules: Schedules::default(),
             notifications: Notifications::default(),
             open_queries: OpenQueries::default(),
             forgotten: Notify::new(),
+            batch_started: Notify::new(),
+            sweep_now: Notify::new(),
+            archive,
             next_number: AtomicI64::new(highest + 1),
             incarnation: uuid::Uuid::new_v4().as_u64_pair().0,
             awake_since: clock.now(),
@@ -149,6 +174,7 @@ impl Core {
                 self.with_run(&target, |_, _| Ok(())).map(Applied::value).ok();
             }
         }
+        self.recover_schedules()?;
         self.dispatch_ready_runs()
     }
 
@@ -167,11 +193,12 @@ impl Core {
                     continue;
                 };
                 let target = Target { namespace, workflow_id, run_id };
-                match self.with_run(&target, |run, _| Ok((run.waiting(), run.next_message().is_some()))) {
+                let look = |run: &mut Run, env: &Env<'_>| Ok((self.waiting_in(run, env), run.next_message().is_some()));
+                match self.with_run(&target, look) {
                     Ok(done) => {
                         let (waiting, has_messages) = done.value();
                         let key = target.key();
-                        waiting.into_iter().for_each(|dispatch| self.dispatch(&key, dispatch));
+                        waiting.into_iter().for_each(|(queue, task)| self.queues.offer_stored(&queue, task));
                         if has_messages {
                             self.deliveries.send(key).ok();
                         }
@@ -227,13 +254,16 @@ impl Core {
     /// Builds the environment of an operation.
     pub(crate) fn in_env<T>(&self, namespace: &str, act: impl FnOnce(&Env<'_>) -> T) -> T {
         let check = |attributes: &mut SearchAttributes| self.read_namespaces().check(namespace, attributes);
+        let has_queue = |queue: &str, version: &Version| self.has_queue(namespace, queue, version);
         let env = Env {
+            has_queue: &has_queue,
             now: self.now(),
             limits: &self.limits,
             new_id: &|| uuid::Uuid::new_v4().to_string(),
             chance: &chance,
             namespace_id: &|name| self.read_namespaces().id(name),
             check_attributes: &check,
+            nexus_endpoint: &|id, name| self.read_endpoints().find(id, name),
         };
         act(&env)
     }
@@ -325,7 +355,7 @@ impl Core {
         }
     }
 
-    fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, ServiceError> {
+    pub(crate) fn event(&self, run: i64, id: i64) -> Result<Option<HistoryEvent>, ServiceError> {
         self.read(|sql| persist::event(sql, run, id))
     }
 }

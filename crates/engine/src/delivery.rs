@@ -3,6 +3,8 @@
 //! The messages of a run are delivered in order, one at a time. A message is sent after the step that wrote it is
 //! durable, and stays in the outbox until its result is durable, too.
 
+mod callbacks;
+
 use std::{collections::HashSet, sync::Arc};
 
 use temporalio_protos::temporal::api::{
@@ -19,14 +21,16 @@ use windlass_sqlite::Ack;
 
 use crate::{
     core::{Applied, Core, Target},
+    deployments::Version,
     registry::RunKey,
     run::{
-        Env, Run, RunState, Signal, StartSpec,
+        Env, Inherited, Run, RunState, Signal, StartSpec, cron, cron_initiator,
         outbox::{CancelRun, ChildEnded, Content, OutboxMessage, ParentEnded, SignalRun, StartChild},
         state::Parent,
     },
     service::start::{Policies, Started},
     service_error::ServiceError,
+    time::duration,
 };
 
 /// Pause before a failed delivery is retried.
@@ -98,6 +102,7 @@ impl Core {
                 Some(Content::Cancel(message)) => self.cancel_external(&target, id, message).await?,
                 Some(Content::ChildEnded(message)) => self.child_ended(&target, id, message).await?,
                 Some(Content::ParentEnded(message)) => self.parent_ended(&target, id, message).await?,
+                Some(Content::CallBack(message)) => self.call_back(&target, id, message).await?,
                 None => self.remove_message(&target, id).await?,
             }
         }
@@ -124,11 +129,20 @@ impl Core {
                 None => self.remove_message(parent, id).await,
             };
         }
+        let queue = child.task_queue.clone().unwrap_or_default().name;
+        let given = child.versioning_override.clone();
+        let has_queue = |queue: &str, version: &Version| self.has_queue(&child.namespace, queue, version);
+        let inherited = if child.namespace == parent.namespace {
+            parent_state.inherited_by_child(&queue, given, &has_queue)
+        } else {
+            Inherited { versioning_override: given, ..Inherited::default() }
+        };
         let spec = StartSpec {
+            inherited,
             namespace: child.namespace.clone(),
             workflow_id: child.workflow_id.clone(),
             workflow_type: child.workflow_type.clone().unwrap_or_default().name,
-            task_queue: child.task_queue.clone().unwrap_or_default().name,
+            task_queue: queue,
             input: child.input.clone(),
             header: child.header.clone(),
             execution_timeout: child.workflow_execution_timeout,
@@ -140,7 +154,9 @@ impl Core {
             search_attributes: child.search_attributes.clone(),
             user_metadata: message.user_metadata.clone(),
             priority: child.priority.clone().or_else(|| parent_state.priority.clone()),
-            first_task_backoff: Some(prost_wkt_types::Duration::default()),
+            first_task_backoff: Some(duration(cron::first_backoff(&child.cron_schedule, self.now()))),
+            initiator: cron_initiator(&child.cron_schedule),
+            cron_schedule: child.cron_schedule.clone(),
             parent_namespace_id: self.read_namespaces().id(&parent.namespace).unwrap_or_default(),
             parent: Some(Parent {
                 namespace: parent.namespace.clone(),

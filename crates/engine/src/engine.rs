@@ -10,12 +10,15 @@ use windlass_sqlite::{Ack, Database, DatabaseError};
 
 use crate::{
     Answer, Call,
+    archive::Directory,
     clock::{Clock, SystemClock},
     core::{Core, Target},
     delivery,
     limits::Limits,
     persist::{self, NamespaceRecord},
     registry::RunKey,
+    schedules,
+    service::{Swept, run_batches},
     service_error::ServiceError,
     time::{Nanos, SECOND},
 };
@@ -35,6 +38,8 @@ pub struct Options {
     pub limits: Limits,
     /// Namespaces to create on start, with their search attributes.
     pub namespaces: Vec<NamespaceOptions>,
+    /// The directory that archives of closed runs may be in. Without it, nothing is archived.
+    pub archive: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -47,7 +52,13 @@ impl Options {
     /// The system clock, the limits of the real server and the namespace `default`.
     pub fn new(database: Database) -> Self {
         let default = NamespaceOptions { name: "default".to_owned(), search_attributes: Vec::new() };
-        Self { database, clock: Arc::new(SystemClock), limits: Limits::default(), namespaces: vec![default] }
+        Self {
+            database,
+            clock: Arc::new(SystemClock),
+            limits: Limits::default(),
+            namespaces: vec![default],
+            archive: None,
+        }
     }
 }
 
@@ -86,7 +97,7 @@ impl Engine {
     /// Loads the state from disk. Blocks.
     pub fn open(options: Options) -> Result<(Self, Handle), EngineError> {
         let (sender, deliveries) = mpsc::unbounded_channel();
-        let core = Core::new(options.database, options.clock, options.limits, sender)?;
+        let core = Core::new(options.database, options.clock, options.limits, Directory(options.archive), sender)?;
         let handle = Handle { core: Arc::clone(&core) };
         for namespace in options.namespaces {
             core.ensure_namespace(namespace)?;
@@ -95,11 +106,21 @@ impl Engine {
         Ok((Self { core, deliveries }, handle))
     }
 
-    /// Fires timers, delivers outbox messages and removes expired runs until `shutdown` is cancelled.
+    /// Fires timers, takes the turns of schedules, delivers outbox messages, executes batches and removes expired runs until
+    /// `shutdown` is cancelled.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), EngineError> {
         let Self { core, deliveries } = self;
         let delivery = delivery::deliver(Arc::clone(&core), deliveries, shutdown.clone());
-        tokio::join!(delivery, fire_wakeups(&core, &shutdown), recover(&core, &shutdown), sweep(&core, &shutdown));
+        let schedules = schedules::take_turns(&core, &shutdown);
+        let batches = run_batches(&core, &shutdown);
+        tokio::join!(
+            delivery,
+            batches,
+            fire_wakeups(&core, &shutdown),
+            schedules,
+            recover(&core, &shutdown),
+            sweep(&core, &shutdown)
+        );
         Ok(())
     }
 }
@@ -207,22 +228,26 @@ async fn recover(core: &Arc<Core>, shutdown: &CancellationToken) {
     }
 }
 
-/// Removes closed runs whose retention has passed.
+/// Archives and removes closed runs whose retention has passed, and the runs of deleted namespaces.
 async fn sweep(core: &Arc<Core>, shutdown: &CancellationToken) {
     loop {
+        if let Err(error) = core.remove_deleted_namespaces().await {
+            tracing::warn!(%error, "a deleted namespace could not be removed; it is tried again at the next sweep");
+        }
         let namespaces: Vec<NamespaceRecord> = core.read_namespaces().records.values().cloned().collect();
         for namespace in namespaces.into_iter().filter(|namespace| namespace.retention > 0) {
             let before = core.now() - namespace.retention;
-            let expired = core.read(|sql| persist::expired(sql, &namespace.name, before, SWEPT_AT_ONCE));
-            for [workflow_id, run_id] in expired.unwrap_or_default() {
-                let target = Target::new(&namespace.name, &workflow_id, &run_id);
-                if let Err(error) = core.delete(&target).await {
-                    tracing::warn!(%error, workflow_id, "an expired run could not be deleted; it is tried again at the next sweep");
+            core.remove_closed_schedules(&namespace.name, before).await;
+            core.remove_batches(&namespace.name, before).await;
+            while let Ok(Swept::Whole) = core.sweep(&namespace, SWEPT_AT_ONCE).await {
+                if shutdown.is_cancelled() {
+                    return;
                 }
             }
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
+            () = core.sweep_now.notified() => {}
             () = tokio::time::sleep(SWEEP) => {}
         }
     }

@@ -14,6 +14,9 @@ pub struct Limits {
     pub pending_activities: usize,
     pub pending_children: usize,
     pub pending_signals: usize,
+    pub pending_nexus_operations: usize,
+    /// Completion callbacks of a run.
+    pub callbacks: usize,
     pub pending_cancels: usize,
     pub signals: usize,
     pub updates_in_flight: usize,
@@ -21,6 +24,12 @@ pub struct Limits {
     pub queries_waiting: usize,
     /// How long a worker may extend one workflow task by heartbeats.
     pub task_heartbeats: Nanos,
+    /// The shortest retention of closed runs that a namespace may have.
+    pub shortest_retention: Nanos,
+    /// Runs of one page of a list.
+    pub list_page: usize,
+    /// Runs of one page of a list of archived runs.
+    pub archived_page: usize,
     /// Reset points that a chain keeps.
     pub reset_points: usize,
     /// Runs kept in memory. Others are read from disk when they are needed.
@@ -43,12 +52,17 @@ impl Default for Limits {
             pending_activities: 2000,
             pending_children: 2000,
             pending_signals: 2000,
+            pending_nexus_operations: 30,
+            callbacks: 2000,
             pending_cancels: 2000,
             signals: 10_000,
             updates_in_flight: 10,
             updates_in_all: 2000,
             queries_waiting: 1000,
             task_heartbeats: 30 * 60 * SECOND,
+            shortest_retention: 3600 * SECOND,
+            list_page: 1000,
+            archived_page: 10_000,
             reset_points: 20,
             cached_runs: 1000,
             queued_tasks: 100_000,

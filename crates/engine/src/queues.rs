@@ -10,12 +10,20 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{registry::RunKey, run::queries::PendingQuery, time::Nanos};
+use temporalio_protos::temporal::api::deployment::v1::WorkerDeploymentOptions;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+use crate::{
+    deployments::Version,
+    registry::RunKey,
+    run::{nexus::NexusKey, queries::PendingQuery},
+    time::Nanos,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Workflow,
     Activity,
+    Nexus,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,13 +31,16 @@ pub(crate) struct QueueKey {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// The version of the workers that poll it. Tasks for workers without a version have a queue of their own.
+    pub(crate) version: Option<Version>,
 }
 
 /// A task for a worker.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     Workflow { run: RunKey, scheduled_id: i64 },
-    Activity { run: RunKey, scheduled_id: i64, attempt: i32 },
+    Activity { run: RunKey, scheduled_id: i64, attempt: i32, stamp: i32 },
+    Nexus { run: RunKey, key: NexusKey },
     Query(Arc<PendingQuery>),
 }
 
@@ -38,6 +49,8 @@ pub(crate) enum Task {
 pub(crate) struct Poller {
     pub(crate) identity: String,
     pub(crate) last_seen: Nanos,
+    /// What the worker says of its deployment.
+    pub(crate) options: Option<WorkerDeploymentOptions>,
 }
 
 #[derive(Default)]
@@ -46,8 +59,10 @@ struct Queue {
     /// There are tasks on disk that did not fit here.
     spilled: bool,
     waiting: VecDeque<oneshot::Sender<Task>>,
-    pollers: HashMap<String, Nanos>,
+    pollers: HashMap<String, (Nanos, Option<WorkerDeploymentOptions>)>,
     last_poll: Nanos,
+    /// When the last task came; only of queues of a version.
+    last_task: Nanos,
 }
 
 impl Queue {
@@ -122,10 +137,16 @@ impl Queues {
     }
 
     /// Returns a task, or a poll that waits for one.
-    pub(crate) fn poll(&self, key: &QueueKey, identity: &str, now: Nanos) -> Result<Task, Waiting<'_>> {
+    pub(crate) fn poll(
+        &self,
+        key: &QueueKey,
+        identity: &str,
+        options: Option<&WorkerDeploymentOptions>,
+        now: Nanos,
+    ) -> Result<Task, Waiting<'_>> {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
-        queue.pollers.insert(identity.to_owned(), now);
+        queue.pollers.insert(identity.to_owned(), (now, options.cloned()));
         queue.last_poll = now;
         if let Some(task) = queue.tasks.pop_front() {
             return Ok(task);
@@ -154,11 +175,41 @@ impl Queues {
     pub(crate) fn pollers(&self, key: &QueueKey, since: Nanos) -> Vec<Poller> {
         let mut queues = self.lock();
         let Some(queue) = queues.get_mut(key) else { return Vec::new() };
-        queue.pollers.retain(|_, seen| *seen >= since);
-        let pollers = queue.pollers.iter().map(|(identity, last_seen)| (identity.clone(), *last_seen));
-        let mut pollers: Vec<_> = pollers.map(|(identity, last_seen)| Poller { identity, last_seen }).collect();
+        queue.pollers.retain(|_, (seen, _)| *seen >= since);
+        let pollers = queue.pollers.iter().map(|(identity, (last_seen, options))| Poller {
+            identity: identity.clone(),
+            last_seen: *last_seen,
+            options: options.clone(),
+        });
+        let mut pollers: Vec<_> = pollers.collect();
         pollers.sort_by(|a, b| a.identity.cmp(&b.identity));
         pollers
+    }
+
+    /// Notes that a task for a version came.
+    pub(crate) fn note_task(&self, key: &QueueKey, now: Nanos) {
+        self.lock().entry(key.clone()).or_default().last_task = now;
+    }
+
+    /// Whether tasks wait, or one came since the given time.
+    pub(crate) fn is_busy(&self, key: &QueueKey, since: Nanos) -> bool {
+        self.lock().get(key).is_some_and(|queue| !queue.tasks.is_empty() || queue.last_task >= since)
+    }
+
+    /// The task queue's versions that have been polled or have tasks.
+    pub(crate) fn versions(&self, key: &QueueKey) -> Vec<Option<Version>> {
+        let same =
+            |other: &&QueueKey| (&other.namespace, &other.name, other.kind) == (&key.namespace, &key.name, key.kind);
+        self.lock().keys().filter(same).map(|key| key.version.clone()).collect()
+    }
+
+    /// Takes all waiting tasks of a task queue, of every version. Polls go on waiting.
+    pub(crate) fn take_all(&self, key: &QueueKey) -> Vec<Task> {
+        let mut queues = self.lock();
+        let same = queues
+            .iter_mut()
+            .filter(|(other, _)| (&other.namespace, &other.name, other.kind) == (&key.namespace, &key.name, key.kind));
+        same.flat_map(|(_, queue)| std::mem::take(&mut queue.tasks)).collect()
     }
 
     pub(crate) fn backlog(&self, key: &QueueKey) -> usize {
@@ -204,7 +255,7 @@ mod tests {
     use super::*;
 
     fn key() -> QueueKey {
-        QueueKey { namespace: "n".into(), name: "q".to_owned(), kind: Kind::Workflow }
+        QueueKey { namespace: "n".into(), name: "q".to_owned(), kind: Kind::Workflow, version: None }
     }
 
     fn task(scheduled_id: i64) -> Task {
@@ -220,7 +271,7 @@ mod tests {
 
     /// The tasks a worker gets without waiting.
     fn drain(queues: &Queues) -> Vec<i64> {
-        std::iter::from_fn(|| queues.poll(&key(), "w", 0).ok().map(|task| number(&task))).collect()
+        std::iter::from_fn(|| queues.poll(&key(), "w", None, 0).ok().map(|task| number(&task))).collect()
     }
 
     #[test]
@@ -253,7 +304,7 @@ mod tests {
     #[test]
     fn a_task_of_a_poller_that_left_returns_to_the_front_of_a_full_queue() {
         let queues = Queues::new(1);
-        let Err(waiting) = queues.poll(&key(), "w", 0) else { panic!("there is nothing to take") };
+        let Err(waiting) = queues.poll(&key(), "w", None, 0) else { panic!("there is nothing to take") };
         queues.offer(&key(), task(1)).unwrap();
         queues.offer(&key(), task(2)).unwrap();
         drop(waiting);

@@ -9,9 +9,9 @@ use temporalio_protos::{
     temporal::api::{
         enums::v1::{ResourceExhaustedCause, ResourceExhaustedScope},
         errordetails::v1::{
-            CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceNotFoundFailure,
-            NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure, ResourceExhaustedFailure,
-            WorkflowExecutionAlreadyStartedFailure, WorkflowNotReadyFailure,
+            CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceAlreadyExistsFailure,
+            NamespaceNotFoundFailure, NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure,
+            ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure, WorkflowNotReadyFailure,
             multi_operation_execution_failure::OperationStatus,
         },
         failure::v1::Failure,
@@ -29,8 +29,8 @@ pub enum ServiceError {
     AlreadyStarted { message: String, start_request_id: String, run_id: String, first_run_id: String },
     #[error("Namespace {0} is not found.")]
     NamespaceNotFound(String),
-    #[error("Namespace already exists.")]
-    NamespaceExists,
+    #[error("Namespace \"{0}\" already exists")]
+    NamespaceExists(String),
     #[error("{0}")]
     AlreadyExists(String),
     #[error("cancellation already requested for workflow")]
@@ -63,8 +63,14 @@ pub enum ServiceError {
     DataLoss(String),
     #[error("{0}")]
     Internal(String),
+    /// Not served by default by the real server either; the text is its own.
+    #[error("{0}")]
+    NotServed(String),
     #[error("the embedded engine does not implement {0}")]
     Unimplemented(String),
+    /// The real server does not implement it any more.
+    #[error("{0}")]
+    Withdrawn(String),
 }
 
 impl ServiceError {
@@ -89,7 +95,7 @@ impl ServiceError {
             Self::InvalidArgument(_) | Self::QueryFailed { .. } => Code::InvalidArgument,
             Self::NotFound(_) | Self::NamespaceNotFound(_) => Code::NotFound,
             Self::AlreadyStarted { .. }
-            | Self::NamespaceExists
+            | Self::NamespaceExists(_)
             | Self::AlreadyExists(_)
             | Self::CancellationAlreadyRequested => Code::AlreadyExists,
             Self::FailedPrecondition(_) | Self::WorkflowNotReady(_) => Code::FailedPrecondition,
@@ -101,7 +107,7 @@ impl ServiceError {
             Self::Unavailable(_) => Code::Unavailable,
             Self::DataLoss(_) => Code::DataLoss,
             Self::Internal(_) => Code::Internal,
-            Self::Unimplemented(_) => Code::Unimplemented,
+            Self::NotServed(_) | Self::Unimplemented(_) | Self::Withdrawn(_) => Code::Unimplemented,
         }
     }
 
@@ -111,6 +117,7 @@ impl ServiceError {
             Self::NamespaceNotFound(namespace) => {
                 any("NamespaceNotFoundFailure", &NamespaceNotFoundFailure { namespace: namespace.clone() })
             }
+            Self::NamespaceExists(_) => any("NamespaceAlreadyExistsFailure", &NamespaceAlreadyExistsFailure::default()),
             Self::AlreadyStarted { start_request_id, run_id, first_run_id, .. } => any(
                 "WorkflowExecutionAlreadyStartedFailure",
                 &WorkflowExecutionAlreadyStartedFailure {

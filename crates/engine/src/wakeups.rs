@@ -1,5 +1,5 @@
-//! The wake-up times of all runs, at most one entry for each run and time. A wake-up that comes too early, or twice, is
-//! harmless: the run itself decides what is due.
+//! The wake-up times of all runs or of all schedules, at most one entry for each and time. A wake-up that comes too
+//! early, or twice, is harmless: the run or schedule itself decides what is due.
 
 use std::{
     collections::BTreeSet,
@@ -8,25 +8,30 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{registry::RunKey, time::Nanos};
+use crate::time::Nanos;
 
-#[derive(Default)]
-pub(crate) struct Wakeups {
-    wakeups: Mutex<BTreeSet<Wakeup>>,
+pub(crate) struct Wakeups<K> {
+    wakeups: Mutex<BTreeSet<Wakeup<K>>>,
     earlier: Notify,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Wakeup {
+struct Wakeup<K> {
     at: Nanos,
-    run: RunKey,
+    key: K,
 }
 
-impl Wakeups {
-    pub(crate) fn set(&self, at: Nanos, run: RunKey) {
+impl<K> Default for Wakeups<K> {
+    fn default() -> Self {
+        Self { wakeups: Mutex::default(), earlier: Notify::new() }
+    }
+}
+
+impl<K: Ord> Wakeups<K> {
+    pub(crate) fn set(&self, at: Nanos, key: K) {
         let mut wakeups = self.lock();
         let first = wakeups.first().is_none_or(|earliest| at < earliest.at);
-        wakeups.insert(Wakeup { at, run });
+        wakeups.insert(Wakeup { at, key });
         drop(wakeups);
         if first {
             self.earlier.notify_one();
@@ -37,12 +42,12 @@ impl Wakeups {
         self.lock().first().map(|wakeup| wakeup.at)
     }
 
-    /// Removes and returns the runs that are due.
-    pub(crate) fn due(&self, now: Nanos) -> Vec<RunKey> {
+    /// Removes and returns what is due.
+    pub(crate) fn due(&self, now: Nanos) -> Vec<K> {
         let mut wakeups = self.lock();
         let mut due = Vec::new();
         while wakeups.first().is_some_and(|wakeup| wakeup.at <= now) {
-            due.extend(wakeups.pop_first().map(|wakeup| wakeup.run));
+            due.extend(wakeups.pop_first().map(|wakeup| wakeup.key));
         }
         due.dedup();
         due
@@ -53,7 +58,7 @@ impl Wakeups {
         self.earlier.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<Wakeup>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Wakeup<K>>> {
         self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -61,6 +66,7 @@ impl Wakeups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::RunKey;
 
     #[test]
     fn setting_the_same_wakeup_again_adds_no_entry() {

@@ -107,13 +107,14 @@ impl RunOps {
         input.metadata = start.metadata;
         input.policy = start.policy;
         input.guards = start.guards;
-        input.tuning = start.tuning;
+        let mut tuning = start.tuning.unwrap_or_default();
+        let limit = *tuning.inline_limit_bytes.get_or_insert(Tuning::INLINE_LIMIT_OF_NEW_RUNS);
+        input.tuning = Some(tuning);
         input.started_by = start.started_by;
         if let Some(definition) = &start.definition {
             let body = CanonicalJson::of(definition).map_err(|error| OpsError::Input(error.to_string()))?;
             input.agent_digest = Some(self.store.put_blob(body).await?.digest);
         }
-        let limit = input.tuning.clone().unwrap_or_default().inline_limit();
         for message in &mut start.messages {
             for file in detach_files(&mut message.parts, limit) {
                 self.store.put_blob(file).await?;

@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, config::DbConfig, ffi::SQLITE_VERSION_NUMBER};
 
-use crate::{DatabaseError, Result};
+use crate::{DatabaseError, Result, hash};
 
 // Earlier versions could corrupt a database whose write-ahead log was reset while two connections wrote.
 const _: () = assert!(SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or later is required");
@@ -31,6 +31,7 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
     let opened = Connection::open_with_flags(path, flags).and_then(|sql| {
         sql.busy_timeout(BUSY_TIMEOUT)?;
         keep_statements(&sql)?;
+        hash::define(&sql)?;
         // Only a file that is created with this setting can release free pages step by step; on others it has no
         // effect.
         sql.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;

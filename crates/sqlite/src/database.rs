@@ -170,6 +170,16 @@ impl Database {
         answer.recv().map_err(|_| DatabaseError::Closed)?
     }
 
+    /// The version of a component's tables, 0 if there are none. Blocks.
+    pub fn version(&self, component: &str) -> Result<usize> {
+        self.read_blocking(|sql| migrate::found(sql, &self.parts.path, component))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.parts.path
+    }
+
     /// Queues a write that may fail: its changes are undone if it returns an error or panics, and the rest of its batch
     /// is not affected. It may be executed twice. Writes are executed in the order in which they are submitted. Never
     /// blocks.

@@ -51,6 +51,13 @@ pub enum DatabaseError {
     )]
     NewerSchema { path: PathBuf, found: usize, supported: usize },
 
+    #[error(
+        "{} is used by another process, and its tables can only be upgraded by one that is alone; stop all processes that \
+         use it, then start again",
+        path.display()
+    )]
+    InUse { path: PathBuf },
+
     #[error("the database path is not valid: {problem}")]
     UnsuitablePath { problem: String },
 
@@ -67,7 +74,9 @@ impl DatabaseError {
                 ErrorKind::Unavailable
             }
             Self::Corrupt { .. } | Self::Damaged { .. } | Self::NotADatabase { .. } => ErrorKind::Corrupt,
-            Self::NewerSchema { .. } | Self::UnsuitablePath { .. } | Self::Refused { .. } => ErrorKind::Invalid,
+            Self::NewerSchema { .. } | Self::InUse { .. } | Self::UnsuitablePath { .. } | Self::Refused { .. } => {
+                ErrorKind::Invalid
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 //!   commit only reaches the write-ahead log; this crate syncs the log itself, once for all waiting writes. The log is
 //!   recovered as a prefix, so a sync covers every commit before it: a relaxed write becomes durable with the next
 //!   durable one.
+//! - Bodies in columns may be compressed ([`pack`]).
 //! - Each component defines its tables ([`Database::migrate`]) and their SQL. This crate has none.
 
 mod backup;
@@ -18,13 +19,16 @@ mod database;
 mod error;
 mod examine;
 mod faults;
+mod hash;
 mod job;
 mod log;
 mod migrate;
+pub mod pack;
 pub mod private;
 mod readers;
 mod stats;
 mod transaction;
+mod upgrade;
 mod writer;
 
 #[cfg(test)]
@@ -39,8 +43,10 @@ pub use self::{
     error::{DatabaseError, ErrorKind, is_row_error},
     examine::{Examined, Progress, TableCheck, examine, row_name},
     faults::Faults,
+    hash::short_hash,
     job::{Ticket, Tx},
     stats::Stats,
+    upgrade::upgrade_alone,
 };
 
 pub type Result<T> = std::result::Result<T, DatabaseError>;

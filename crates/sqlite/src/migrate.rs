@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::{DatabaseError, Result};
+use crate::{DatabaseError, Result, hash};
 
 const LAYOUT: usize = 2;
 
@@ -26,6 +26,15 @@ pub(crate) fn check_layout(sql: &Connection, path: &Path) -> Result<usize> {
     Ok(found)
 }
 
+/// The version of a component, 0 if the file does not have it.
+pub(crate) fn found(sql: &Connection, path: &Path, component: &str) -> Result<usize> {
+    match check_layout(sql, path)? {
+        LAYOUT => version(sql, component),
+        older if component == FIRST_COMPONENT => Ok(older),
+        _ => Ok(0),
+    }
+}
+
 /// The migrations that a component still needs.
 pub(crate) fn missing<'m>(
     sql: &Connection,
@@ -33,12 +42,7 @@ pub(crate) fn missing<'m>(
     component: &str,
     migrations: &'m [&'m str],
 ) -> Result<&'m [&'m str]> {
-    let layout = check_layout(sql, path)?;
-    let found = match layout {
-        LAYOUT => version(sql, component)?,
-        older if component == FIRST_COMPONENT => older,
-        _ => 0,
-    };
+    let found = found(sql, path, component)?;
     let supported = migrations.len();
     migrations.get(found..).ok_or_else(|| DatabaseError::NewerSchema { path: path.to_owned(), found, supported })
 }
@@ -53,6 +57,7 @@ pub(crate) fn check_tables(sql: &Connection, path: &Path, component: &str, migra
 /// The first object that the migrations create and the file does not have.
 fn missing_object(sql: &Connection, migrations: &[&str]) -> Result<Option<String>> {
     let made = Connection::open_in_memory()?;
+    hash::define(&made)?;
     for migration in migrations {
         made.execute_batch(migration)?;
     }

@@ -108,6 +108,12 @@ pub enum StoreError {
     )]
     NewerSchema { database: String, found: usize, supported: usize },
 
+    #[error(
+        "{database} is used by another process, and its tables can only be upgraded by one that is alone; stop all processes \
+         that use it, then start again"
+    )]
+    InUse { database: String },
+
     #[error("{argument} is not valid: {problem}")]
     InvalidArgument { argument: &'static str, problem: String },
 
@@ -144,6 +150,7 @@ impl StoreError {
             Self::Corrupt { .. } | Self::Damaged { .. } | Self::NotADatabase { .. } => ErrorKind::Corrupt,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::NewerSchema { .. }
+            | Self::InUse { .. }
             | Self::InvalidArgument { .. }
             | Self::CallNotClaimed { .. }
             | Self::SecretKeyMissing { .. }
@@ -178,6 +185,7 @@ impl StoreError {
             Self::SecretLimit { .. } => "STO0025",
             Self::SecretExists { .. } => "STO0026",
             Self::SecretKeys { .. } => "STO0027",
+            Self::InUse { .. } => "STO0028",
         }
     }
 

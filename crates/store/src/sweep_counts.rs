@@ -1,5 +1,5 @@
-//! Counts what sweeps would delete, in SQL that both databases accept. Nothing is changed and there are no batches: a session
-//! counts as free of runs when all the runs it still has would be deleted.
+//! Counts what sweeps would delete. Nothing is changed and there are no batches: a session counts as free of runs when all the
+//! runs it still has would be deleted.
 //!
 //! A body that refers to others is no target itself, so one level of references is followed.
 //!
@@ -10,7 +10,7 @@ pub(crate) const OLDEST_OPEN_RUN: &str = "
     SELECT min(created_at) AS oldest FROM runs
     WHERE closed_at IS NULL AND NOT (created_at < $1 AND coalesce(execution, '') = '')";
 
-/// How many `runs`, `events`, `sessions` and `blobs` would go.
+/// How many `runs`, `events`, `sessions` and `blobs` would go, in Postgres. SQLite has other tables, and its own.
 pub(crate) const COUNTS: &str = "
     WITH gone AS MATERIALIZED (
         SELECT id FROM runs WHERE closed_at < $1

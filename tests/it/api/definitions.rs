@@ -30,8 +30,9 @@ async fn run_with_echo(known: impl Fn(&ToolSpec) -> bool) -> Rig {
 fn stored_definitions(rig: &Rig) -> Vec<AgentDefinition> {
     let sql = Connection::open(rig.world.directory().join("windlass.db")).unwrap();
     let mut bodies = sql.prepare("SELECT body FROM blobs").unwrap();
-    let bodies = bodies.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
-    let all = bodies.map(|body| serde_json::from_slice::<Value>(&body.unwrap()).unwrap());
+    let bodies = bodies.query_map([], |row| windlass_sqlite::pack::column(row, 0)).unwrap();
+    // Definitions are stored whole; what does not read as JSON is stored in pieces.
+    let all = bodies.filter_map(|body| serde_json::from_slice::<Value>(&body.unwrap()).ok());
     all.filter_map(|body| serde_json::from_value(body).ok()).collect()
 }
 

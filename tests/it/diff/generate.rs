@@ -2,6 +2,7 @@
 //! something to act on; where the picture is wrong the player leaves the action out.
 
 mod attended;
+mod operations;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -75,6 +76,8 @@ struct Generator {
     failing: bool,
     /// Whether workers of this script say what build they are.
     builds: bool,
+    /// Whether activities of this script are paused, reset and changed.
+    operated: bool,
     pictures: BTreeMap<Who, Picture>,
     requests: u8,
 }
@@ -91,6 +94,7 @@ impl Generator {
             timeouts: 2,
             failing: chance.percent(12),
             builds: chance.percent(30),
+            operated: chance.percent(30),
             chance,
             pictures: Who::ALL.into_iter().map(|who| (who, Picture::new())).collect(),
             requests: 0,
@@ -301,6 +305,9 @@ impl Generator {
     }
 
     fn about_activities(&mut self, who: Who) -> Action {
+        if self.operated && self.chance.percent(35) {
+            return self.operate(who);
+        }
         let picture = self.picture(who).clone();
         if !picture.scheduled.is_empty() && self.chance.percent(60) {
             let activity = self.chance.one_of(&picture.scheduled);

@@ -55,6 +55,11 @@ pub(super) const RULES: &[Rule] = &[
         Rest::UnlessEmpty,
         "whether an empty list is sent depends on whether the server has the run in its cache",
     ),
+    rule(
+        "*.prev_auto_reset_points",
+        Rest::UnlessEmpty,
+        "whether an empty list is written depends on whether the server has the run in its cache",
+    ),
     rule("*.use_workflow_build_id", Rest::Nothing, "worker versioning is not part of the comparison"),
     rule("*.versioning_info", Rest::Nothing, "worker versioning is not part of the comparison"),
     rule("SearchAttributes.indexed_fields[BuildIds]", Rest::Nothing, "written by the server for worker versioning"),

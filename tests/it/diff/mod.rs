@@ -9,7 +9,7 @@ mod chance;
 mod compare;
 mod generate;
 mod ignored;
-mod normal;
+pub(crate) mod normal;
 mod peer;
 mod play;
 mod run;

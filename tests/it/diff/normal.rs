@@ -14,22 +14,22 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 });
 
 /// Remembers which UUID was seen as which, for one script on one server.
-pub(super) struct Normal {
+pub(crate) struct Normal {
     /// Begins every name the script makes up; removed, so that a script can run twice on one server.
     prefix: String,
     uuids: BTreeMap<String, usize>,
 }
 
 impl Normal {
-    pub(super) fn new(prefix: &str) -> Self {
+    pub(crate) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), uuids: BTreeMap::new() }
     }
 
-    pub(super) fn message<M: Message + Name>(&mut self, message: &M) -> String {
+    pub(crate) fn message<M: Message + Name>(&mut self, message: &M) -> String {
         self.encoded(&M::full_name(), &message.encode_to_vec())
     }
 
-    pub(super) fn status(&mut self, status: &Status) -> String {
+    pub(crate) fn status(&mut self, status: &Status) -> String {
         let mut text = format!("{:?}: {}\n", status.code(), self.string(status.message()));
         if !status.details().is_empty() {
             text.push_str(&self.encoded("google.rpc.Status", status.details()));
@@ -38,7 +38,7 @@ impl Normal {
     }
 
     /// Text without the script's prefix, with numbered UUIDs.
-    pub(super) fn string(&mut self, text: &str) -> String {
+    pub(crate) fn string(&mut self, text: &str) -> String {
         let text = text.replace(&self.prefix, "");
         let mut result = String::new();
         let mut rest = text.as_str();

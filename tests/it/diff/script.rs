@@ -104,6 +104,12 @@ pub(super) enum Action {
         by: By,
         report: Report,
     },
+    /// What an operator does to pending activities.
+    Operate {
+        who: Who,
+        on: Selection,
+        operation: Operation,
+    },
     History {
         who: Who,
         how: HistoryRead,
@@ -411,6 +417,48 @@ pub(super) enum Report {
     Heartbeat,
 }
 
+/// Which activities an operator means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Selection {
+    Id(u8),
+    /// By id, with the newer requests.
+    Execution(u8),
+    /// All have one type.
+    Type,
+    OtherType,
+    All,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Pause { request: u8 },
+    Unpause { attempts: bool, heartbeat: bool },
+    Reset { heartbeat: bool, keep_paused: bool, restore: bool },
+    Change(OptionChange),
+}
+
+/// A change of activity options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OptionChange {
+    Heartbeat,
+    Attempts,
+    WholePolicy,
+    InvalidPolicy,
+    Queue,
+    Priority,
+    InvalidPriority,
+    LessTimeouts,
+    NegativeTimeout,
+    NoTimeouts,
+    UnknownField,
+    NoMask,
+    NoOptions,
+    MissingPart,
+    Restore,
+    RestoreAndMask,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HistoryRead {
     Paged,
@@ -498,6 +546,7 @@ impl Action {
             | Self::PollUpdate { who, .. }
             | Self::PollActivity { who, .. }
             | Self::ReportActivity { who, .. }
+            | Self::Operate { who, .. }
             | Self::History { who, .. }
             | Self::ResetSticky(who) => vec![*who],
             Self::List(_) => Vec::new(),

@@ -24,21 +24,21 @@ const LATEST: u64 = 150;
 const START: Duration = Duration::from_millis(500);
 
 /// Engine processes on one data directory, one after the other.
-struct Engines {
+pub(super) struct Engines {
     directory: TempDir,
-    port: u16,
-    up: watch::Sender<bool>,
+    pub(super) port: u16,
+    pub(super) up: watch::Sender<bool>,
     process: Option<Process>,
     starts: Vec<Duration>,
 }
 
 impl Engines {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (up, _) = watch::channel(false);
         Self { directory: TempDir::new().unwrap(), port: free_port(), up, process: None, starts: Vec::new() }
     }
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         let begun = Instant::now();
         let mut command = Command::new(env!("CARGO_BIN_EXE_it-engine"));
         command.arg(self.directory.path()).arg(self.port.to_string()).stdin(Stdio::piped());
@@ -49,9 +49,13 @@ impl Engines {
         self.up.send_replace(true);
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.up.send_replace(false);
         self.process = None;
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.port, self.up.subscribe())
     }
 
     /// How long starts took: half of them at most, and all of them at most.

@@ -6,6 +6,7 @@
 //! - `equal`: single behaviours that must equal the real server's.
 //! - `host`: an engine in the test's process; `script`: single requests to it.
 
+mod batches;
 mod bounds;
 mod children;
 mod client;
@@ -20,6 +21,7 @@ mod load;
 mod orphans;
 mod plan;
 mod runs;
+mod schedule_kills;
 mod script;
 mod truncated_log;
 mod verify;

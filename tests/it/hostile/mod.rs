@@ -18,7 +18,7 @@ mod many_tools;
 mod rate_limited_connections;
 mod requests;
 mod ssrf;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 

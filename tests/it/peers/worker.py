@@ -27,6 +27,20 @@ class Shout:
 
 
 @workflow.defn
+class Waiting:
+    """Waits for an activity that no worker takes."""
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.execute_activity(
+            "unheard",
+            activity_id="unheard",
+            task_queue=f"{workflow.info().task_queue}-unheard",
+            start_to_close_timeout=timedelta(seconds=60),
+        )
+
+
+@workflow.defn
 class Greeting:
     def __init__(self) -> None:
         self.approved_by = ""
@@ -67,7 +81,7 @@ class Greeting:
 
 async def main(address: str, queue: str) -> None:
     client = await Client.connect(address)
-    async with Worker(client, task_queue=queue, workflows=[Greeting, Shout], activities=[greet]):
+    async with Worker(client, task_queue=queue, workflows=[Greeting, Shout, Waiting], activities=[greet]):
         print("ready", flush=True)
         # The worker ends when its parent process closes stdin.
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -105,13 +105,9 @@ async fn park(ops: &RunOps, count: usize) -> Vec<RunId> {
     runs
 }
 
-/// Makes a build the one that runs are routed to, once its worker has introduced itself. The embedded engine gives runs
-/// to whichever build polls.
+/// Makes a build the one that runs are routed to, once its worker has introduced itself.
 async fn make_current(deployment: &str, build: &str) {
     let server = server::shared();
-    if server.engine.is_some() {
-        return;
-    }
     within("the build", async {
         loop {
             let set = Command::new(&server.cli)

@@ -1,7 +1,9 @@
-//! A rolling deploy: a worker of the previous release and a worker of this build share a task queue and a store.
+//! A rolling deploy: a worker of the previous release and a worker of this build share a task queue and a store in Postgres.
+//! A SQLite file is never shared by two releases (ADR 0056).
 
 use std::{path::Path, sync::Arc};
 
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use temporalio_client::UntypedWorkflow;
 use windlass::temporal::pollers;
@@ -13,13 +15,14 @@ use windlass_core::{
     time::Millis,
 };
 use windlass_ops::{RunOps, StartRun};
+use windlass_store::postgres::{Options, PostgresStore, testing::TestServer};
 
 use super::scale;
 use crate::support::{
     agent, block_on, calls, checks,
     process::Workshop,
     says, script, server,
-    world::{client, open_store, scripts},
+    world::{client, scripts},
 };
 
 const TURNS: usize = 3;
@@ -43,10 +46,12 @@ impl Deploy<'_> {
         let mut workshop = Workshop::new(&server::shared().address, &scripts([("work", work())]));
         // Without a cache every workflow task may go to the other build, which replays what this one did.
         workshop.cached_runs = 0;
-        // A SQLite file that this build has migrated is not opened by the previous one, so that one opens it first.
+        let url = TestServer::shared().database().await.expose_secret().to_owned();
+        workshop.environment = vec![("WINDLASS_IT_POSTGRES", url.clone())];
+        // The tables are those of the previous release, and this build's when that release is already at work.
         let old = workshop.spawn_program(self.previous);
         self.until_polled(&workshop).await;
-        let store = Arc::new(open_store(workshop.dir.path()));
+        let store = Arc::new(PostgresStore::connect(Options::new(url)).await.unwrap());
         let ops = RunOps::new(client().await, store, workshop.task_queue.clone(), WorkspaceId::new("rolling"));
 
         // Begun by the previous release, continued by both.

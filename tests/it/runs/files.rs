@@ -14,7 +14,7 @@ use windlass_store::{Retention, Swept};
 
 use crate::{
     api::rig::{Rig, WORKSPACE},
-    support::{World, agent, block_on, calls, says, script, world::scripts},
+    support::{World, agent, block_on, calls, says, script, tools::incompressible, world::scripts},
 };
 
 const MEGABYTE: usize = 1 << 20;
@@ -26,10 +26,10 @@ fn stored_bytes(world: &World) -> u64 {
     u64::try_from(bytes).unwrap()
 }
 
-/// How many copies of a file of this size the store has gained.
+/// How many copies of a file of this size the store has gained. Files are stored as compressed base64, which takes about what
+/// the file takes if that cannot be compressed.
 fn copies(world: &World, before: u64, file: usize) -> f64 {
-    let base64 = file.div_ceil(3) * 4;
-    (stored_bytes(world) as f64 - before as f64) / base64 as f64
+    (stored_bytes(world) as f64 - before as f64) / file as f64
 }
 
 /// Pages of the SQLite file, events and rows take a little beside the file.
@@ -82,7 +82,7 @@ fn an_attachment_is_stored_once_for_a_whole_session_and_goes_with_it() {
             assert!(history_bytes(world, &run).await < 100_000, "the file is not in the history");
             (run, text)
         };
-        let image: Vec<u8> = (0..MEGABYTE).map(|at| (at * at / 7) as u8).collect();
+        let image = incompressible(MEGABYTE);
         let file = |name: &str| {
             let data = BASE64_STANDARD.encode(&image);
             json!({"type": "input_file", "mimeType": "image/png", "filename": name, "data": data})
@@ -152,7 +152,7 @@ fn a_file_that_a_tool_returns_is_stored_once() {
 fn a_file_that_a_model_writes_is_stored_and_a_small_one_stays_in_its_message() {
     block_on(async {
         let image = |bytes: usize| {
-            let source = ImageSource::Bytes(BASE64_STANDARD.encode(vec![9; bytes]));
+            let source = ImageSource::Bytes(BASE64_STANDARD.encode(incompressible(bytes)));
             Part::from(Content::Image { format: ImageFormat::Webp, source })
         };
         let turns = [

@@ -49,6 +49,10 @@ impl Dev {
         self.dir.path()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.process = None;
     }

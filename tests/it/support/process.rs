@@ -83,6 +83,10 @@ impl Process {
         self.child.wait().unwrap().code()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What a worker process calls itself to the server.
     pub(crate) fn identity(&self) -> String {
         format!("it-worker-{}", self.child.id())

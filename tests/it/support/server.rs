@@ -84,6 +84,9 @@ impl Server {
         command.args(["--port", &port.to_string(), "--http-port", &lasting_port().to_string()]);
         command.args(["--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"]);
         command.args(["--dynamic-config-value", "history.transferProcessorMaxPollHostRPS=100000"]);
+        // Otherwise it answers 50 lists and counts per second.
+        command.args(["--dynamic-config-value", "frontend.namespaceRPS.visibility=100000"]);
+        command.args(["--dynamic-config-value", "frontend.namespaceBurstRatio.visibility=1"]);
         for name in attributes::NAMES {
             command.args(["--search-attribute", &format!("{name}=Keyword")]);
         }

@@ -147,7 +147,7 @@ impl Tool for Report {
         let key = context.secrets.secret(&SecretRef::Secret("report.key".to_owned())).await?;
         // A small image, unless a large one is asked for.
         let base64 = match args["imageBytes"].as_u64() {
-            Some(bytes) => BASE64_STANDARD.encode(vec![7; usize::try_from(bytes).unwrap()]),
+            Some(bytes) => BASE64_STANDARD.encode(incompressible(usize::try_from(bytes).unwrap())),
             None => "iVBORw0KGgo=".to_owned(),
         };
         let image = Content::Image { format: ImageFormat::Png, source: ImageSource::Bytes(base64) };
@@ -165,4 +165,14 @@ pub(crate) fn tally<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeMap<T, u
         *tally.entry(item).or_default() += 1;
     }
     tally
+}
+
+/// Bytes that take as much on disk as they are, whatever compresses them.
+pub(crate) fn incompressible(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    std::iter::repeat_with(&mut next).take(bytes).collect()
 }

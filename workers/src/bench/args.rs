@@ -32,7 +32,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Vec<u32>,
 
-    /// Turns per run [default: 20 for latency, 1000 for growth, else 5]
+    /// Turns per run [default: 20 for latency, 5000 for growth, else 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: Option<u32>,
 
@@ -101,6 +101,8 @@ pub(super) enum Metric {
     Parked,
     /// Cost of a turn, early and late in a long run
     Growth,
+    /// Bytes of the database by table, against what the runs have to keep
+    Size,
     /// Recovery after kill -9
     Recovery,
     /// All metrics
@@ -173,7 +175,8 @@ impl BenchArgs {
             Metric::FirstToken => (&[200], 1, 0),
             Metric::Tools => (&[20], 20, 1),
             Metric::Parked => (&[1_000, 10_000], 5, 2),
-            Metric::Growth => (&[1], 1_000, 1),
+            Metric::Growth => (&[1], 5_000, 1),
+            Metric::Size => (&[200], 5, 2),
             Metric::Recovery => (&[100], 5, 2),
             Metric::All => (&[], 0, 0),
         };
@@ -223,6 +226,7 @@ impl Metric {
             Self::Tools => "tools",
             Self::Parked => "parked",
             Self::Growth => "growth",
+            Self::Size => "size",
             Self::Recovery => "recovery",
             Self::All => "all",
         }

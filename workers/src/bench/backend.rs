@@ -10,7 +10,7 @@ use windlass_store::sqlite::{Durability, Options, SqliteStore};
 
 use crate::{
     failure::Failure,
-    service::{EmbeddedOptions, RunningEmbedded},
+    service::{EmbeddedOptions, RunningEmbedded, Tuning},
     temporal::{Connect, connect, ensure_search_attributes},
 };
 
@@ -56,6 +56,7 @@ pub(super) async fn open(backend: &Backend, data_dir: &Path, durability: Durabil
                 durability,
                 namespace: "default".to_owned(),
                 listen: None,
+                tuning: Tuning::default(),
             })
             .await?;
             let client = engine.handle.connect("windlass-bench").await?;

@@ -23,6 +23,7 @@ use crate::failure::{Failure, failed};
 /// A mark's figures are medians over so many turns before and after it: a commit that happens to fold the log, or a run
 /// that continues as new, says nothing about the turns around it.
 const REACH: usize = 5;
+const MARKS: [u32; 6] = [10, 100, 500, 1_000, 2_500, 10_000];
 /// Short runs before the long one.
 const WARM_UP: u32 = 3;
 
@@ -67,10 +68,11 @@ fn readings(work: Work, turns: &[Duration], bytes: &[usize]) -> Vec<Reading> {
     marks(work.turns).into_iter().map(reading).collect()
 }
 
-/// 10, 100, 500 and 900 of 1,000.
+/// The marks as far as the run goes. The last one is its end, but for the turns around a mark.
 fn marks(turns: u32) -> Vec<u32> {
-    let mut marks = vec![turns / 100, turns / 10, turns / 2, turns / 10 * 9];
-    marks.dedup();
+    let reach = REACH as u32;
+    let mut marks: Vec<u32> = MARKS.into_iter().filter(|mark| mark + reach < turns).collect();
+    marks.push(turns.saturating_sub(reach + 1));
     marks
 }
 
@@ -131,8 +133,9 @@ mod tests {
 
     #[test]
     fn marks_are_spread_over_the_run() {
-        assert_eq!(marks(1000), [10, 100, 500, 900]);
-        assert_eq!(marks(20), [0, 2, 10, 18]);
+        assert_eq!(marks(5000), [10, 100, 500, 1000, 2500, 4994]);
+        assert_eq!(marks(1000), [10, 100, 500, 994]);
+        assert_eq!(marks(20), [10, 14]);
         assert_eq!(marks(1), [0]);
     }
 
@@ -143,7 +146,7 @@ mod tests {
         let span = |turn: u64| Duration::from_micros(if turn.is_multiple_of(10) { 90_000 } else { turn });
         let turns: Vec<Duration> = (0..100).map(span).collect();
         let bytes: Vec<usize> = (0..101).map(|_| 4000).collect();
-        let expected = [(1, 0.004), (10, 0.011), (50, 0.051), (90, 0.091)].map(|(turn, ms_per_turn)| {
+        let expected = [(10, 0.011), (94, 0.095)].map(|(turn, ms_per_turn)| {
             Reading::Growth(Growth { turn, turns: 100, calls: 2, ms_per_turn, history_bytes_per_turn: 4000.0 })
         });
         assert_eq!(readings(work, &turns, &bytes), expected);

@@ -27,6 +27,7 @@ mod rig;
 mod server;
 mod signal;
 mod site;
+mod size;
 mod stats;
 mod system;
 mod table;
@@ -121,6 +122,7 @@ impl Bench {
             Metric::FirstToken => Box::pin(first_token::measure(site, runs, self.sdk.as_deref(), &progress)).await,
             Metric::Tools => Box::pin(tools::measure(site, runs, work, &progress)).await,
             Metric::Parked => Box::pin(parked::measure(site, runs, work, &self.server, &progress)).await,
+            Metric::Size => Box::pin(size::measure(site, runs, work, &progress)).await,
             Metric::Growth => Box::pin(growth::measure(site, work, &progress)).await,
             Metric::Recovery => Box::pin(recovery::measure(site, runs, work, &progress)).await,
             Metric::All => Ok(Vec::new()),

@@ -14,6 +14,7 @@ pub(super) enum Reading {
     Tools(ToolStep),
     Parked(Parked),
     Growth(Growth),
+    Size(Size),
     Recovery(Recovery),
 }
 
@@ -111,6 +112,25 @@ pub(super) struct Growth {
     pub(super) calls: u32,
     pub(super) ms_per_turn: f64,
     pub(super) history_bytes_per_turn: f64,
+}
+
+/// Bytes of a table and its indexes, or of the whole database, with everything checkpointed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Size {
+    /// `all` for the whole file.
+    pub(super) table: String,
+    pub(super) runs: u32,
+    pub(super) turns: u32,
+    pub(super) calls: u32,
+    pub(super) steps: u64,
+    pub(super) bytes: u64,
+    pub(super) bytes_per_step: f64,
+    /// Bytes of the rows and keys in the pages.
+    pub(super) payload_bytes: Option<u64>,
+    /// The canonical bytes of all messages of the runs.
+    pub(super) content_bytes: Option<u64>,
+    /// How much larger the file is than its content.
+    pub(super) ratio: Option<f64>,
 }
 
 /// Outcome of runs after kill -9.

@@ -1,6 +1,6 @@
 //! Readings for people: one table per metric, the units in its headings.
 
-use super::reading::{FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Throughput, ToolStep};
+use super::reading::{FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Size, Throughput, ToolStep};
 use crate::render::Table;
 
 /// Readings of one metric as a table.
@@ -51,6 +51,7 @@ fn headings(reading: &Reading) -> &'static [&'static str] {
             "PARKING s",
         ],
         Reading::Growth(_) => &["GROWTH", "ms/TURN", "HISTORY B/TURN"],
+        Reading::Size(_) => &["SIZE", "BYTES", "BYTES/STEP", "PAYLOAD", "CONTENT", "RATIO"],
         Reading::Recovery(_) => {
             &["RECOVERY", "ALL COMPLETE s", "CALLS", "EXECUTED", "DISTINCT", "DUPLICATED", "MISSING", "UNKNOWN"]
         }
@@ -72,6 +73,7 @@ fn cells(reading: &Reading) -> Vec<String> {
         Reading::Growth(Growth { turn, turns, ms_per_turn, history_bytes_per_turn, .. }) => {
             vec![format!("turn {turn} of {turns}"), ms(*ms_per_turn), whole(*history_bytes_per_turn)]
         }
+        Reading::Size(of) => size(of),
         Reading::Recovery(of) => recovery(of),
     }
 }
@@ -126,6 +128,19 @@ fn parked(of: &Parked) -> Vec<String> {
         whole(of.disk_bytes_per_run),
         ms(of.restart_to_ready_s),
         format!("{:.1}", of.park_s),
+    ]
+}
+
+fn size(of: &Size) -> Vec<String> {
+    let whole_number = |bytes: u64| bytes.to_string();
+    let name = if of.content_bytes.is_some() { shape(of.runs, of.turns, of.calls) } else { of.table.clone() };
+    vec![
+        name,
+        of.bytes.to_string(),
+        whole(of.bytes_per_step),
+        known(of.payload_bytes, whole_number),
+        known(of.content_bytes, whole_number),
+        known(of.ratio, ms),
     ]
 }
 

@@ -31,11 +31,12 @@ fn every_metric_has_its_own_sizes() {
         ("tools", 20, work(20, 1)),
         ("parked", 1_000, work(5, 2)),
         ("parked", 10_000, work(5, 2)),
-        ("growth", 1, work(1000, 1)),
+        ("growth", 1, work(5000, 1)),
+        ("size", 200, work(5, 2)),
         ("recovery", 100, work(5, 2)),
     ];
     assert_eq!(tasks("all").unwrap(), expected);
-    for metric in ["latency", "throughput", "signal", "first-token", "tools", "parked", "growth", "recovery"] {
+    for metric in ["latency", "throughput", "signal", "first-token", "tools", "parked", "growth", "size", "recovery"] {
         let own: Vec<_> = expected.iter().copied().filter(|(name, _, _)| *name == metric).collect();
         assert_eq!(tasks(metric).unwrap(), own);
     }
@@ -60,6 +61,7 @@ fn sizes_can_be_chosen() {
             ("tools", 3, 4),
             ("parked", 3, 4),
             ("growth", 1, 4),
+            ("size", 3, 4),
             ("recovery", 3, 4)
         ]
     );
@@ -80,6 +82,7 @@ fn through_api_adds_a_second_measurement() {
         "tools-3",
         "parked-3",
         "growth-1",
+        "size-3",
         "recovery-3",
     ];
     assert_eq!(named, expected);

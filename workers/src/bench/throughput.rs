@@ -59,7 +59,7 @@ pub(super) async fn measure(
 }
 
 /// Starts all of them, then waits for all of them.
-async fn all(rig: &Rig, runs: u32, bar: &Bar) -> Result<(), Failure> {
+pub(super) async fn all(rig: &Rig, runs: u32, bar: &Bar) -> Result<(), Failure> {
     let mut under_way = JoinSet::new();
     for _ in 0..runs {
         let (door, run) = (rig.door.clone(), rig.next_run());

@@ -5,10 +5,14 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, ValueEnum, ValueHint};
 use secrecy::SecretString;
 use serde_json::json;
+use windlass_engine::Limits;
 use windlass_sqlite::Durability;
 
 use super::{Failure, Global, Output, Stop, serve::ApiArgs, usage, worker::CatalogueArgs};
-use crate::dev::{self, Options, Ready, Temporal};
+use crate::{
+    dev::{self, Options, Ready, Temporal},
+    service::Tuning,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +37,18 @@ pub struct DevArgs {
     /// What an acknowledged write survives: `full` also a power failure, `relaxed` a crash of the process
     #[arg(long, value_enum, default_value_t = Survives::Full, value_name = "LEVEL")]
     durability: Survives,
+
+    /// Dynamic config of the engine, as of Temporal's dev server: KEY=JSON; may be repeated
+    #[arg(long, value_name = "KEY=JSON", conflicts_with = "temporal_server")]
+    dynamic_config_value: Vec<String>,
+
+    /// Dynamic config of the engine, a file in the server's format; --dynamic-config-value is stronger
+    #[arg(long, value_name = "FILE", conflicts_with = "temporal_server", value_hint = ValueHint::FilePath)]
+    dynamic_config_file: Option<PathBuf>,
+
+    /// Directory for archives of closed runs of namespaces that have archival enabled
+    #[arg(long, value_name = "DIR", conflicts_with = "temporal_server", value_hint = ValueHint::DirPath)]
+    archive_dir: Option<PathBuf>,
 
     /// Start Temporal's own dev server, with its web UI, instead of the embedded engine
     #[arg(long)]
@@ -99,7 +115,7 @@ fn temporal(global: &Global, args: &DevArgs) -> Result<Temporal, Failure> {
             Survives::Full => Durability::Full,
             Survives::Relaxed => Durability::Relaxed,
         };
-        return Ok(Temporal::Engine { port: args.port, durability });
+        return Ok(Temporal::Engine { port: args.port, durability, tuning: tuning(args)? });
     }
     let ui_port = args.ui_port.or_else(|| args.port.checked_add(1000));
     let ui_port = ui_port.ok_or_else(|| usage("--port is too high for a UI port above it; set --ui-port"))?;
@@ -112,6 +128,20 @@ fn temporal(global: &Global, args: &DevArgs) -> Result<Temporal, Failure> {
         connect,
         store: global.store()?,
     })
+}
+
+fn tuning(args: &DevArgs) -> Result<Tuning, Failure> {
+    let mut limits = Limits::default();
+    if let Some(path) = &args.dynamic_config_file {
+        let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+        limits.set_file(&text).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+    }
+    for pair in &args.dynamic_config_value {
+        limits.set_pair(pair).map_err(usage)?;
+    }
+    // Namespaces keep the path, so it must not depend on the working directory.
+    let archive = args.archive_dir.as_ref().map(std::path::absolute).transpose();
+    Ok(Tuning { limits, archive: archive.map_err(usage)? })
 }
 
 /// A command that starts a run of this agent. It finds this server by its data directory.

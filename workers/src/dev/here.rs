@@ -11,7 +11,7 @@ use super::{History, Place, address::Announced, compose, home::Home, key, script
 use crate::{
     config::Config,
     failure::Failure,
-    service::{ApiOptions, CatalogueOptions, EmbeddedOptions, RunningEmbedded, Runtime, agents},
+    service::{ApiOptions, CatalogueOptions, EmbeddedOptions, RunningEmbedded, Runtime, Tuning, agents},
 };
 
 pub(crate) struct Here {
@@ -39,6 +39,7 @@ impl Here {
             durability: Durability::Full,
             namespace: place.namespace.clone(),
             listen: None,
+            tuning: Tuning::default(),
         })
         .await?;
         let history = History::Engine(engine);

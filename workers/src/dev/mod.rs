@@ -39,7 +39,7 @@ use crate::{
     failure::Failure,
     service::{
         ApiOptions, CatalogueOptions, EmbeddedOptions, Missing, RunWorkerOptions, RunningEmbedded, Runtime, SecretKeys,
-        StoreLocation,
+        StoreLocation, Tuning,
     },
     temporal::Connect,
 };
@@ -77,7 +77,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) enum Temporal {
     /// In the embedded engine, which also listens on a TCP port.
-    Engine { port: u16, durability: Durability },
+    Engine { port: u16, durability: Durability, tuning: Tuning },
     /// In the Temporal CLI's dev server, started and supervised by this process.
     DevServer { port: u16, ui_port: u16, cli: Option<PathBuf>, connect: Connect, store: StoreLocation },
     /// In a Temporal server that is already running.
@@ -150,10 +150,11 @@ impl History {
                 tracing::info!("using the Temporal server at {}; the embedded engine is not started", connect.address);
                 Self::Address { connect, store }
             }
-            Temporal::Engine { port, durability } => {
+            Temporal::Engine { port, durability, tuning } => {
                 let listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
                 let data_dir = home.directory().to_owned();
-                Self::Engine(RunningEmbedded::start(EmbeddedOptions { data_dir, durability, namespace, listen }).await?)
+                let options = EmbeddedOptions { data_dir, durability, namespace, listen, tuning };
+                Self::Engine(RunningEmbedded::start(options).await?)
             }
             Temporal::DevServer { port, ui_port, cli, connect, store } => {
                 let binary = binary::find_or_install(cli.as_deref(), home.directory()).await?;

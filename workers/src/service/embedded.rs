@@ -9,7 +9,7 @@ use temporalio_client::Client;
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-use windlass_engine::{DirectoryLock, Engine, EngineError, Handle, NamespaceOptions, Options, grpc};
+use windlass_engine::{DirectoryLock, Engine, EngineError, Handle, Limits, NamespaceOptions, Options, grpc};
 use windlass_sqlite::{Ack, Database, DatabaseError, Durability};
 use windlass_store::{StoreError, sqlite::SqliteStore};
 use windlass_workflows::attributes;
@@ -24,6 +24,15 @@ pub struct EmbeddedOptions {
     pub namespace: String,
     /// The engine's TCP address for other processes. Without it, the engine has no port.
     pub listen: Option<SocketAddr>,
+    pub tuning: Tuning,
+}
+
+/// What few engines set.
+#[derive(Debug, Clone, Default)]
+pub struct Tuning {
+    pub limits: Limits,
+    /// The directory for archives of closed runs.
+    pub archive: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +74,7 @@ pub struct EmbeddedHandle {
 
 impl Embedded {
     pub async fn open(options: EmbeddedOptions) -> Result<(Self, EmbeddedHandle), EmbeddedError> {
-        let EmbeddedOptions { data_dir, durability, namespace, listen } = options;
+        let EmbeddedOptions { data_dir, durability, namespace, listen, tuning } = options;
         let lock = DirectoryLock::acquire(&data_dir)?;
         let listener = match listen {
             Some(address) => {
@@ -75,11 +84,14 @@ impl Embedded {
             None => None,
         };
         let path = data_dir.join(DATABASE);
+        windlass_store::sqlite::upgrade(&path)?;
         let database = Database::open(windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(path) })?;
         let store = SqliteStore::on(database.clone(), windlass_store::system_clock(), Ack::Relaxed)?;
         let known = attributes::NAMES.map(|name| (name.to_owned(), IndexedValueType::Keyword));
         let engine_options = Options {
             namespaces: vec![NamespaceOptions { name: namespace.clone(), search_attributes: known.into() }],
+            limits: tuning.limits,
+            archive: tuning.archive,
             ..Options::new(database.clone())
         };
         let (engine, handle) = Engine::open(engine_options)?;

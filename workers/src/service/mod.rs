@@ -24,7 +24,7 @@ pub mod worker;
 pub use self::{
     api::ApiOptions,
     catalogue::{CatalogueOptions, ModelCatalogue, Ports},
-    embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions, RunningEmbedded},
+    embedded::{Embedded, EmbeddedError, EmbeddedHandle, EmbeddedOptions, RunningEmbedded, Tuning},
     runtime::Runtime,
     secrets::SecretKeys,
     store::{AnyStore, Missing, StoreLocation},

@@ -255,7 +255,7 @@ pub(crate) async fn stored(app: &App, given: Vec<ProvidedToolResult>) -> Result<
     let mut results = Vec::new();
     for mut provided in given {
         if let Some(result) = provided.result.take() {
-            let (body, large) = Body::fit(result, Tuning::DEFAULT_INLINE_LIMIT);
+            let (body, large) = Body::fit(result, Tuning::INLINE_LIMIT_OF_NEW_RUNS);
             if let Some(large) = large {
                 app.store().put_blob(large).await?;
             }

@@ -106,7 +106,7 @@ async fn provided(app: &App, result: ToolResult) -> Result<ProvidedToolResult> {
     match result.outcome {
         Outcome::Failure { error } => provided.error = Some(ToolError::new(ToolErrorKind::ToolFailed, error)),
         Outcome::Success { result, files } => {
-            let (body, large) = Body::fit(body_of(result, &files).into(), Tuning::DEFAULT_INLINE_LIMIT);
+            let (body, large) = Body::fit(body_of(result, &files).into(), Tuning::INLINE_LIMIT_OF_NEW_RUNS);
             if let Some(large) = large {
                 app.store().put_blob(large).await?;
             }

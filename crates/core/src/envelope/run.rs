@@ -278,7 +278,11 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    pub const DEFAULT_INLINE_LIMIT: u64 = 2048;
+    /// The inline limit of new runs. Each start records it, so that a run keeps the limit it was started with. A larger body
+    /// is stored once and referred to; a smaller one costs less inside the envelope than a reference and its row.
+    pub const INLINE_LIMIT_OF_NEW_RUNS: u64 = 512;
+    /// The inline limit of runs whose input does not have one.
+    const DEFAULT_INLINE_LIMIT: u64 = 2048;
     const DEFAULT_HEARTBEAT: Millis = Millis::from_secs(20);
     const DEFAULT_CONTINUE_AS_NEW: u32 = 4000;
     const DEFAULT_PLAN_ATTEMPTS: u32 = 6;
@@ -286,6 +290,17 @@ impl Tuning {
 
     pub fn inline_limit(&self) -> u64 {
         self.inline_limit_bytes.unwrap_or(Self::DEFAULT_INLINE_LIMIT)
+    }
+
+    /// Up to which size the answer of a run is inline. It is in history twice in a whole run, and people read it with Temporal's
+    /// tools, so it is not stored before it has the size that is stored in runs without a limit. A smaller limit holds for
+    /// answers, too.
+    pub fn answer_limit(inline_limit: u64) -> u64 {
+        if inline_limit < Self::INLINE_LIMIT_OF_NEW_RUNS {
+            inline_limit
+        } else {
+            inline_limit.max(Self::DEFAULT_INLINE_LIMIT)
+        }
     }
 
     pub fn heartbeat_timeout(&self) -> Millis {

@@ -17,7 +17,12 @@ use super::{
     Clock, SystemClock,
     timeline::{NotLocked, Timeline},
 };
-use crate::{registry::RunKey, run::Run, time::Nanos};
+use crate::{
+    registry::RunKey,
+    run::{Run, nexus::NexusOperation},
+    schedules::ScheduleKey,
+    time::Nanos,
+};
 
 #[derive(Debug)]
 pub struct SkippingClock {
@@ -81,7 +86,17 @@ impl SkippingClock {
         self.change(|timeline, _| timeline.set_run(key, run.next_wakeup(), run.is_at_work()));
     }
 
-    /// Removes all runs. They are read from disk again.
+    /// Records the next wake-up time of a schedule after a turn.
+    pub(crate) fn set_schedule(&self, key: &ScheduleKey, wakeup: Option<Nanos>) {
+        self.change(|timeline, _| timeline.set_run(&key.among_runs(), wakeup, false));
+    }
+
+    /// Prevents time from jumping until the next turn of a schedule.
+    pub(crate) fn set_schedule_at_work(&self, key: &ScheduleKey) {
+        self.change(|timeline, _| timeline.set_at_work(&key.among_runs()));
+    }
+
+    /// Removes all runs and schedules. They are read from disk again.
     pub(crate) fn forget_runs(&self) {
         self.change(|timeline, _| timeline.forget_runs());
     }
@@ -176,7 +191,8 @@ impl Run {
         let not_begun = state.task.is_none() && state.previous_started_id == 0 && state.first_task_due == 0;
         let decides = state.task.is_some() || not_begun;
         let acts = state.activities.values().any(|activity| !activity.backing_off);
-        !state.outbox.is_empty() || (state.is_running() && (decides || acts))
+        let asks = state.nexus_operations.values().any(NexusOperation::awaits_handler);
+        !state.outbox.is_empty() || (state.is_running() && (decides || acts || asks))
     }
 }
 

@@ -98,6 +98,12 @@ impl Timeline {
         self.waiting.extend(wakeup.map(|at| (at, Waiter::Run(run.clone()))));
     }
 
+    /// Marks pending work, and keeps the wake-up time.
+    pub(super) fn set_at_work(&mut self, run: &RunKey) {
+        let wakeup = self.runs.get(run).and_then(|timing| timing.wakeup);
+        self.set_run(run, wakeup, true);
+    }
+
     fn forget(&mut self, run: &RunKey) {
         let Some(before) = self.runs.remove(run) else { return };
         self.runs_at_work -= usize::from(before.at_work);

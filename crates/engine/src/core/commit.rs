@@ -9,20 +9,17 @@ use std::{
 };
 
 use prost::Message as _;
-use windlass_sqlite::{Ack, DatabaseError, Ticket};
+use windlass_sqlite::{Ack, DatabaseError, Ticket, pack};
 
 use super::{Acknowledgement, Applied, Core};
 use crate::{
     notifications::Position,
-    persist::{Batch, RunWrite},
-    queues::{Kind, QueueKey, Task},
+    persist::{HistoryRow, RunWrite},
+    queues::{QueueKey, Task},
     registry::{RunKey, Workflow},
-    run::{Changes, Dispatch, Run, updates::UpdateChange},
-    time::{Nanos, SECOND},
+    run::{Changes, Dispatch, Env, Run, updates::UpdateChange},
+    schedules::ScheduleKey,
 };
-
-/// A sticky queue without a poll for this long is treated as abandoned.
-const STICKY_TIMEOUT: Nanos = 10 * SECOND;
 
 impl Core {
     /// Adds a new run, which becomes the current one.
@@ -58,6 +55,8 @@ impl Core {
         let Some(run) = workflow.runs.get_mut(run_id) else { return Acknowledgement::Already };
         let namespace = run.state.namespace.clone();
         let mut changes = self.in_env(&namespace, |env| run.settle(env));
+        let deferred = changes.deferrable;
+        let ack = if changes.relaxed { Ack::Relaxed } else { ack };
         let successor = changes.successor.take();
         let mut steps = vec![self.step(run, changes, new)];
         if new {
@@ -70,6 +69,7 @@ impl Core {
         let under_way = steps.iter().any(|step| step.unsynced.load(Ordering::Acquire) > 0);
         match self.write(steps, epoch, ack) {
             Some(ticket) => Acknowledgement::By(ticket),
+            None if deferred => Acknowledgement::Already,
             None if under_way => Acknowledgement::WithOthers { core: Arc::clone(self), epoch },
             None => Acknowledgement::Already,
         }
@@ -120,29 +120,35 @@ impl Core {
                 overflow.push((queue, task));
             }
         }
+        let ended_for = run.ended_for_schedule().map(|schedule| ScheduleKey::new(&run.state.namespace, schedule));
         if let Some(clock) = self.clock.skipping() {
+            if let Some(schedule) = &ended_for {
+                clock.set_schedule_at_work(schedule);
+            }
             clock.set_run(&key, run);
         }
         let listing = changes.listing.then(|| self.listing(run));
-        let mut batches = Vec::new();
-        for events in changes.inherited.into_iter().chain([changes.events]) {
-            let (batch, events) = Batch::of(events);
-            batches.extend(batch);
-            run.memory.tail.extend(events);
-        }
+        let new_batches = changes.inherited.into_iter().chain([changes.events]).filter(|batch| !batch.is_empty());
+        let new_batches: Vec<_> = new_batches.collect();
+        run.memory.tail.extend(new_batches.iter().flatten().cloned());
         run.trim_tail();
-        let write = changes.dirty.then(|| RunWrite {
+        run.memory.unwritten.extend(new_batches);
+        // What another operation deferred is written with the next one that is not deferred, even if that only reads.
+        run.memory.deferred |= changes.dirty;
+        let write = run.memory.deferred && !changes.deferrable;
+        run.memory.deferred &= !write;
+        let write = write.then(|| RunWrite {
             number: run.number,
             namespace: run.state.namespace.clone(),
             workflow_id: run.state.workflow_id.clone(),
             run_id: run.state.run_id.clone(),
             new,
-            state: run.encode(),
+            state: pack::pack(pack::Kind::History, run.encode()),
             // Workers of this process end with it, so after a restart such a run must be processed at once.
             next_due: if run.has_local_tasks() { Some(0) } else { wakeup },
             ready: run.is_ready(),
             closed: !run.state.is_running(),
-            batches,
+            history: HistoryRow::of(&std::mem::take(&mut run.memory.unwritten)),
             listing,
         });
         if write.is_some() {
@@ -155,6 +161,7 @@ impl Core {
             updates: changes.updates,
             overflow,
             has_messages: !run.state.outbox.is_empty(),
+            ended_for,
             key,
         }
     }
@@ -183,40 +190,6 @@ impl Core {
             Ok(true)
         }))
     }
-
-    /// The task to dispatch, and its queue.
-    fn addressed(self: &Arc<Self>, run: &mut Run, key: &RunKey, dispatch: Dispatch) -> Option<(QueueKey, Task)> {
-        if let Dispatch::Workflow { queue, sticky: true, .. } = &dispatch {
-            let sticky = self.queue(key, queue.clone(), Kind::Workflow);
-            if !self.queues.is_polled(&sticky, self.now() - STICKY_TIMEOUT) {
-                // The sticky worker is gone, so the task goes to the normal queue.
-                return run.unstick().map(|dispatch| self.task(key, dispatch));
-            }
-        }
-        Some(self.task(key, dispatch))
-    }
-
-    /// Dispatches a task that is on disk.
-    pub(crate) fn dispatch(&self, key: &RunKey, dispatch: Dispatch) {
-        let (queue, task) = self.task(key, dispatch);
-        self.queues.offer_stored(&queue, task);
-    }
-
-    fn task(&self, key: &RunKey, dispatch: Dispatch) -> (QueueKey, Task) {
-        let run = key.clone();
-        match dispatch {
-            Dispatch::Workflow { queue, scheduled_id, .. } => {
-                (self.queue(key, queue, Kind::Workflow), Task::Workflow { run, scheduled_id })
-            }
-            Dispatch::Activity { queue, scheduled_id, attempt } => {
-                (self.queue(key, queue, Kind::Activity), Task::Activity { run, scheduled_id, attempt })
-            }
-        }
-    }
-
-    fn queue(&self, run: &RunKey, name: String, kind: Kind) -> QueueKey {
-        QueueKey { namespace: Arc::clone(&run.namespace), name, kind }
-    }
 }
 
 /// One run's part of a write.
@@ -229,6 +202,8 @@ struct Step {
     /// Tasks that did not fit into their queues.
     overflow: Vec<(QueueKey, Task)>,
     has_messages: bool,
+    /// The schedule that started the run, once the run is closed.
+    ended_for: Option<ScheduleKey>,
 }
 
 impl Step {
@@ -244,6 +219,9 @@ impl Step {
         for (queue, task) in &self.overflow {
             core.queues.offer_stored(queue, task.clone());
         }
+        if let Some(schedule) = &self.ended_for {
+            core.schedules.wake(schedule.clone());
+        }
         if self.has_messages {
             // Without a receiver, the messages are sent after the next start.
             core.deliveries.send(self.key.clone()).ok();
@@ -252,15 +230,22 @@ impl Step {
 }
 
 impl Run {
-    pub(super) fn waiting(&self) -> Vec<Dispatch> {
+    fn waiting(&self) -> Vec<Dispatch> {
         if !self.state.is_running() {
             return Vec::new();
         }
         self.waiting_task().into_iter().chain(self.waiting_activities()).collect()
     }
 
+    /// Everything to dispatch after a restart.
+    pub(super) fn waiting_for_workers(&self, env: &Env<'_>) -> Vec<Dispatch> {
+        let mut waiting = self.waiting();
+        waiting.extend(self.waiting_nexus(env));
+        waiting
+    }
+
     fn is_ready(&self) -> bool {
-        !self.state.outbox.is_empty() || !self.waiting().is_empty()
+        !self.state.outbox.is_empty() || !self.waiting().is_empty() || self.waiting_nexus_requests().next().is_some()
     }
 
     /// The encoded state. A speculative task is not stored.

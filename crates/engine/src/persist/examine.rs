@@ -2,11 +2,11 @@
 //! event 1 and has no gaps.
 
 use rusqlite::{Connection, Row};
-use temporalio_protos::temporal::api::history::v1::History;
-use windlass_sqlite::{Examined, Progress, Result, TableCheck};
+use temporalio_protos::temporal::api::workflowservice::v1::StartBatchOperationRequest;
+use windlass_sqlite::{Examined, Progress, Result, TableCheck, pack};
 
-use super::namespaces::NamespaceRecord;
-use crate::{run::RunState, visibility::sql::VisibilityRow};
+use super::{history, namespaces::NamespaceRecord, nexus::EndpointRecord};
+use crate::{batch::Batch, run::RunState, schedule::ScheduleState, visibility::sql::VisibilityRow};
 
 /// Checks every row. A bad row is reported and the check continues; an unreadable page ends the check of its table.
 /// `progress` counts rows.
@@ -17,7 +17,14 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         return Ok(Vec::new());
     }
     let look = TableCheck { sql, progress };
-    Ok(vec![
+    // Not there before a build that has it has opened the file.
+    let nexus = sql.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'engine_nexus_endpoints'")?.exists([])?;
+    let mut found = Vec::new();
+    if nexus {
+        let endpoints = "SELECT record, id AS name FROM engine_nexus_endpoints";
+        found.push(look.table("engine Nexus endpoints", endpoints, |row| decoded::<EndpointRecord>(row, 0))?);
+    }
+    found.extend([
         look.table("engine namespaces", "SELECT record, name FROM engine_namespaces", |row| {
             decoded::<NamespaceRecord>(row, 0)
         })?,
@@ -33,10 +40,19 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
             },
         )?,
         histories(&look)?,
+        look.table("engine schedules", "SELECT state, schedule_id FROM engine_schedules", |row| {
+            decoded::<ScheduleState>(row, 0)
+        })?,
         look.table("engine lists", "SELECT *, run AS name FROM engine_visibility", |row| {
             VisibilityRow::read(row).map(drop).map_err(|error| error.to_string())
         })?,
-    ])
+    ]);
+    if sql.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'engine_batches'")?.exists([])? {
+        found.push(look.table("engine batches", "SELECT request, record, job_id FROM engine_batches", |row| {
+            decoded::<StartBatchOperationRequest>(row, 0).and_then(|()| decoded::<Batch>(row, 1))
+        })?);
+    }
+    Ok(found)
 }
 
 fn histories(look: &TableCheck<'_>) -> Result<Examined> {
@@ -54,19 +70,19 @@ fn histories(look: &TableCheck<'_>) -> Result<Examined> {
             if first != expected {
                 return Err(format!("event {expected} is missing, {first} comes next"));
             }
-            let ids = |history: History| history.events.iter().map(|event| event.event_id).collect::<Vec<_>>();
-            match decode::<History>(row, 3).map(ids)? {
-                found if found.iter().copied().eq(first..=last) => Ok(()),
-                found => Err(format!("a batch of events {first} to {last} holds {found:?}")),
+            let events = history::decode(row, 3).map_err(|error| error.to_string())?;
+            let found: Vec<_> = events.iter().map(|event| event.event_id).collect();
+            match found.iter().copied().eq(first..=last) {
+                true => Ok(()),
+                false => Err(format!("a row of events {first} to {last} holds {found:?}")),
             }
         },
     )
 }
 
 fn decode<M: prost::Message + Default>(row: &Row<'_>, column: usize) -> std::result::Result<M, String> {
-    let bytes = row.get_ref(column).map_err(|error| error.to_string())?;
-    let bytes = bytes.as_blob().map_err(|error| error.to_string())?;
-    M::decode(bytes).map_err(|error| error.to_string())
+    let bytes = pack::column(row, column).map_err(|error| error.to_string())?;
+    M::decode(&*bytes).map_err(|error| error.to_string())
 }
 
 fn decoded<M: prost::Message + Default>(row: &Row<'_>, column: usize) -> std::result::Result<(), String> {

@@ -2,10 +2,14 @@
 //!
 //! This module makes no decisions. Lists and their filters are in `visibility`.
 
+mod batches;
+mod deployments;
 mod examine;
 mod history;
 mod namespaces;
+mod nexus;
 mod runs;
+mod schedules;
 
 use rusqlite::{Row, Rows};
 use windlass_sqlite::{Database, is_row_error, row_name};
@@ -13,9 +17,22 @@ use windlass_sqlite::{Database, is_row_error, row_name};
 pub use self::examine::examine;
 
 pub(crate) use self::{
-    history::{Batch, batches, event, events_after, events_before},
-    namespaces::{NamespaceRecord, attributes, namespaces, remove_attribute, save_attribute, save_namespace},
+    batches::{
+        BatchPosition, add_batch, find_batch, has_expired_batches, list_batches, open_batches, remove_batches,
+        running_batches, save_batch,
+    },
+    deployments::{deployments, pinned_runs, remove_deployment, save_deployment},
+    history::{HistoryRow, batches, event, events_after, events_before},
+    namespaces::{
+        ArchivalConfig, NamespaceRecord, attributes, namespaces, remove_attribute, remove_namespace, rename_namespace,
+        runs_of, save_attribute, save_namespace,
+    },
+    nexus::{EndpointRecord, endpoints, remove_endpoint, save_endpoint},
     runs::{Found, RunWrite, current_run, delete_run, expired, find_run, highest_number, ready_runs, wakeups},
+    schedules::{
+        ScheduleRow, WaitingSchedule, count_schedules, find_schedule, has_closed_schedules, remove_closed_schedules,
+        schedules, waiting_schedules,
+    },
 };
 
 /// The component name and the schema version of this build.
@@ -25,6 +42,11 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_history_in_order.sql"),
     include_str!("migrations/0003_steps_touch_fewer_pages.sql"),
+    include_str!("migrations/0004_schedules.sql"),
+    include_str!("migrations/0005_worker_deployments.sql"),
+    include_str!("migrations/0006_batches.sql"),
+    include_str!("migrations/0007_nexus.sql"),
+    include_str!("migrations/0008_visibility.sql"),
 ];
 
 pub(crate) fn migrate(database: &Database) -> windlass_sqlite::Result<()> {

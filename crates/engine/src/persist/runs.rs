@@ -3,8 +3,10 @@
 use prost::Message as _;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use windlass_sqlite::pack;
+
 use super::{
-    history::{self, Batch},
+    history::{self, HistoryRow},
     readable,
 };
 use crate::{
@@ -21,12 +23,12 @@ pub(crate) struct RunWrite {
     pub(crate) run_id: String,
     /// This is the first step: the run becomes the current one of its workflow id.
     pub(crate) new: bool,
-    /// Encoded.
+    /// Encoded and packed.
     pub(crate) state: Vec<u8>,
     pub(crate) next_due: Option<Nanos>,
     pub(crate) ready: bool,
     pub(crate) closed: bool,
-    pub(crate) batches: Vec<Batch>,
+    pub(crate) history: Vec<HistoryRow>,
     pub(crate) listing: Option<VisibilityRow>,
 }
 
@@ -62,8 +64,8 @@ impl RunWrite {
             sql.prepare_cached("UPDATE engine_runs SET state = ?2, next_due = ?3, ready = ?4 WHERE number = ?1")?
                 .execute(params![self.number, self.state, self.next_due, self.ready])?;
         }
-        for batch in &self.batches {
-            history::append(sql, self.number, batch)?;
+        for row in &self.history {
+            history::append(sql, self.number, row)?;
         }
         if let Some(row) = &self.listing {
             listing::put(sql, row)?;
@@ -83,7 +85,7 @@ pub(crate) struct Found {
 }
 
 fn found(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found> {
-    let blob: Vec<u8> = row.get(1)?;
+    let blob = pack::column(row, 1)?;
     let state = RunState::decode(&*blob)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error)))?;
     Ok(Found { number: row.get(0)?, state })
@@ -152,19 +154,19 @@ pub(crate) fn wakeups(sql: &Connection) -> rusqlite::Result<Vec<(Nanos, [String;
     })
 }
 
-/// Closed runs of a namespace that ended before this time.
+/// Closed runs of a namespace that ended before this time, the latest first.
 pub(crate) fn expired(
     sql: &Connection,
     namespace: &str,
     before: Nanos,
     limit: usize,
-) -> rusqlite::Result<Vec<[String; 2]>> {
+) -> rusqlite::Result<Vec<VisibilityRow>> {
     let mut runs = sql.prepare_cached(
-        "SELECT workflow_id, run_id, run FROM engine_visibility
-         WHERE namespace = ?1 AND close_time IS NOT NULL AND close_time < ?2 LIMIT ?3",
+        "SELECT * FROM engine_visibility INDEXED BY engine_visibility_order
+         WHERE namespace = ?1 AND COALESCE(close_time, 9223372036854775807) < ?2 LIMIT ?3",
     )?;
     let runs = runs.query(params![namespace, before, i64::try_from(limit).unwrap_or(i64::MAX)])?;
-    readable(runs, ("engine_visibility", "run"), |row| Ok([row.get(0)?, row.get(1)?]))
+    readable(runs, ("engine_visibility", "run"), VisibilityRow::read)
 }
 
 /// Deletes a run. If it was the current one, its workflow id has no current run any more.
@@ -212,7 +214,7 @@ mod tests {
             next_due,
             ready: false,
             closed,
-            batches: Vec::new(),
+            history: Vec::new(),
             listing: None,
         }
     }

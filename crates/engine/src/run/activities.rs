@@ -18,10 +18,10 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Dispatch, Env, Run, Worker,
-    retry::{backoff, timeout_name},
+    retry::{Retried, backoff, is_retryable, timeout_name},
     state::Activity,
 };
-use crate::{service_error::ServiceError, time::Nanos};
+use crate::{deployments::Version, service_error::ServiceError, time::Nanos};
 
 /// An activity task as a worker gets it.
 #[derive(Debug, Clone)]
@@ -41,27 +41,38 @@ pub(crate) struct ActivityFailure {
     pub(crate) build: Option<WorkerVersionStamp>,
 }
 
+/// What the worker learns from a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatAnswer {
+    pub(crate) cancel_requested: bool,
+    pub(crate) paused: bool,
+    pub(crate) reset: bool,
+}
+
 impl Run {
     /// Starts the activity for a worker. `None` if the attempt is no longer pending.
     pub(crate) fn start_activity(
         &mut self,
         env: &Env<'_>,
         scheduled_id: i64,
-        attempt: i32,
+        (attempt, stamp): (i32, i32),
         identity: &str,
         request_id: &str,
+        version: Option<&Version>,
     ) -> Option<StartedActivity> {
         if !self.state.is_running() {
             return None;
         }
         let activity = self.state.activities.get_mut(&scheduled_id)?;
-        if activity.is_started() || activity.backing_off || activity.attempt != attempt {
+        let is_stale = activity.attempt != attempt || activity.stamp != stamp;
+        if is_stale || !waits_for_worker(activity) {
             return None;
         }
         activity.started_time = env.now;
         request_id.clone_into(&mut activity.start_request_id);
         identity.clone_into(&mut activity.started_identity);
         identity.clone_into(&mut activity.last_worker_identity);
+        activity.last_version = version.cloned();
         let activity = activity.clone();
         self.touch();
         let scheduled = self.memory.scheduled.get(&scheduled_id).cloned();
@@ -70,8 +81,7 @@ impl Run {
 
     /// Activities that wait for a worker, to fill the queues after a restart.
     pub(crate) fn waiting_activities(&self) -> Vec<Dispatch> {
-        let waiting =
-            self.state.activities.iter().filter(|(_, activity)| !activity.is_started() && !activity.backing_off);
+        let waiting = self.state.activities.iter().filter(|(_, activity)| waits_for_worker(activity));
         waiting.map(|(id, activity)| dispatch(*id, activity)).collect()
     }
 
@@ -200,21 +210,25 @@ impl Run {
         self.buffer_event(env, Attributes::ActivityTaskCanceledEventAttributes(attributes));
     }
 
-    /// Records a heartbeat, without a write, and returns whether the activity should be cancelled.
+    /// Records a heartbeat, without a write, and returns what the worker should know.
     pub(crate) fn heartbeat(
         &mut self,
         env: &Env<'_>,
         scheduled_id: i64,
         attempt: i32,
         details: Option<Payloads>,
-    ) -> Result<bool, ServiceError> {
+    ) -> Result<HeartbeatAnswer, ServiceError> {
         self.held_activity(scheduled_id, attempt)?;
         let Some(activity) = self.state.activities.get_mut(&scheduled_id) else { return Err(activity_not_found()) };
         activity.last_heartbeat = env.now;
         activity.heartbeat_details = details;
-        let should_stop = activity.cancel_requested;
+        let answer = HeartbeatAnswer {
+            cancel_requested: activity.cancel_requested,
+            paused: activity.pause.is_some(),
+            reset: activity.reset,
+        };
         self.memory.unwritten_heartbeats = true;
-        Ok(should_stop)
+        Ok(answer)
     }
 
     /// Times out an attempt or the whole activity.
@@ -263,13 +277,21 @@ impl Run {
         {
             return Err(RetryState::Timeout);
         }
-        let wait = backoff(policy, activity.attempt, failure, env.now, retries_until(activity))?;
+        if activity.pause.is_some() {
+            // Neither the number of attempts nor the time left matters before it is unpaused.
+            if failure.is_some_and(|failure| !is_retryable(failure, &policy.non_retryable_error_types)) {
+                return Err(RetryState::NonRetryableFailure);
+            }
+            activity.attempt += 1;
+            activity.clear_start();
+            activity.last_failure = failure.cloned();
+            self.touch();
+            return Ok(());
+        }
+        let wait = backoff(Retried::Activity, policy, activity.attempt, failure, env.now, retries_until(activity))?;
         activity.attempt += 1;
-        activity.scheduled_time = env.now + wait;
-        activity.backing_off = wait > 0;
-        activity.started_time = 0;
-        activity.start_request_id.clear();
         activity.last_failure = failure.cloned();
+        activity.schedule_attempt(env.now + wait, env.now);
         let due = !activity.backing_off;
         self.touch();
         if due {
@@ -320,16 +342,51 @@ impl Run {
     }
 }
 
-/// No attempt starts after this time; zero for no limit.
-pub(super) fn retries_until(activity: &Activity) -> Nanos {
+impl Activity {
+    /// Schedules the current attempt. A worker that still has an earlier one can no longer report on it.
+    pub(super) fn schedule_attempt(&mut self, at: Nanos, now: Nanos) {
+        self.clear_start();
+        self.scheduled_time = at;
+        self.backing_off = at > now;
+        if self.reset_heartbeats {
+            self.forget_heartbeats();
+        }
+        self.reset = false;
+        self.reset_heartbeats = false;
+    }
+
+    pub(super) fn forget_heartbeats(&mut self) {
+        self.heartbeat_details = None;
+        self.last_heartbeat = 0;
+    }
+
+    fn clear_start(&mut self) {
+        self.started_time = 0;
+        self.start_request_id.clear();
+    }
+}
+
+/// Whether a worker may take the activity now.
+fn waits_for_worker(activity: &Activity) -> bool {
+    !activity.is_started() && !activity.backing_off && activity.pause.is_none()
+}
+
+/// When the whole activity times out; zero for never.
+pub(super) fn closes_at(activity: &Activity) -> Nanos {
     match activity.schedule_to_close {
         0 => 0,
         span => activity.first_scheduled_time.saturating_add(span),
     }
 }
 
+/// No attempt is scheduled for after this time; zero for no limit.
+pub(crate) fn retries_until(activity: &Activity) -> Nanos {
+    activity.retries_until.unwrap_or_else(|| closes_at(activity))
+}
+
 fn dispatch(scheduled_id: i64, activity: &Activity) -> Dispatch {
-    Dispatch::Activity { queue: activity.task_queue.clone(), scheduled_id, attempt: activity.attempt }
+    let (attempt, stamp) = (activity.attempt, activity.stamp);
+    Dispatch::Activity { queue: activity.task_queue.clone(), scheduled_id, attempt, stamp }
 }
 
 pub(super) fn timeout_failure(message: String, kind: TimeoutType) -> Failure {

@@ -5,10 +5,10 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::RunState;
+use crate::deployments::Version;
 use crate::time::{Nanos, timestamp};
 
 const CHECKSUMS: &str = "BinaryChecksums";
-const DEPLOYMENT: &str = "TemporalWorkerDeployment";
 
 impl RunState {
     /// Records the worker that completed a task. Returns whether search attributes have changed.
@@ -22,10 +22,10 @@ impl RunState {
     ) -> bool {
         let checksum = &completed.binary_checksum;
         let is_new = self.add_reset_point(at, completed_id, completed, limit);
-        let deployment = &completed.worker_deployment_name;
-        self.worker_deployment_name.clone_from(deployment);
+        self.worker_deployment_name.clone_from(&completed.worker_deployment_name);
         self.most_recent_build.clone_from(&completed.worker_version);
-        let mut changed = self.set_attribute(DEPLOYMENT, (!deployment.is_empty()).then(|| keyword(deployment)));
+        let used = completed.deployment_version.as_ref().map(Version::of_api);
+        let mut changed = self.list_version(used.as_ref());
         if is_new && !checksum.is_empty() {
             let known = self.reset_points.iter().map(|point| point.binary_checksum.clone());
             let known: Vec<String> = known.filter(|checksum| !checksum.is_empty()).collect();
@@ -78,7 +78,7 @@ impl RunState {
     }
 }
 
-fn keyword(value: &str) -> Payload {
+pub(super) fn keyword(value: &str) -> Payload {
     payload("Keyword", &serde_json::json!(value))
 }
 

@@ -1,4 +1,4 @@
-//! The next run of a chain: continue-as-new and retries.
+//! The next run of a chain: continue-as-new, retries and cron.
 
 use temporalio_protos::temporal::api::{
     command::v1::ContinueAsNewWorkflowExecutionCommandAttributes,
@@ -9,7 +9,7 @@ use temporalio_protos::temporal::api::{
     workflow::v1::ResetPointInfo,
 };
 
-use super::{Env, Run, RunState, StartSpec};
+use super::{Env, Run, RunState, StartSpec, cron};
 use crate::time::{Nanos, SECOND, duration, moment, timestamp};
 
 impl Run {
@@ -36,6 +36,7 @@ impl Run {
                 run_id: self.state.root_run_id.clone(),
             }),
             reset_points: self.expiring_reset_points(env),
+            completion_callbacks: self.standing_callbacks(),
             ..StartSpec::default()
         }
     }
@@ -63,15 +64,18 @@ impl Run {
             ContinueAsNewInitiator::Unspecified => ContinueAsNewInitiator::Workflow,
             initiator => initiator,
         };
+        let queue = command.task_queue.clone().unwrap_or_default().name;
+        let inherited = self.state.inherited_by_next(&queue, command.initial_versioning_behavior(), env.has_queue);
         let attempt = if initiator == ContinueAsNewInitiator::Retry { self.state.attempt + 1 } else { 1 };
         StartSpec {
             workflow_type: command.workflow_type.unwrap_or_default().name,
-            task_queue: command.task_queue.unwrap_or_default().name,
+            task_queue: queue,
             input: command.input,
             header: command.header,
             run_timeout: command.workflow_run_timeout,
             task_timeout: command.workflow_task_timeout,
             retry_policy: command.retry_policy,
+            cron_schedule: command.cron_schedule,
             memo: command.memo,
             search_attributes: command.search_attributes,
             priority: self.state.priority.clone(),
@@ -80,6 +84,7 @@ impl Run {
             attempt,
             continued_failure: command.failure,
             last_completion_result: command.last_completion_result,
+            inherited,
             ..self.next_in_chain(env)
         }
     }
@@ -93,6 +98,7 @@ impl Run {
         failure: Option<Failure>,
         last_completion_result: Option<Payloads>,
     ) -> StartSpec {
+        let inherited = self.state.inherited_by_retry(&beginning);
         StartSpec {
             workflow_type: self.state.workflow_type.clone(),
             task_queue: self.state.task_queue.clone(),
@@ -101,6 +107,7 @@ impl Run {
             run_timeout: beginning.workflow_run_timeout,
             task_timeout: beginning.workflow_task_timeout,
             retry_policy: beginning.retry_policy,
+            cron_schedule: beginning.cron_schedule,
             memo: beginning.memo,
             search_attributes: beginning.search_attributes,
             priority: beginning.priority,
@@ -109,8 +116,33 @@ impl Run {
             attempt: self.state.attempt + 1,
             continued_failure: failure,
             last_completion_result,
+            inherited,
             ..self.next_in_chain(env)
         }
+    }
+
+    /// The next run by the cron schedule, if there is one. `result` is that of the closing run; after a failure, the
+    /// next run gets the one that this run got.
+    pub(super) fn prepare_cron(
+        &self,
+        env: &Env<'_>,
+        beginning: impl FnOnce() -> Option<WorkflowExecutionStartedEventAttributes>,
+        result: Option<Payloads>,
+        failure: Option<Failure>,
+    ) -> Option<StartSpec> {
+        if self.state.cron_schedule.is_empty() {
+            return None;
+        }
+        let wait = cron::backoff(&self.state.cron_schedule, self.state.execution_time, env.now)?;
+        let beginning = beginning()?;
+        let last_completion_result = if failure.is_some() { beginning.last_completion_result.clone() } else { result };
+        Some(StartSpec {
+            initiator: ContinueAsNewInitiator::CronSchedule,
+            attempt: 1,
+            // The real server does not hand them on: they wait for the end of this run.
+            completion_callbacks: Vec::new(),
+            ..self.prepare_retry(env, beginning, wait, failure, last_completion_result)
+        })
     }
 
     /// Makes this the next run of the chain. It starts at once.

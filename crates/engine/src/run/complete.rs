@@ -20,6 +20,7 @@ use super::{
     state::WorkflowTask,
     task::{Delivery, Worker},
     updates::AbortReason,
+    versioning::Polled,
 };
 use crate::{service_error::ServiceError, time::span};
 
@@ -91,7 +92,8 @@ impl Run {
             updates: self.memory.updates.clone(),
         };
         let completed_id = self.write_completion(env, &task, &request, &commands, &messages);
-        self.memory.sticky = sticky(&request);
+        // Until a transition ends, only workers of its version may keep the run in their cache.
+        self.memory.sticky = sticky(&request).filter(|_| !self.state.in_transition());
         let decided = self.apply_commands(env, completed_id, commands, messages, &request.identity, beginning);
         let decided = match decided {
             Ok(decided) => decided,
@@ -152,6 +154,9 @@ impl Run {
             worker_deployment_name: options.deployment_name,
             ..WorkflowTaskCompletedEventAttributes::default()
         };
+        if self.state.follow_version(&attributes) {
+            self.redispatch_activities();
+        }
         let completed_id = self.state.next_event_id;
         let limit = env.limits.reset_points;
         self.changes.listing |= self.state.remember_worker(env.now, completed_id, &attributes, limit);
@@ -266,8 +271,10 @@ impl Run {
         if !self.state.is_running() {
             return;
         }
-        let delivery = if request.return_new_workflow_task { Delivery::Inline } else { Delivery::Queue };
-        if request.force_create_new_workflow_task || has_new_events {
+        let moves = self.state.in_transition();
+        let inline = request.return_new_workflow_task && !moves;
+        let delivery = if inline { Delivery::Inline } else { Delivery::Queue };
+        if request.force_create_new_workflow_task || has_new_events || moves {
             let original = if beats { task.original_scheduled_time } else { env.now };
             self.schedule_task(env, delivery, original);
         } else if self.has_unsent_updates() {
@@ -286,6 +293,7 @@ impl Run {
             && let Some(scheduled_id) = self.state.task.as_ref().map(|task| task.scheduled_id)
         {
             let worker = Worker::new(&request.identity, request.worker_version_stamp.as_ref());
+            self.state.note_target(&Polled::inline());
             completion.next = self.start_task(env, scheduled_id, worker, INLINE_REQUEST);
         }
     }

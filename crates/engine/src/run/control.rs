@@ -1,7 +1,7 @@
 //! Signals, cancellation requests, termination and timeouts of a run.
 
 use temporalio_protos::temporal::api::{
-    common::v1::{Header, Payloads, WorkflowExecution},
+    common::v1::{Header, Link, Payloads, WorkflowExecution},
     enums::v1::{RetryState, WorkflowExecutionStatus, WorkflowTaskFailedCause},
     history::v1::{
         HistoryEvent, WorkflowExecutionCancelRequestedEventAttributes, WorkflowExecutionOptionsUpdatedEventAttributes,
@@ -10,7 +10,7 @@ use temporalio_protos::temporal::api::{
     },
 };
 
-use super::{Env, Run, Worker, events::new_event, updates::AbortReason};
+use super::{Env, Run, Worker, callbacks::Callback, events::new_event, updates::AbortReason};
 use crate::{service_error::ServiceError, time::Nanos};
 
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,14 @@ pub(crate) struct Signal {
     pub(crate) request_id: String,
     /// The workflow execution that sent the signal, if any.
     pub(crate) sender: Option<WorkflowExecution>,
+}
+
+/// What a start attaches to a run that it found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attached {
+    pub(crate) request_id: String,
+    pub(crate) callbacks: Vec<temporalio_protos::temporal::api::common::v1::Callback>,
+    pub(crate) links: Vec<Link>,
 }
 
 impl Run {
@@ -152,18 +160,20 @@ impl Run {
         if self.memory.close_attempted && self.has_started_task() { Err(ServiceError::closing()) } else { Ok(()) }
     }
 
-    /// Records the request id of a start that found this run.
-    pub(crate) fn attach_request(&mut self, env: &Env<'_>, request_id: &str) {
+    /// Records what a start that found this run attaches to it.
+    pub(crate) fn attach(&mut self, env: &Env<'_>, attached: &Attached) {
+        let Attached { request_id, callbacks, links } = attached;
         if !request_id.is_empty() {
-            self.state.attached_requests.insert(request_id.to_owned(), 0);
+            self.state.attached_requests.insert(request_id.clone(), 0);
         }
+        self.state.callbacks.extend(Callback::attached(callbacks, request_id, env.now));
         let attributes = WorkflowExecutionOptionsUpdatedEventAttributes {
-            attached_request_id: request_id.to_owned(),
+            attached_request_id: request_id.clone(),
+            attached_completion_callbacks: callbacks.clone(),
             ..WorkflowExecutionOptionsUpdatedEventAttributes::default()
         };
         let attributes = Attributes::WorkflowExecutionOptionsUpdatedEventAttributes(attributes);
-        let event = HistoryEvent { worker_may_ignore: true, ..new_event(env.now, attributes) };
-        self.state.buffered.push(event);
-        self.touch();
+        let event = HistoryEvent { worker_may_ignore: true, links: links.clone(), ..new_event(env.now, attributes) };
+        self.buffer(event);
     }
 }

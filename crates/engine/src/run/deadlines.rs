@@ -10,8 +10,9 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     Env, Run,
-    activities::{retries_until, timeout_failure},
-    retry::backoff,
+    activities::{closes_at, timeout_failure},
+    nexus::NexusDue,
+    retry::{Retried, backoff},
     state::Activity,
     updates::AbortReason,
 };
@@ -27,6 +28,7 @@ enum Due {
     Timer(String),
     ActivityRetry(i64),
     ActivityTimeout(i64, i32),
+    Nexus(i64, NexusDue),
 }
 
 impl Run {
@@ -63,13 +65,16 @@ impl Run {
         for (id, timer) in &self.state.timers {
             consider(timer.fires, Due::Timer(id.clone()));
         }
-        for (id, activity) in &self.state.activities {
+        for (id, activity) in self.state.activities.iter().filter(|(_, activity)| activity.pause.is_none()) {
             if activity.backing_off {
                 consider(activity.scheduled_time, Due::ActivityRetry(*id));
             }
             if let Some((at, kind)) = next_timeout(activity, self.memory.remembers_from) {
                 consider(at, Due::ActivityTimeout(*id, kind as i32));
             }
+        }
+        for (id, operation) in &self.state.nexus_operations {
+            operation.due(|at, due| consider(at, Due::Nexus(*id, due)));
         }
         next
     }
@@ -100,6 +105,7 @@ impl Run {
                 }
                 Due::Timer(id) => self.fire_timer(env, &id),
                 Due::ActivityRetry(id) => self.activity_due(id),
+                Due::Nexus(id, due) => self.nexus_due(env, id, due),
                 Due::ActivityTimeout(id, kind) => {
                     self.time_out_activity(env, id, TimeoutType::try_from(kind).unwrap_or_default());
                 }
@@ -124,15 +130,22 @@ impl Run {
         let retry = match &self.state.retry_policy {
             _ if chain_expired => Err(RetryState::Timeout),
             None => Err(RetryState::RetryPolicyNotSet),
-            Some(policy) => backoff(policy, self.state.attempt, Some(&failure), env.now, self.state.execution_expires),
+            Some(policy) => {
+                backoff(Retried::Run, policy, self.state.attempt, Some(&failure), env.now, self.state.execution_expires)
+            }
         };
-        let again = retry.ok().and_then(|wait| beginning().map(|beginning| (wait, beginning)));
-        match again {
-            Some((wait, beginning)) => {
+        let next = match retry {
+            Ok(wait) => beginning().map(|beginning| {
                 let last_result = beginning.last_completion_result.clone();
-                let next = self.prepare_retry(env, beginning, wait, Some(failure), last_result);
+                self.prepare_retry(env, beginning, wait, Some(failure), last_result)
+            }),
+            Err(_) if chain_expired => None,
+            Err(_) => self.prepare_cron(env, beginning, None, Some(failure)),
+        };
+        match next {
+            Some(next) => {
                 next.run_id.clone_into(&mut self.state.successor_run_id);
-                self.time_out(env, RetryState::InProgress, &next.run_id);
+                self.time_out(env, retry.err().unwrap_or(RetryState::InProgress), &next.run_id);
                 self.succeed(env, next);
                 self.abort_updates(AbortReason::Continuing);
             }
@@ -160,7 +173,7 @@ fn next_timeout(activity: &Activity, remembers_from: Nanos) -> Option<(Nanos, Ti
     } else if activity.schedule_to_start > 0 && !activity.backing_off {
         consider(activity.scheduled_time.saturating_add(activity.schedule_to_start), TimeoutType::ScheduleToStart);
     }
-    let until = retries_until(activity);
+    let until = closes_at(activity);
     if until != 0 {
         consider(until, TimeoutType::ScheduleToClose);
     }

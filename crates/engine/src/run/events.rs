@@ -47,7 +47,11 @@ impl Run {
     }
 
     pub(super) fn buffer_event_at(&mut self, at: Nanos, attributes: Attributes) {
-        self.state.buffered.push(new_event(at, attributes));
+        self.buffer(new_event(at, attributes));
+    }
+
+    pub(super) fn buffer(&mut self, event: HistoryEvent) {
+        self.state.buffered.push(event);
         self.touch();
     }
 
@@ -125,7 +129,7 @@ pub(super) fn new_event(at: Nanos, attributes: Attributes) -> HistoryEvent {
     }
 }
 
-/// Finishing events of activities and children come after all other buffered events.
+/// Finishing events of activities, children and Nexus operations come after all other buffered events.
 pub(super) fn in_order(held_back: Vec<HistoryEvent>) -> impl Iterator<Item = HistoryEvent> {
     let (finishes, others): (Vec<_>, Vec<_>) = held_back.into_iter().partition(is_finish);
     others.into_iter().chain(finishes)
@@ -143,5 +147,9 @@ fn is_finish(event: &HistoryEvent) -> bool {
             | EventType::ChildWorkflowExecutionTimedOut
             | EventType::ChildWorkflowExecutionCanceled
             | EventType::ChildWorkflowExecutionTerminated
+            | EventType::NexusOperationCompleted
+            | EventType::NexusOperationFailed
+            | EventType::NexusOperationCanceled
+            | EventType::NexusOperationTimedOut
     )
 }

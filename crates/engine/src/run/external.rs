@@ -33,6 +33,9 @@ impl Run {
         if let Some(parent) = self.state.parent.clone().filter(|_| !chain_goes_on) {
             self.send(Content::ChildEnded(ChildEnded { parent: Some(parent), end }));
         }
+        if !chain_goes_on {
+            self.call_back();
+        }
         if by_reset && !self.state.reset_run_id.is_empty() {
             // The run that the reset made has the same children.
             return;

@@ -5,16 +5,23 @@
 //! first the events of the worker's commands, then the buffered events, then the next workflow task.
 
 mod activities;
+mod activity_options;
+mod activity_pauses;
 mod builds;
+pub(crate) mod callbacks;
 mod chain;
 mod commands;
 mod complete;
 mod control;
+pub(crate) mod cron;
 mod deadlines;
 mod events;
 mod external;
+mod inherit;
+pub(crate) mod nexus;
 mod orphans;
 pub(crate) mod outbox;
+pub(crate) mod overrides;
 mod problems;
 pub(crate) mod queries;
 mod rebuild;
@@ -26,9 +33,11 @@ mod task;
 #[cfg(test)]
 mod tests;
 pub(crate) mod updates;
+mod versioning;
+mod versions;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -41,15 +50,19 @@ use temporalio_protos::temporal::api::{
 };
 
 pub(crate) use self::{
-    activities::{ActivityFailure, StartedActivity, activity_not_found},
+    activities::{ActivityFailure, HeartbeatAnswer, StartedActivity, activity_not_found, retries_until},
+    activity_options::{OptionsChange, mask_fields},
+    activity_pauses::{Reset, Selected, Unpause},
     commands::{memo_without_empty_values, text, without_empty_values},
     complete::task_not_found,
-    control::Signal,
-    rebuild::Identity,
+    control::{Attached, Signal},
+    inherit::Inherited,
+    rebuild::{Identity, SCHEDULED_BY_ID},
     reset::{Excluded, Fork, part},
-    start::{StartSpec, run_timeout, task_timeout},
+    start::{StartSpec, cron_initiator, run_timeout, task_timeout},
     state::RunState,
     task::{StartedTask, Worker},
+    versioning::{Polled, override_target},
 };
 use self::{
     queries::PendingQuery,
@@ -69,6 +82,10 @@ pub(crate) struct Env<'a> {
     pub(crate) namespace_id: &'a dyn Fn(&str) -> Option<String>,
     /// Rejects search attributes that the namespace does not have, and adds the type to each value.
     pub(crate) check_attributes: &'a dyn Fn(&mut SearchAttributes) -> Result<(), ServiceError>,
+    /// The Nexus endpoint with this id or, if there is none, with this name.
+    pub(crate) nexus_endpoint: &'a dyn Fn(&str, &str) -> Option<nexus::Endpoint>,
+    /// Whether a version of the workers has a task queue for workflow tasks.
+    pub(crate) has_queue: inherit::HasQueue<'a>,
 }
 
 #[derive(Debug)]
@@ -94,6 +111,10 @@ pub(crate) struct Memory {
     pub(crate) undelivered: Option<Undelivered>,
     /// The last worker tried to close the run, but there were new events.
     pub(crate) close_attempted: bool,
+    /// Batches of deferred changes, in their order. They are written with the run's next step.
+    pub(crate) unwritten: Vec<Vec<HistoryEvent>>,
+    /// State was changed by a deferred change.
+    pub(crate) deferred: bool,
     /// Recent events: at least all after the start of the last completed workflow task.
     pub(crate) tail: Vec<HistoryEvent>,
     /// The scheduled events of pending activities. After the run was loaded, they are read when needed.
@@ -107,6 +128,8 @@ pub(crate) struct Memory {
     pub(crate) unsynced: Arc<AtomicUsize>,
     /// Heartbeats were recorded that are not written yet.
     pub(crate) unwritten_heartbeats: bool,
+    /// Nexus requests that a worker has.
+    pub(crate) nexus_given: BTreeSet<nexus::NexusKey>,
     /// Heartbeats before this time may have been lost in a restart.
     pub(crate) remembers_from: Nanos,
 }
@@ -143,13 +166,32 @@ pub(crate) struct Changes {
     pub(crate) speculates: bool,
     /// The run differs from its stored state.
     pub(crate) dirty: bool,
+    /// The changes may be lost with this process, as if they had never happened.
+    pub(crate) deferrable: bool,
+    /// The changes may be acknowledged before they are durable.
+    pub(crate) relaxed: bool,
 }
 
 /// A task to be put into a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Dispatch {
-    Workflow { queue: String, sticky: bool, scheduled_id: i64 },
-    Activity { queue: String, scheduled_id: i64, attempt: i32 },
+    Workflow {
+        queue: String,
+        sticky: bool,
+        scheduled_id: i64,
+    },
+    Activity {
+        queue: String,
+        scheduled_id: i64,
+        attempt: i32,
+        stamp: i32,
+    },
+    /// The queue may be in another namespace.
+    Nexus {
+        namespace: String,
+        queue: String,
+        key: nexus::NexusKey,
+    },
 }
 
 impl Run {
@@ -175,8 +217,8 @@ impl Run {
             self.flush();
         } else if !self.state.is_running() {
             self.state.buffered.clear();
-            // An activity that was scheduled in the closing step is not dispatched.
-            self.changes.dispatches.retain(|dispatch| !matches!(dispatch, Dispatch::Activity { .. }));
+            // An activity or operation that was scheduled in the closing step is not dispatched.
+            self.changes.dispatches.retain(|dispatch| matches!(dispatch, Dispatch::Workflow { .. }));
         }
         if self.changes.dirty {
             self.state.state_transitions += 1;
@@ -199,9 +241,26 @@ impl Run {
     fn touch(&mut self) {
         self.changes.dirty = true;
     }
+
+    /// The changes of this operation need not be written before the run's next ones: if the process ends before that, they
+    /// end with it, and are made again. For starts of workflow tasks by workers of this process.
+    pub(crate) fn defer_changes(&mut self) {
+        self.changes.deferrable = true;
+    }
+
+    /// The changes of this operation need not be durable before it is acknowledged. For starts of activities by workers of
+    /// this process; they are written, because each counts as an attempt.
+    pub(crate) fn relax_changes(&mut self) {
+        self.changes.relaxed = true;
+    }
 }
 
 impl Run {
+    /// The schedule to be told that the run has closed.
+    pub(crate) fn ended_for_schedule(&self) -> Option<&str> {
+        (!self.state.is_running() && !self.state.schedule_id.is_empty()).then_some(&*self.state.schedule_id)
+    }
+
     /// Whether the run can be evicted without losing anything.
     pub(crate) fn is_idle(&self) -> bool {
         !self.has_started_task()
@@ -209,6 +268,8 @@ impl Run {
             && self.memory.updates.is_empty()
             && self.memory.queries.is_empty()
             && !self.memory.unwritten_heartbeats
+            && !self.memory.deferred
+            && self.memory.nexus_given.iter().all(|key| !self.awaits_nexus_answer(*key))
             && self.memory.unsynced.load(Ordering::Acquire) == 0
     }
 }

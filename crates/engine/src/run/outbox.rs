@@ -14,12 +14,11 @@ use super::{Run, state::Parent};
 pub(crate) struct OutboxMessage {
     #[prost(int64, tag = "1")]
     pub(crate) id: i64,
-    #[prost(oneof = "Content", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "Content", tags = "2, 3, 4, 5, 6, 20")]
     pub(crate) content: Option<Content>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-#[expect(clippy::large_enum_variant, reason = "messages are few, and prost does not box them")]
 pub(crate) enum Content {
     #[prost(message, tag = "2")]
     StartChild(StartChild),
@@ -31,6 +30,8 @@ pub(crate) enum Content {
     ChildEnded(ChildEnded),
     #[prost(message, tag = "6")]
     ParentEnded(ParentEnded),
+    #[prost(message, tag = "20")]
+    CallBack(CallBack),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -89,6 +90,16 @@ pub(crate) struct ParentEnded {
     pub(crate) first_run_id: String,
     #[prost(bool, tag = "4")]
     pub(crate) terminate: bool,
+}
+
+/// To whom a completion callback names: the chain's closing event.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CallBack {
+    /// The place of the callback in the run's list.
+    #[prost(uint32, tag = "1")]
+    pub(crate) index: u32,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) end: Option<HistoryEvent>,
 }
 
 impl Run {

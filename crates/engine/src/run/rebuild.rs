@@ -14,7 +14,7 @@
 
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
-    common::v1::WorkflowExecution,
+    common::v1::{SearchAttributes, WorkflowExecution},
     enums::v1::{TimeoutType, WorkflowExecutionStatus as Status, WorkflowTaskFailedCause},
     history::v1::{
         ActivityTaskScheduledEventAttributes, HistoryEvent, StartChildWorkflowExecutionInitiatedEventAttributes,
@@ -23,6 +23,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
+    callbacks::Callback,
     commands::{merge_attributes, merge_memo},
     state::{Activity, Child, ExternalRequest, Parent, RunState, Timer, UpdateRecord, WorkflowTask},
 };
@@ -30,6 +31,9 @@ use crate::{
     limits::Limits,
     time::{Nanos, moment, span},
 };
+
+/// The search attribute with the id of the schedule that started a run.
+pub(crate) const SCHEDULED_BY_ID: &str = "TemporalScheduledById";
 
 /// The identity of a run, which history does not contain.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +79,7 @@ pub(super) fn begun(
     event: &HistoryEvent,
     started: &WorkflowExecutionStartedEventAttributes,
 ) -> RunState {
+    let inherited = started;
     let started = started.clone();
     let at = moment(event.event_time.as_ref());
     let backoff = span(started.first_workflow_task_backoff.as_ref());
@@ -86,11 +91,12 @@ pub(super) fn begun(
         run_id: parent.run_id,
         initiated_id: started.parent_initiated_event_id,
     });
+    let schedule_id = scheduled_by(started.search_attributes.as_ref());
     let root = started.root_workflow_execution.unwrap_or_else(|| WorkflowExecution {
         workflow_id: started.workflow_id.clone(),
         run_id: identity.run_id.clone(),
     });
-    RunState {
+    let mut state = RunState {
         namespace: identity.namespace.clone(),
         workflow_id: started.workflow_id,
         run_id: identity.run_id.clone(),
@@ -118,10 +124,21 @@ pub(super) fn begun(
         search_attributes: started.search_attributes,
         user_metadata: event.user_metadata.clone(),
         priority: started.priority,
+        callbacks: Callback::attached(&started.completion_callbacks, &identity.create_request_id, at).collect(),
+        cron_schedule: started.cron_schedule,
+        schedule_id,
         reset_points: started.prev_auto_reset_points.unwrap_or_default().points,
         task_attempt: 1,
         ..RunState::default()
-    }
+    };
+    state.inherit(inherited);
+    state
+}
+
+/// The schedule that has started the chain, by the attribute that schedules set.
+fn scheduled_by(attributes: Option<&SearchAttributes>) -> String {
+    let value = attributes.and_then(|attributes| attributes.indexed_fields.get(SCHEDULED_BY_ID));
+    value.and_then(|value| serde_json::from_slice(&value.data).ok()).unwrap_or_default()
 }
 
 /// The time at which a run that starts at `from` times out; zero for never.
@@ -180,6 +197,7 @@ impl RunState {
                 self.task_attempt = 1;
                 self.previous_started_id = it.started_event_id;
                 self.task_failures = 0;
+                self.follow_version(it);
                 self.remember_worker(at, id, it, limits.reset_points);
             }
             A::WorkflowTaskFailedEventAttributes(it) => {
@@ -261,9 +279,13 @@ impl RunState {
                 record.ok_or("an update is answered that was not accepted")?.completed_id = id;
             }
 
-            A::WorkflowExecutionOptionsUpdatedEventAttributes(it) if it.attached_request_id.is_empty() => {}
             A::WorkflowExecutionOptionsUpdatedEventAttributes(it) => {
-                self.attached_requests.insert(it.attached_request_id.clone(), id);
+                self.follow_options(it);
+                let (request_id, callbacks) = (&it.attached_request_id, &it.attached_completion_callbacks);
+                if !request_id.is_empty() {
+                    self.attached_requests.insert(request_id.clone(), id);
+                }
+                self.callbacks.extend(Callback::attached(callbacks, request_id, at));
             }
 
             A::MarkerRecordedEventAttributes(_) => {}
@@ -274,7 +296,9 @@ impl RunState {
                 self.memo = merge_memo(self.memo.take(), &it.upserted_memo.clone().unwrap_or_default());
             }
 
-            A::WorkflowExecutionCompletedEventAttributes(_) => self.end(at, Status::Completed, ""),
+            A::WorkflowExecutionCompletedEventAttributes(it) => {
+                self.end(at, Status::Completed, &it.new_execution_run_id);
+            }
             A::WorkflowExecutionFailedEventAttributes(it) => self.end(at, Status::Failed, &it.new_execution_run_id),
             A::WorkflowExecutionTimedOutEventAttributes(it) => self.end(at, Status::TimedOut, &it.new_execution_run_id),
             A::WorkflowExecutionCanceledEventAttributes(_) => self.end(at, Status::Canceled, ""),
@@ -282,6 +306,7 @@ impl RunState {
             A::WorkflowExecutionContinuedAsNewEventAttributes(it) => {
                 self.end(at, Status::ContinuedAsNew, &it.new_execution_run_id);
             }
+            other if self.follow_nexus(id, at, other)? => {}
             _ => return Err("the engine does not write events of this kind"),
         }
         Ok(())

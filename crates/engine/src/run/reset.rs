@@ -9,14 +9,14 @@ use temporalio_protos::temporal::api::{
     enums::v1::{EventType, UpdateAdmittedEventOrigin, WorkflowTaskFailedCause},
     failure::v1::{Failure, ResetWorkflowFailureInfo, failure::FailureInfo},
     history::v1::{
-        HistoryEvent, WorkflowExecutionSignaledEventAttributes, WorkflowExecutionUpdateAdmittedEventAttributes,
-        WorkflowTaskFailedEventAttributes, history_event::Attributes,
+        HistoryEvent, WorkflowExecutionOptionsUpdatedEventAttributes, WorkflowExecutionSignaledEventAttributes,
+        WorkflowExecutionUpdateAdmittedEventAttributes, WorkflowTaskFailedEventAttributes, history_event::Attributes,
     },
     update::v1::Request,
 };
 
 use super::{
-    Changes, Env, Memory, Run, Worker,
+    Attached, Changes, Env, Memory, Run, Worker,
     events::new_event,
     outbox::{CancelRun, Content, SignalRun, StartChild},
     rebuild::{Identity, Unreadable, rebuild, run_expires},
@@ -47,6 +47,7 @@ pub(crate) struct Fork {
 pub(crate) struct Excluded {
     pub(crate) signals: bool,
     pub(crate) updates: bool,
+    pub(crate) nexus: bool,
 }
 
 /// Splits history after an event. Events of one batch are split only after a workflow task started event.
@@ -101,7 +102,7 @@ impl Run {
                     .write_task(WorkflowTask { attempt: 1, scheduled_time: env.now, ..task }, Worker::unknown(SERVICE));
             }
             task.history_size = self.state.history_size;
-            task.started_id = self.write(env, started_attributes(&task, Worker::unknown(SERVICE)));
+            task.started_id = self.write(env, started_attributes(&task, Worker::unknown(SERVICE), false));
         }
         let failure = Failure {
             message: reason,
@@ -155,6 +156,17 @@ impl Run {
                 Some(A::WorkflowExecutionUpdateAcceptedEventAttributes(update)) if !excluded.updates => {
                     self.reapply_update(env, update.accepted_request, UpdateAdmittedEventOrigin::Reapply);
                 }
+                Some(A::WorkflowExecutionOptionsUpdatedEventAttributes(updated))
+                    if updated.versioning_override.is_some() || updated.unset_versioning_override =>
+                {
+                    self.apply_options(env, updated);
+                }
+                Some(A::WorkflowExecutionOptionsUpdatedEventAttributes(attached)) => {
+                    self.reapply_attachment(env, attached, event);
+                }
+                Some(attributes) if is_nexus(&attributes) && !excluded.nexus => {
+                    self.reapply_nexus_event(env, attributes)
+                }
                 Some(attributes) => self.reapply_child_event(env, attributes),
                 None => {}
             }
@@ -184,6 +196,48 @@ impl Run {
             WorkflowExecutionUpdateAdmittedEventAttributes { request: Some(request), origin: origin as i32 };
         let admitted_id = self.write(env, Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(attributes));
         self.state.updates.insert(update_id, UpdateRecord { admitted_id, ..UpdateRecord::default() });
+    }
+
+    /// Reapplies what another start attached to the old run.
+    fn reapply_attachment(
+        &mut self,
+        env: &Env<'_>,
+        attached: WorkflowExecutionOptionsUpdatedEventAttributes,
+        event: &HistoryEvent,
+    ) {
+        let (request_id, callbacks) = (attached.attached_request_id, attached.attached_completion_callbacks);
+        let known =
+            self.state.attached_requests.contains_key(&request_id) || request_id == self.state.create_request_id;
+        if !callbacks.is_empty() && !request_id.is_empty() && known {
+            return;
+        }
+        self.attach(env, &Attached { request_id, callbacks, links: event.links.clone() });
+        self.flush();
+    }
+
+    /// Reapplies the start or the end of a Nexus operation that this run has, too.
+    fn reapply_nexus_event(&mut self, env: &Env<'_>, attributes: Attributes) {
+        use Attributes as A;
+        let (scheduled_id, request_id) = match &attributes {
+            A::NexusOperationStartedEventAttributes(it) => (it.scheduled_event_id, &it.request_id),
+            A::NexusOperationCompletedEventAttributes(it) => (it.scheduled_event_id, &it.request_id),
+            A::NexusOperationFailedEventAttributes(it) => (it.scheduled_event_id, &it.request_id),
+            A::NexusOperationCanceledEventAttributes(it) => (it.scheduled_event_id, &it.request_id),
+            A::NexusOperationTimedOutEventAttributes(it) => (it.scheduled_event_id, &it.request_id),
+            // Events of commands and what belongs to them: the workflow makes its commands again.
+            _ => return,
+        };
+        let operation = self.state.nexus_operations.get_mut(&scheduled_id);
+        let Some(operation) = operation.filter(|operation| operation.request_id == *request_id) else { return };
+        if let A::NexusOperationStartedEventAttributes(it) = &attributes {
+            if operation.is_started() {
+                return;
+            }
+            operation.started(env.now, &it.operation_token);
+        } else {
+            self.state.nexus_operations.remove(&scheduled_id);
+        }
+        self.write(env, attributes);
     }
 
     /// Reapplies events of children that this run has, too.
@@ -226,6 +280,11 @@ impl Run {
             self.resend_request(env, event);
         }
         self.changes.inherited = shared;
+        let operations: Vec<i64> = self.state.nexus_operations.keys().copied().collect();
+        for scheduled_id in operations {
+            self.start_nexus_operation(env, scheduled_id);
+            self.cancel_nexus_operation(env, scheduled_id);
+        }
         self.ensure_task(env);
     }
 
@@ -273,6 +332,18 @@ impl Run {
         self.release_queries();
         Ok(self.written_events())
     }
+}
+
+fn is_nexus(attributes: &Attributes) -> bool {
+    use Attributes as A;
+    matches!(
+        attributes,
+        A::NexusOperationStartedEventAttributes(_)
+            | A::NexusOperationCompletedEventAttributes(_)
+            | A::NexusOperationFailedEventAttributes(_)
+            | A::NexusOperationCanceledEventAttributes(_)
+            | A::NexusOperationTimedOutEventAttributes(_)
+    )
 }
 
 /// Times count from the reset.

@@ -74,8 +74,17 @@ pub(crate) fn timeout_name(kind: TimeoutType) -> &'static str {
     }
 }
 
-/// The backoff before the next attempt, or why there is none.
+/// What is retried. A delay that a failure asks for replaces the longest interval of activities, not that of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retried {
+    Activity,
+    Run,
+}
+
+/// The backoff before the next attempt, or why there is none. A delay of zero is treated as the real server does it:
+/// activities are not retried, runs wait for the longest interval.
 pub(crate) fn backoff(
+    retried: Retried,
     policy: &RetryPolicy,
     attempt: i32,
     failure: Option<&Failure>,
@@ -89,18 +98,18 @@ pub(crate) fn backoff(
     if policy.maximum_attempts > 0 && attempt >= policy.maximum_attempts {
         return Err(RetryState::MaximumAttemptsReached);
     }
-    let longest = span(policy.maximum_interval.as_ref());
-    let interval = match failure.and_then(asked_delay) {
-        Some(delay) => delay,
-        None => {
-            let interval = exponential(span(policy.initial_interval.as_ref()), policy.backoff_coefficient, attempt);
-            match (interval, longest) {
-                (..=0, 0) => return Err(RetryState::Timeout),
-                (interval, 0) => interval,
-                (..=0, longest) => longest,
-                (interval, longest) => interval.min(longest),
-            }
-        }
+    let asked = failure.and_then(asked_delay);
+    let longest = match asked {
+        Some(delay) if retried == Retried::Activity => delay,
+        _ => span(policy.maximum_interval.as_ref()),
+    };
+    let interval = asked
+        .unwrap_or_else(|| exponential(span(policy.initial_interval.as_ref()), policy.backoff_coefficient, attempt));
+    let interval = match (interval, longest) {
+        (..=0, 0) => return Err(RetryState::Timeout),
+        (interval, 0) => interval,
+        (..=0, longest) => longest,
+        (interval, longest) => interval.min(longest),
     };
     if expires != 0 && now.saturating_add(interval) > expires {
         return Err(RetryState::Timeout);
@@ -108,7 +117,7 @@ pub(crate) fn backoff(
     Ok(interval)
 }
 
-fn exponential(first: Nanos, coefficient: f64, attempt: i32) -> Nanos {
+pub(super) fn exponential(first: Nanos, coefficient: f64, attempt: i32) -> Nanos {
     // The cast saturates, as intended.
     (first as f64 * coefficient.powi(attempt - 1)).max(0.0) as Nanos
 }
@@ -122,7 +131,7 @@ fn asked_delay(failure: &Failure) -> Option<Nanos> {
     }
 }
 
-fn is_retryable(failure: &Failure, excluded: &[String]) -> bool {
+pub(super) fn is_retryable(failure: &Failure, excluded: &[String]) -> bool {
     match &failure.failure_info {
         Some(FailureInfo::TerminatedFailureInfo(_) | FailureInfo::CanceledFailureInfo(_)) => false,
         Some(FailureInfo::TimeoutFailureInfo(info)) => match info.timeout_type() {
@@ -134,5 +143,37 @@ fn is_retryable(failure: &Failure, excluded: &[String]) -> bool {
         Some(FailureInfo::ServerFailureInfo(info)) => !info.non_retryable,
         Some(FailureInfo::ApplicationFailureInfo(info)) => !info.non_retryable && !excluded.contains(&info.r#type),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use temporalio_protos::temporal::api::failure::v1::ApplicationFailureInfo;
+
+    use super::*;
+
+    #[test]
+    fn a_delay_that_a_failure_asks_for() {
+        let policy = RetryPolicy {
+            initial_interval: Some(duration(10)),
+            maximum_interval: Some(duration(40)),
+            backoff_coefficient: 2.0,
+            ..RetryPolicy::default()
+        };
+        let wait = |retried, delay: Option<Nanos>| {
+            let info = ApplicationFailureInfo { next_retry_delay: delay.map(duration), ..Default::default() };
+            let info = FailureInfo::ApplicationFailureInfo(info);
+            let failure = Failure { failure_info: Some(info), ..Failure::default() };
+            backoff(retried, &policy, 2, Some(&failure), 0, 0)
+        };
+        for (delay, activity, run) in [
+            (None, Ok(20), Ok(20)),
+            (Some(30), Ok(30), Ok(30)),
+            (Some(50), Ok(50), Ok(40)),
+            (Some(0), Err(RetryState::Timeout), Ok(40)),
+        ] {
+            assert_eq!(wait(Retried::Activity, delay), activity, "{delay:?}");
+            assert_eq!(wait(Retried::Run, delay), run, "{delay:?}");
+        }
     }
 }

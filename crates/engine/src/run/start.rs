@@ -2,7 +2,10 @@
 
 use prost_wkt_types::Duration;
 use temporalio_protos::temporal::api::{
-    common::v1::{Header, Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkflowExecution, WorkflowType},
+    common::v1::{
+        Callback, Header, Link, Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkflowExecution,
+        WorkflowType,
+    },
     enums::v1::ContinueAsNewInitiator,
     failure::v1::Failure,
     history::v1::{WorkflowExecutionStartedEventAttributes, history_event::Attributes},
@@ -11,7 +14,7 @@ use temporalio_protos::temporal::api::{
 };
 
 use super::{
-    Changes, Env, Memory, Run,
+    Changes, Env, Inherited, Memory, Run,
     events::new_event,
     rebuild::{Identity, begun},
     state::Parent,
@@ -36,6 +39,7 @@ pub(crate) struct StartSpec {
     pub(crate) identity: String,
     pub(crate) request_id: String,
     pub(crate) retry_policy: Option<RetryPolicy>,
+    pub(crate) cron_schedule: String,
     pub(crate) memo: Option<Memo>,
     pub(crate) search_attributes: Option<SearchAttributes>,
     pub(crate) user_metadata: Option<UserMetadata>,
@@ -56,6 +60,12 @@ pub(crate) struct StartSpec {
     pub(crate) last_completion_result: Option<Payloads>,
     pub(crate) execution_expires: Nanos,
     pub(crate) reset_points: Vec<ResetPointInfo>,
+    pub(crate) completion_callbacks: Vec<Callback>,
+    /// Of the first event.
+    pub(crate) links: Vec<Link>,
+
+    /// The version to start on, if any.
+    pub(crate) inherited: Inherited,
 }
 
 impl Run {
@@ -66,10 +76,11 @@ impl Run {
             run_id: spec.run_id.clone(),
             create_request_id: spec.request_id.clone(),
         };
-        let (number, user_metadata) = (spec.number, spec.user_metadata.clone());
+        let (number, user_metadata, links) = (spec.number, spec.user_metadata.clone(), spec.links.clone());
         let started = started(env, spec);
         let mut event = new_event(env.now, Attributes::WorkflowExecutionStartedEventAttributes(started.clone()));
         event.user_metadata = user_metadata;
+        event.links = links;
         let state = begun(&identity, &event, &started);
         let mut run = Self { number, state, memory: Memory::default(), changes: Changes::default() };
         run.changes.listing = true;
@@ -129,6 +140,7 @@ fn started(env: &Env<'_>, spec: StartSpec) -> WorkflowExecutionStartedEventAttri
         original_execution_run_id: spec.run_id,
         identity: spec.identity,
         retry_policy: spec.retry_policy,
+        cron_schedule: spec.cron_schedule,
         attempt: spec.attempt.max(1),
         workflow_execution_expiration_time: optional_timestamp(execution_expires),
         first_workflow_task_backoff: spec.first_task_backoff,
@@ -140,8 +152,18 @@ fn started(env: &Env<'_>, spec: StartSpec) -> WorkflowExecutionStartedEventAttri
         root_workflow_execution: if has_parent { spec.root } else { None },
         priority: spec.priority,
         eager_execution_accepted: spec.eager,
+        completion_callbacks: spec.completion_callbacks,
+        versioning_override: spec.inherited.versioning_override,
+        inherited_auto_upgrade_info: spec.inherited.auto_upgrade,
+        inherited_pinned_version: spec.inherited.pinned,
+        declined_target_version_upgrade: spec.inherited.declined,
         ..WorkflowExecutionStartedEventAttributes::default()
     }
+}
+
+/// The initiator of the first run of a chain.
+pub(crate) fn cron_initiator(cron_schedule: &str) -> ContinueAsNewInitiator {
+    if cron_schedule.is_empty() { ContinueAsNewInitiator::Unspecified } else { ContinueAsNewInitiator::CronSchedule }
 }
 
 /// The shorter of run and execution timeout, if either is set.

@@ -10,13 +10,13 @@ use temporalio_protos::temporal::api::{
     common::v1::{Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkerVersionStamp},
     enums::v1::{SuggestContinueAsNewReason, WorkflowExecutionStatus},
     failure::v1::Failure,
-    history::v1::HistoryEvent,
+    history::v1::{DeclinedTargetVersionUpgrade, HistoryEvent},
     sdk::v1::UserMetadata,
-    workflow::v1::ResetPointInfo,
+    workflow::v1::{ResetPointInfo, WorkflowExecutionVersioningInfo},
 };
 
-use super::outbox::OutboxMessage;
-use crate::time::Nanos;
+use super::{callbacks::Callback, nexus::NexusOperation, outbox::OutboxMessage, versioning::NotifiedTarget};
+use crate::{deployments::Version, time::Nanos};
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RunState {
@@ -158,6 +158,29 @@ pub(crate) struct RunState {
     /// Request ids of starts that found this run, with their event; zero while the event is buffered.
     #[prost(btree_map = "string, int64", tag = "70")]
     pub(crate) attached_requests: BTreeMap<String, i64>,
+    /// By their scheduled events.
+    #[prost(btree_map = "int64, message", tag = "90")]
+    pub(crate) nexus_operations: BTreeMap<i64, NexusOperation>,
+    /// Completion callbacks of the chain.
+    #[prost(message, repeated, tag = "91")]
+    pub(crate) callbacks: Vec<Callback>,
+
+    /// The version of the workers that the run is on; `None` for unversioned runs.
+    #[prost(message, optional, tag = "72")]
+    pub(crate) versioning: Option<WorkflowExecutionVersioningInfo>,
+    /// The version that the worker of a pinned run was told of.
+    #[prost(message, optional, tag = "73")]
+    pub(crate) notified_target: Option<NotifiedTarget>,
+    /// The version that an earlier run of the chain was told of and did not move to.
+    #[prost(message, optional, tag = "74")]
+    pub(crate) declined_target: Option<DeclinedTargetVersionUpgrade>,
+
+    /// When further runs of the chain start; empty for other runs.
+    #[prost(string, tag = "76")]
+    pub(crate) cron_schedule: String,
+    /// The schedule that started the chain; empty for other runs.
+    #[prost(string, tag = "77")]
+    pub(crate) schedule_id: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -259,6 +282,37 @@ pub(crate) struct Activity {
     /// As for a workflow task.
     #[prost(uint64, tag = "24")]
     pub(crate) incarnation: u64,
+    /// The version of the worker that started the last attempt.
+    #[prost(message, optional, tag = "30")]
+    pub(crate) last_version: Option<Version>,
+    /// Set while the activity is paused: no attempt starts, and no timeout fires.
+    #[prost(message, optional, tag = "25")]
+    pub(crate) pause: Option<Pause>,
+    /// It was reset, and its next attempt is not scheduled yet.
+    #[prost(bool, tag = "26")]
+    pub(crate) reset: bool,
+    /// The next attempt does not get the heartbeat details.
+    #[prost(bool, tag = "27")]
+    pub(crate) reset_heartbeats: bool,
+    /// Identifies the task to dispatch. A task in a queue with another stamp is stale.
+    #[prost(int32, tag = "28")]
+    pub(crate) stamp: i32,
+    /// The limit for retries before the options were changed; zero for none. It does not change with them.
+    #[prost(int64, optional, tag = "29")]
+    pub(crate) retries_until: Option<Nanos>,
+}
+
+/// Who paused an activity, and why.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Pause {
+    #[prost(int64, tag = "1")]
+    pub(crate) time: Nanos,
+    #[prost(string, tag = "2")]
+    pub(crate) identity: String,
+    #[prost(string, tag = "3")]
+    pub(crate) reason: String,
+    #[prost(string, tag = "4")]
+    pub(crate) request_id: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -322,5 +376,15 @@ impl RunState {
 impl Activity {
     pub(crate) fn is_started(&self) -> bool {
         self.started_time != 0
+    }
+
+    /// Whether it may be executed twice, so that it may start before its start is durable.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        self.retry_policy.as_ref().is_none_or(|policy| policy.maximum_attempts != 1)
+    }
+
+    /// Whether it waits for a worker, for its backoff to end, or to be unpaused. Not if its cancellation was requested.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        !self.is_started() && !self.cancel_requested
     }
 }

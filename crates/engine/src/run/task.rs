@@ -201,8 +201,11 @@ impl Run {
         task.history_size = self.state.history_size;
         task.suggest_continue_as_new = self.reasons_to_continue(env);
         identity.clone_into(&mut self.memory.task_identity);
-        task.started_id =
-            if written { self.write(env, started_attributes(&task, worker)) } else { task.scheduled_id + 1 };
+        task.started_id = if written {
+            self.write(env, started_attributes(&task, worker, self.state.has_new_target()))
+        } else {
+            task.scheduled_id + 1
+        };
         if !task.speculative {
             self.touch();
         }
@@ -235,7 +238,9 @@ impl Run {
     /// Events of a started task that are not in history yet.
     fn unwritten(&self, task: &WorkflowTask, identity: &str) -> Vec<HistoryEvent> {
         let mut scheduled = new_event(task.scheduled_time, self.scheduled_attributes(task));
-        let mut started = new_event(task.started_time, started_attributes(task, Worker::unknown(identity)));
+        let has_new_target = self.state.has_new_target();
+        let mut started =
+            new_event(task.started_time, started_attributes(task, Worker::unknown(identity), has_new_target));
         scheduled.event_id = task.scheduled_id;
         started.event_id = task.started_id;
         vec![scheduled, started]
@@ -250,7 +255,8 @@ impl Run {
     pub(super) fn write_task(&mut self, mut task: WorkflowTask, worker: Worker<'_>) -> WorkflowTask {
         task.scheduled_id = self.write_at(task.scheduled_time, self.scheduled_attributes(&task));
         if task.started_id != 0 {
-            task.started_id = self.write_at(task.started_time, started_attributes(&task, worker));
+            let attributes = started_attributes(&task, worker, self.state.has_new_target());
+            task.started_id = self.write_at(task.started_time, attributes);
         }
         task.speculative = false;
         task
@@ -364,7 +370,7 @@ pub(super) fn normal_queue(name: &str) -> TaskQueue {
 }
 
 #[allow(deprecated, reason = "unversioned workers still send their build here")]
-pub(super) fn started_attributes(task: &WorkflowTask, worker: Worker<'_>) -> Attributes {
+pub(super) fn started_attributes(task: &WorkflowTask, worker: Worker<'_>, has_new_target: bool) -> Attributes {
     Attributes::WorkflowTaskStartedEventAttributes(WorkflowTaskStartedEventAttributes {
         scheduled_event_id: task.scheduled_id,
         identity: worker.identity.to_owned(),
@@ -373,6 +379,7 @@ pub(super) fn started_attributes(task: &WorkflowTask, worker: Worker<'_>) -> Att
         suggest_continue_as_new: !task.suggest_continue_as_new.is_empty(),
         suggest_continue_as_new_reasons: task.suggest_continue_as_new.clone(),
         history_size_bytes: task.history_size,
+        target_worker_deployment_version_changed: has_new_target,
         ..WorkflowTaskStartedEventAttributes::default()
     })
 }

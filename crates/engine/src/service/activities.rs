@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
     common::v1::{ActivityType, WorkflowExecution, WorkflowType},
+    enums::v1::VersioningBehavior,
     workflowservice::v1::{
         PollActivityTaskQueueRequest, PollActivityTaskQueueResponse, RecordActivityTaskHeartbeatByIdRequest,
         RecordActivityTaskHeartbeatByIdResponse, RecordActivityTaskHeartbeatRequest,
@@ -19,14 +20,15 @@ use temporalio_protos::temporal::api::{
 
 use windlass_sqlite::Ack;
 
-use super::tasks::poll_deadline;
+use super::tasks::{goes_to, poll_deadline};
 use crate::{
-    core::{Applied, Core, Target, unavailable},
-    queues::{Kind, Task},
+    core::{Applied, Core, Target, TaskQueue, unavailable},
+    deployments::{Version, names},
+    queues::{Kind, QueueKey, Task},
     registry::RunKey,
-    run::{ActivityFailure, Env, Run, StartedActivity, Worker, activity_not_found},
+    run::{ActivityFailure, Env, HeartbeatAnswer, Run, StartedActivity, Worker, activity_not_found},
     service_error::ServiceError,
-    time::{duration, timestamp},
+    time::timestamp,
     token::TaskToken,
 };
 
@@ -44,11 +46,16 @@ impl Core {
         local: bool,
     ) -> Result<PollActivityTaskQueueResponse, ServiceError> {
         let deadline = poll_deadline(timeout)?;
-        let key =
+        let options = request.deployment_options.as_ref();
+        let mut key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Activity)?;
-        while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
-            let Task::Activity { run, scheduled_id, attempt } = &task else { continue };
-            match self.take_activity(run, *scheduled_id, *attempt, &request.identity, local).await {
+        names::check_worker(options, request.task_queue.as_ref(), self.limits.id_length)?;
+        let version = Version::of_worker(options);
+        self.register_worker(&mut key, version.as_ref()).await?;
+        while let Some(task) = self.next_task(&key, &request.identity, options, deadline).await {
+            let Task::Activity { run, scheduled_id, attempt, stamp } = &task else { continue };
+            let attempt = (*attempt, *stamp);
+            match self.take_activity(run, *scheduled_id, attempt, &key, &request.identity, local).await {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
                 Err(error) => {
@@ -60,27 +67,38 @@ impl Core {
         Ok(PollActivityTaskQueueResponse::default())
     }
 
-    /// Gives an activity to a worker after its start is durable. Otherwise one attempt could be executed twice.
+    /// Gives an activity to a worker after its start is durable. Otherwise one attempt could be executed twice. A worker of
+    /// this process need not wait for that if the activity may be repeated: it ends with the start that is lost.
     async fn take_activity(
         self: &Arc<Self>,
         run: &RunKey,
         scheduled_id: i64,
-        attempt: i32,
+        attempt: (i32, i32),
+        polled: &QueueKey,
         identity: &str,
         local: bool,
     ) -> Result<Option<PollActivityTaskQueueResponse>, ServiceError> {
-        let taken = self.with_run(&Target::of(run), |run, env| {
+        let taken = self.with_run(&Target::of(run), |found, env| {
+            let task = Task::Activity { run: run.clone(), scheduled_id, attempt: attempt.0, stamp: attempt.1 };
+            if !self.may_start_activity(env, found, run, polled, task) {
+                return Ok(None);
+            }
+            let run = found;
             if !run.memory.scheduled.contains_key(&scheduled_id) && run.state.activities.contains_key(&scheduled_id) {
                 let scheduled = self.scheduled(run.number, scheduled_id)?;
                 run.memory.scheduled.insert(scheduled_id, Arc::new(scheduled));
             }
-            let started = run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)());
+            let started =
+                run.start_activity(env, scheduled_id, attempt, identity, &(env.new_id)(), polled.version.as_ref());
             if started.is_none() {
                 // The task in the queue was stale.
                 run.drop_transient_state();
             }
             Ok(started.map(|started| {
                 run.set_activity_incarnation(scheduled_id, self.incarnation_for(local));
+                if local && started.activity.may_be_repeated() {
+                    run.relax_changes();
+                }
                 let mut response = activity_response(run, &started);
                 // An activity has the priority of its run, unless it has its own.
                 response.priority = response.priority.or_else(|| run.state.priority.clone());
@@ -92,6 +110,35 @@ impl Core {
             Err(ServiceError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether these workers may start the activity. Otherwise it is for others, or the run must move to their version
+    /// first; then it is dispatched again.
+    fn may_start_activity(&self, env: &Env<'_>, found: &mut Run, run: &RunKey, polled: &QueueKey, task: Task) -> bool {
+        let here = TaskQueue { name: &polled.name, kind: Kind::Activity, sticky: false };
+        let routing = self.routing(&found.state, here);
+        if goes_to(routing.as_ref()) != polled.version.as_ref() {
+            let elsewhere = self.queue_of(run, &found.state, &polled.name, Kind::Activity);
+            self.queues.offer_stored(&elsewhere, task);
+            return false;
+        }
+        if found.state.in_transition() {
+            return false;
+        }
+        let version = polled.version.as_ref();
+        if found.state.version().as_ref() == version || found.state.behavior() == VersioningBehavior::Pinned {
+            return true;
+        }
+        let revision = routing.map_or(0, |routing| routing.revision);
+        let (target, target_revision) = self.target(&found.state);
+        let lags = |target: &Version| {
+            version.is_some_and(|version| version.deployment == target.deployment) && revision > target_revision
+        };
+        if target.as_ref() == version || target.as_ref().is_some_and(lags) {
+            found.begin_transition_for_activity(env, version, revision);
+            return false;
+        }
+        true
     }
 
     #[allow(deprecated, reason = "unversioned workers still send their build here")]
@@ -184,10 +231,8 @@ impl Core {
         let named = Named::Token(TaskToken::read(&request.task_token)?);
         let done =
             self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
-        Ok(RecordActivityTaskHeartbeatResponse {
-            cancel_requested: done.value(),
-            ..RecordActivityTaskHeartbeatResponse::default()
-        })
+        let HeartbeatAnswer { cancel_requested, paused, reset } = done.value();
+        Ok(RecordActivityTaskHeartbeatResponse { cancel_requested, activity_paused: paused, activity_reset: reset })
     }
 
     pub(super) async fn heartbeat_by_id(
@@ -197,10 +242,8 @@ impl Core {
         let named = self.by_id(&request.namespace, request.workflow_id, request.run_id, request.activity_id)?;
         let done =
             self.on_activity(&named, |run, env, (id, attempt)| run.heartbeat(env, id, attempt, request.details))?;
-        Ok(RecordActivityTaskHeartbeatByIdResponse {
-            cancel_requested: done.value(),
-            ..RecordActivityTaskHeartbeatByIdResponse::default()
-        })
+        let HeartbeatAnswer { cancel_requested, paused, reset } = done.value();
+        Ok(RecordActivityTaskHeartbeatByIdResponse { cancel_requested, activity_paused: paused, activity_reset: reset })
     }
 
     fn by_id(
@@ -272,6 +315,7 @@ pub(super) fn activity_response(run: &Run, started: &StartedActivity) -> PollAct
         started_time: activity.started_time,
         ..TaskToken::default()
     };
+    // Workers get the timeouts that the activity was scheduled with, also after they were changed.
     let scheduled = started.scheduled.as_deref();
     PollActivityTaskQueueResponse {
         task_token: token.encode_to_vec(),
@@ -290,9 +334,9 @@ pub(super) fn activity_response(run: &Run, started: &StartedActivity) -> PollAct
         current_attempt_scheduled_time: Some(timestamp(activity.scheduled_time)),
         started_time: Some(timestamp(activity.started_time)),
         attempt: activity.attempt,
-        schedule_to_close_timeout: Some(duration(activity.schedule_to_close)),
-        start_to_close_timeout: Some(duration(activity.start_to_close)),
-        heartbeat_timeout: Some(duration(activity.heartbeat_timeout)),
+        schedule_to_close_timeout: scheduled.and_then(|scheduled| scheduled.schedule_to_close_timeout),
+        start_to_close_timeout: scheduled.and_then(|scheduled| scheduled.start_to_close_timeout),
+        heartbeat_timeout: scheduled.and_then(|scheduled| scheduled.heartbeat_timeout),
         retry_policy: activity.retry_policy.clone(),
         priority: activity.priority.clone(),
         ..PollActivityTaskQueueResponse::default()

@@ -18,6 +18,7 @@ use crate::{
     core::{Core, Target, unavailable},
     persist,
     run::{Run, Signal},
+    schedules::ScheduleKey,
     service_error::ServiceError,
 };
 
@@ -127,16 +128,35 @@ impl Core {
         Err(ServiceError::Unavailable("the run still has outbox messages to deliver; try again".to_owned()))
     }
 
-    fn remove_unless_busy(
+    fn remove_unless_busy(self: &Arc<Self>, target: &Target) -> Result<Option<Removal>, ServiceError> {
+        self.remove_if(target, |run| !run.state.is_running() && run.next_message().is_none())
+    }
+
+    /// Removes a run of a deleted namespace, whatever its state. No other run is told.
+    pub(super) async fn remove_run(self: &Arc<Self>, target: &Target) -> Result<(), ServiceError> {
+        let removal = match self.remove_if(target, |_| true) {
+            // Removed meanwhile, for example because its retention has passed.
+            Err(ServiceError::NotFound(_)) => return Ok(()),
+            removal => removal?,
+        };
+        match removal {
+            Some(ticket) => ticket.await.map(|_| ()).map_err(|error| unavailable(&error)),
+            None => Ok(()),
+        }
+    }
+
+    fn remove_if(
         self: &Arc<Self>,
         target: &Target,
-    ) -> Result<Option<windlass_sqlite::Ticket<bool, windlass_sqlite::DatabaseError>>, ServiceError> {
+        may: impl FnOnce(&Run) -> bool,
+    ) -> Result<Option<Removal>, ServiceError> {
         self.with_workflow(&target.namespace, &target.workflow_id, |workflow, epoch| {
             let run = self.run_in(workflow, target)?;
-            if run.state.is_running() || run.next_message().is_some() {
+            if !may(run) {
                 return Ok(None);
             }
             let number = run.number;
+            let schedule = run.ended_for_schedule().map(|schedule| ScheduleKey::new(&target.namespace, schedule));
             workflow.runs.remove(&target.run_id);
             if self.current_in(workflow, &target.namespace, &target.workflow_id)?.is_some_and(|(n, _)| n == number) {
                 workflow.current = Some(None);
@@ -147,11 +167,18 @@ impl Core {
                     return Ok(false);
                 }
                 persist::delete_run(tx, number)?;
+                if let Some(schedule) = &schedule {
+                    // It looks whether its runs are still there.
+                    core.schedules.wake(schedule.clone());
+                }
                 Ok(true)
             })))
         })
     }
 }
+
+/// The write that removes a run.
+type Removal = windlass_sqlite::Ticket<bool, windlass_sqlite::DatabaseError>;
 
 /// Checks the first run id of the chain, if the request names one.
 fn same_chain(run: &Run, first_run_id: &str) -> Result<(), ServiceError> {

@@ -1,5 +1,7 @@
 //! DescribeWorkflowExecution, and the run's row in lists.
 
+mod nexus;
+
 use std::{collections::HashMap, sync::Arc};
 
 use prost::Message as _;
@@ -11,6 +13,7 @@ use temporalio_protos::temporal::api::{
     workflow::v1::{
         PendingActivityInfo, PendingChildExecutionInfo, PendingWorkflowTaskInfo, RequestIdInfo, ResetPoints,
         WorkflowExecutionConfig, WorkflowExecutionExtendedInfo, WorkflowExecutionInfo,
+        pending_activity_info::{PauseInfo, pause_info},
     },
     workflowservice::v1::{DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse},
 };
@@ -18,7 +21,11 @@ use temporalio_protos::temporal::api::{
 use super::checks;
 use crate::{
     core::Core,
-    run::{Run, RunState, state::Activity},
+    deployments::Version,
+    run::{
+        Run, RunState, retries_until,
+        state::{Activity, Pause},
+    },
     service_error::ServiceError,
     time::{duration, optional_timestamp, timestamp},
     visibility::{index, sql::VisibilityRow},
@@ -62,6 +69,7 @@ impl Core {
             memo: state.memo.as_ref().map(|memo| memo.encode_to_vec()),
             search_attributes: Some(indexed.shown.encode_to_vec()),
             attributes: if indexed.json.is_empty() { "{}".to_owned() } else { indexed.json },
+            state_transitions: state.state_transitions,
         }
     }
 }
@@ -93,6 +101,12 @@ fn described(run: &Run, parent_namespace_id: &str) -> DescribeWorkflowExecutionR
                 parent_close_policy: child.parent_close_policy,
             })
             .collect(),
+        pending_nexus_operations: state
+            .nexus_operations
+            .iter()
+            .map(|(scheduled_id, operation)| nexus::pending_operation(*scheduled_id, operation))
+            .collect(),
+        callbacks: state.callbacks.iter().map(nexus::callback_info).collect(),
         pending_workflow_task: state.task.as_ref().map(|task| PendingWorkflowTaskInfo {
             state: if task.started_id != 0 {
                 PendingWorkflowTaskState::Started as i32
@@ -117,7 +131,6 @@ fn described(run: &Run, parent_namespace_id: &str) -> DescribeWorkflowExecutionR
             request_id_infos: requests(state),
             ..WorkflowExecutionExtendedInfo::default()
         }),
-        ..DescribeWorkflowExecutionResponse::default()
     }
 }
 
@@ -166,19 +179,24 @@ fn info(state: &RunState, parent_namespace_id: &str) -> WorkflowExecutionInfo {
         root_execution: Some(execution(&state.root_workflow_id, &state.root_run_id)),
         first_run_id: state.first_run_id.clone(),
         priority: state.priority.clone(),
+        versioning_info: state.described_versioning(),
         worker_deployment_name: state.worker_deployment_name.clone(),
         most_recent_worker_version_stamp: state.most_recent_build.clone(),
         ..WorkflowExecutionInfo::default()
     }
 }
 
+#[allow(deprecated, reason = "clients still read the older field")]
 fn pending_activity(activity: &Activity) -> PendingActivityInfo {
     let state = match (activity.is_started(), activity.cancel_requested) {
         // Also for one that a reset has dispatched again.
         (_, true) => PendingActivityState::CancelRequested,
+        (true, false) if activity.pause.is_some() => PendingActivityState::PauseRequested,
         (true, false) => PendingActivityState::Started,
+        (false, false) if activity.pause.is_some() => PendingActivityState::Paused,
         (false, false) => PendingActivityState::Scheduled,
     };
+    let waits = activity.backing_off && activity.pause.is_none();
     let policy = activity.retry_policy.clone().unwrap_or_default();
     PendingActivityInfo {
         activity_id: activity.id.clone(),
@@ -190,18 +208,26 @@ fn pending_activity(activity: &Activity) -> PendingActivityInfo {
         attempt: activity.attempt,
         maximum_attempts: policy.maximum_attempts,
         scheduled_time: Some(timestamp(activity.scheduled_time)),
-        expiration_time: (activity.schedule_to_close > 0)
-            .then(|| timestamp(activity.first_scheduled_time + activity.schedule_to_close)),
+        expiration_time: optional_timestamp(retries_until(activity)),
         last_failure: activity.last_failure.clone(),
         last_worker_identity: activity.last_worker_identity.clone(),
-        current_retry_interval: (activity.backing_off && activity.last_attempt_complete_time != 0)
+        current_retry_interval: (waits && activity.last_attempt_complete_time != 0)
             .then(|| duration(activity.scheduled_time - activity.last_attempt_complete_time)),
         last_attempt_complete_time: optional_timestamp(activity.last_attempt_complete_time),
-        next_attempt_schedule_time: activity.backing_off.then(|| timestamp(activity.scheduled_time)),
+        next_attempt_schedule_time: waits.then(|| timestamp(activity.scheduled_time)),
+        paused: activity.pause.is_some(),
+        pause_info: activity.pause.as_ref().map(pause_info),
         priority: activity.priority.clone(),
         activity_options: Some(activity_options(activity, policy)),
+        last_deployment_version: activity.last_version.as_ref().map(Version::to_api),
+        last_worker_deployment_version: activity.last_version.as_ref().map(Version::dotted).unwrap_or_default(),
         ..PendingActivityInfo::default()
     }
+}
+
+fn pause_info(pause: &Pause) -> PauseInfo {
+    let by = pause_info::Manual { identity: pause.identity.clone(), reason: pause.reason.clone() };
+    PauseInfo { pause_time: Some(timestamp(pause.time)), paused_by: Some(pause_info::PausedBy::Manual(by)) }
 }
 
 fn activity_options(activity: &Activity, policy: RetryPolicy) -> ActivityOptions {

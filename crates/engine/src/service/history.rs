@@ -50,7 +50,14 @@ impl Core {
         let after = token.as_ref().map_or(0, |token| token.position);
         // The first read for the closing event waits for it even without `wait_new_event`, as on the real server.
         let waits = if token.is_some() { request.wait_new_event } else { close_only };
-        let (number, run_id, position) = self.await_events(&target, after, waits, close_only, timeout).await?;
+        let awaited = self.await_events(&target, after, waits, close_only, timeout).await;
+        let (number, run_id, position) = match awaited {
+            Err(ServiceError::NotFound(message)) if !target.run_id.is_empty() && !request.skip_archival => {
+                let limit = page_limit(request.maximum_page_size);
+                return self.archived_history(target, after, limit).await?.ok_or(ServiceError::NotFound(message));
+            }
+            awaited => awaited?,
+        };
         if close_only {
             return self.closing_event(number, run_id, position, request.wait_new_event);
         }

@@ -22,13 +22,10 @@ use crate::{
     service_error::ServiceError,
     time::{duration, optional_timestamp, timestamp},
     visibility::{
-        parse,
+        Attributes, parse,
         sql::{self, Count, Page, VisibilityRow},
     },
 };
-
-/// Runs of a page, unless the request asks for fewer.
-const PAGE: usize = 1000;
 
 impl Core {
     pub(super) async fn list_workflows(
@@ -36,7 +33,7 @@ impl Core {
         request: ListWorkflowExecutionsRequest,
     ) -> Result<ListWorkflowExecutionsResponse, ServiceError> {
         let page = self.page(&request.namespace, request.query, request.page_size, request.next_page_token).await?;
-        let (executions, next_page_token) = shown(page);
+        let (executions, next_page_token) = self.shown(&request.namespace, page);
         Ok(ListWorkflowExecutionsResponse { executions, next_page_token })
     }
 
@@ -45,7 +42,7 @@ impl Core {
         request: ScanWorkflowExecutionsRequest,
     ) -> Result<ScanWorkflowExecutionsResponse, ServiceError> {
         let page = self.page(&request.namespace, request.query, request.page_size, request.next_page_token).await?;
-        let (executions, next_page_token) = shown(page);
+        let (executions, next_page_token) = self.shown(&request.namespace, page);
         Ok(ScanWorkflowExecutionsResponse { executions, next_page_token })
     }
 
@@ -60,7 +57,7 @@ impl Core {
         };
         let query = all_of(["ExecutionStatus = 'Running'".to_owned(), filter, since(request.start_time_filter)]);
         let page = self.page(&request.namespace, query, request.maximum_page_size, request.next_page_token).await?;
-        let (executions, next_page_token) = shown(page);
+        let (executions, next_page_token) = self.shown(&request.namespace, page);
         Ok(ListOpenWorkflowExecutionsResponse { executions, next_page_token })
     }
 
@@ -76,7 +73,7 @@ impl Core {
         };
         let query = all_of(["ExecutionStatus != 'Running'".to_owned(), filter, since(request.start_time_filter)]);
         let page = self.page(&request.namespace, query, request.maximum_page_size, request.next_page_token).await?;
-        let (executions, next_page_token) = shown(page);
+        let (executions, next_page_token) = self.shown(&request.namespace, page);
         Ok(ListClosedWorkflowExecutionsResponse { executions, next_page_token })
     }
 
@@ -91,15 +88,28 @@ impl Core {
         Ok(CountWorkflowExecutionsResponse { count: total, groups })
     }
 
-    fn filter(&self, namespace: &str, query: &str) -> Result<crate::visibility::Query, ServiceError> {
+    pub(super) fn filter(&self, namespace: &str, query: &str) -> Result<crate::visibility::Query, ServiceError> {
         let namespaces = self.read_namespaces();
         namespaces.named(namespace)?;
         parse(query, &namespaces.attributes(namespace))
     }
 
-    async fn page(&self, namespace: &str, query: String, size: i32, token: Vec<u8>) -> Result<Page, ServiceError> {
+    /// What is shown of a page. Attributes that the namespace does not have any more are left out.
+    pub(super) fn shown(&self, namespace: &str, page: Page) -> (Vec<WorkflowExecutionInfo>, Vec<u8>) {
+        let attributes = self.read_namespaces().attributes(namespace);
+        (page.rows.into_iter().map(|row| info(row, &attributes)).collect(), page.next)
+    }
+
+    pub(super) async fn page(
+        &self,
+        namespace: &str,
+        query: String,
+        size: i32,
+        token: Vec<u8>,
+    ) -> Result<Page, ServiceError> {
         let query = self.filter(namespace, &query)?;
-        let size = usize::try_from(size).ok().filter(|size| *size > 0).unwrap_or(PAGE).min(PAGE);
+        let most = self.limits.list_page;
+        let size = usize::try_from(size).ok().filter(|size| *size > 0).unwrap_or(most).min(most);
         let namespace = namespace.to_owned();
         let listed = self.database.read(move |connection| {
             Ok::<_, DatabaseError>(match sql::list(connection, &namespace, &query, size, &token) {
@@ -112,13 +122,13 @@ impl Core {
     }
 }
 
-fn shown(page: Page) -> (Vec<WorkflowExecutionInfo>, Vec<u8>) {
-    (page.rows.into_iter().map(info).collect(), page.next)
-}
-
-fn info(row: VisibilityRow) -> WorkflowExecutionInfo {
+fn info(row: VisibilityRow, attributes: &Attributes) -> WorkflowExecutionInfo {
     let execution = |workflow_id: String, run_id: String| WorkflowExecution { workflow_id, run_id };
     let closed = row.close_time.is_some();
+    let mut kept = row.search_attributes.and_then(|kept| SearchAttributes::decode(&*kept).ok());
+    if let Some(kept) = &mut kept {
+        kept.indexed_fields.retain(|name, _| attributes.has(name));
+    }
     WorkflowExecutionInfo {
         execution: Some(execution(row.workflow_id, row.run_id)),
         r#type: Some(WorkflowType { name: row.workflow_type }),
@@ -131,10 +141,11 @@ fn info(row: VisibilityRow) -> WorkflowExecutionInfo {
             .map(|workflow_id| execution(workflow_id, row.parent_run_id.unwrap_or_default())),
         execution_time: Some(timestamp(row.execution_time)),
         memo: Some(row.memo.and_then(|memo| Memo::decode(&*memo).ok()).unwrap_or_default()),
-        search_attributes: row.search_attributes.and_then(|kept| SearchAttributes::decode(&*kept).ok()),
+        search_attributes: kept,
         task_queue: row.task_queue,
         history_size_bytes: if closed { row.history_size } else { 0 },
         execution_duration: row.close_time.map(|close| duration(close - row.execution_time)),
+        state_transition_count: if closed { row.state_transitions } else { 0 },
         root_execution: Some(execution(row.root_workflow_id, row.root_run_id)),
         ..WorkflowExecutionInfo::default()
     }

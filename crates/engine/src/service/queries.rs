@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use temporalio_protos::temporal::api::{
-    enums::v1::{QueryRejectCondition, QueryResultType, WorkflowExecutionStatus},
+    enums::v1::{
+        QueryRejectCondition, QueryResultType, WorkerDeploymentVersionStatus as Status, WorkflowExecutionStatus,
+    },
     query::v1::{QueryRejected, WorkflowQuery},
     workflowservice::v1::{
         QueryWorkflowRequest, QueryWorkflowResponse, RespondQueryTaskCompletedRequest,
@@ -14,10 +16,12 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::checks;
 use crate::{
-    core::{Core, Target, unavailable},
+    core::{Core, Target, TaskQueue, unavailable},
+    deployments::Place,
     queues::{Kind, QueueKey, Task},
+    registry::RunKey,
     run::{
-        Run,
+        Run, RunState,
         queries::{PendingQuery, QueryAnswer},
     },
     service_error::ServiceError,
@@ -29,6 +33,8 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the sticky worker may take before the normal queue is tried.
 const STICKY_TIMEOUT: Duration = Duration::from_secs(10);
+/// A version has workers if one has polled for it in this time.
+const POLLED: Nanos = 5 * 60 * SECOND;
 const STICKY_SEEN: Nanos = 10 * SECOND;
 /// A query that timed out reports a missing worker if none has polled for this long.
 const WORKER_SEEN: Nanos = 20 * SECOND;
@@ -41,7 +47,7 @@ const FAILING_ATTEMPT: i32 = 3;
 enum Way {
     Rejected(WorkflowExecutionStatus),
     WithTask { run_id: String, answer: oneshot::Receiver<QueryAnswer> },
-    Directly { run_id: String, sticky: Option<String>, queue: String },
+    Directly { run_id: String, sticky: Option<String>, queue: QueueKey },
 }
 
 impl Core {
@@ -122,13 +128,45 @@ impl Core {
             return not_ready("Unable to query workflow due to Workflow Task in failed state.");
         }
         if run.can_ask_directly() && decided_once {
+            let state = &run.state;
+            let key = RunKey::new(&state.namespace, &state.workflow_id, &state.run_id);
+            let queue = self.queue_of(&key, state, &state.task_queue, Kind::Workflow);
+            self.check_drained(state, &queue)?;
+            let sticky = run.memory.sticky.as_ref().filter(|sticky| {
+                let here = TaskQueue { name: &sticky.queue, kind: Kind::Workflow, sticky: true };
+                self.routing(state, here).is_none_or(|routing| routing.place != Place::NotSticky)
+            });
             return Ok(Way::Directly {
-                run_id: run.state.run_id.clone(),
-                sticky: run.memory.sticky.as_ref().map(|sticky| sticky.queue.clone()),
-                queue: run.state.task_queue.clone(),
+                run_id: state.run_id.clone(),
+                sticky: sticky.map(|sticky| sticky.queue.clone()),
+                queue,
             });
         }
         self.join_task(run, query)
+    }
+
+    /// A run that is pinned to a version without workers cannot answer.
+    fn check_drained(&self, state: &RunState, queue: &QueueKey) -> Result<(), ServiceError> {
+        let Some(version) = &queue.version else { return Ok(()) };
+        let deployment = self.deployments.get(&state.namespace, &version.deployment).unwrap_or_default();
+        let drained = deployment.versions.get(&version.build_id).is_some_and(|it| it.status() == Status::Drained);
+        let polled = || {
+            let versions = self.queues.versions(queue).into_iter();
+            let keys = versions.map(|version| QueueKey { version, ..queue.clone() });
+            keys.into_iter().any(|key| !self.queues.pollers(&key, self.now() - POLLED).is_empty())
+        };
+        if !drained || polled() {
+            return Ok(());
+        }
+        let build = &version.build_id;
+        Err(ServiceError::FailedPrecondition(format!(
+            "You are trying to query a closed Workflow that is PINNED to Worker Deployment Version {build}, but {build} \
+             is drained and has no pollers to answer the query. Immediately: You can re-deploy Workers in this \
+             Deployment Version to take those queries, or you can workflow update-options to change your workflow to \
+             AUTO_UPGRADE. For the future: In your infrastructure, consider waiting longer after the last queried \
+             timestamp as reported in Describe Deployment before you sunset Workers. Or mark this workflow as \
+             AUTO_UPGRADE."
+        )))
     }
 
     /// Adds the query to the pending workflow task.
@@ -141,7 +179,7 @@ impl Core {
                 cause: temporalio_protos::temporal::api::enums::v1::ResourceExhaustedCause::BusyWorkflow,
             });
         }
-        let key = crate::registry::RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
+        let key = RunKey::new(&run.state.namespace, &run.state.workflow_id, &run.state.run_id);
         let (pending, answer) = PendingQuery::new(uuid::Uuid::new_v4().to_string(), key, query.clone());
         run.memory.queries.retain(|query| query.is_wanted());
         run.memory.queries.push(Arc::new(pending));
@@ -154,13 +192,14 @@ impl Core {
         target: &Target,
         run_id: &str,
         sticky: Option<String>,
-        queue: String,
+        key: QueueKey,
         query: WorkflowQuery,
         deadline: Instant,
     ) -> Result<QueryWorkflowResponse, ServiceError> {
         let target = Target { run_id: run_id.to_owned(), ..target.clone() };
         if let Some(sticky) = sticky {
-            let key = QueueKey { namespace: target.namespace.as_str().into(), name: sticky, kind: Kind::Workflow };
+            let namespace = target.namespace.as_str().into();
+            let key = QueueKey { namespace, name: sticky, kind: Kind::Workflow, version: None };
             if self.queues.is_polled(&key, self.now() - STICKY_SEEN) {
                 let patience = deadline.min(Instant::now() + STICKY_TIMEOUT);
                 if let Some(answer) = self.ask(&target, &key, query.clone(), patience).await {
@@ -168,7 +207,6 @@ impl Core {
                 }
             }
         }
-        let key = QueueKey { namespace: target.namespace.as_str().into(), name: queue, kind: Kind::Workflow };
         let quiet = deadline.checked_sub(TAIL_ROOM).unwrap_or(deadline);
         let mut asked = std::pin::pin!(self.ask(&target, &key, query, deadline));
         let answer = match tokio::time::timeout_at(quiet, &mut asked).await {

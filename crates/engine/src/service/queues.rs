@@ -6,7 +6,7 @@ use temporalio_protos::temporal::api::{
     enums::v1::{DescribeTaskQueueMode, TaskQueueType},
     taskqueue::v1::{
         PollerInfo, TaskQueuePartitionMetadata, TaskQueueStats, TaskQueueStatus, TaskQueueTypeInfo,
-        TaskQueueVersionInfo,
+        TaskQueueVersionInfo, TaskQueueVersioningInfo,
     },
     workflowservice::v1::{
         DescribeTaskQueueRequest, DescribeTaskQueueResponse, ListTaskQueuePartitionsRequest,
@@ -17,7 +17,8 @@ use temporalio_protos::temporal::api::{
 
 use super::checks;
 use crate::{
-    core::{Core, Target},
+    core::Core,
+    deployments::{QueueRouting, Version, dotted, state::kind_of},
     queues::{Kind, QueueKey, Task},
     service_error::ServiceError,
     time::{Nanos, SECOND, timestamp},
@@ -34,17 +35,26 @@ impl Core {
     ) -> Result<DescribeTaskQueueResponse, ServiceError> {
         self.read_namespaces().named(&request.namespace)?;
         let name = checks::queue(request.task_queue.as_ref(), &self.limits)?;
-        let key = |kind| QueueKey { namespace: request.namespace.as_str().into(), name: name.clone(), kind };
+        let key =
+            |kind| QueueKey { namespace: request.namespace.as_str().into(), name: name.clone(), kind, version: None };
+        let versioning = |kind| {
+            let routing = self.deployments.routing(&request.namespace, &name, kind);
+            routing.map(|routing| versioning_info(&routing))
+        };
         if request.api_mode() == DescribeTaskQueueMode::Enhanced {
-            let info = |kind| (kind as i32, self.queue_info(&key(kind_of(kind))));
+            let info = |kind| (kind as i32, self.queue_info(&key(kind_of(kind)), vec![None]));
             let types_info = [info(TaskQueueType::Workflow), info(TaskQueueType::Activity)].into();
             let unversioned = TaskQueueVersionInfo { types_info, ..TaskQueueVersionInfo::default() };
             return Ok(DescribeTaskQueueResponse {
                 versions_info: [(String::new(), unversioned)].into(),
+                versioning_info: versioning(Kind::Workflow),
                 ..DescribeTaskQueueResponse::default()
             });
         }
-        let TaskQueueTypeInfo { pollers, stats } = self.queue_info(&key(kind_of(request.task_queue_type())));
+        let kind = kind_of(request.task_queue_type());
+        let mut versions = self.queues.versions(&key(kind));
+        versions.sort();
+        let TaskQueueTypeInfo { pollers, stats } = self.queue_info(&key(kind), versions);
         Ok(DescribeTaskQueueResponse {
             pollers,
             task_queue_status: request.include_task_queue_status.then(|| TaskQueueStatus {
@@ -52,22 +62,35 @@ impl Core {
                 ..TaskQueueStatus::default()
             }),
             stats: if request.report_stats { stats } else { None },
+            versioning_info: versioning(kind),
             ..DescribeTaskQueueResponse::default()
         })
     }
 
-    fn queue_info(&self, key: &QueueKey) -> TaskQueueTypeInfo {
-        let pollers = self.queues.pollers(key, self.now() - LISTED).into_iter().map(|poller| PollerInfo {
-            last_access_time: Some(timestamp(poller.last_seen)),
-            identity: poller.identity,
-            rate_per_second: 100_000.0,
-            ..PollerInfo::default()
-        });
-        let stats = TaskQueueStats {
+    /// The pollers and the backlog of a task queue, of these versions.
+    fn queue_info(&self, key: &QueueKey, versions: Vec<Option<Version>>) -> TaskQueueTypeInfo {
+        let (mut pollers, mut backlog) = (Vec::new(), 0);
+        for version in versions {
+            let key = QueueKey { version, ..key.clone() };
+            let seen = self.queues.pollers(&key, self.now() - LISTED).into_iter().map(|poller| PollerInfo {
+                last_access_time: Some(timestamp(poller.last_seen)),
+                identity: poller.identity,
+                rate_per_second: 100_000.0,
+                deployment_options: poller.options,
+                ..PollerInfo::default()
+            });
+            pollers.extend(seen);
+            backlog += self.queue_stats(&key).approximate_backlog_count;
+        }
+        let stats = TaskQueueStats { approximate_backlog_count: backlog, ..TaskQueueStats::default() };
+        TaskQueueTypeInfo { pollers, stats: Some(stats) }
+    }
+
+    pub(super) fn queue_stats(&self, key: &QueueKey) -> TaskQueueStats {
+        TaskQueueStats {
             approximate_backlog_count: i64::try_from(self.queues.backlog(key)).unwrap_or(i64::MAX),
             ..TaskQueueStats::default()
-        };
-        TaskQueueTypeInfo { pollers: pollers.collect(), stats: Some(stats) }
+        }
     }
 
     pub(super) async fn queue_partitions(
@@ -108,26 +131,28 @@ impl Core {
             namespace: request.namespace.as_str().into(),
             name: request.sticky_task_queue,
             kind: Kind::Workflow,
+            version: None,
         };
         for task in self.queues.close(&key) {
             match task {
-                Task::Workflow { run, .. } => {
-                    let moved = self.with_run(&Target::of(&run), |run, _| Ok(run.unstick()));
-                    if let Ok(Some(dispatch)) = moved.map(crate::core::Applied::value) {
-                        self.dispatch(&run, dispatch);
-                    }
-                }
+                Task::Workflow { run, .. } => self.unstick(&run),
                 Task::Query(query) => query.answer(crate::run::queries::QueryAnswer::AskDirectly),
-                Task::Activity { .. } => {}
+                Task::Activity { .. } | Task::Nexus { .. } => {}
             }
         }
         Ok(ShutdownWorkerResponse::default())
     }
 }
 
-fn kind_of(kind: TaskQueueType) -> Kind {
-    match kind {
-        TaskQueueType::Activity => Kind::Activity,
-        _ => Kind::Workflow,
+#[allow(deprecated, reason = "clients still read the older fields")]
+fn versioning_info(routing: &QueueRouting) -> TaskQueueVersioningInfo {
+    let ramping = routing.ramping.as_ref();
+    TaskQueueVersioningInfo {
+        current_deployment_version: routing.current.as_ref().map(Version::to_api),
+        current_version: dotted(routing.current.as_ref()),
+        ramping_deployment_version: ramping.map(Version::to_api),
+        ramping_version: if routing.is_ramping { dotted(ramping) } else { String::new() },
+        ramping_version_percentage: routing.percentage,
+        update_time: Some(timestamp(routing.updated)),
     }
 }

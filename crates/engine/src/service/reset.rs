@@ -2,20 +2,27 @@
 
 use std::sync::Arc;
 
+use prost_wkt_types::FieldMask;
 use temporalio_protos::temporal::api::{
     enums::v1::{ResetReapplyExcludeType, ResetReapplyType},
     history::v1::{HistoryEvent, history_event::Attributes},
-    workflow::v1::{PostResetOperation, post_reset_operation::Variant},
+    workflow::v1::{
+        PostResetOperation, WorkflowExecutionOptions,
+        post_reset_operation::{UpdateWorkflowOptions, Variant},
+    },
     workflowservice::v1::{ResetWorkflowExecutionRequest, ResetWorkflowExecutionResponse},
 };
 use windlass_sqlite::Ack;
 
-use super::checks;
+use super::{
+    checks,
+    deployments::{check_paths, merge},
+};
 use crate::{
     core::{Applied, Core, Target, unavailable},
     persist,
     registry::Workflow,
-    run::{Excluded, Fork, Identity, Run, part},
+    run::{Excluded, Fork, Identity, Run, overrides, part},
     service_error::ServiceError,
 };
 
@@ -85,7 +92,7 @@ impl Core {
             let message = "Workflow task finish ID must be > 1 && <= workflow last event ID.";
             return Err(ServiceError::invalid(message));
         }
-        request.post_reset_operations.iter().try_for_each(refuse)?;
+        let operations = self.post_reset_operations(&target.namespace, &base.state.task_queue, request)?;
         let (base_id, request_id) = (base.state.run_id.clone(), base.state.create_request_id.clone());
         let Some(batches) = self.batches(base)? else { return Ok(None) };
         let current_id = self.current_in(workflow, namespace, workflow_id)?.map(|(_, run_id)| run_id);
@@ -126,15 +133,42 @@ impl Core {
                     changed.push(current_id);
                 }
             }
+            for (options, mask) in &operations {
+                let merged = merge(new.state.options(), options, mask)?;
+                new.update_options(env, &merged, "");
+            }
             new.resume_after_reset(env);
             changed.dedup();
             Ok(Some(self.commit_with_new(workflow, &changed, new, epoch).map(|()| new_id)))
         })
     }
 
+    /// Checks what is to be done with the new run.
+    fn post_reset_operations(
+        &self,
+        namespace: &str,
+        queue: &str,
+        request: &ResetWorkflowExecutionRequest,
+    ) -> Result<Vec<(WorkflowExecutionOptions, FieldMask)>, ServiceError> {
+        let mut operations = Vec::new();
+        for operation in &request.post_reset_operations {
+            let update = options_update(operation)?;
+            let mut options = update.workflow_execution_options.clone().unwrap_or_default();
+            let mask = update.update_mask.clone().unwrap_or_default();
+            check_paths(&mask)?;
+            let given = options.versioning_override.take();
+            options.versioning_override =
+                given.map(|given| overrides::checked(given, self.limits.id_length)).transpose()?;
+            self.check_pinned(namespace, queue, options.versioning_override.as_ref())?;
+            operations.push((options, mask));
+        }
+        Ok(operations)
+    }
+
     /// A run's history; `None` if it is not complete on disk yet.
     fn batches(&self, run: &Run) -> Result<Option<Vec<Vec<HistoryEvent>>>, ServiceError> {
-        let batches = self.read(|sql| persist::batches(sql, run.number))?;
+        let mut batches = self.read(|sql| persist::batches(sql, run.number))?;
+        batches.extend(run.memory.unwritten.iter().cloned());
         let last = batches.last().and_then(|batch| batch.last()).map_or(0, |event| event.event_id);
         Ok((last + 1 == run.state.next_event_id).then_some(batches))
     }
@@ -185,9 +219,10 @@ impl Reapply {
         let named = |kind: Exclude| request.reset_reapply_exclude_types.contains(&(kind as i32));
         let excluded = Excluded {
             signals: named(Exclude::Signal) || wanted == ResetReapplyType::None,
+            nexus: named(Exclude::Nexus),
             updates: named(Exclude::Update) || matches!(wanted, ResetReapplyType::None | ResetReapplyType::Signal),
         };
-        let nothing = excluded.signals && excluded.updates && named(Exclude::Nexus) && named(Exclude::CancelRequest);
+        let nothing = excluded.signals && excluded.updates && excluded.nexus && named(Exclude::CancelRequest);
         Ok(Self { excluded, nothing })
     }
 }
@@ -199,11 +234,11 @@ fn continued_by(end: &HistoryEvent) -> Option<String> {
     }
 }
 
-/// Post-reset operations are not supported: they only set worker versions, which the engine does not have.
-fn refuse(operation: &PostResetOperation) -> Result<(), ServiceError> {
+/// The only operation after a reset is a change of the options.
+fn options_update(operation: &PostResetOperation) -> Result<&UpdateWorkflowOptions, ServiceError> {
     let name = match &operation.variant {
+        Some(Variant::UpdateWorkflowOptions(update)) => return Ok(update),
         Some(Variant::SignalWorkflow(_)) => "*workflow.PostResetOperation_SignalWorkflow_",
-        Some(Variant::UpdateWorkflowOptions(_)) => "*workflow.PostResetOperation_UpdateWorkflowOptions_",
         None => "<nil>",
     };
     Err(ServiceError::InvalidArgument(format!("unsupported post reset operation: {name}")))

@@ -64,6 +64,9 @@ impl Core {
             "RespondActivityTaskCanceledById" => answer!(call, |request| core.cancel_activity_by_id(request)),
             "RecordActivityTaskHeartbeat" => answer!(call, |request| core.heartbeat(request)),
             "RecordActivityTaskHeartbeatById" => answer!(call, |request| core.heartbeat_by_id(request)),
+            "PollNexusTaskQueue" => answer!(call, |request| core.poll_nexus_task(request, timeout)),
+            "RespondNexusTaskCompleted" => answer!(call, |request| core.complete_nexus_task(request)),
+            "RespondNexusTaskFailed" => answer!(call, |request| core.fail_nexus_task(request)),
             "ResetStickyTaskQueue" => answer!(call, |request| core.reset_sticky_queue(request)),
             "ShutdownWorker" => answer!(call, |request| core.shutdown_worker(request)),
             // Starting and controlling runs.
@@ -77,7 +80,22 @@ impl Core {
             "RequestCancelWorkflowExecution" => answer!(call, |request| core.cancel_workflow(request)),
             "TerminateWorkflowExecution" => answer!(call, |request| core.terminate_workflow(request)),
             "ResetWorkflowExecution" => answer!(call, |request| core.reset_workflow(request)),
+            "UpdateWorkflowExecutionOptions" => answer!(call, |request| core.update_workflow_options(request)),
             "DeleteWorkflowExecution" => answer!(call, |request| core.delete_workflow(request)),
+            "PauseActivity" => answer!(call, |request| core.pause_activity(request)),
+            "UnpauseActivity" => answer!(call, |request| core.unpause_activity(request)),
+            "ResetActivity" => answer!(call, |request| core.reset_activity(request)),
+            "UpdateActivityOptions" => answer!(call, |request| core.update_activity_options(request)),
+            "PauseActivityExecution" => answer!(call, |request| core.pause_activity_execution(request)),
+            "UnpauseActivityExecution" => answer!(call, |request| core.unpause_activity_execution(request)),
+            "ResetActivityExecution" => answer!(call, |request| core.reset_activity_execution(request)),
+            "UpdateActivityExecutionOptions" => {
+                answer!(call, |request| core.update_activity_execution_options(request))
+            }
+            "StartBatchOperation" => answer!(call, |request| core.start_batch(request)),
+            "StopBatchOperation" => answer!(call, |request| core.stop_batch(request)),
+            "DescribeBatchOperation" => answer!(call, |request| core.describe_batch(request)),
+            "ListBatchOperations" => answer!(call, |request| core.list_batches(request)),
             // Reading runs.
             "DescribeWorkflowExecution" => answer!(call, |request| core.describe_workflow(request)),
             "GetWorkflowExecutionHistory" => {
@@ -89,13 +107,42 @@ impl Core {
             "ScanWorkflowExecutions" => answer!(call, |request| core.scan_workflows(request)),
             "ListOpenWorkflowExecutions" => answer!(call, |request| core.list_open_workflows(request)),
             "ListClosedWorkflowExecutions" => answer!(call, |request| core.list_closed_workflows(request)),
+            "ListArchivedWorkflowExecutions" => answer!(call, |request| core.list_archived_workflows(request)),
             "CountWorkflowExecutions" => answer!(call, |request| core.count_workflows(request)),
+            // Worker deployments.
+            "DescribeWorkerDeployment" => answer!(call, |request| core.describe_worker_deployment(request)),
+            "ListWorkerDeployments" => answer!(call, |request| core.list_worker_deployments(request)),
+            "DescribeWorkerDeploymentVersion" => {
+                answer!(call, |request| core.describe_worker_deployment_version(request))
+            }
+            "SetWorkerDeploymentCurrentVersion" => answer!(call, |request| core.set_current_version(request)),
+            "SetWorkerDeploymentRampingVersion" => answer!(call, |request| core.set_ramping_version(request)),
+            "SetWorkerDeploymentManager" => answer!(call, |request| core.set_deployment_manager(request)),
+            "CreateWorkerDeployment" => answer!(call, |request| core.create_worker_deployment(request)),
+            "CreateWorkerDeploymentVersion" => {
+                answer!(call, |request| core.create_worker_deployment_version(request))
+            }
+            "DeleteWorkerDeployment" => answer!(call, |request| core.delete_worker_deployment(request)),
+            "DeleteWorkerDeploymentVersion" => {
+                answer!(call, |request| core.delete_worker_deployment_version(request))
+            }
+            "UpdateWorkerDeploymentVersionMetadata" => answer!(call, |request| core.update_version_metadata(request)),
             "DescribeTaskQueue" => answer!(call, |request| core.describe_queue(request)),
             "ListTaskQueuePartitions" => answer!(call, |request| core.queue_partitions(request)),
+            // Schedules.
+            "CreateSchedule" => answer!(call, |request| core.create_schedule(request)),
+            "DescribeSchedule" => answer!(call, |request| core.describe_schedule(request)),
+            "UpdateSchedule" => answer!(call, |request| core.update_schedule(request)),
+            "PatchSchedule" => answer!(call, |request| core.patch_schedule(request)),
+            "ListScheduleMatchingTimes" => answer!(call, |request| core.list_matching_times(request)),
+            "DeleteSchedule" => answer!(call, |request| core.delete_schedule(request)),
+            "ListSchedules" => answer!(call, |request| core.list_schedules(request)),
+            "CountSchedules" => answer!(call, |request| core.count_schedules(request)),
             // Namespaces, task queues and the server.
             "DescribeNamespace" => answer!(call, |request| core.describe_namespace(request)),
             "ListNamespaces" => answer!(call, |request| core.list_namespaces(request)),
             "RegisterNamespace" => answer!(call, |request| core.register_namespace(request)),
+            "DeprecateNamespace" => answer!(call, |request| core.deprecate_namespace(request)),
             "UpdateNamespace" => answer!(call, |request| core.update_namespace(request)),
             "GetSearchAttributes" => answer!(call, |request| core.search_attributes(request)),
             rpc => core.about_the_service(rpc),
@@ -107,7 +154,14 @@ impl Core {
         match call.rpc.as_str() {
             "ListSearchAttributes" => answer!(call, |request| core.list_search_attributes(request)),
             "AddSearchAttributes" => answer!(call, |request| core.add_search_attributes(request)),
+            "DeleteNamespace" => answer!(call, |request| core.delete_namespace(request)),
             "RemoveSearchAttributes" => answer!(call, |request| core.remove_search_attributes(request)),
+            "CreateNexusEndpoint" => answer!(call, |request| core.create_nexus_endpoint(request)),
+            "UpdateNexusEndpoint" => answer!(call, |request| core.update_nexus_endpoint(request)),
+            "DeleteNexusEndpoint" => answer!(call, |request| core.delete_nexus_endpoint(request)),
+            "GetNexusEndpoint" => answer!(call, |request| core.get_nexus_endpoint(request)),
+            "ListNexusEndpoints" => answer!(call, |request| core.list_nexus_endpoints(request)),
+            "ListClusters" => Ok(super::info::clusters().encode_to_vec()),
             rpc => Err(ServiceError::Unimplemented(format!("{OPERATOR}/{rpc}"))),
         }
     }

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use temporalio_protos::temporal::api::{
     common::v1::{WorkerVersionCapabilities, WorkerVersionStamp, WorkflowExecution, WorkflowType},
-    enums::v1::TaskQueueKind,
+    deployment::v1::WorkerDeploymentOptions,
+    enums::v1::{TaskQueueKind, VersioningBehavior},
     history::v1::{History, HistoryEvent},
     protocol::v1::Message,
     taskqueue::v1::TaskQueue,
@@ -18,11 +19,12 @@ use windlass_sqlite::Ack;
 
 use super::{activities::activity_response, checks, decisions, history::PAGE_EVENTS};
 use crate::{
-    core::{Core, Target},
+    core::{Core, Target, TaskQueue as Polling},
+    deployments::{Place, Routing, Version, names},
     persist,
     queues::{Kind, QueueKey, Task},
     registry::RunKey,
-    run::{Run, StartedTask, Undelivered, Worker, queries::PendingQuery, task_not_found},
+    run::{Polled, Run, StartedTask, Undelivered, Worker, queries::PendingQuery, task_not_found},
     service_error::ServiceError,
     time::timestamp,
     token::{HistoryToken, TaskToken},
@@ -65,18 +67,24 @@ impl Core {
         local: bool,
     ) -> Result<PollWorkflowTaskQueueResponse, ServiceError> {
         let deadline = poll_deadline(timeout)?;
-        let key =
+        let options = request.deployment_options.as_ref();
+        let mut key =
             self.polled_queue(&request.namespace, request.task_queue.as_ref(), &request.identity, Kind::Workflow)?;
+        names::check_worker(options, request.task_queue.as_ref(), self.limits.id_length)?;
         let sticky = request.task_queue.as_ref().is_some_and(|queue| queue.kind() == TaskQueueKind::Sticky);
+        let version = Version::of_worker(options);
+        if !sticky {
+            self.register_worker(&mut key, version.as_ref()).await?;
+        }
         let build = build(request.worker_version_capabilities.as_ref());
-        while let Some(task) = self.next_task(&key, &request.identity, deadline).await {
+        while let Some(task) = self.next_task(&key, &request.identity, options, deadline).await {
             let response = match &task {
                 Task::Workflow { run, scheduled_id } => {
-                    self.take_task(run, *scheduled_id, sticky, Worker::new(&request.identity, build.as_ref()), local)
-                        .await
+                    let worker = Worker::new(&request.identity, build.as_ref());
+                    self.take_task(run, *scheduled_id, &key, (sticky, version.as_ref()), worker, local).await
                 }
-                Task::Query(query) => self.take_query(query, sticky).await,
-                Task::Activity { .. } => Ok(None),
+                Task::Query(query) => self.take_query(query, &key, sticky).await,
+                Task::Activity { .. } | Task::Nexus { .. } => Ok(None),
             };
             match response {
                 Ok(Some(response)) => return Ok(response),
@@ -103,12 +111,18 @@ impl Core {
         }
         self.read_namespaces().named(namespace)?;
         let name = checks::queue(queue, &self.limits)?;
-        Ok(QueueKey { namespace: namespace.into(), name, kind })
+        Ok(QueueKey { namespace: namespace.into(), name, kind, version: None })
     }
 
     /// The next task of a queue, or `None` at the deadline.
-    pub(super) async fn next_task(self: &Arc<Self>, key: &QueueKey, identity: &str, deadline: Instant) -> Option<Task> {
-        let mut waiting = match self.queues.poll(key, identity, self.now()) {
+    pub(super) async fn next_task(
+        self: &Arc<Self>,
+        key: &QueueKey,
+        identity: &str,
+        options: Option<&WorkerDeploymentOptions>,
+        deadline: Instant,
+    ) -> Option<Task> {
+        let mut waiting = match self.queues.poll(key, identity, options, self.now()) {
             Ok(task) => return Some(task),
             Err(waiting) => waiting,
         };
@@ -125,21 +139,43 @@ impl Core {
         self: &Arc<Self>,
         run: &RunKey,
         scheduled_id: i64,
-        sticky: bool,
+        polled: &QueueKey,
+        (sticky, version): (bool, Option<&Version>),
         worker: Worker<'_>,
         local: bool,
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
         let target = Target::of(run);
-        let taken = self.with_run_acked(&target, Ack::Relaxed, |run, env| {
+        let taken = self.with_run_acked(&target, Ack::Relaxed, |found, env| {
+            let here = Polling { name: &polled.name, kind: Kind::Workflow, sticky };
+            let routing = self.routing(&found.state, here);
+            if !sticky && goes_to(routing.as_ref()) != polled.version.as_ref() {
+                let elsewhere = self.queue_of(run, &found.state, &polled.name, Kind::Workflow);
+                self.queues.offer_stored(&elsewhere, Task::Workflow { run: run.clone(), scheduled_id });
+                return Ok(None);
+            }
+            let told = routing.map(|it| Polled {
+                version: version.cloned(),
+                revision: it.revision,
+                target: it.target,
+                target_revision: it.target_revision,
+            });
+            let told = told.unwrap_or_else(|| Polled { version: version.cloned(), ..Polled::default() });
+            let run = found;
             if sticky && run.memory.sticky.is_none() && run.task_comes_back() {
                 // The worker has evicted the run, so the task is lost until its timeout.
                 return Ok(None);
             }
-            let Some(task) = run.start_task(env, scheduled_id, worker, &(env.new_id)()) else { return Ok(None) };
+            let Some(task) = run.start_task_at(env, scheduled_id, worker, &(env.new_id)(), &told) else {
+                return Ok(None);
+            };
             run.set_task_incarnation(self.incarnation_for(local));
             let start = Undelivered { scheduled_id, request_id: task.task.request_id.clone() };
             let messages = run.update_messages(task.task.started_id, true);
-            Ok(Some((taken(run, task, messages, sticky && run.memory.sticky.is_some()), start)))
+            let cached = sticky && run.memory.sticky.is_some();
+            if local && cached {
+                run.defer_changes();
+            }
+            Ok(Some((taken(run, task, messages, cached), start)))
         });
         let done = match taken {
             Ok(done) => done,
@@ -193,6 +229,7 @@ impl Core {
     async fn take_query(
         self: &Arc<Self>,
         query: &Arc<PendingQuery>,
+        polled: &QueueKey,
         sticky: bool,
     ) -> Result<Option<PollWorkflowTaskQueueResponse>, ServiceError> {
         if !query.is_wanted() {
@@ -200,6 +237,11 @@ impl Core {
         }
         let target = Target::of(&query.run);
         let taken = self.with_run(&target, |run, _| {
+            let elsewhere = self.queue_of(&query.run, &run.state, &polled.name, Kind::Workflow);
+            if !sticky && elsewhere.version != polled.version {
+                self.queues.offer_unstored(&elsewhere, Task::Query(Arc::clone(query)));
+                return Ok(None);
+            }
             let token = TaskToken {
                 namespace: target.namespace.clone(),
                 workflow_id: target.workflow_id.clone(),
@@ -216,10 +258,10 @@ impl Core {
                 ..about(run)
             };
             let read_until = (!sticky).then_some(run.state.next_event_id - 1);
-            Ok(Taken { response, number: run.number, read_until, unwritten: Vec::new() })
+            Ok(Some(Taken { response, number: run.number, read_until, unwritten: Vec::new() }))
         });
         match taken {
-            Ok(done) => self.with_history(done.value()).map(Some),
+            Ok(done) => done.value().map(|taken| self.with_history(taken)).transpose(),
             Err(ServiceError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -237,6 +279,7 @@ impl Core {
                 token.namespace
             )));
         }
+        names::check_worker(request.deployment_options.as_ref(), None, self.limits.id_length)?;
         let target = token.target();
         let results = std::mem::take(&mut request.query_results);
         let beats = request.force_create_new_workflow_task;
@@ -246,6 +289,13 @@ impl Core {
             if let Err(error) = must_be_this_start(run, &token).and_then(|()| run.check_started_task(held)) {
                 run.refuse_stale_answer(env, token.scheduled_id);
                 return Ok((Some(error), None, Vec::new(), 0));
+            }
+            if request.versioning_behavior() != VersioningBehavior::Unspecified
+                && Version::of_worker(request.deployment_options.as_ref()).is_none()
+            {
+                let text = "versioning behavior cannot be specified without deployment options being set with \
+                            versioned mode";
+                return Ok((Some(ServiceError::invalid(text)), None, Vec::new(), 0));
             }
             // Tasks in the response are held by the same worker, local or remote.
             let incarnation = run.state.task.as_ref().map_or(0, |task| task.incarnation);
@@ -305,6 +355,14 @@ fn must_be_this_start(run: &Run, token: &TaskToken) -> Result<(), ServiceError> 
     match &run.state.task {
         Some(task) if task.started_id != 0 && task.started_time != token.started_time => Err(task_not_found()),
         _ => Ok(()),
+    }
+}
+
+/// The version whose workers a task is for, if it is not for a sticky one.
+pub(super) fn goes_to(routing: Option<&Routing>) -> Option<&Version> {
+    match &routing?.place {
+        Place::Workers(version) => version.as_ref(),
+        Place::Sticky | Place::NotSticky => None,
     }
 }
 

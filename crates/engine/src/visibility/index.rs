@@ -155,7 +155,7 @@ pub(super) fn words(text: &str) -> String {
 }
 
 /// A value with its type, as lists and counts return it.
-pub(super) fn encode(value: &Value, kind: IndexedValueType) -> Payload {
+pub(crate) fn encode(value: &Value, kind: IndexedValueType) -> Payload {
     Payload {
         metadata: HashMap::from([
             ("encoding".to_owned(), b"json/plain".to_vec()),

@@ -9,9 +9,9 @@ mod query;
 pub(crate) mod sql;
 #[cfg(test)]
 mod tests;
-mod time;
+pub(crate) mod time;
 
 pub(crate) use self::{
     attributes::Attributes,
-    query::{Query, parse},
+    query::{Query, check_syntax, parse, parse_for_schedules},
 };

@@ -6,7 +6,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// Unix nanoseconds of an RFC 3339 time. A time outside of the range of 64 bits becomes the nearest one in range: it
 /// compares the same with every time that a run can have.
-pub(super) fn rfc3339(text: &str) -> Option<i64> {
+pub(crate) fn rfc3339(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     // The library is more lenient than the protocol: it accepts lower case, blanks and leap seconds.
     let shape = bytes.len() >= 20 && bytes[10] == b'T' && bytes[13] == b':' && bytes[16] == b':';
@@ -19,6 +19,11 @@ pub(super) fn rfc3339(text: &str) -> Option<i64> {
     Some(time.timestamp_nanos_opt().unwrap_or(nearest))
 }
 
+/// A time as RFC 3339, in UTC and to the nanosecond.
+pub(crate) fn written(at: i64) -> String {
+    DateTime::from_timestamp_nanos(at).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true)
+}
+
 /// Cuts a fraction to nine digits, the precision of the result.
 fn shortened(text: &str) -> Option<String> {
     let (seconds, rest) = text.split_at_checked(19)?;
@@ -29,7 +34,7 @@ fn shortened(text: &str) -> Option<String> {
 }
 
 /// Nanoseconds of a plain number, of `1h30m` (also days), or of `hh:mm:ss`.
-pub(super) fn duration(text: &str) -> Option<i64> {
+pub(crate) fn duration(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| units(text)).or_else(|| clock(text))
 }
 

@@ -4,5 +4,6 @@
 
 mod pending_work;
 mod rig;
+mod schedules;
 mod service;
 mod timers;

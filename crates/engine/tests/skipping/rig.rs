@@ -11,7 +11,7 @@ use temporalio_protos::temporal::api::{
         ScheduleActivityTaskCommandAttributes, StartChildWorkflowExecutionCommandAttributes,
         StartTimerCommandAttributes, command::Attributes,
     },
-    common::v1::{ActivityType, RetryPolicy, WorkflowExecution, WorkflowType},
+    common::v1::{ActivityType, Payloads, RetryPolicy, WorkflowExecution, WorkflowType},
     enums::v1::{CommandType, EventType},
     history::v1::HistoryEvent,
     taskqueue::v1::TaskQueue,
@@ -223,7 +223,12 @@ pub(crate) fn child(id: &str) -> Command {
 }
 
 pub(crate) fn complete() -> Command {
-    let complete = CompleteWorkflowExecutionCommandAttributes::default();
+    complete_with(Payloads::default())
+}
+
+pub(crate) fn complete_with(result: Payloads) -> Command {
+    let result = (!result.payloads.is_empty()).then_some(result);
+    let complete = CompleteWorkflowExecutionCommandAttributes { result };
     command(CommandType::CompleteWorkflowExecution, Attributes::CompleteWorkflowExecutionCommandAttributes(complete))
 }
 

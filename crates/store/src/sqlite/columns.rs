@@ -82,20 +82,21 @@ pub(super) fn readable<T>(
     Ok(readable)
 }
 
-/// A digest as hex, so that a person with a database shell can follow it.
+/// A digest as its 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hex(pub(super) Digest);
+pub(super) struct Bytes(pub(super) Digest);
 
-impl ToSql for Hex {
+impl ToSql for Bytes {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.0.to_string().into())
+        Ok(hex::decode(self.0.to_string()).map_err(unwritable)?.into())
     }
 }
 
-impl FromSql for Hex {
+impl FromSql for Bytes {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let text = value.as_str()?;
-        Digest::parse(text).map(Self).ok_or_else(|| FromSqlError::Other(format!("{text:?} is not a digest").into()))
+        let bytes = value.as_bytes()?;
+        let digest = Digest::parse(&hex::encode(bytes));
+        digest.map(Self).ok_or_else(|| FromSqlError::Other(format!("{} bytes are not a digest", bytes.len()).into()))
     }
 }
 
@@ -126,6 +127,12 @@ impl Text {
             problem: format!("it cannot be written as JSON ({error}); use string keys and finite numbers"),
         })?;
         Ok(Self(text))
+    }
+}
+
+impl Text {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_core::{
 use super::{
     access::Tx,
     blobs,
-    columns::{Hex, Uint},
+    columns::{Bytes, Uint},
     sessions,
 };
 use crate::{MessagePage, Result};
@@ -34,13 +34,13 @@ pub(super) fn page(
     let end = before.map_or(total, |place| place.saturating_sub(1).min(total));
     let start = last.map_or(0, |last| end.saturating_sub(last.into()));
     let mut rows = sql.prepare_cached(
-        "SELECT digest, body, idx FROM session_messages JOIN blobs USING (digest)
+        "SELECT digest, body, idx FROM session_messages JOIN blobs ON number = blob
          WHERE workspace = ?1 AND session = ?2 AND idx >= ?3 AND idx < ?4 ORDER BY idx",
     )?;
     let mut rows = rows.query(params![workspace.as_str(), session.as_str(), Uint(start), Uint(end)])?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
-        messages.push((row.get::<_, Uint>(2)?.0 + 1, blobs::from_row(row)?.1));
+        messages.push((row.get::<_, Uint>(2)?.0 + 1, blobs::from_row(sql, row)?.1));
     }
     Ok(MessagePage { messages, total })
 }
@@ -53,11 +53,11 @@ pub(super) fn head(sql: &Connection, workspace: &WorkspaceId, session: &SessionI
         .prepare_cached(
             "SELECT idx, chain FROM session_messages WHERE workspace = ?1 AND session = ?2 ORDER BY idx DESC LIMIT 1",
         )?
-        .query_row(of_session, |row| Ok((row.get::<_, Uint>(0)?.0, row.get::<_, Option<Hex>>(1)?)))
+        .query_row(of_session, |row| Ok((row.get::<_, Uint>(0)?.0, row.get::<_, Option<Bytes>>(1)?)))
         .optional()?;
     match last {
         None => Ok(TranscriptHead::default()),
-        Some((idx, Some(Hex(digest)))) => Ok(TranscriptHead { len: idx + 1, digest }),
+        Some((idx, Some(Bytes(digest)))) => Ok(TranscriptHead { len: idx + 1, digest }),
         Some((_, None)) => fill_chain(sql, of_session),
     }
 }
@@ -70,21 +70,22 @@ fn fill_chain(sql: &Connection, [workspace, session]: [&str; 2]) -> Result<Trans
              WHERE workspace = ?1 AND session = ?2 AND chain IS NOT NULL ORDER BY idx DESC LIMIT 1",
         )?
         .query_row([workspace, session], |row| {
-            Ok(TranscriptHead { len: row.get::<_, Uint>(0)?.0 + 1, digest: row.get::<_, Hex>(1)?.0 })
+            Ok(TranscriptHead { len: row.get::<_, Uint>(0)?.0 + 1, digest: row.get::<_, Bytes>(1)?.0 })
         })
         .optional()?
         .unwrap_or_default();
-    let digests: Vec<Hex> = sql
+    let digests: Vec<Bytes> = sql
         .prepare_cached(
-            "SELECT digest FROM session_messages WHERE workspace = ?1 AND session = ?2 AND idx >= ?3 ORDER BY idx",
+            "SELECT digest FROM session_messages JOIN blobs ON number = blob
+             WHERE workspace = ?1 AND session = ?2 AND idx >= ?3 ORDER BY idx",
         )?
         .query_map(params![workspace, session, Uint(head.len)], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let mut update = sql
         .prepare_cached("UPDATE session_messages SET chain = ?4 WHERE workspace = ?1 AND session = ?2 AND idx = ?3")?;
-    for Hex(digest) in digests {
+    for Bytes(digest) in digests {
         let next = head.push(digest);
-        update.execute(params![workspace, session, Uint(head.len), Hex(next.digest)])?;
+        update.execute(params![workspace, session, Uint(head.len), Bytes(next.digest)])?;
         head = next;
     }
     Ok(head)
@@ -98,25 +99,30 @@ pub(super) fn close_turn(tx: &Tx<'_>, run: &RunId) -> Result<()> {
     if already {
         return Ok(());
     }
-    let mut digests: Vec<Hex> = sql
-        .prepare_cached("SELECT digest FROM run_messages WHERE run_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx")?
-        .query_map(params![run.as_str(), Uint(turn.first_new), Uint(turn.opening_len)], |row| row.get(0))?
+    let mut bodies: Vec<(i64, Bytes)> = sql
+        .prepare_cached(
+            "SELECT blob, digest FROM run_messages JOIN blobs ON number = blob
+             WHERE run = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx",
+        )?
+        .query_map(params![turn.run, Uint(turn.first_new), Uint(turn.opening_len)], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
         .collect::<rusqlite::Result<_>>()?;
-    digests.extend(last_answer(sql, run, turn.opening_len)?);
+    bodies.extend(last_answer(sql, &turn)?);
 
     let mut head = head(sql, &turn.workspace, &turn.session)?;
     let mut insert = sql.prepare_cached(
-        "INSERT INTO session_messages (workspace, session, idx, digest, run_id, chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO session_messages (workspace, session, idx, blob, run_id, chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for digest in digests {
-        let next = head.push(digest.0);
+    for (body, Bytes(digest)) in bodies {
+        let next = head.push(digest);
         insert.execute(params![
             turn.workspace.as_str(),
             turn.session.as_str(),
             Uint(head.len),
-            digest,
+            body,
             run.as_str(),
-            Hex(next.digest)
+            Bytes(next.digest)
         ])?;
         head = next;
     }
@@ -125,6 +131,7 @@ pub(super) fn close_turn(tx: &Tx<'_>, run: &RunId) -> Result<()> {
 
 /// Which session a run belongs to and which of its opening messages were new to it.
 struct Turn {
+    run: i64,
     workspace: WorkspaceId,
     session: SessionId,
     first_new: u64,
@@ -134,11 +141,12 @@ struct Turn {
 fn turn_of(sql: &Connection, run: &RunId) -> Result<Option<Turn>> {
     let turn = sql
         .prepare_cached(
-            "SELECT workspace, session, opening_len - new_messages, opening_len FROM runs
+            "SELECT workspace, session, opening_len - new_messages, opening_len, number FROM runs
              WHERE id = ?1 AND session IS NOT NULL",
         )?
         .query_row([run.as_str()], |row| {
             Ok(Turn {
+                run: row.get(4)?,
                 workspace: WorkspaceId::new(row.get::<_, String>(0)?),
                 session: SessionId::new(row.get::<_, String>(1)?),
                 first_new: row.get::<_, Uint>(2)?.0,
@@ -150,16 +158,16 @@ fn turn_of(sql: &Connection, run: &RunId) -> Result<Option<Turn>> {
 }
 
 /// The last message of the assistant that the run itself added.
-fn last_answer(sql: &Connection, run: &RunId, opening_len: u64) -> Result<Option<Hex>> {
+fn last_answer(sql: &Connection, turn: &Turn) -> Result<Option<(i64, Bytes)>> {
     let mut rows = sql.prepare_cached(
-        "SELECT digest, body FROM run_messages JOIN blobs USING (digest)
-         WHERE run_id = ?1 AND idx >= ?2 ORDER BY idx DESC",
+        "SELECT digest, body, blob FROM run_messages JOIN blobs ON number = blob
+         WHERE run = ?1 AND idx >= ?2 ORDER BY idx DESC",
     )?;
-    let mut rows = rows.query(params![run.as_str(), Uint(opening_len)])?;
+    let mut rows = rows.query(params![turn.run, Uint(turn.opening_len)])?;
     while let Some(row) = rows.next()? {
-        let (digest, message) = blobs::from_row::<Message>(row)?;
+        let (digest, message) = blobs::from_row::<Message>(sql, row)?;
         if message.role == Role::Assistant {
-            return Ok(Some(Hex(digest)));
+            return Ok(Some((row.get(2)?, Bytes(digest))));
         }
     }
     Ok(None)

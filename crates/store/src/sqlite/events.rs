@@ -6,21 +6,33 @@ use serde_json::Value;
 use windlass_core::{
     event::{Event, NewEvent},
     ids::RunId,
+    message::Message,
     time::Timestamp,
 };
+use windlass_sqlite::short_hash;
 
 use super::{
     SqliteStore,
     access::Tx,
-    columns::{Json, Uint, Word},
+    blobs,
+    columns::Uint,
+    splice::{self, LEAST, Source},
+    state::RunState,
 };
 use crate::{EventWatch, Events, Result, StoreError, ending, entry::Entry};
 
 #[async_trait]
 impl Events for SqliteStore {
     async fn append_events(&self, run: &RunId, events: Vec<NewEvent>) -> Result<u64> {
-        let (run, entries) = (run.clone(), Entry::all_of(&events)?);
-        self.parts.write_log(&run.clone(), move |tx| Ok(append(tx, &run, &entries)?.last_seq)).await
+        let (id, entries) = (run.clone(), Entry::all_of(&events)?);
+        let work = move |tx: &mut Tx<'_>| {
+            let mut run = RunState::of(tx.sql, &id)?;
+            append(tx, &mut run, &entries, &[])?;
+            let last_seq = run.last_seq;
+            run.save(tx)?;
+            Ok(last_seq)
+        };
+        self.parts.write_log(run, work).await
     }
 
     async fn events(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
@@ -36,118 +48,132 @@ impl Events for SqliteStore {
     }
 }
 
-/// Where the log stands after an append, and whether the append brought anything new.
-pub(super) struct Appended {
-    pub(super) last_seq: u64,
-    pub(super) changed: bool,
-}
-
-/// Appends the entries whose keys are new and closes the run with its terminal one.
-pub(super) fn append(tx: &mut Tx<'_>, run: &RunId, entries: &[Entry]) -> Result<Appended> {
-    let (before, mut closed_at) = state(tx.sql, run)?;
-    let mut last_seq = before;
+/// Appends the entries whose keys are new and closes the run with its terminal one. Says whether there was anything new.
+/// What an entry has of `sources`, which are bodies that the run refers to, is not stored again.
+pub(super) fn append(tx: &Tx<'_>, run: &mut RunState, entries: &[Entry], sources: &[Source]) -> Result<bool> {
+    let before = run.last_seq;
     for entry in entries {
-        if closed_at.is_some() {
+        if run.closed_at.is_some() {
             if stands(tx.sql, run, entry)? {
                 continue;
             }
-            return Err(StoreError::RunClosed { run: run.clone(), key: entry.key.clone() });
+            return Err(StoreError::RunClosed { run: run.id.clone(), key: entry.key.clone() });
         }
-        // Most keys are new, so they are looked for only where that turns out not to be so.
-        if !insert(tx, run, last_seq + 1, entry)? {
-            stands(tx.sql, run, entry)?;
+        let answer =
+            if entry.ending.is_some() && entry.data.len() >= LEAST { answer(tx.sql, run)? } else { Vec::new() };
+        let sources = if answer.is_empty() { sources } else { &answer };
+        if !insert(tx, run, entry, sources)? {
             continue;
         }
-        last_seq += 1;
+        run.logs();
         if let Some((status, phase)) = entry.shows {
-            tx.sql.prepare_cached("UPDATE runs SET status = ?2, phase = ?3 WHERE id = ?1")?.execute(params![
-                run.as_str(),
-                Word(status),
-                Word(phase)
-            ])?;
+            run.shows(status, phase);
         }
         if let Some(ending) = &entry.ending {
-            closed_at = Some(tx.now);
-            tx.sql.prepare_cached("UPDATE runs SET ending = ?2, closed_at = ?3 WHERE id = ?1")?.execute(params![
-                run.as_str(),
-                Json(ending),
-                Uint::from(tx.now)
-            ])?;
+            run.ends(tx.now, ending);
         }
     }
-    let changed = last_seq > before;
-    if changed {
-        tx.sql.prepare_cached("UPDATE runs SET last_seq = ?2, updated_at = ?3 WHERE id = ?1")?.execute(params![
-            run.as_str(),
-            Uint(last_seq),
-            Uint::from(tx.now)
-        ])?;
-        tx.log_reaches(run, last_seq);
+    Ok(run.last_seq > before)
+}
+
+/// The texts of the run's last message.
+fn answer(sql: &Connection, run: &RunState) -> Result<Vec<Source>> {
+    let last = sql
+        .prepare_cached(
+            "SELECT number, body FROM run_messages JOIN blobs ON number = blob WHERE run = ?1 ORDER BY idx DESC LIMIT 1",
+        )?
+        .query_row([run.number], |row| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .optional()?;
+    let Some((number, stored)) = last.filter(|(_, stored)| !splice::is_spliced(stored)) else { return Ok(Vec::new()) };
+    let body = blobs::open(sql, &stored)?;
+    // What cannot be read is not referred to.
+    let Ok(message) = serde_json::from_slice::<Message>(&body) else { return Ok(Vec::new()) };
+    Ok(blobs::Stored { number, whole: true }.sources(&blobs::parts_in(&message, &body)))
+}
+
+/// An event's type, data and key as one body. Neither a type nor canonical JSON has a line feed.
+fn body_of(entry: &Entry) -> String {
+    format!("{}\n{}\n{}", entry.kind, entry.data, entry.key)
+}
+
+/// Type, data and key.
+pub(super) fn split(body: &[u8]) -> Result<(&str, &str, &str)> {
+    let mut parts = blobs::utf8(body)?.splitn(3, '\n');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(kind), Some(data), Some(key)) => Ok((kind, data, key)),
+        _ => Err(StoreError::Corrupt { detail: "it has no type, data and key".to_owned() }),
     }
-    Ok(Appended { last_seq, changed })
 }
 
 fn list(sql: &Connection, run: &RunId, after: u64, limit: u32) -> Result<Vec<Event>> {
-    let mut events = sql.prepare_cached(
-        "SELECT seq, at, key, type, data FROM events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+    let mut rows = sql.prepare_cached(
+        "SELECT seq, at, body FROM events
+         WHERE run = (SELECT number FROM runs WHERE id = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3",
     )?;
-    let events = events.query_map(params![run.as_str(), Uint(after), limit], |row| {
-        Ok(Event {
+    let mut rows = rows.query(params![run.as_str(), Uint(after), limit])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let body = blobs::open(sql, row.get_ref(2)?.as_bytes().map_err(rusqlite::Error::from)?)?;
+        let (kind, data, key) = split(&body)?;
+        events.push(Event {
             seq: row.get::<_, Uint>(0)?.0,
-            at: row.get::<_, Uint>(1)?.into(),
-            key: row.get(2)?,
-            kind: row.get(3)?,
-            data: row.get::<_, Json<_>>(4)?.0,
-        })
-    })?;
-    Ok(events.collect::<rusqlite::Result<_>>()?)
+            at: Timestamp::from(row.get::<_, Uint>(1)?),
+            key: key.to_owned(),
+            kind: kind.to_owned(),
+            data: json(data)?,
+        });
+    }
+    Ok(events)
+}
+
+fn json(data: &str) -> Result<Value> {
+    serde_json::from_str(data).map_err(|error| StoreError::Corrupt { detail: error.to_string() })
 }
 
 /// What the terminal event says last.
 pub(super) fn final_text(sql: &Connection, run: &RunId) -> Result<Option<String>> {
-    let data = sql
+    let stored = sql
         .prepare_cached(
-            "SELECT data FROM events JOIN runs ON run_id = id AND seq = last_seq WHERE id = ?1 AND closed_at IS NOT NULL",
+            "SELECT body FROM runs JOIN events ON run = runs.number AND seq = last_seq
+             WHERE id = ?1 AND closed_at IS NOT NULL",
         )?
-        .query_row([run.as_str()], |row| row.get::<_, Json<Value>>(0))
+        .query_row([run.as_str()], |row| row.get::<_, Vec<u8>>(0))
         .optional()?;
-    Ok(data.and_then(|Json(data)| ending::final_text(&data).map(str::to_owned)))
-}
-
-/// The newest `seq` and whether the log is closed.
-fn state(sql: &Connection, run: &RunId) -> Result<(u64, Option<Timestamp>)> {
-    sql.prepare_cached("SELECT last_seq, closed_at FROM runs WHERE id = ?1")?
-        .query_row([run.as_str()], |row| {
-            let closed_at = row.get::<_, Option<Uint>>(1)?.map(Timestamp::from);
-            Ok((row.get::<_, Uint>(0)?.0, closed_at))
-        })
-        .optional()?
-        .ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
+    let Some(stored) = stored else { return Ok(None) };
+    let body = blobs::open(sql, &stored)?;
+    let data = json(split(&body)?.1)?;
+    Ok(ending::final_text(&data).map(str::to_owned))
 }
 
 /// Says whether the entry's key was new.
-fn insert(tx: &Tx<'_>, run: &RunId, seq: u64, entry: &Entry) -> Result<bool> {
-    let inserted = tx
+fn insert(tx: &Tx<'_>, run: &RunState, entry: &Entry, sources: &[Source]) -> Result<bool> {
+    let hash = short_hash(&entry.key);
+    // Most keys are new, and so are their hashes.
+    let known = tx
         .sql
-        .prepare_cached(
-            "INSERT INTO events (run_id, seq, key, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (run_id, key) DO NOTHING",
-        )?
-        .execute(params![run.as_str(), Uint(seq), entry.key, Uint::from(tx.now), entry.kind, entry.data])?;
-    Ok(inserted > 0)
+        .prepare_cached("SELECT 1 FROM events WHERE run = ?1 AND key_hash = ?2 LIMIT 1")?
+        .exists(params![run.number, hash])?;
+    if known && stands(tx.sql, run, entry)? {
+        return Ok(false);
+    }
+    let (body, _) = splice::stored(&body_of(entry), sources);
+    tx.sql
+        .prepare_cached("INSERT INTO events (run, seq, key_hash, at, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![run.number, Uint(run.last_seq + 1), hash, Uint::from(tx.now), body])?;
+    Ok(true)
 }
 
 /// Whether this entry is already in the log.
-fn stands(sql: &Connection, run: &RunId, entry: &Entry) -> Result<bool> {
-    let same = sql
-        .prepare_cached("SELECT type, data FROM events WHERE run_id = ?1 AND key = ?2")?
-        .query_row(params![run.as_str(), entry.key], |row| {
-            Ok(entry.is(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?))
-        })
-        .optional()?;
-    match same {
-        Some(false) => Err(StoreError::EventConflict { run: run.clone(), key: entry.key.clone() }),
-        Some(true) => Ok(true),
-        None => Ok(false),
+fn stands(sql: &Connection, run: &RunState, entry: &Entry) -> Result<bool> {
+    let mut rows = sql.prepare_cached("SELECT body FROM events WHERE run = ?1 AND key_hash = ?2")?;
+    let mut rows = rows.query(params![run.number, short_hash(&entry.key)])?;
+    while let Some(row) = rows.next()? {
+        let body = blobs::open(sql, row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?)?;
+        let (kind, data, key) = split(&body)?;
+        if key == entry.key {
+            let conflict = || StoreError::EventConflict { run: run.id.clone(), key: entry.key.clone() };
+            return entry.is(kind, data).then_some(true).ok_or_else(conflict);
+        }
     }
+    Ok(false)
 }

@@ -9,12 +9,13 @@ use windlass_core::{
     envelope::{PlanActivityOutput, ToolOutput, TranscriptHead},
     message::{Message, stored_files},
 };
-use windlass_sqlite::{Examined, Progress, TableCheck};
+use windlass_sqlite::{Examined, Progress, TableCheck, short_hash};
 
 use super::{
     approvals, blobs,
-    columns::{Hex, Json, RawText, Uint},
-    keys, push, runs, secrets, sessions,
+    columns::{Bytes, Json, RawText, Uint},
+    events, keys, push, runs, secrets, sessions,
+    splice::Spliced,
 };
 use crate::{Result, StoreError, body};
 
@@ -44,19 +45,15 @@ pub fn examine(sql: &Connection, progress: &Progress) -> Result<Vec<Examined>> {
         look.table("push configs", &format!("SELECT {}, id FROM push_configs", push::COLUMNS), |row| {
             Ok(push::from_row(row).map(drop)?)
         })?,
-        look.table("bodies", "SELECT digest, body, digest FROM blobs", |row| {
-            let Hex(digest) = row.get(0)?;
-            let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-            body::decode::<Value>(digest, bytes).map(drop)
-        })?,
+        look.bodies()?,
         look.logs()?,
         look.transcripts()?,
-        look.table("plans", "SELECT output, run_id FROM plans", |row| {
-            Ok(row.get::<_, Option<Json<PlanActivityOutput>>>(0).map(drop)?)
+        look.table("plans", "SELECT output, id FROM plans JOIN runs ON runs.number = run", |row| {
+            blobs::open_optional::<PlanActivityOutput>(sql, row, 0).map(drop)
         })?,
-        look.table("calls", "SELECT output, result, run_id FROM tool_calls", |row| {
-            row.get::<_, Option<Json<ToolOutput>>>(0)?;
-            Ok(row.get::<_, Option<Hex>>(1).map(drop)?)
+        look.table("calls", "SELECT output, late_output, id FROM tool_calls JOIN runs ON runs.number = run", |row| {
+            blobs::open_optional::<ToolOutput>(sql, row, 0)?;
+            blobs::open_optional::<ToolOutput>(sql, row, 1).map(drop)
         })?,
         look.conversations()?,
         look.files()?,
@@ -79,11 +76,33 @@ impl Store<'_> {
         Ok(self.0.table(what, statement, |row| look(row).map_err(|error| reason(&error)))?)
     }
 
-    /// Events can be read, begin with 1, have no gaps, and reach as far as their run says.
+    /// Bodies can be read, have their digests, and refer to what they are said to refer to.
+    fn bodies(&self) -> Result<Examined> {
+        let sql = self.0.sql;
+        self.table("bodies", "SELECT digest, body, blobs.number, lower(hex(digest)) FROM blobs", |row| {
+            let Bytes(digest) = row.get(0)?;
+            let stored = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+            body::decode::<Value>(digest, &blobs::open(sql, stored)?)?;
+            for (_, stretch) in Spliced::of(stored)?.references {
+                let known = sql
+                    .prepare_cached("SELECT 1 FROM splices WHERE body = ?1 AND target = ?2")?
+                    .exists([row.get(2)?, stretch.body])?;
+                if !known {
+                    return Err(damaged(format!("nothing keeps body {}, which it refers to", stretch.body)));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Events can be read, begin with 1, have no gaps, are found by their keys, and reach as far as their run says.
     fn logs(&self) -> Result<Examined> {
+        let sql = self.0.sql;
         let mut at = (RawText(Vec::new()), 0);
-        let mut found =
-            self.table("events", "SELECT seq, at, data, type, run_id FROM events ORDER BY run_id, seq", |row| {
+        let mut found = self.table(
+            "events",
+            "SELECT seq, at, body, key_hash, id FROM events JOIN runs ON runs.number = run ORDER BY id, seq",
+            |row| {
                 let (run, Uint(seq)) = (RawText::of(row, 4)?, row.get(0)?);
                 let expected = if at.0 == run { at.1 + 1 } else { 1 };
                 at = (run, seq);
@@ -91,12 +110,12 @@ impl Store<'_> {
                     return Err(damaged(format!("event {expected} is missing, {seq} comes next")));
                 }
                 row.get::<_, Uint>(1)?;
-                row.get::<_, Json<Value>>(2).map_err(|error| damaged(format!("event {seq}: {error}")))?;
-                Ok(())
-            })?;
+                event(sql, row).map_err(|error| damaged(format!("event {seq}: {}", reason(&error))))
+            },
+        )?;
         let ends = self.table(
             "events",
-            "SELECT last_seq, (SELECT max(seq) FROM events WHERE run_id = runs.id), id FROM runs",
+            "SELECT last_seq, (SELECT max(seq) FROM events WHERE run = runs.number), id FROM runs",
             |row| match (row.get::<_, Uint>(0)?.0, row.get::<_, Option<Uint>>(1)?.map_or(0, |Uint(seq)| seq)) {
                 (expected, last) if expected == last => Ok(()),
                 (expected, last) => Err(damaged(format!("its log ends with event {last}, not {expected}"))),
@@ -107,37 +126,49 @@ impl Store<'_> {
         Ok(found)
     }
 
-    /// Messages are there, are messages, and add up to the chain that was written with each. A run's own messages continue
-    /// from the part of the conversation that it refers to.
+    /// Messages are there, are messages, and add up to the head in the row of their run. A run's own messages continue from
+    /// the part of the conversation that it refers to.
     fn transcripts(&self) -> Result<Examined> {
+        let sql = self.0.sql;
         let mut at = (RawText(Vec::new()), TranscriptHead::default());
         self.table(
             "messages",
-            "SELECT own.digest, body, own.chain, own.idx, coalesce(prefix_len, 0), said.chain, own.run_id
-             FROM run_messages AS own LEFT JOIN blobs ON blobs.digest = own.digest LEFT JOIN runs ON runs.id = own.run_id
-                 LEFT JOIN session_messages AS said ON said.workspace = runs.workspace AND said.session = runs.session
-                     AND said.idx = prefix_len - 1
-             ORDER BY own.run_id, own.idx",
+            "SELECT blobs.digest, body, idx, prefix_len, head_len, head_digest,
+                 (SELECT chain FROM session_messages AS said WHERE said.workspace = runs.workspace
+                      AND said.session = runs.session AND said.idx = prefix_len - 1), id
+             FROM run_messages AS own LEFT JOIN blobs ON blobs.number = blob JOIN runs ON runs.number = run
+             ORDER BY id, idx",
             |row| {
-                let run = RawText::of(row, 6)?;
+                let (run, Uint(idx)) = (RawText::of(row, 7)?, row.get(2)?);
                 if at.0 != run {
-                    let digest = row.get::<_, Option<Hex>>(5)?.map_or(Digest::ZERO, |Hex(digest)| digest);
-                    at = (run, TranscriptHead { len: row.get::<_, Uint>(4)?.0, digest });
+                    let digest = row.get::<_, Option<Bytes>>(6)?.map_or(Digest::ZERO, |Bytes(digest)| digest);
+                    at = (run, TranscriptHead { len: row.get::<_, Uint>(3)?.0, digest });
                 }
-                continues(&mut at.1, row)
+                let head = TranscriptHead { len: row.get::<_, Uint>(4)?.0, digest: row.get::<_, Bytes>(5)?.0 };
+                let Some(Bytes(digest)) = row.get(0)? else {
+                    return Err(damaged(format!("the body of message {idx} is missing")));
+                };
+                let missing = idx != at.1.len;
+                at.1 = TranscriptHead { len: idx, ..at.1 }.push(digest);
+                if missing || (at.1.len == head.len && at.1 != head) {
+                    return Err(damaged(format!("message {idx} does not continue from the one before it")));
+                }
+                message(sql, row)
             },
         )
     }
 
     /// The files that messages refer to are there.
     fn files(&self) -> Result<Examined> {
+        let sql = self.0.sql;
         self.table(
             "files",
-            "SELECT blobs.digest, blobs.body, target, EXISTS (SELECT 1 FROM blobs WHERE digest = target), body_refs.body
-             FROM body_refs JOIN blobs ON blobs.digest = body_refs.body",
+            "SELECT blobs.digest, blobs.body, target, EXISTS (SELECT 1 FROM blobs WHERE digest = target),
+                 lower(hex(blobs.digest))
+             FROM body_refs JOIN blobs ON blobs.number = body_refs.body",
             |row| {
-                let Hex(target) = row.get(2)?;
-                if row.get::<_, bool>(3)? || !refers_to(row, target) {
+                let Bytes(target) = row.get(2)?;
+                if row.get::<_, bool>(3)? || !refers_to(sql, row, target) {
                     return Ok(());
                 }
                 Err(damaged(format!("the file {target} is missing")))
@@ -146,47 +177,58 @@ impl Store<'_> {
     }
 
     fn conversations(&self) -> Result<Examined> {
+        let sql = self.0.sql;
         let mut at = (RawText(Vec::new()), RawText(Vec::new()), TranscriptHead::default());
         self.table(
             "conversations",
-            "SELECT session_messages.digest, body, chain, idx, workspace, session
-             FROM session_messages LEFT JOIN blobs USING (digest) ORDER BY workspace, session, idx",
+            "SELECT digest, body, chain, idx, workspace, session
+             FROM session_messages LEFT JOIN blobs ON number = blob ORDER BY workspace, session, idx",
             |row| {
                 let (workspace, session) = (RawText::of(row, 4)?, RawText::of(row, 5)?);
                 if (&at.0, &at.1) != (&workspace, &session) {
                     at = (workspace, session, TranscriptHead::default());
                 }
-                continues(&mut at.2, row)
+                continues(sql, &mut at.2, row)
             },
         )
     }
 }
 
+/// A row whose third and fourth columns are an event's body and the hash of its key.
+fn event(sql: &Connection, row: &Row<'_>) -> Result<()> {
+    let body = blobs::open(sql, row.get_ref(2)?.as_bytes().map_err(rusqlite::Error::from)?)?;
+    let (_, data, key) = events::split(&body)?;
+    if short_hash(key) != row.get::<_, i32>(3)? {
+        return Err(damaged(format!("it is not found by its key {key}")));
+    }
+    serde_json::from_str::<Value>(data).map(drop).map_err(|error| damaged(error.to_string()))
+}
+
 /// A row that begins with `digest, body, chain, idx` continues from `head`, which moves on. A message that a build without
 /// chains has added has none.
-fn continues(head: &mut TranscriptHead, row: &Row<'_>) -> Result<()> {
-    let (Hex(digest), chain, Uint(idx)) = (row.get(0)?, row.get::<_, Option<Hex>>(2)?, row.get(3)?);
+fn continues(sql: &Connection, head: &mut TranscriptHead, row: &Row<'_>) -> Result<()> {
+    let (chain, Uint(idx)) = (row.get::<_, Option<Bytes>>(2)?, row.get(3)?);
+    let Some(Bytes(digest)) = row.get(0)? else {
+        return Err(damaged(format!("the body of message {idx} is missing")));
+    };
     let expected = head.push(digest);
-    *head = TranscriptHead { len: idx + 1, digest: chain.map_or(expected.digest, |Hex(digest)| digest) };
+    *head = TranscriptHead { len: idx + 1, digest: chain.map_or(expected.digest, |Bytes(digest)| digest) };
     if *head != expected {
         return Err(damaged(format!("message {idx} does not continue from the one before it")));
     }
-    message(row, digest)
+    message(sql, row)
 }
 
 /// Whether a row that begins with `digest, body` is a message with this file. Other bodies, for example a tool's result, may
 /// have something that only looks like a reference.
-fn refers_to(row: &Row<'_>, file: Digest) -> bool {
-    blobs::from_row::<Message>(row)
+fn refers_to(sql: &Connection, row: &Row<'_>, file: Digest) -> bool {
+    blobs::from_row::<Message>(sql, row)
         .is_ok_and(|(_, message)| stored_files(&message.parts).iter().any(|blob| blob.digest == file))
 }
 
-/// A row that begins with `digest, body`, where the body may be missing.
-fn message(row: &Row<'_>, digest: Digest) -> Result<()> {
-    if row.get_ref(1)? == rusqlite::types::ValueRef::Null {
-        return Err(damaged(format!("its body {digest} is missing")));
-    }
-    blobs::from_row::<Message>(row).map(drop)
+/// A row that begins with `digest, body`.
+fn message(sql: &Connection, row: &Row<'_>) -> Result<()> {
+    blobs::from_row::<Message>(sql, row).map(drop)
 }
 
 fn damaged(detail: String) -> StoreError {

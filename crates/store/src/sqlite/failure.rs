@@ -15,6 +15,7 @@ impl From<DatabaseError> for StoreError {
             DatabaseError::NewerSchema { path, found, supported } => {
                 Self::NewerSchema { database: path.display().to_string(), found, supported }
             }
+            DatabaseError::InUse { path } => Self::InUse { database: path.display().to_string() },
             DatabaseError::UnsuitablePath { problem } => {
                 Self::InvalidArgument { argument: "the database path", problem }
             }

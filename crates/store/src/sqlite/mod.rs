@@ -37,18 +37,25 @@ mod reservations;
 mod runs;
 mod secrets;
 mod sessions;
+mod splice;
+mod state;
 mod sweep;
+mod sweep_counts;
 mod transcript;
 
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio::sync::Semaphore;
 pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
-pub use self::examine::examine;
+pub use self::{examine::examine, splice::own_text};
 
 use self::poll::Poller;
 use crate::{Clock, Result, StoreError, system_clock, watch::Watchers};
@@ -68,7 +75,17 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_body_refs.sql"),
     include_str!("migrations/0009_approvals.sql"),
     include_str!("migrations/0010_push_configs.sql"),
+    include_str!("migrations/0011_compact_rows.sql"),
 ];
+
+/// The version that no process of an older build can work with, so that it is made by one that is alone.
+const ALONE: usize = 11;
+
+/// Upgrades the tables of a file where no other process may have it open, and refuses if one has. To be called before a
+/// database is opened that a store is to use ([`SqliteStore::on`]).
+pub fn upgrade(path: &Path) -> Result<()> {
+    Ok(windlass_sqlite::upgrade_alone(path, SCHEMA.0, MIGRATIONS, ALONE)?)
+}
 
 #[derive(Clone)]
 pub struct Options {
@@ -115,6 +132,7 @@ impl SqliteStore {
     /// Opens a file of the store's own.
     pub fn open(options: Options) -> Result<Self> {
         let Options { path, durability, clock } = options;
+        upgrade(&path)?;
         let database = Database::open(windlass_sqlite::Options { durability, ..windlass_sqlite::Options::new(path) })?;
         Self::start(database, clock, Ack::Durable, true)
     }
@@ -126,6 +144,10 @@ impl SqliteStore {
     }
 
     fn start(database: Database, clock: Clock, relaxed: Ack, sole_user: bool) -> Result<Self> {
+        if (1..ALONE).contains(&database.version(SCHEMA.0)?) {
+            // The caller opened it without a call of `upgrade` before.
+            return Err(StoreError::InUse { database: database.path().display().to_string() });
+        }
         database.migrate(SCHEMA.0, MIGRATIONS)?;
         let watchers = Arc::new(Watchers::default());
         let poller = Poller::start(database.reader()?, Arc::clone(&watchers))?;

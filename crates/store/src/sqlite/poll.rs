@@ -22,8 +22,8 @@ use crate::{
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
-const EVENTS_FROM: &str = "SELECT number, run_id, seq FROM events WHERE number >= ?1 ORDER BY number";
-const NEWEST_EVENT: &str = "SELECT number, run_id, seq FROM events ORDER BY number DESC LIMIT 1";
+const EVENTS_FROM: &str = "SELECT events.number, id, seq FROM events CROSS JOIN runs ON runs.number = run WHERE events.number >= ?1 ORDER BY events.number";
+const NEWEST_EVENT: &str = "SELECT events.number, id, seq FROM events CROSS JOIN runs ON runs.number = run ORDER BY events.number DESC LIMIT 1";
 const LAST_SEQ: &str = "SELECT last_seq FROM runs WHERE id = ?1";
 
 /// The thread that looks. It ends when the registry is closed.

@@ -1,17 +1,13 @@
 //! What a workflow caused: messages, events and the run's row, in one piece.
 
-use rusqlite::params;
 use windlass_core::{
+    canonical::{CanonicalJson, Digest},
     envelope::TranscriptHead,
     ids::RunId,
     run::{Phase, RunStatus},
 };
 
-use super::{
-    access::Tx,
-    columns::{Uint, Word},
-    conversation, events, transcript,
-};
+use super::{access::Tx, conversation, events, state::RunState, transcript};
 use crate::{Result, body::Body, entry::Entry};
 
 /// A batch on its way into the store.
@@ -19,6 +15,8 @@ pub(super) struct Batch {
     pub(super) run: RunId,
     pub(super) head: TranscriptHead,
     pub(super) messages: Vec<Body>,
+    /// Results of tools in the messages.
+    pub(super) results: Vec<(Digest, CanonicalJson)>,
     pub(super) events: Vec<Entry>,
     pub(super) status: RunStatus,
     pub(super) phase: Phase,
@@ -26,25 +24,18 @@ pub(super) struct Batch {
 }
 
 pub(super) fn record(tx: &mut Tx<'_>, batch: &Batch) -> Result<TranscriptHead> {
-    let messages = transcript::append(tx, &batch.run, batch.head, &batch.messages)?;
-    let events = events::append(tx, &batch.run, &batch.events)?;
-    // A batch of which everything is known is a repeat, and may come late: it must not turn the row back.
+    let mut run = RunState::of(tx.sql, &batch.run)?;
+    let messages = transcript::append(tx.sql, &mut run, batch.head, &batch.messages, &batch.results)?;
+    let logged = events::append(tx, &mut run, &batch.events, &[])?;
+    // A batch of which everything is known is a repeat, and may come late: it must not turn the row back. And nothing but
+    // the batch that closed a run has a say in how it ended.
     let empty = batch.messages.is_empty() && batch.events.is_empty();
-    if empty || messages.changed || events.changed {
-        set_state(tx, &batch.run, (batch.status, batch.phase), events.changed)?;
+    if (empty || messages.changed || logged) && (run.closed_at.is_none() || logged) {
+        run.shows(batch.status, batch.phase);
     }
+    run.save(tx)?;
     if batch.closes_session_turn {
         conversation::close_turn(tx, &batch.run)?;
     }
     Ok(messages.head)
-}
-
-/// Nothing but the batch that closed a run has a say in how it ended.
-pub(super) fn set_state(tx: &Tx<'_>, run: &RunId, (status, phase): (RunStatus, Phase), was_open: bool) -> Result<()> {
-    tx.sql
-        .prepare_cached(
-            "UPDATE runs SET status = ?2, phase = ?3, updated_at = ?4 WHERE id = ?1 AND (closed_at IS NULL OR ?5)",
-        )?
-        .execute(params![run.as_str(), Word(status), Word(phase), Uint::from(tx.now), was_open])?;
-    Ok(())
 }

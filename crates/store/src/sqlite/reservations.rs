@@ -16,8 +16,9 @@ use super::{
     SqliteStore,
     access::Tx,
     approvals, blobs,
-    columns::{Hex, Json, Text, Uint, Word},
-    events, record, runs, secrets, sessions,
+    columns::{Bytes, Json, Text, Uint, Word},
+    events, runs, secrets, sessions,
+    state::RunState,
 };
 use crate::{PendingStart, Reservation, Reservations, ReservedRun, Result, StoreError, entry::Entry, nul, page};
 
@@ -61,7 +62,7 @@ fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reserv
         let plan = pending_start(tx.sql, &new.id)?.and_then(|start| start.plan);
         return Ok(Reservation { row, plan });
     }
-    blobs::require(tx.sql, "spec", new.spec)?;
+    let spec = blobs::require(tx.sql, "spec", new.spec)?;
     let input_preview = page::preview(&new.input);
     if let Some(session) = &new.session {
         sessions::run_started(tx, &new.workspace, session, &new.agent_id, &input_preview)?;
@@ -71,7 +72,7 @@ fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reserv
             "INSERT INTO runs (id, workspace, session, execution, agent_id, agent_digest, model_id, name, spec, labels,
                  metadata, status, phase, input_preview, created_at, updated_at, opening_len, new_messages, head_len,
                  head_digest, last_seq, request, root_agent)
-             VALUES (?1, ?2, ?3, '', ?4, '', ?5, ?6, ?7, '{}', ?8, ?9, ?10, ?11, ?12, ?12, 0, 0, 0, ?13, 0, ?14, ?4)",
+             VALUES (?1, ?2, ?3, '', ?4, x'', ?5, ?6, ?7, '{}', ?8, ?9, ?10, ?11, ?12, ?12, 0, 0, 0, ?13, 0, ?14, ?4)",
         )?
         .execute(params![
             new.id.as_str(),
@@ -80,19 +81,18 @@ fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reserv
             new.agent_id.as_str(),
             new.model_id,
             new.name,
-            new.spec.map(Hex),
+            spec,
             Json(&new.metadata),
             Word(RunStatus::Queued),
             Word(Phase::Planning),
             input_preview,
             Uint::from(tx.now),
-            Hex(TranscriptHead::default().digest),
-            new.start.as_ref().map(|start| Hex(start.request)),
+            Bytes(TranscriptHead::default().digest),
+            new.start.as_ref().map(|start| Bytes(start.request)),
         ])?;
+    let number = tx.sql.last_insert_rowid();
     if let Some(plan) = plan {
-        tx.sql
-            .prepare_cached("INSERT INTO starts (run_id, plan) VALUES (?1, ?2)")?
-            .execute(params![new.id.as_str(), plan])?;
+        tx.sql.prepare_cached("INSERT INTO starts (run, plan) VALUES (?1, ?2)")?.execute(params![number, plan])?;
     }
     let row = runs::get(tx.sql, &new.id)?.ok_or_else(|| StoreError::RunNotFound { run: new.id.clone() })?;
     Ok(Reservation { row, plan: new.start.as_ref().map(|start| start.plan.clone()) })
@@ -102,13 +102,13 @@ fn reserve(tx: &Tx<'_>, new: &ReservedRun, plan: Option<&Text>) -> Result<Reserv
 fn request(sql: &Connection, run: &RunId) -> Result<Option<Digest>> {
     let request = sql
         .prepare_cached("SELECT request FROM runs WHERE id = ?1")?
-        .query_row([run.as_str()], |row| row.get::<_, Option<Hex>>(0))?;
-    Ok(request.map(|Hex(digest)| digest))
+        .query_row([run.as_str()], |row| row.get::<_, Option<Bytes>>(0))?;
+    Ok(request.map(|Bytes(digest)| digest))
 }
 
 fn pending_start(sql: &Connection, run: &RunId) -> Result<Option<PendingStart>> {
     let plan = sql
-        .prepare_cached("SELECT plan FROM starts WHERE run_id = ?1")?
+        .prepare_cached("SELECT plan FROM starts JOIN runs ON number = run WHERE id = ?1")?
         .query_row([run.as_str()], |row| row.get::<_, Option<Json<Value>>>(0))
         .optional()?;
     Ok(plan.map(|plan| PendingStart { run: run.clone(), plan: plan.map(|Json(plan)| plan) }))
@@ -116,7 +116,7 @@ fn pending_start(sql: &Connection, run: &RunId) -> Result<Option<PendingStart>> 
 
 fn pending_starts(sql: &Connection, before: Timestamp, limit: u32) -> Result<Vec<PendingStart>> {
     let mut starts = sql.prepare_cached(
-        "SELECT run_id, plan FROM starts JOIN runs ON id = run_id WHERE closed_at IS NULL AND created_at < ?1
+        "SELECT id, plan FROM starts JOIN runs ON number = run WHERE closed_at IS NULL AND created_at < ?1
          ORDER BY created_at, id LIMIT ?2",
     )?;
     let starts = starts.query_map(params![Uint::from(before), limit], |row| {
@@ -128,7 +128,8 @@ fn pending_starts(sql: &Connection, before: Timestamp, limit: u32) -> Result<Vec
 
 /// The run's start is done, or not wanted any more.
 pub(super) fn forget_start(sql: &Connection, run: &RunId) -> Result<()> {
-    sql.prepare_cached("DELETE FROM starts WHERE run_id = ?1")?.execute([run.as_str()])?;
+    sql.prepare_cached("DELETE FROM starts WHERE run = (SELECT number FROM runs WHERE id = ?1)")?
+        .execute([run.as_str()])?;
     Ok(())
 }
 
@@ -138,8 +139,10 @@ fn end_unopened(tx: &mut Tx<'_>, run: &RunId, status: RunStatus, entries: &[Entr
         .prepare_cached("SELECT 1 FROM runs WHERE id = ?1 AND execution = '' AND closed_at IS NULL")?
         .exists([run.as_str()])?;
     if unopened {
-        events::append(tx, run, entries)?;
-        record::set_state(tx, run, (status, Phase::Done), true)?;
+        let mut state = RunState::of(tx.sql, run)?;
+        events::append(tx, &mut state, entries, &[])?;
+        state.shows(status, Phase::Done);
+        state.save(tx)?;
         forget_start(tx.sql, run)?;
     }
     Ok(unopened)
@@ -150,8 +153,8 @@ fn withdraw(tx: &Tx<'_>, run: &RunId) -> Result<bool> {
         .sql
         .prepare_cached(
             "SELECT 1 FROM runs WHERE id = ?1 AND execution = '' AND last_seq = 0 AND head_len = 0
-                 AND NOT EXISTS (SELECT 1 FROM plans WHERE run_id = ?1)
-                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run_id = ?1)",
+                 AND NOT EXISTS (SELECT 1 FROM plans WHERE run = runs.number)
+                 AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE run = runs.number)",
         )?
         .exists([run.as_str()])?;
     if untouched {

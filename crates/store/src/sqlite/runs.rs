@@ -12,11 +12,14 @@ use windlass_core::{
 use super::{
     SqliteStore,
     access::Tx,
-    columns::{Hex, Json, Uint, Word, readable},
+    blobs,
+    columns::{Bytes, Json, Uint, Word, readable},
     conversation, events,
     filter::Filter,
     record::{self, Batch},
-    reservations, sessions, transcript,
+    reservations, sessions,
+    state::RunState,
+    transcript,
 };
 use crate::{
     NewRun, OpenRun, RecordBatch, Result, RunFilter, RunPage, RunRow, Runs, StoreError, body::Body, entry::Entry,
@@ -51,6 +54,7 @@ impl Runs for SqliteStore {
     async fn record(&self, batch: RecordBatch) -> Result<TranscriptHead> {
         let batch = Batch {
             messages: Body::all_of(&batch.messages)?,
+            results: blobs::results_in(&batch.messages),
             events: Entry::all_of(&batch.events)?,
             run: batch.run,
             head: batch.head,
@@ -66,7 +70,8 @@ fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
     let run = &opening.run;
     let known = known(tx.sql, run)?;
     if let Known::Opened { opening_len } = known {
-        let head = transcript::head_at(tx.sql, &run.id, opening_len)?;
+        let known = RunState::of(tx.sql, &run.id)?;
+        let head = transcript::head_of(tx.sql, known.number, opening_len)?;
         return head.ok_or_else(|| StoreError::Corrupt { detail: format!("run {} has lost messages", run.id) });
     }
     let prefix = match &run.session {
@@ -82,14 +87,11 @@ fn open(tx: &mut Tx<'_>, opening: &Opening) -> Result<TranscriptHead> {
         }
         insert(tx, opening, prefix)?;
     }
-    let head = transcript::append(tx, &run.id, prefix, &opening.messages)?.head;
-    events::append(tx, &run.id, std::slice::from_ref(&opening.started))?;
+    let mut state = RunState::of(tx.sql, &run.id)?;
+    let head = transcript::append(tx.sql, &mut state, prefix, &opening.messages, &[])?.head;
+    events::append(tx, &mut state, std::slice::from_ref(&opening.started), &[])?;
+    state.save(tx)?;
     Ok(head)
-}
-
-pub(super) fn require(sql: &Connection, run: &RunId) -> Result<()> {
-    let exists = sql.prepare_cached("SELECT 1 FROM runs WHERE id = ?1")?.exists([run.as_str()])?;
-    exists.then_some(()).ok_or_else(|| StoreError::RunNotFound { run: run.clone() })
 }
 
 pub(super) fn get(sql: &Connection, run: &RunId) -> Result<Option<RunRow>> {
@@ -182,7 +184,7 @@ fn insert(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()> 
             run.session.as_ref().map(SessionId::as_str),
             run.execution,
             run.agent_id.as_str(),
-            Hex(run.agent_digest),
+            Bytes(run.agent_digest),
             run.model_id,
             run.parent.as_ref().map(RunId::as_str),
             run.parent_call.as_ref().map(CallId::as_str),
@@ -195,7 +197,7 @@ fn insert(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()> 
             Uint(opening.len(prefix.len)),
             Uint(opening.len(0)),
             Uint(prefix.len),
-            Hex(prefix.digest),
+            Bytes(prefix.digest),
         ])?;
     Ok(())
 }
@@ -217,7 +219,7 @@ fn complete(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()
             run.id.as_str(),
             run.execution,
             run.agent_id.as_str(),
-            Hex(run.agent_digest),
+            Bytes(run.agent_digest),
             run.model_id,
             run.parent.as_ref().map(RunId::as_str),
             run.parent_call.as_ref().map(CallId::as_str),
@@ -227,12 +229,13 @@ fn complete(tx: &Tx<'_>, opening: &Opening, prefix: TranscriptHead) -> Result<()
             Uint(opening.len(prefix.len)),
             Uint(opening.len(0)),
             Uint(prefix.len),
-            Hex(prefix.digest),
+            Bytes(prefix.digest),
         ])?;
     Ok(())
 }
 
-pub(super) const COLUMNS: &str = "id, workspace, session, agent_id, root_agent, nullif(agent_digest, '') AS agent_digest, model_id, name, spec, \
+pub(super) const COLUMNS: &str = "id, workspace, session, agent_id, root_agent, nullif(agent_digest, x'') AS agent_digest, model_id, name, \
+                       (SELECT digest FROM blobs WHERE number = spec) AS spec, \
                        parent, parent_call, labels, metadata, status, phase, input_preview, created_at, updated_at, \
                        closed_at, head_len, head_digest, last_seq, ending";
 
@@ -246,10 +249,10 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         session: optional("session")?.map(SessionId::new),
         agent_id: AgentId::new(text("agent_id")?),
         root_agent: AgentId::new(text("root_agent")?),
-        agent_digest: row.get::<_, Option<Hex>>("agent_digest")?.map(|Hex(digest)| digest),
+        agent_digest: row.get::<_, Option<Bytes>>("agent_digest")?.map(|Bytes(digest)| digest),
         model_id: text("model_id")?,
         name: optional("name")?,
-        spec: row.get::<_, Option<Hex>>("spec")?.map(|Hex(digest)| digest),
+        spec: row.get::<_, Option<Bytes>>("spec")?.map(|Bytes(digest)| digest),
         parent: optional("parent")?.map(RunId::new),
         parent_call: optional("parent_call")?.map(CallId::new),
         children: Vec::new(),
@@ -261,7 +264,7 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         created_at: row.get::<_, Uint>("created_at")?.into(),
         updated_at: row.get::<_, Uint>("updated_at")?.into(),
         closed_at: row.get::<_, Option<Uint>>("closed_at")?.map(Timestamp::from),
-        head: TranscriptHead { len: row.get::<_, Uint>("head_len")?.0, digest: row.get::<_, Hex>("head_digest")?.0 },
+        head: TranscriptHead { len: row.get::<_, Uint>("head_len")?.0, digest: row.get::<_, Bytes>("head_digest")?.0 },
         last_seq: row.get::<_, Uint>("last_seq")?.0,
         ending: row.get::<_, Option<Json<_>>>("ending")?.map(|Json(ending)| ending),
     })

@@ -11,7 +11,7 @@ use super::{
     SqliteStore,
     access::Tx,
     blobs,
-    columns::{Hex, Json, Uint},
+    columns::{Bytes, Json, Uint},
     filter::Filter,
 };
 use crate::{
@@ -46,14 +46,14 @@ impl Sessions for SqliteStore {
 }
 
 fn create(tx: &Tx<'_>, new: &NewSession) -> Result<SessionRow> {
-    blobs::require(tx.sql, "spec", new.spec)?;
-    insert(tx, new)?;
+    let spec = blobs::require(tx.sql, "spec", new.spec)?;
+    insert(tx, new, spec)?;
     new.same_as(require(tx.sql, &new.workspace, &new.id)?)
 }
 
 /// The session, created if necessary. It must not have ended.
 fn ensure(tx: &Tx<'_>, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {
-    insert(tx, &NewSession::unnamed(workspace, session))?;
+    insert(tx, &NewSession::unnamed(workspace, session), None)?;
     let row = require(tx.sql, workspace, session)?;
     match row.status() {
         SessionStatus::Active => Ok(row),
@@ -117,7 +117,7 @@ fn list(sql: &Connection, wanted: &SessionFilter) -> Result<SessionPage> {
     Ok(SessionPage { sessions, next, unreadable, total })
 }
 
-fn insert(tx: &Tx<'_>, new: &NewSession) -> Result<()> {
+fn insert(tx: &Tx<'_>, new: &NewSession, spec: Option<i64>) -> Result<()> {
     tx.sql
         .prepare_cached(
             "INSERT INTO sessions (workspace, id, name, spec, metadata, agent, created_at, last_used_at)
@@ -127,7 +127,7 @@ fn insert(tx: &Tx<'_>, new: &NewSession) -> Result<()> {
             new.workspace.as_str(),
             new.id.as_str(),
             new.name,
-            new.spec.map(Hex),
+            spec,
             Json(&new.metadata),
             new.agent.as_ref().map(AgentId::as_str),
             Uint::from(tx.now)
@@ -141,15 +141,14 @@ fn require(sql: &Connection, workspace: &WorkspaceId, session: &SessionId) -> Re
         .ok_or_else(|| StoreError::Corrupt { detail: format!("session {session} is not where it was written") })
 }
 
-pub(super) const COLUMNS: &str =
-    "workspace, id, name, spec, metadata, agent, summary, created_at, last_used_at, ended_at";
+pub(super) const COLUMNS: &str = "workspace, id, name, (SELECT digest FROM blobs WHERE number = spec) AS spec, metadata, agent, summary, created_at, last_used_at, ended_at";
 
 pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         workspace: WorkspaceId::new(row.get::<_, String>("workspace")?),
         id: SessionId::new(row.get::<_, String>("id")?),
         name: row.get("name")?,
-        spec: row.get::<_, Option<Hex>>("spec")?.map(|Hex(digest)| digest),
+        spec: row.get::<_, Option<Bytes>>("spec")?.map(|Bytes(digest)| digest),
         metadata: row.get::<_, Json<_>>("metadata")?.0,
         agent: row.get::<_, Option<String>>("agent")?.map(AgentId::new),
         summary: row.get("summary")?,

@@ -7,13 +7,14 @@ use windlass_core::{ids::RunId, time::Timestamp};
 
 use super::{
     access::Tx,
-    approvals,
+    approvals, blobs,
     columns::{Uint, readable},
     secrets,
+    sweep_counts::COUNTS,
 };
 use crate::{
     Result, Retention, Swept,
-    sweep_counts::{COUNTS, OLDEST_OPEN_RUN},
+    sweep_counts::OLDEST_OPEN_RUN,
     sweeping::{self, PUT_BODIES},
 };
 
@@ -31,16 +32,17 @@ pub(super) fn sweep(tx: &Tx<'_>, retention: Retention) -> Result<Swept> {
     secrets::delete_ownerless(tx.sql, retention.before)?;
     approvals::delete_ownerless(tx.sql, retention.before)?;
     let horizon = sweeping::horizon(retention.before, oldest_open_run(tx.sql)?);
-    for digest in &freed {
-        swept.blobs += delete_body(tx.sql, digest, horizon)?;
+    // The newest first: a body is newer than those that parts of it are stored in.
+    for body in freed.iter().rev() {
+        swept.blobs += delete_body(tx.sql, *body, horizon)?;
     }
     let put = put_before(tx.sql, horizon, PUT_BODIES)?;
-    for digest in &put {
-        let deleted = delete_body(tx.sql, digest, horizon)?;
+    for body in &put {
+        let deleted = delete_body(tx.sql, *body, horizon)?;
         swept.blobs += deleted;
         if deleted == 0 {
             // Something refers to it. The sweep that deletes the last reference looks at it again.
-            tx.sql.prepare_cached("UPDATE blobs SET put_at = NULL WHERE digest = ?1")?.execute([digest])?;
+            tx.sql.prepare_cached("UPDATE blobs SET put_at = NULL WHERE number = ?1")?.execute([body])?;
         }
     }
     swept.runs = runs.len() as u64;
@@ -77,18 +79,23 @@ fn finished_runs(sql: &Connection, retention: Retention) -> Result<Vec<RunId>> {
 }
 
 /// Deletes the run, adds the bodies it referred to and returns how many events it had.
-fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<String>) -> Result<u64> {
+fn delete_run(sql: &Connection, run: &RunId, freed: &mut BTreeSet<i64>) -> Result<u64> {
+    let number: i64 =
+        sql.prepare_cached("SELECT number FROM runs WHERE id = ?1")?.query_row([run.as_str()], |row| row.get(0))?;
     let mut bodies = sql.prepare_cached(
-        "SELECT digest FROM run_messages WHERE run_id = ?1
-         UNION SELECT result FROM tool_calls WHERE run_id = ?1 AND result IS NOT NULL
-         UNION SELECT spec FROM runs WHERE id = ?1 AND spec IS NOT NULL
-         UNION SELECT agent_digest FROM runs WHERE id = ?1",
+        "SELECT blob FROM run_messages WHERE run = ?1
+         UNION SELECT result FROM tool_calls WHERE run = ?1 AND result IS NOT NULL
+         UNION SELECT spec FROM runs WHERE number = ?1 AND spec IS NOT NULL
+         UNION SELECT blobs.number FROM runs JOIN blobs
+             ON substr(digest, 1, 8) = substr(agent_digest, 1, 8) AND digest = agent_digest
+             WHERE runs.number = ?1",
     )?;
-    freed.extend(readable(bodies.query([run.as_str()])?, ("run_messages", 0), |row| row.get(0))?);
-    let events = sql.prepare_cached("DELETE FROM events WHERE run_id = ?1")?.execute([run.as_str()])?;
-    for table in ["run_messages", "plans", "tool_calls", "starts", "push_configs"] {
-        sql.prepare_cached(&format!("DELETE FROM {table} WHERE run_id = ?1"))?.execute([run.as_str()])?;
+    freed.extend(readable(bodies.query([number])?, ("run_messages", 0), |row| row.get::<_, i64>(0))?);
+    let events = sql.prepare_cached("DELETE FROM events WHERE run = ?1")?.execute([number])?;
+    for table in ["run_messages", "plans", "tool_calls", "starts"] {
+        sql.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([number])?;
     }
+    sql.prepare_cached("DELETE FROM push_configs WHERE run_id = ?1")?.execute([run.as_str()])?;
     secrets::delete_of_run(sql, run.as_str())?;
     approvals::delete_of_run(sql, run.as_str())?;
     sql.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
@@ -106,12 +113,12 @@ fn finished_sessions(sql: &Connection, retention: Retention) -> Result<Vec<(Stri
     readable(sessions, ("sessions", 1), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut BTreeSet<String>) -> Result<()> {
+fn delete_session(sql: &Connection, workspace: &str, session: &str, freed: &mut BTreeSet<i64>) -> Result<()> {
     let mut bodies = sql.prepare_cached(
-        "SELECT digest FROM session_messages WHERE workspace = ?1 AND session = ?2
+        "SELECT blob FROM session_messages WHERE workspace = ?1 AND session = ?2
          UNION SELECT spec FROM sessions WHERE workspace = ?1 AND id = ?2 AND spec IS NOT NULL",
     )?;
-    freed.extend(readable(bodies.query([workspace, session])?, ("session_messages", 0), |row| row.get(0))?);
+    freed.extend(readable(bodies.query([workspace, session])?, ("session_messages", 0), |row| row.get::<_, i64>(0))?);
     sql.prepare_cached("DELETE FROM session_messages WHERE workspace = ?1 AND session = ?2")?
         .execute([workspace, session])?;
     secrets::delete_of_session(sql, workspace, session)?;
@@ -128,25 +135,46 @@ fn oldest_open_run(sql: &Connection) -> Result<Option<Timestamp>> {
     Ok(oldest.map(Timestamp::from))
 }
 
-fn put_before(sql: &Connection, horizon: Timestamp, limit: u32) -> Result<Vec<String>> {
-    let mut digests =
-        sql.prepare_cached("SELECT digest FROM blobs WHERE put_at < ?1 ORDER BY put_at, digest LIMIT ?2")?;
-    readable(digests.query(params![Uint::from(horizon), limit])?, ("blobs", 0), |row| row.get(0))
+fn put_before(sql: &Connection, horizon: Timestamp, limit: u32) -> Result<Vec<i64>> {
+    let mut bodies =
+        sql.prepare_cached("SELECT number FROM blobs WHERE put_at < ?1 ORDER BY put_at, number LIMIT ?2")?;
+    readable(bodies.query(params![Uint::from(horizon), limit])?, ("blobs", 0), |row| row.get(0))
 }
 
-/// Deletes the body unless something keeps it; returns how many that were.
-fn delete_body(sql: &Connection, digest: &str, horizon: Timestamp) -> Result<u64> {
-    let deleted = sql
+/// Deletes the body unless something keeps it; returns how many that were. Parts of it that other bodies refer to move
+/// there. The files that it refers to are from then on as if they had been put long ago: this sweep looks at them, or the
+/// next one does.
+fn delete_body(sql: &Connection, body: i64, horizon: Timestamp) -> Result<u64> {
+    let free = sql
         .prepare_cached(
-            "DELETE FROM blobs WHERE digest = ?1 AND (put_at IS NULL OR put_at < ?2)
-                 AND NOT EXISTS (SELECT 1 FROM run_messages WHERE digest = ?1)
-                 AND NOT EXISTS (SELECT 1 FROM session_messages WHERE digest = ?1)
+            "SELECT 1 FROM blobs WHERE number = ?1 AND (put_at IS NULL OR put_at < ?2)
+                 AND NOT EXISTS (SELECT 1 FROM run_messages WHERE blob = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM session_messages WHERE blob = ?1)
                  AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE result = ?1)
                  AND NOT EXISTS (SELECT 1 FROM runs WHERE spec = ?1)
-                 AND NOT EXISTS (SELECT 1 FROM runs WHERE agent_digest = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM runs
+                                 WHERE substr(agent_digest, 1, 8) = substr(digest, 1, 8) AND agent_digest = digest)
                  AND NOT EXISTS (SELECT 1 FROM sessions WHERE spec = ?1)
-                 AND NOT EXISTS (SELECT 1 FROM body_refs WHERE target = ?1)",
+                 AND NOT EXISTS (SELECT 1 FROM body_refs WHERE target = digest)",
         )?
-        .execute(params![digest, Uint::from(horizon)])?;
-    Ok(deleted as u64)
+        .exists(params![body, Uint::from(horizon)])?;
+    if !free {
+        return Ok(0);
+    }
+    blobs::detach(sql, body)?;
+    let files: Vec<Vec<u8>> = sql
+        .prepare_cached("SELECT target FROM body_refs WHERE body = ?1")?
+        .query_map([body], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for file in &files {
+        sql.prepare_cached(
+            "UPDATE blobs SET put_at = 0
+             WHERE put_at IS NULL AND substr(digest, 1, 8) = substr(?1, 1, 8) AND digest = ?1",
+        )?
+        .execute([file])?;
+    }
+    if !files.is_empty() {
+        sql.prepare_cached("DELETE FROM body_refs WHERE body = ?1")?.execute([body])?;
+    }
+    Ok(sql.prepare_cached("DELETE FROM blobs WHERE number = ?1")?.execute([body])? as u64)
 }

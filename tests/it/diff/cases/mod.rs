@@ -6,6 +6,7 @@ mod chains;
 mod children;
 mod errors;
 mod messages;
+mod operations;
 mod reads;
 mod regressions;
 mod starts;
@@ -36,6 +37,7 @@ pub(super) fn all() -> Vec<Case> {
         tasks::cases(),
         messages::cases(),
         activities::cases(),
+        operations::cases(),
         children::cases(),
         transient_state::cases(),
         starts::cases(),

@@ -28,13 +28,17 @@ impl Player {
     pub(super) async fn poll_activity(&mut self, who: Who, activity: u8) {
         let id = format!("a{activity}");
         let pending = self.memory.states.get(&who).map(|state| state.pending_activities.as_slice()).unwrap_or_default();
-        let state = pending.iter().find(|pending| pending.activity_id == id).map(|pending| pending.state());
+        let pending = pending.iter().find(|pending| pending.activity_id == id);
+        let state = pending.map(|pending| pending.state());
+        let queue = pending.and_then(|pending| pending.activity_options.clone()?.task_queue);
         if state != Some(PendingActivityState::Scheduled) {
             return self.note("poll activity", format!("left out: the activity is {state:?}"));
         }
         let request = PollActivityTaskQueueRequest {
             namespace: NAMESPACE.to_owned(),
-            task_queue: Some(self.activity_queue(who, activity)),
+            task_queue: Some(
+                queue.map_or_else(|| self.activity_queue(who, activity), |queue| super::names::queue(queue.name)),
+            ),
             identity: WORKER.to_owned(),
             ..Default::default()
         };

@@ -23,8 +23,8 @@ use super::{
     Player,
     clients::metadata,
     names::{
-        ATTRIBUTE, activity_type, attributes, failure, header, memo, null_payload, number_payload, payload, payloads,
-        priority, retry, seconds, workflow_type,
+        ACTIVITY_TYPE, ATTRIBUTE, activity_type, attributes, failure, header, memo, null_payload, number_payload,
+        payload, payloads, priority, retry, seconds, workflow_type,
     },
     state::{Echo, Task},
 };
@@ -131,7 +131,7 @@ impl Player {
     fn activity(&self, who: Who, activity: u8, extras: &[ActivityExtra]) -> ScheduleActivityTaskCommandAttributes {
         let mut attributes = ScheduleActivityTaskCommandAttributes {
             activity_id: format!("a{activity}"),
-            activity_type: Some(activity_type("Activity")),
+            activity_type: Some(activity_type(ACTIVITY_TYPE)),
             task_queue: Some(self.activity_queue(who, activity)),
             schedule_to_close_timeout: Some(seconds(500)),
             schedule_to_start_timeout: Some(seconds(400)),

@@ -9,6 +9,7 @@ mod clients;
 mod commands;
 mod finish;
 mod names;
+mod operations;
 mod reads;
 mod settle;
 mod state;
@@ -178,6 +179,7 @@ impl Player {
             Action::ReportActivity { who, activity, by, report } => {
                 self.report_activity(*who, *activity, *by, *report).await;
             }
+            Action::Operate { who, on, operation } => self.operate(*who, *on, *operation).await,
             Action::History { who, how } => self.read_history(*who, *how).await,
             Action::List(listing) => self.listings.push(*listing),
             Action::ResetSticky(who) => self.reset_sticky(*who).await,

@@ -19,6 +19,9 @@ use crate::diff::script::{Run, Who};
 pub(super) const CLIENT: &str = "client";
 pub(super) const WORKER: &str = "worker";
 
+/// The type of every activity.
+pub(super) const ACTIVITY_TYPE: &str = "Activity";
+
 /// A search attribute that every server of these tests knows.
 pub(super) const ATTRIBUTE: &str = windlass_workflows::attributes::NAMES[0];
 
@@ -60,7 +63,7 @@ impl Player {
     }
 }
 
-fn queue(name: String) -> TaskQueue {
+pub(super) fn queue(name: String) -> TaskQueue {
     TaskQueue { name, kind: TaskQueueKind::Normal as i32, ..Default::default() }
 }
 

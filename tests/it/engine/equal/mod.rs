@@ -1,10 +1,14 @@
 //! The same requests to the real server and to the engine, where the scripts of `diff` cannot compare: races, ids,
-//! timeouts that grow, reads that wait, and what a worker says about its build.
+//! timeouts that grow, reads that wait, schedules and cron, and what a worker says about its build.
 
+mod batches;
 mod builds;
+mod cron;
+mod delays;
 mod ids;
 mod reads;
-mod starts;
+mod schedules;
+pub(super) mod starts;
 mod tasks;
 
 use std::time::{Duration, Instant};

@@ -181,7 +181,7 @@ fn message<M: prost::Message + Name>(update: &str, step: &str, body: &M) -> Mess
     }
 }
 
-pub(super) fn complete() -> Command {
+pub(in crate::engine) fn complete() -> Command {
     command(CompleteWorkflowExecutionCommandAttributes { result: payloads("\"done\"") }.into())
 }
 

@@ -48,9 +48,7 @@ pub(super) fn search_commands(search: &mut Search, server: &EchoServer) {
             search.text("output and logs of commands", &said);
         }
     }
-    for file in fs::read_dir(directory.path().join("data")).unwrap() {
-        search.bytes("files of the store", &fs::read(file.unwrap().path()).unwrap());
-    }
+    search.files(&directory.path().join("data"));
 }
 
 fn agent(server: &EchoServer, reference: &str) -> Value {

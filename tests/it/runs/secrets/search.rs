@@ -1,6 +1,10 @@
 //! Searches texts and files for planted secrets, in every way in which a text may be written.
 
+use std::{fs, path::Path};
+
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use rusqlite::{Connection, OpenFlags, types::ValueRef};
+use windlass_store::sqlite::own_text;
 
 use crate::support::tools::tally;
 
@@ -59,6 +63,35 @@ impl Search {
     /// As [`Self::text`]. Bytes that are no text are left out; all spellings are ASCII.
     pub(crate) fn bytes(&mut self, place: &'static str, bytes: &[u8]) {
         self.text(place, &String::from_utf8_lossy(bytes));
+    }
+
+    /// As [`Self::bytes`], the files of a data directory: as they are, and the columns of the database unpacked where they are
+    /// packed. Returns what the columns hold.
+    pub(crate) fn files(&mut self, directory: &Path) -> String {
+        for file in fs::read_dir(directory).unwrap() {
+            self.bytes("files of the store", &fs::read(file.unwrap().path()).unwrap());
+        }
+        let sql = Connection::open_with_flags(directory.join("windlass.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let mut tables = sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
+        let tables: Vec<String> =
+            tables.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap();
+        let mut held = String::new();
+        for table in tables {
+            let mut rows = sql.prepare(&format!("SELECT * FROM \"{table}\"")).unwrap();
+            let columns = rows.column_count();
+            let mut rows = rows.query([]).unwrap();
+            while let Some(row) = rows.next().unwrap() {
+                for column in 0..columns {
+                    if let ValueRef::Blob(stored) | ValueRef::Text(stored) = row.get_ref(column).unwrap() {
+                        let text = own_text(stored).unwrap_or_else(|| stored.to_vec());
+                        held.push_str(&String::from_utf8_lossy(&text));
+                        held.push('\n');
+                    }
+                }
+            }
+        }
+        self.text("columns of the store", &held);
+        held
     }
 
     pub(crate) fn report(&self) -> String {

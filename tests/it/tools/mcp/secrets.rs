@@ -63,9 +63,7 @@ fn a_header_of_a_callers_server_reaches_the_server_and_is_found_nowhere_else() {
             search_path(&site, &mut search, &path).await;
         }
     });
-    for file in fs::read_dir(site.data()).unwrap() {
-        search.bytes("files of the store", &fs::read(file.unwrap().path()).unwrap());
-    }
+    search.files(site.data().as_ref());
     let log = fs::read(site.log()).unwrap();
     assert!(String::from_utf8_lossy(&log).contains("TRACE"), "the log is at trace level");
     search.bytes("logs", &log);

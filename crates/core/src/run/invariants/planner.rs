@@ -15,7 +15,7 @@ use crate::{
     canonical::CanonicalJson,
     envelope::{
         AwaitRequest, Extra, FinalFacts, OutboxMessage, PlanActivityInput, PlanActivityOutput, PlanResult, Question,
-        RetryHint, RetryReason, TokenUsage, ToolRequest, TranscriptHead, VERSION,
+        RetryHint, RetryReason, TokenUsage, ToolRequest, TranscriptHead, Tuning, VERSION,
     },
     event::{EventBody, NewEvent},
     ids::CallId,
@@ -159,7 +159,7 @@ impl World {
         });
         let message_ref = self.store.put(CanonicalJson::of(&message).unwrap());
         let is_final = input.finalize.is_some() || (tool_calls.is_empty() && awaits.is_empty());
-        let fits = message_ref.bytes <= input.inline_limit;
+        let fits = message_ref.bytes <= Tuning::answer_limit(input.inline_limit);
         let final_response = is_final.then(|| FinalFacts {
             message: fits.then(|| message.clone()),
             message_ref,

@@ -293,7 +293,7 @@ fn timer_id(id: &str, command: &str, cause: Cause, env: &Env<'_>) -> Result<(), 
 }
 
 /// The task queue of a command, or the default.
-pub(super) fn user_queue(queue: Option<&TaskQueue>, default: &str, env: &Env<'_>) -> Result<TaskQueue, String> {
+pub(in crate::run) fn user_queue(queue: Option<&TaskQueue>, default: &str, env: &Env<'_>) -> Result<TaskQueue, String> {
     let name = queue.map(|queue| queue.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(default);
     let limit = env.limits.id_length;
     if name.is_empty() {
@@ -312,15 +312,15 @@ pub(super) fn too_many(what: &str, pending: usize, limit: usize) -> String {
     format!("the number of pending {what}, {pending}, has reached the per-workflow limit of {limit}")
 }
 
-struct Timeouts {
-    schedule_to_close: Nanos,
-    schedule_to_start: Nanos,
-    start_to_close: Nanos,
-    heartbeat: Nanos,
+pub(in crate::run) struct Timeouts {
+    pub(in crate::run) schedule_to_close: Nanos,
+    pub(in crate::run) schedule_to_start: Nanos,
+    pub(in crate::run) start_to_close: Nanos,
+    pub(in crate::run) heartbeat: Nanos,
 }
 
 /// Fills in missing timeouts of an activity and limits them to the run's timeout.
-fn activity_timeouts(
+pub(in crate::run) fn activity_timeouts(
     command: &mut ScheduleActivityTaskCommandAttributes,
     run: Nanos,
     kind: &str,

@@ -42,18 +42,24 @@ impl Run {
         env: &Env<'_>,
         batch: &mut Batch<'_>,
         command: CompleteWorkflowExecutionCommandAttributes,
+        beginning: Beginning<'_>,
     ) -> Result<(), Rejected> {
         may_end(batch)?;
         if command.result.as_ref().is_some_and(|result| result.encoded_len() > env.limits.blob_bytes) {
             let detail = "CompleteWorkflowExecutionCommandAttributes.Result exceeds size limit.";
             return Err(Rejected::fatal(Cause::BadScheduleActivityAttributes, detail));
         }
+        let next = self.prepare_cron(env, beginning, command.result.clone(), None);
+        self.state.successor_run_id = next.as_ref().map(|next| next.run_id.clone()).unwrap_or_default();
         let attributes = WorkflowExecutionCompletedEventAttributes {
             result: command.result,
             workflow_task_completed_event_id: batch.completed_id,
-            ..WorkflowExecutionCompletedEventAttributes::default()
+            new_execution_run_id: self.state.successor_run_id.clone(),
         };
         self.close(env, Status::Completed, Attributes::WorkflowExecutionCompletedEventAttributes(attributes));
+        if let Some(next) = next {
+            self.succeed(env, next);
+        }
         Ok(())
     }
 
@@ -75,16 +81,24 @@ impl Run {
         }
         let retry = match &self.state.retry_policy {
             None => Err(RetryState::RetryPolicyNotSet),
-            Some(policy) => {
-                retry::backoff(policy, self.state.attempt, Some(&failure), env.now, self.state.execution_expires)
-            }
+            Some(policy) => retry::backoff(
+                retry::Retried::Run,
+                policy,
+                self.state.attempt,
+                Some(&failure),
+                env.now,
+                self.state.execution_expires,
+            ),
         };
-        let next = retry.ok().and_then(|wait| {
-            beginning().map(|beginning| self.prepare_retry(env, beginning, wait, Some(failure.clone()), None))
-        });
+        let next = match retry {
+            Ok(wait) => {
+                beginning().map(|beginning| self.prepare_retry(env, beginning, wait, Some(failure.clone()), None))
+            }
+            Err(_) => self.prepare_cron(env, beginning, None, Some(failure.clone())),
+        };
         let retry_state = match (&next, retry) {
-            (Some(_), _) => RetryState::InProgress,
-            (None, Err(state)) => state,
+            (_, Err(state)) => state,
+            (Some(_), Ok(_)) => RetryState::InProgress,
             (None, Ok(_)) => RetryState::InternalServerError,
         };
         self.state.successor_run_id = next.as_ref().map(|next| next.run_id.clone()).unwrap_or_default();
@@ -151,6 +165,7 @@ impl Run {
             header: command.header,
             memo: command.memo,
             search_attributes: command.search_attributes,
+            initial_versioning_behavior: command.initial_versioning_behavior,
             ..WorkflowExecutionContinuedAsNewEventAttributes::default()
         };
         let close = Attributes::WorkflowExecutionContinuedAsNewEventAttributes(attributes);
@@ -224,9 +239,6 @@ impl Run {
         if let Some(attributes) = &mut command.search_attributes {
             (env.check_attributes)(attributes)
                 .map_err(|error| Rejected::task(Cause::BadSearchAttributes, error.to_string()))?;
-        }
-        if !command.cron_schedule.is_empty() {
-            return Err(Rejected::task(CAUSE, format!("the embedded engine has no cron schedules. {context}")));
         }
         command.memo = memo_without_empty_values(command.memo.take());
         command.search_attributes = without_empty_values(command.search_attributes.take());

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     run::{
-        Env, Run,
+        Env, Run, cron,
         outbox::{CancelRun, Content, SignalRun, StartChild},
         retry,
         start::{run_timeout, task_timeout},
@@ -93,8 +93,8 @@ impl Run {
                 ));
             }
         }
-        if !command.cron_schedule.is_empty() {
-            return bad(format!("the embedded engine has no cron schedules. {context}"));
+        if let Err(error) = cron::check(&command.cron_schedule, env.now) {
+            return bad(format!("invalid CronSchedule on StartChildWorkflowExecutionCommand: {error}. {context}"));
         }
         if let Some(attributes) = &mut command.search_attributes
             && let Err(error) = (env.check_attributes)(attributes)
@@ -122,6 +122,13 @@ impl Run {
             return Err(Rejected::task(Cause::PendingChildWorkflowsLimitExceeded, detail));
         }
 
+        let versioning_override = command
+            .versioning_override
+            .take()
+            .map(|given| crate::run::overrides::checked(given, env.limits.id_length))
+            .transpose()
+            .map_err(|error| Rejected::task(CAUSE, error.to_string()))?;
+
         let close_policy = match command.parent_close_policy() {
             ParentClosePolicy::Unspecified => ParentClosePolicy::Terminate,
             policy => policy,
@@ -146,11 +153,13 @@ impl Run {
             workflow_task_completed_event_id: batch.completed_id,
             workflow_id_reuse_policy: reuse_policy as i32,
             retry_policy: command.retry_policy,
+            cron_schedule: command.cron_schedule,
             header: command.header,
             memo: memo_without_empty_values(command.memo),
             search_attributes: without_empty_values(command.search_attributes),
             inherit_build_id: command.inherit_build_id,
             priority: command.priority,
+            versioning_override,
             ..StartChildWorkflowExecutionInitiatedEventAttributes::default()
         };
         let child = attributes.clone();

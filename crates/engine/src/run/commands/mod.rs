@@ -6,6 +6,7 @@
 mod activities;
 mod close;
 mod external;
+mod nexus;
 mod properties;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use temporalio_protos::temporal::api::{
 };
 
 pub(crate) use self::activities::text;
+pub(super) use self::activities::{activity_timeouts, user_queue};
 use self::close::may_end;
 pub(crate) use self::properties::{memo_without_empty_values, without_empty_values};
 pub(super) use self::properties::{merge_attributes, merge_memo};
@@ -138,7 +140,9 @@ impl Run {
             Decided { has_new_events: batch.has_new_events || batch.cancelled_unstarted, ..Decided::default() };
         for scheduled_id in batch.eager {
             let request_id = (env.new_id)();
-            decided.eager.extend(self.start_activity(env, scheduled_id, 1, identity, &request_id));
+            let version = self.state.version();
+            let started = self.start_activity(env, scheduled_id, (1, 0), identity, &request_id, version.as_ref());
+            decided.eager.extend(started);
         }
         Ok(decided)
     }
@@ -165,15 +169,14 @@ impl Run {
             Decision::UpsertWorkflowSearchAttributesCommandAttributes(it) => self.upsert_attributes(env, batch, it),
             Decision::ModifyWorkflowPropertiesCommandAttributes(it) => self.modify_memo(env, batch, it),
             Decision::ProtocolMessageCommandAttributes(it) => self.apply_message_command(env, batch, &it.message_id),
-            Decision::CompleteWorkflowExecutionCommandAttributes(it) => self.complete_run(env, batch, it),
+            Decision::CompleteWorkflowExecutionCommandAttributes(it) => self.complete_run(env, batch, it, beginning),
             Decision::FailWorkflowExecutionCommandAttributes(it) => self.fail_run(env, batch, it, beginning),
             Decision::CancelWorkflowExecutionCommandAttributes(it) => self.cancel_run(env, batch, it),
             Decision::ContinueAsNewWorkflowExecutionCommandAttributes(it) => self.continue_as_new(env, batch, it),
-            Decision::ScheduleNexusOperationCommandAttributes(_)
-            | Decision::RequestCancelNexusOperationCommandAttributes(_) => Err(Rejected::task(
-                WorkflowTaskFailedCause::FeatureDisabled,
-                "the embedded engine has no Nexus operations",
-            )),
+            Decision::ScheduleNexusOperationCommandAttributes(it) => self.schedule_nexus_operation(env, batch, it),
+            Decision::RequestCancelNexusOperationCommandAttributes(it) => {
+                self.request_cancel_nexus_operation(env, batch, it)
+            }
         }
     }
 
@@ -257,6 +260,14 @@ fn missing_attributes(kind: CommandType) -> Rejected {
         K::UpsertWorkflowSearchAttributes => (C::BadSearchAttributes, "UpsertWorkflowSearchAttributes"),
         K::ModifyWorkflowProperties => (C::BadModifyWorkflowPropertiesAttributes, "ModifyWorkflowProperties"),
         K::ProtocolMessage => (C::BadUpdateWorkflowExecutionMessage, "ProtocolMessage"),
+        K::ScheduleNexusOperation => {
+            let detail = "empty ScheduleNexusOperationCommandAttributes";
+            return Rejected::task(C::BadScheduleNexusOperationAttributes, detail);
+        }
+        K::RequestCancelNexusOperation => {
+            let detail = "empty CancelNexusOperationCommandAttributes";
+            return Rejected::task(C::BadRequestCancelNexusOperationAttributes, detail);
+        }
         _ => return Rejected::Request(ServiceError::invalid("unknown command type: Unspecified")),
     };
     Rejected::task(cause, format!("{name}CommandAttributes is not set on {name}Command."))

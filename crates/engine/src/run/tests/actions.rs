@@ -1,7 +1,10 @@
 //! Applies the actions of a script to a run.
 
+use std::collections::BTreeSet;
+
 use prost::Message as _;
 use temporalio_protos::temporal::api::{
+    activity::v1::ActivityOptions,
     common::v1::WorkflowExecution,
     enums::v1::{
         CancelExternalWorkflowExecutionFailedCause, SignalExternalWorkflowExecutionFailedCause,
@@ -20,14 +23,19 @@ use temporalio_protos::temporal::api::{
 
 use super::{
     commands::{self, metadata, seconds},
-    script::{ActivityEnd, ChildEnd, Decision, UpdateAnswer},
+    script::{ActivityEnd, ChildEnd, Decision, Operation, UpdateAnswer},
     world::{Held, World, with_env},
 };
-use crate::run::{
-    ActivityFailure, Excluded, Fork, Identity, Run, RunState, Signal, StartedTask, Worker,
-    events::new_event,
-    outbox::{Content, OutboxMessage},
-    part,
+use crate::{
+    run::{
+        ActivityFailure, Excluded, Fork, Identity, OptionsChange, Reset, Run, RunState, Selected, Signal, StartedTask,
+        Unpause, Worker,
+        events::new_event,
+        outbox::{Content, OutboxMessage},
+        part,
+        state::Pause,
+    },
+    time::SECOND,
 };
 
 impl World {
@@ -111,7 +119,40 @@ impl World {
 
     pub(super) fn start_activity(&mut self, which: usize) {
         if let Some((id, attempt)) = self.activity(which) {
-            self.act(|run, env| run.start_activity(env, id, attempt, "worker", "take"));
+            let stamp = self.run.state.activities[&id].stamp;
+            self.act(|run, env| run.start_activity(env, id, (attempt, stamp), "worker", "take", None));
+        }
+    }
+
+    pub(super) fn operate(&mut self, which: usize, operation: Operation) {
+        let Some((id, _)) = self.activity(which) else { return };
+        let selected = Selected::Id(self.run.state.activities[&id].id.clone());
+        match operation {
+            Operation::Pause => {
+                let pause = Pause { time: self.now, ..Pause::default() };
+                self.attempt(|run, _| run.pause_activities(&selected, &pause));
+            }
+            Operation::Unpause { attempts, jitter } => {
+                let unpause = Unpause { reset_attempts: attempts, jitter: jitter * SECOND, ..Unpause::default() };
+                self.attempt(|run, env| run.unpause_activities(env, &selected, &unpause));
+            }
+            Operation::Reset { keep_paused, heartbeat } => {
+                let reset = Reset { keep_paused, reset_heartbeat: heartbeat, ..Reset::default() };
+                if self.run.state.is_running() {
+                    self.act(|run, env| run.reset_activity(env, id, &reset));
+                }
+            }
+            Operation::Move => {
+                let options = ActivityOptions {
+                    task_queue: Some(TaskQueue { name: "elsewhere".to_owned(), ..TaskQueue::default() }),
+                    ..ActivityOptions::default()
+                };
+                let fields = BTreeSet::from(["taskQueue.name".to_owned()]);
+                let change = OptionsChange::Merge { options: Box::new(options), fields };
+                if self.run.state.is_running() {
+                    self.attempt(|run, env| run.change_activity_options(env, id, &change, None));
+                }
+            }
         }
     }
 
@@ -159,7 +200,7 @@ impl World {
                     let cause = CancelExternalWorkflowExecutionFailedCause::ExternalWorkflowExecutionNotFound;
                     run.cancel_answered(env, &message, refused.then_some(cause));
                 }
-                Content::ChildEnded(_) | Content::ParentEnded(_) => {}
+                Content::ChildEnded(_) | Content::ParentEnded(_) | Content::CallBack(_) => {}
             }
             run.remove_message(id);
         });

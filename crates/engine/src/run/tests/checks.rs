@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use temporalio_protos::temporal::api::{enums::v1::EventType, history::v1::history_event::Attributes};
+use temporalio_protos::temporal::api::{
+    enums::v1::{EventType, NexusOperationCancellationState as CancellationState},
+    history::v1::history_event::Attributes,
+};
 
 use super::world::World;
 use crate::run::{
     RunState,
     events::in_order,
+    nexus::Request,
     rebuild::rebuild,
     state::{Activity, WorkflowTask},
 };
@@ -151,6 +155,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
     state.task_problem.clear();
     if let Some(attributes) = &mut state.search_attributes {
         attributes.indexed_fields.remove("TemporalReportedProblems");
+        attributes.indexed_fields.remove("TemporalPauseInfo");
     }
     state.search_attributes.take_if(|attributes| attributes.indexed_fields.is_empty());
     for activity in state.activities.values_mut() {
@@ -166,8 +171,25 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
             last_heartbeat: 0,
             last_attempt_complete_time: 0,
             last_worker_identity: String::new(),
+            pause: None,
+            reset: false,
+            reset_heartbeats: false,
+            stamp: 0,
+            retries_until: None,
+            task_queue: String::new(),
             ..activity.clone()
         };
+    }
+    for operation in state.nexus_operations.values_mut() {
+        operation.start = Request::default();
+        if let Some(cancellation) = &mut operation.cancellation {
+            cancellation.request = Request::default();
+            // A buffered start stands after the request to cancel in history.
+            cancellation.requested_time = 0;
+            if cancellation.state() == CancellationState::BackingOff {
+                cancellation.set_state(CancellationState::Scheduled);
+            }
+        }
     }
     for child in state.children.values_mut() {
         child.create_request_id.clear();
@@ -187,6 +209,7 @@ fn reduced(mut state: RunState, live: &RunState) -> RunState {
         state.children.clear();
         state.signals_out.clear();
         state.cancels_out.clear();
+        state.nexus_operations.clear();
         state.reset_points.iter_mut().for_each(|point| point.expire_time = None);
     }
     state
@@ -274,6 +297,24 @@ fn references(attributes: &Attributes) -> Vec<(i64, EventType)> {
         }
         A::RequestCancelExternalWorkflowExecutionFailedEventAttributes(a) => {
             vec![(a.initiated_event_id, E::RequestCancelExternalWorkflowExecutionInitiated)]
+        }
+        A::NexusOperationScheduledEventAttributes(a) => decided(a.workflow_task_completed_event_id),
+        A::NexusOperationCancelRequestedEventAttributes(a) => {
+            vec![
+                (a.scheduled_event_id, E::NexusOperationScheduled),
+                (a.workflow_task_completed_event_id, E::WorkflowTaskCompleted),
+            ]
+        }
+        A::NexusOperationStartedEventAttributes(a) => vec![(a.scheduled_event_id, E::NexusOperationScheduled)],
+        A::NexusOperationCompletedEventAttributes(a) => vec![(a.scheduled_event_id, E::NexusOperationScheduled)],
+        A::NexusOperationFailedEventAttributes(a) => vec![(a.scheduled_event_id, E::NexusOperationScheduled)],
+        A::NexusOperationCanceledEventAttributes(a) => vec![(a.scheduled_event_id, E::NexusOperationScheduled)],
+        A::NexusOperationTimedOutEventAttributes(a) => vec![(a.scheduled_event_id, E::NexusOperationScheduled)],
+        A::NexusOperationCancelRequestCompletedEventAttributes(a) => {
+            vec![(a.requested_event_id, E::NexusOperationCancelRequested)]
+        }
+        A::NexusOperationCancelRequestFailedEventAttributes(a) => {
+            vec![(a.requested_event_id, E::NexusOperationCancelRequested)]
         }
         A::UpsertWorkflowSearchAttributesEventAttributes(a) => decided(a.workflow_task_completed_event_id),
         A::WorkflowPropertiesModifiedEventAttributes(a) => decided(a.workflow_task_completed_event_id),

@@ -7,7 +7,8 @@ use temporalio_protos::temporal::api::{
         CompleteWorkflowExecutionCommandAttributes, ContinueAsNewWorkflowExecutionCommandAttributes,
         FailWorkflowExecutionCommandAttributes, ModifyWorkflowPropertiesCommandAttributes,
         ProtocolMessageCommandAttributes, RecordMarkerCommandAttributes, RequestCancelActivityTaskCommandAttributes,
-        RequestCancelExternalWorkflowExecutionCommandAttributes, ScheduleActivityTaskCommandAttributes,
+        RequestCancelExternalWorkflowExecutionCommandAttributes, RequestCancelNexusOperationCommandAttributes,
+        ScheduleActivityTaskCommandAttributes, ScheduleNexusOperationCommandAttributes,
         SignalExternalWorkflowExecutionCommandAttributes, StartChildWorkflowExecutionCommandAttributes,
         StartTimerCommandAttributes, UpsertWorkflowSearchAttributesCommandAttributes, command::Attributes,
     },
@@ -84,6 +85,29 @@ pub(super) fn command(run: &Run, what: Do, serial: &mut u64) -> Command {
                 ..StartChildWorkflowExecutionCommandAttributes::default()
             }),
         ),
+        Do::ScheduleOperation { whole_seconds, run_seconds } => (
+            CommandType::ScheduleNexusOperation,
+            Attributes::ScheduleNexusOperationCommandAttributes(ScheduleNexusOperationCommandAttributes {
+                endpoint: "endpoint".to_owned(),
+                service: "service".to_owned(),
+                operation: "operation".to_owned(),
+                schedule_to_close_timeout: seconds(whole_seconds),
+                start_to_close_timeout: seconds(run_seconds),
+                ..ScheduleNexusOperationCommandAttributes::default()
+            }),
+        ),
+        Do::CancelOperation(which) => {
+            let operations = run.state.nexus_operations.iter();
+            let ids: Vec<i64> =
+                operations.filter(|(_, operation)| operation.cancellation.is_none()).map(|(id, _)| *id).collect();
+            let Some(scheduled_event_id) = pick(which, &ids) else { return command(run, Do::RecordMarker, serial) };
+            (
+                CommandType::RequestCancelNexusOperation,
+                Attributes::RequestCancelNexusOperationCommandAttributes(
+                    RequestCancelNexusOperationCommandAttributes { scheduled_event_id },
+                ),
+            )
+        }
         Do::SignalOther => (
             CommandType::SignalExternalWorkflowExecution,
             Attributes::SignalExternalWorkflowExecutionCommandAttributes(

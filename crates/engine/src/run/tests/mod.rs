@@ -7,8 +7,10 @@ mod actions;
 mod checks;
 mod commands;
 mod ends;
+mod nexus;
 mod resets;
 mod script;
+mod versions;
 mod world;
 
 use std::{cell::RefCell, collections::BTreeSet};
@@ -23,7 +25,7 @@ use self::{script::beginning, world::World};
 
 #[test]
 fn state_rebuilt_from_history_equals_the_live_state() {
-    let config = Config { cases: cases(250), failure_persistence: None, ..Config::default() };
+    let config = Config { cases: cases(350), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let lives = (beginning(), vec(script::happening(), 1..120));
     let seen = RefCell::new(BTreeSet::new());
@@ -45,7 +47,7 @@ fn state_rebuilt_from_history_equals_the_live_state() {
 }
 
 /// All of these events must occur, or the test covers too little.
-const KINDS: [EventType; 44] = {
+const KINDS: [EventType; 53] = {
     use EventType as E;
     [
         E::WorkflowExecutionStarted,
@@ -92,6 +94,15 @@ const KINDS: [EventType; 44] = {
         E::WorkflowExecutionUpdateAdmitted,
         E::WorkflowExecutionUpdateAccepted,
         E::WorkflowExecutionUpdateCompleted,
+        E::NexusOperationScheduled,
+        E::NexusOperationStarted,
+        E::NexusOperationCompleted,
+        E::NexusOperationFailed,
+        E::NexusOperationCanceled,
+        E::NexusOperationTimedOut,
+        E::NexusOperationCancelRequested,
+        E::NexusOperationCancelRequestCompleted,
+        E::NexusOperationCancelRequestFailed,
     ]
 };
 

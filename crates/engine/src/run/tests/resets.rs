@@ -21,7 +21,7 @@ use crate::{
 
 /// Resets the run to the state after an event, and continues with the new run.
 fn reset(world: &mut World, after: usize) {
-    world.live(Action::Reset { to: after - 1, signals: false, updates: false });
+    world.live(Action::Reset { to: after - 1, signals: false, updates: false, nexus: false });
     world.move_on();
 }
 
@@ -89,7 +89,7 @@ fn a_reset_restarts_activities_and_keeps_timer_deadlines() {
     assert_eq!(times, (1, 1_005 * SECOND, 1_005 * SECOND, None));
     assert_eq!(world.run.state.timers.values().map(|timer| timer.fires).collect::<Vec<_>>(), [1_030 * SECOND]);
     let handed_out = [
-        Dispatch::Activity { queue: "activities".to_owned(), scheduled_id: 5, attempt: 1 },
+        Dispatch::Activity { queue: "activities".to_owned(), scheduled_id: 5, attempt: 1, stamp: 0 },
         Dispatch::Workflow { queue: "queue".to_owned(), sticky: false, scheduled_id: 11 },
     ];
     assert_eq!(world.handed_out, handed_out);

@@ -21,6 +21,8 @@ pub(super) enum Action {
     StartActivity(usize),
     EndActivity(usize, ActivityEnd),
     Heartbeat(usize),
+    /// An operator does something to an activity.
+    Operate(usize, Operation),
     Wait {
         seconds: i64,
     },
@@ -31,6 +33,8 @@ pub(super) enum Action {
         refused: bool,
     },
     EndChild(usize, ChildEnd),
+    /// A handler answers a request, or its run ends.
+    AnswerNexus(usize, NexusAnswer),
     Update,
     Restart,
     Unstick,
@@ -39,7 +43,18 @@ pub(super) enum Action {
         to: usize,
         signals: bool,
         updates: bool,
+        nexus: bool,
     },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NexusAnswer {
+    Done,
+    Started,
+    Failed,
+    Cancelled,
+    HandlerError { retryable: bool },
+    EndOfRun,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +62,21 @@ pub(super) enum ActivityEnd {
     Completed,
     Failed { retryable: bool },
     Cancelled,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operation {
+    Pause,
+    Unpause {
+        attempts: bool,
+        jitter: i64,
+    },
+    Reset {
+        keep_paused: bool,
+        heartbeat: bool,
+    },
+    /// To another task queue.
+    Move,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +115,8 @@ pub(super) enum Do {
     CancelTimer(usize),
     RecordMarker,
     StartChild { policy: i32 },
+    ScheduleOperation { whole_seconds: i64, run_seconds: i64 },
+    CancelOperation(usize),
     SignalOther,
     CancelOther,
     Attribute { key: u8, nothing: bool },
@@ -117,17 +149,19 @@ pub(super) fn happening() -> impl Strategy<Value = Action> {
         15 => any::<usize>().prop_map(Action::StartActivity),
         15 => (any::<usize>(), activity_end()).prop_map(|(which, end)| Action::EndActivity(which, end)),
         3 => any::<usize>().prop_map(Action::Heartbeat),
+        9 => (any::<usize>(), operation()).prop_map(|(which, operation)| Action::Operate(which, operation)),
         8 => (0..12_i64).prop_map(|seconds| Action::Wait { seconds }),
         8 => Just(Action::Signal),
         1 => Just(Action::Cancel),
         1 => Just(Action::Terminate),
         25 => prop::bool::weighted(0.3).prop_map(|refused| Action::AnswerMessage { refused }),
         20 => (any::<usize>(), child_end()).prop_map(|(which, end)| Action::EndChild(which, end)),
+        24 => (any::<usize>(), nexus_answer()).prop_map(|(which, answer)| Action::AnswerNexus(which, answer)),
         8 => Just(Action::Update),
         3 => Just(Action::Restart),
         3 => Just(Action::Unstick),
-        4 => (any::<usize>(), any::<bool>(), any::<bool>())
-            .prop_map(|(to, signals, updates)| Action::Reset { to, signals, updates }),
+        4 => (any::<usize>(), any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(to, signals, updates, nexus)| Action::Reset { to, signals, updates, nexus }),
     ]
 }
 
@@ -136,6 +170,27 @@ fn activity_end() -> impl Strategy<Value = ActivityEnd> {
         Just(ActivityEnd::Completed),
         any::<bool>().prop_map(|retryable| ActivityEnd::Failed { retryable }),
         Just(ActivityEnd::Cancelled),
+    ]
+}
+
+fn nexus_answer() -> impl Strategy<Value = NexusAnswer> {
+    prop_oneof![
+        1 => Just(NexusAnswer::Done),
+        3 => Just(NexusAnswer::Started),
+        1 => Just(NexusAnswer::Failed),
+        1 => Just(NexusAnswer::Cancelled),
+        2 => any::<bool>().prop_map(|retryable| NexusAnswer::HandlerError { retryable }),
+        1 => Just(NexusAnswer::EndOfRun),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        3 => Just(Operation::Pause),
+        3 => (any::<bool>(), 0..3_i64).prop_map(|(attempts, jitter)| Operation::Unpause { attempts, jitter }),
+        2 => (any::<bool>(), any::<bool>())
+            .prop_map(|(keep_paused, heartbeat)| Operation::Reset { keep_paused, heartbeat }),
+        1 => Just(Operation::Move),
     ]
 }
 
@@ -178,6 +233,9 @@ fn command() -> impl Strategy<Value = Do> {
         2 => any::<usize>().prop_map(Do::CancelTimer),
         1 => Just(Do::RecordMarker),
         3 => (0..4_i32).prop_map(|policy| Do::StartChild { policy }),
+        4 => (prop_oneof![Just(0), 1..30_i64], prop_oneof![Just(0), 1..30_i64])
+            .prop_map(|(whole_seconds, run_seconds)| Do::ScheduleOperation { whole_seconds, run_seconds }),
+        6 => any::<usize>().prop_map(Do::CancelOperation),
         2 => Just(Do::SignalOther),
         2 => Just(Do::CancelOther),
         1 => key().prop_map(|(key, nothing)| Do::Attribute { key, nothing }),

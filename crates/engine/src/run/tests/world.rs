@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{
     limits::Limits,
-    run::{Changes, Dispatch, Env, Excluded, Identity, Run, StartSpec, state::Parent},
+    run::{
+        Changes, Dispatch, Env, Excluded, Identity, Run, StartSpec,
+        nexus::{Endpoint, EndpointTarget},
+        state::Parent,
+    },
     service_error::ServiceError,
     time::{Nanos, SECOND},
 };
@@ -106,6 +110,7 @@ impl World {
                     self.attempt(|run, env| run.heartbeat(env, id, attempt, None));
                 }
             }
+            Action::Operate(which, operation) => self.operate(which, operation),
             Action::Wait { seconds } => {
                 self.now += seconds * SECOND;
                 let beginning = self.beginning();
@@ -129,7 +134,8 @@ impl World {
             Action::Unstick => {
                 self.act(|run, _| run.unstick());
             }
-            Action::Reset { to, signals, updates } => self.reset(to, Excluded { signals, updates }),
+            Action::AnswerNexus(which, answer) => self.answer_nexus(which, answer),
+            Action::Reset { to, signals, updates, nexus } => self.reset(to, Excluded { signals, updates, nexus }),
         }
     }
 
@@ -141,7 +147,8 @@ impl World {
             self.batches.clear();
             self.held = None;
             self.act(|_, _| ());
-            let waiting = self.run.waiting_task().into_iter().chain(self.run.waiting_activities());
+            let nexus = with_env(&self.limits, &self.ids, self.now, |env| self.run.waiting_nexus(env));
+            let waiting = self.run.waiting_task().into_iter().chain(self.run.waiting_activities()).chain(nexus);
             let forgotten: Vec<_> = waiting.filter(|task| !self.handed_out.contains(task)).collect();
             if !forgotten.is_empty() {
                 self.broken = Some(format!("no worker gets {forgotten:?}"));
@@ -204,5 +211,13 @@ pub(super) fn with_env<T>(limits: &Limits, ids: &Cell<u64>, now: Nanos, act: imp
         chance: &|_| 0,
         namespace_id: &|name| Some(format!("id of {name}")),
         check_attributes: &|_| Ok(()),
+        nexus_endpoint: &|_, name| endpoint(name),
+        has_queue: &|queue, version| queue == version.build_id,
     })
+}
+
+/// Endpoints whose names begin with `e` exist.
+fn endpoint(name: &str) -> Option<Endpoint> {
+    let target = EndpointTarget::Worker { namespace: "there".to_owned(), task_queue: "handlers".to_owned() };
+    name.starts_with('e').then(|| Endpoint { id: format!("id of {name}"), target })
 }

@@ -3,27 +3,32 @@
 //! This module starts, finds or replaces a run. `request` checks the request, `policies` decides about an existing run,
 //! `signal` is signal-with-start; update-with-start is in `service::update_with_start`.
 
+mod callbacks;
 mod links;
 mod policies;
 mod request;
+mod scheduled;
 mod signal;
 
 use std::sync::Arc;
 
 use temporalio_protos::temporal::api::{
     update::v1::Request as Update,
+    workflow::v1::OnConflictOptions,
     workflowservice::v1::{
         PollWorkflowTaskQueueResponse, StartWorkflowExecutionRequest, StartWorkflowExecutionResponse,
     },
 };
 
-pub(super) use self::links::started_link;
+use self::links::attached_link;
+pub(crate) use self::links::started_link;
 pub(crate) use self::policies::Policies;
 use self::policies::{Verdict, judge};
+pub(super) use self::request::check_timeouts;
 use crate::{
     core::{Applied, Core, Target},
     registry::Workflow,
-    run::{Env, Run, Signal, StartSpec, Worker, text},
+    run::{Attached, Env, Run, Signal, StartSpec, Worker, text},
     service_error::ServiceError,
     time::span,
 };
@@ -40,6 +45,8 @@ pub(crate) struct Started {
     pub(crate) status: i32,
     /// The run existed, and the request id is attached to it if the client asks for it.
     attaches: bool,
+    /// The request id is attached to the run.
+    attached: bool,
     eager: Option<PollWorkflowTaskQueueResponse>,
 }
 
@@ -47,7 +54,7 @@ pub(crate) struct Started {
 enum Then<'a> {
     Begin {
         eager: Option<Eager<'a>>,
-        attach: Option<String>,
+        attach: Option<Attached>,
     },
     Hold,
     Signal(Signal),
@@ -75,10 +82,17 @@ impl Core {
         let options = request.on_conflict_options;
         let (spec, policies) = self.spec(request)?;
         let (namespace, workflow_id) = (spec.namespace.clone(), spec.workflow_id.clone());
-        let attached = |attach| if attach { spec.request_id.clone() } else { String::new() };
-        let attach = options.map(|options| attached(options.attach_request_id));
+        let attach = options.map(|options| attached(options, &spec));
+        let request_id = spec.request_id.clone();
+        let given = spec.inherited.versioning_override.clone();
         let started = self.start_new(spec, policies, &Then::Begin { eager, attach })?.acknowledged().await?;
-        Ok(response(&namespace, &workflow_id, started))
+        self.reactivate_pinned(&namespace, given.as_ref()).await;
+        let refers = started.attached;
+        let mut response = response(&namespace, &workflow_id, started);
+        if refers {
+            response.link = Some(attached_link(&namespace, &workflow_id, &response.run_id, &request_id));
+        }
+        Ok(response)
     }
 
     /// Starts a run whose first task is scheduled later, by [`Run::begin`].
@@ -177,6 +191,7 @@ impl Core {
             started: true,
             status: run.state.status,
             attaches: false,
+            attached: false,
             eager,
         };
         Ok(self.insert(workflow, run, epoch).map(|()| started))
@@ -189,15 +204,17 @@ impl Core {
         epoch: u64,
         namespace: &str,
         workflow_id: &str,
-        started: Started,
+        mut started: Started,
         then: &Then<'_>,
     ) -> Result<Applied<Started>, ServiceError> {
         let target = Target::new(namespace, workflow_id, &started.run_id);
         let run = self.run_in(workflow, &target)?;
         match then {
             Then::Signal(signal) => self.in_env(namespace, |env| run.signal(env, signal.clone()))?,
-            Then::Begin { attach: Some(request_id), .. } if started.attaches => {
-                self.in_env(namespace, |env| run.attach_request(env, request_id));
+            Then::Begin { attach: Some(attached), .. } if started.attaches => {
+                run.check_callbacks(attached.callbacks.len(), self.limits.callbacks)?;
+                self.in_env(namespace, |env| run.attach(env, attached));
+                started.attached = !attached.request_id.is_empty();
             }
             Then::Update(_) => {
                 let how = if started.attaches { "StartReused" } else { "StartDeduped" };
@@ -207,6 +224,15 @@ impl Core {
         }
         let kept = self.commit(workflow, &started.run_id, epoch, windlass_sqlite::Ack::Durable);
         Ok(Applied::new(started, kept))
+    }
+}
+
+/// What a start attaches to a run that exists.
+fn attached(options: OnConflictOptions, spec: &StartSpec) -> Attached {
+    Attached {
+        request_id: if options.attach_request_id { spec.request_id.clone() } else { String::new() },
+        callbacks: if options.attach_completion_callbacks { spec.completion_callbacks.clone() } else { Vec::new() },
+        links: if options.attach_links { spec.links.clone() } else { Vec::new() },
     }
 }
 

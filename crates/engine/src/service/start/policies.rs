@@ -41,6 +41,7 @@ pub(super) fn judge(
             started,
             status: state.status,
             attaches,
+            attached: state.attached_requests.contains_key(&spec.request_id),
             eager: None,
         }))
     };

@@ -3,10 +3,10 @@
 use prost::Message as _;
 use temporalio_protos::temporal::api::{common::v1::RetryPolicy, workflowservice::v1::StartWorkflowExecutionRequest};
 
-use super::Policies;
+use super::{Policies, callbacks, links};
 use crate::{
     core::Core,
-    run::{StartSpec, retry, run_timeout, task_timeout},
+    run::{Inherited, StartSpec, cron, cron_initiator, overrides, retry, run_timeout, task_timeout},
     service::checks,
     service_error::ServiceError,
     time::{check_span, duration, span},
@@ -21,10 +21,11 @@ impl Core {
         let limits = &self.limits;
         self.read_namespaces().named(&request.namespace)?;
         checks::workflow_id(&request.workflow_id, limits)?;
-        check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
-        if !request.cron_schedule.is_empty() {
-            return Err(ServiceError::Unimplemented("cron schedules".to_owned()));
+        if !request.cron_schedule.is_empty() && request.workflow_start_delay.is_some() {
+            return Err(ServiceError::invalid("CronSchedule and WorkflowStartDelay may not be used together."));
         }
+        check_retry_and_delay(request.retry_policy.as_mut(), &mut request.workflow_start_delay)?;
+        cron::check(&request.cron_schedule, self.now())?;
         let kind = request.workflow_type.take().unwrap_or_default().name;
         if kind.is_empty() {
             return Err(ServiceError::invalid("WorkflowType is not set on request."));
@@ -58,6 +59,12 @@ impl Core {
         if request.priority.as_ref().is_some_and(|priority| priority.priority_key < 0) {
             return Err(ServiceError::invalid("priority key can't be negative"));
         }
+        callbacks::check(&mut request.completion_callbacks, limits.callbacks)?;
+        let own = callbacks::without_links_of_callbacks(request.links, &request.completion_callbacks);
+        links::check(own.iter().chain(request.completion_callbacks.iter().flat_map(|callback| &callback.links)))?;
+        let given = request.versioning_override.take();
+        let versioning_override = given.map(|given| overrides::checked(given, limits.id_length)).transpose()?;
+        self.check_pinned(&request.namespace, &queue, versioning_override.as_ref())?;
         let execution = span(request.workflow_execution_timeout.as_ref());
         let run = run_timeout(span(request.workflow_run_timeout.as_ref()), execution);
         let had_run_timeout = request.workflow_run_timeout.is_some() || execution > 0;
@@ -81,10 +88,18 @@ impl Core {
             search_attributes: crate::run::without_empty_values(request.search_attributes),
             user_metadata: request.user_metadata,
             priority: request.priority,
-            first_task_backoff: Some(request.workflow_start_delay.unwrap_or_default()),
+            first_task_backoff: Some(match request.workflow_start_delay {
+                Some(delay) => delay,
+                None => duration(cron::first_backoff(&request.cron_schedule, self.now())),
+            }),
+            initiator: cron_initiator(&request.cron_schedule),
+            cron_schedule: request.cron_schedule,
             continued_failure: request.continued_failure,
             last_completion_result: request.last_completion_result,
             attempt: 1,
+            completion_callbacks: request.completion_callbacks,
+            links: own,
+            inherited: Inherited { versioning_override, ..Inherited::default() },
             ..StartSpec::default()
         };
         Ok((spec, policies))
@@ -111,7 +126,9 @@ impl Core {
 }
 
 /// Checks the execution, run and workflow task timeouts.
-pub(super) fn check_timeouts(timeouts: [&mut Option<prost_wkt_types::Duration>; 3]) -> Result<(), ServiceError> {
+pub(in crate::service) fn check_timeouts(
+    timeouts: [&mut Option<prost_wkt_types::Duration>; 3],
+) -> Result<(), ServiceError> {
     let names = ["WorkflowExecutionTimeoutSeconds", "WorkflowRunTimeoutSeconds", "WorkflowTaskTimeoutSeconds"];
     for (name, timeout) in names.into_iter().zip(timeouts) {
         check_span(timeout).map_err(|problem| {

@@ -16,7 +16,12 @@ use super::{
     links::event_link,
     request::{check_retry_and_delay, check_timeouts},
 };
-use crate::{core::Core, run::Signal, service::checks, service_error::ServiceError};
+use crate::{
+    core::Core,
+    run::{Signal, cron},
+    service::checks,
+    service_error::ServiceError,
+};
 
 impl Core {
     pub(in crate::service) async fn signal_with_start(
@@ -24,6 +29,7 @@ impl Core {
         request: SignalWithStartWorkflowExecutionRequest,
     ) -> Result<SignalWithStartWorkflowExecutionResponse, ServiceError> {
         let mut request = request;
+        cron::check(&request.cron_schedule, self.now())?;
         let policies = self.check_signal_with_start(&mut request)?;
         let signal = Signal {
             name: request.signal_name.clone(),

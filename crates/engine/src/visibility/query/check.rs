@@ -1,5 +1,7 @@
 //! Checks a statement: fields must exist, values and operators must fit their types.
 
+use std::cell::Cell;
+
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 
 use super::{
@@ -13,7 +15,7 @@ use super::{
 use crate::{
     ServiceError,
     visibility::{
-        attributes::{Attributes, Field, kind_name},
+        attributes::{Attributes, DIVISION, Field, kind_name},
         index,
     },
 };
@@ -22,15 +24,16 @@ pub(super) fn query(statement: Statement, attributes: &Attributes) -> Result<Que
     if statement.limited {
         return Err(unsupported("'LIMIT' clause"));
     }
-    let check = Check { attributes };
+    let check = Check { attributes, names_division: Cell::new(false) };
     let filter = statement.filter.as_ref().map(|expression| check.filter(expression)).transpose()?;
     let group_by = check.group_by(&statement.group_by)?;
     check.order_by(&statement.order_by)?;
-    Ok(Query { filter, group_by })
+    Ok(Query { filter, group_by, names_division: check.names_division.get() })
 }
 
 struct Check<'a> {
     attributes: &'a Attributes,
+    names_division: Cell<bool>,
 }
 
 impl Check<'_> {
@@ -93,7 +96,12 @@ impl Check<'_> {
         let Expression::Name(name) = expression else {
             return Err(invalid(format_args!("must be a column name but was {}", expression.sort())));
         };
-        self.attributes.resolve(name).ok_or_else(|| refuse(format_args!("invalid search attribute: {name}")))
+        let field = self.attributes.resolve(name);
+        let field = field.ok_or_else(|| refuse(format_args!("invalid search attribute: {name}")))?;
+        if field.name == DIVISION {
+            self.names_division.set(true);
+        }
+        Ok(field)
     }
 
     fn comparison(
@@ -177,19 +185,22 @@ fn keyword_list(operator: &str, values: Values, field: &Field) -> Suitable {
 }
 
 fn text(operator: &str, values: Values, field: &Field) -> Suitable {
+    // Also for an operator that does not fit, as on the real server.
+    if let Values::One(value) = &values
+        && value.to_string().split(' ').all(str::is_empty)
+    {
+        let name = &field.alias;
+        return Err(invalid(format_args!("no tokens found filtering on Text type search attribute {name}")));
+    }
     let negated = match operator {
         "=" => false,
         "!=" => true,
         _ => return Ok(None),
     };
     let written = single(values)?.to_string();
-    let words: Vec<_> = written.split(' ').filter(|word| !word.is_empty()).collect();
-    if words.is_empty() {
-        let name = &field.alias;
-        return Err(invalid(format_args!("no tokens found filtering on Text type search attribute {name}")));
-    }
     // A word without a letter or digit matches nothing.
-    let phrases = words.into_iter().map(index::words).filter(|phrase| !phrase.trim().is_empty()).collect();
+    let words = written.split(' ').filter(|word| !word.is_empty());
+    let phrases = words.map(index::words).filter(|phrase| !phrase.trim().is_empty()).collect();
     Ok(Some(Filter::Mentions { name: field.name.clone(), negated, phrases }))
 }
 

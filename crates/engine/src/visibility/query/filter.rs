@@ -1,5 +1,7 @@
 //! A typed filter and its SQL. Values are bound as parameters.
 
+use std::collections::BTreeSet;
+
 use rusqlite::types;
 
 use super::value::Value;
@@ -55,7 +57,63 @@ pub(super) enum Test {
     },
 }
 
+/// A condition that an index can use.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::visibility) enum Condition {
+    Column {
+        column: &'static str,
+        operator: &'static str,
+        value: types::Value,
+    },
+    /// The attribute has this value, or a list with it, ignoring ASCII case.
+    Attribute {
+        name: String,
+        value: types::Value,
+    },
+}
+
 impl Filter {
+    /// The conditions that are fulfilled wherever this filter holds.
+    pub(super) fn conditions(&self, found: &mut Vec<Condition>) {
+        match self {
+            Self::And(filters) => filters.iter().for_each(|filter| filter.conditions(found)),
+            Self::Test(place, test) => {
+                for (operator, value) in test.comparisons() {
+                    match place {
+                        Place::Attribute(name) if operator == "=" => {
+                            found.push(Condition::Attribute { name: name.clone(), value: value.clone().into() });
+                        }
+                        Place::Attribute(_) => {}
+                        Place::Column(_) => found.extend(place.column().map(|column| Condition::Column {
+                            column,
+                            operator,
+                            value: value.clone().into(),
+                        })),
+                    }
+                }
+            }
+            Self::Contains { name, negated: false, values } => {
+                if let [value] = &values[..] {
+                    found.push(Condition::Attribute { name: name.clone(), value: value.clone().into() });
+                }
+            }
+            Self::Not(_) | Self::Or(_) | Self::Contains { .. } | Self::Mentions { .. } => {}
+        }
+    }
+
+    pub(super) fn columns(&self, found: &mut BTreeSet<&'static str>) {
+        match self {
+            Self::Not(filter) => filter.columns(found),
+            Self::And(filters) | Self::Or(filters) => filters.iter().for_each(|filter| filter.columns(found)),
+            Self::Test(place, _) => {
+                found.insert(place.column().unwrap_or("attributes"));
+            }
+            Self::Contains { .. } | Self::Mentions { .. } => {
+                found.insert("attributes");
+            }
+        }
+    }
+
     pub(super) fn write(&self, sql: &mut String, values: &mut Vec<types::Value>) {
         match self {
             Self::Not(filter) => {
@@ -108,6 +166,16 @@ fn join(filters: &[Filter], operator: &str, sql: &mut String, values: &mut Vec<t
 }
 
 impl Test {
+    /// The comparisons that the test implies.
+    fn comparisons(&self) -> Vec<(&'static str, &Value)> {
+        match self {
+            Self::Compare { operator, value } => vec![(operator, value)],
+            Self::In { negated: false, values } if values.len() == 1 => vec![("=", &values[0])],
+            Self::Between { negated: false, from, to } => vec![(">=", from), ("<=", to)],
+            Self::In { .. } | Self::Between { .. } | Self::StartsWith { .. } | Self::Null { .. } => Vec::new(),
+        }
+    }
+
     fn write(&self, place: &Place, sql: &mut String, values: &mut Vec<types::Value>) {
         match self {
             Self::Compare { operator, value } => {
@@ -143,6 +211,9 @@ impl Test {
 impl Place {
     fn write(&self, sql: &mut String, values: &mut Vec<types::Value>) {
         match self {
+            // A run id is also in the table of runs, which a list may be read by.
+            Self::Column("run_id") => sql.push_str("engine_visibility.run_id"),
+            Self::Column("workflow_id") => sql.push_str("engine_visibility.workflow_id"),
             Self::Column(expression) => sql.push_str(expression),
             Self::Attribute(name) => {
                 *sql += &format!("(SELECT value FROM json_each({ATTRIBUTES}) WHERE key = ?)");

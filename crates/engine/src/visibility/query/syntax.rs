@@ -54,6 +54,18 @@ pub(super) enum Is {
 }
 
 impl Expression {
+    /// The names that the expression has.
+    pub(super) fn names(&self, names: &mut Vec<String>) {
+        match self {
+            Self::Name(name) => names.push(name.clone()),
+            Self::Parenthesised(inner) | Self::Not(inner) | Self::Is { operand: inner, .. } => inner.names(names),
+            Self::And(parts) | Self::Or(parts) => parts.iter().for_each(|part| part.names(names)),
+            // Values are on the right.
+            Self::Comparison { left, .. } | Self::Range { left, .. } => left.names(names),
+            _ => {}
+        }
+    }
+
     /// The name of this kind of expression in error texts.
     pub(super) fn sort(&self) -> &'static str {
         match self {

@@ -1,5 +1,8 @@
 //! The filter language on a real database: answers recorded from the real server, paging, and random filters.
 
+mod books;
+mod many;
+mod plans;
 mod random;
 mod recorded;
 mod rows;
@@ -18,7 +21,7 @@ use super::{
     Attributes, Query,
     index::index,
     parse,
-    sql::{VisibilityRow, list, put},
+    sql::{VisibilityRow, list},
 };
 use crate::ServiceError;
 
@@ -84,8 +87,18 @@ fn row(run: i64, workflow_id: &str, fields: Value) -> VisibilityRow {
         root_run_id: format!("run-{run}"),
         memo: None,
         search_attributes: None,
+        state_transitions: 5,
         attributes: index(NAMESPACE, &search_attributes(&fields), &attributes()).unwrap().json,
     }
+}
+
+/// Inserts or replaces a run's row, as `RunWrite` does with that of the run.
+fn put(connection: &Connection, row: &VisibilityRow) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT OR REPLACE INTO engine_runs (number, namespace, workflow_id, run_id, state, ready) VALUES (?, ?, ?, ?, x'', 0)",
+        rusqlite::params![row.run, row.namespace, row.workflow_id, row.run_id],
+    )?;
+    super::sql::put(connection, row)
 }
 
 fn closed(row: VisibilityRow, status: i32, close_time: i64) -> VisibilityRow {

@@ -5,12 +5,12 @@ use temporalio_protos::temporal::api::{
     enums::v1::IndexedValueType, workflowservice::v1::count_workflow_executions_response::AggregationGroup,
 };
 
-use super::{EPOCH, NAMESPACE, VisibilityRow, closed, database, example, example_database, read, row};
+use super::{EPOCH, NAMESPACE, VisibilityRow, closed, database, example, example_database, put, read, row};
 use crate::{
     ServiceError,
     visibility::{
         index::encode,
-        sql::{Count, Error, Page, count, delete, list, put},
+        sql::{Count, Error, Page, count, delete, list},
     },
 };
 

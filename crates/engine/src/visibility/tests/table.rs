@@ -38,7 +38,7 @@ fn values_are_bound_as_parameters_and_never_executed() {
             format!("Tx = '{quoted}' AND Tx = 'nothing'"),
         ] {
             let parsed = read(&query).unwrap();
-            let (sql, values) = parsed.where_sql();
+            let (sql, values) = parsed.where_sql(true);
             assert!(!sql.contains(value), "{sql}");
             assert!(!values.is_empty());
             assert_eq!(found(&connection, &parsed), Vec::<String>::new(), "{query}");

@@ -144,7 +144,7 @@ async fn a_commit_that_fails_fails_every_job_of_its_batch() {
     // A deferred constraint is checked by the commit itself.
     let culprit = submit(&store, |tx| {
         tx.sql.pragma_update(None, "defer_foreign_keys", true)?;
-        tx.sql.execute("INSERT INTO plans (run_id, turn, output) VALUES ('run-none', 1, '{}')", [])?;
+        tx.sql.execute("INSERT INTO plans (run, turn, output) VALUES (77, 1, x'7b7d')", [])?;
         Ok(())
     });
     let mistaken = submit(&store, |_| Err::<(), _>(StoreError::RunNotFound { run: run_id() }));

@@ -3,9 +3,10 @@
 mod commits;
 mod files;
 mod interleavings;
-mod older_build;
 mod shared;
+mod splices;
 mod stored;
+mod upgrade;
 
 use std::{
     path::{Path, PathBuf},

@@ -10,7 +10,7 @@ use windlass_core::{
     message::Message,
     time::Timestamp,
 };
-use windlass_sqlite::Progress;
+use windlass_sqlite::{Progress, pack};
 
 use super::{file, open};
 use crate::{
@@ -60,13 +60,14 @@ async fn a_late_outcome_is_kept_for_people() {
         };
         store.finish_call(&late).await.unwrap();
     }
-    let row: (String, Option<String>, String) = shell(&directory)
+    let row: (u8, Option<Vec<u8>>, Vec<u8>) = shell(&directory)
         .query_row("SELECT state, output, late_output FROM tool_calls", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
         .unwrap();
     let first = json!({"resultBytes": 0, "resultOmitted": false, "status": "ok", "v": 1}).to_string();
-    assert_eq!(row, ("unknown".to_owned(), None, first));
+    let late = pack::unpack(&row.2).unwrap().into_owned();
+    assert_eq!((row.0, row.1, late), (4, None, first.into_bytes()));
 }
 
 #[tokio::test]
@@ -83,7 +84,7 @@ async fn damage_is_noticed_when_it_is_read() {
 
     shell(&directory).execute("UPDATE runs SET status = 'no-such-status'", []).unwrap();
     assert_eq!(code(store.run(&run_id()).await), "STO0008");
-    shell(&directory).execute("UPDATE events SET data = '{'", []).unwrap();
+    shell(&directory).execute("UPDATE events SET body = x'7b'", []).unwrap();
     assert_eq!(code(store.events(&run_id(), 0, 1).await), "STO0008");
 
     shell(&directory).execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM blobs").unwrap();
@@ -151,11 +152,13 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
         .execute_batch(
             "PRAGMA foreign_keys = OFF;
              UPDATE runs SET status = 'no-such-status' WHERE id = 'a';
-             DELETE FROM events WHERE run_id = 'b' AND seq = 2;
-             DELETE FROM events WHERE run_id = 'c' AND seq = 3;
-             UPDATE events SET data = '{' WHERE run_id = 'd' AND seq = 1;
-             UPDATE run_messages SET chain = digest WHERE run_id = 'd';
-             UPDATE session_messages SET chain = digest WHERE idx = 1;
+             DELETE FROM events WHERE run = (SELECT number FROM runs WHERE id = 'b') AND seq = 2;
+             DELETE FROM events WHERE run = (SELECT number FROM runs WHERE id = 'c') AND seq = 3;
+             UPDATE events SET body = CAST('note' || char(10) || '{' || char(10) || 'started' AS BLOB)
+                 WHERE run = (SELECT number FROM runs WHERE id = 'd') AND seq = 1;
+             UPDATE events SET key_hash = key_hash + 1 WHERE run = (SELECT number FROM runs WHERE id = 'd') AND seq = 2;
+             UPDATE runs SET head_digest = agent_digest WHERE id = 'd';
+             UPDATE session_messages SET chain = (SELECT digest FROM blobs WHERE number = blob) WHERE idx = 1;
              UPDATE blobs SET body = x'22' WHERE body = CAST('\"whole\"' AS BLOB);",
         )
         .unwrap();
@@ -165,6 +168,7 @@ async fn a_thorough_look_names_every_row_that_is_not_well() {
         "bodies ",
         "events b: event 2 is missing, 3 comes next",
         "events d: event 1: ",
+        "events d: event 2: it is not found by its key 1",
         "events c: its log ends with event 2, not 3",
         "messages d: message 0 does not continue",
         // Of the run that continues from there, and of the conversation itself: there and right after it.

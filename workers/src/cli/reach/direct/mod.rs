@@ -83,7 +83,7 @@ impl Direct {
         if let AnswerBody::ToolResults { results } = &mut answer.body {
             for provided in results {
                 let Some(result) = provided.result.take() else { continue };
-                let (body, large) = Body::fit(result, Tuning::DEFAULT_INLINE_LIMIT);
+                let (body, large) = Body::fit(result, Tuning::INLINE_LIMIT_OF_NEW_RUNS);
                 if let Some(large) = large {
                     self.store().put_blob(large).await?;
                 }

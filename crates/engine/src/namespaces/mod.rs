@@ -1,5 +1,8 @@
 //! The namespaces, kept in memory because every request names one.
 
+mod archival;
+mod changes;
+
 use std::collections::{BTreeMap, HashMap};
 
 use temporalio_protos::temporal::api::{common::v1::SearchAttributes, enums::v1::IndexedValueType};
@@ -9,6 +12,11 @@ use crate::{
     persist::{self, NamespaceRecord},
     service_error::ServiceError,
     visibility::{self, Attributes},
+};
+
+pub(crate) use self::{
+    archival::next as next_archival,
+    changes::{Archives, CLUSTER, check_clusters, check_retention, deleted_name, update},
 };
 
 #[derive(Debug, Default)]
@@ -41,6 +49,12 @@ impl Namespaces {
             return Err(ServiceError::invalid("Namespace is empty."));
         }
         self.records.get(name).ok_or_else(|| ServiceError::NamespaceNotFound(name.to_owned()))
+    }
+
+    /// Forgets what was kept for a deleted namespace.
+    pub(crate) fn forget(&mut self, name: &str, former: &str) {
+        self.records.remove(name);
+        self.attributes.remove(former);
     }
 
     pub(crate) fn attributes(&self, namespace: &str) -> Attributes {

@@ -1,0 +1,4 @@
+//! Scripts of requests against a deployment, and properties of the routing.
+
+mod changes;
+mod routes;
