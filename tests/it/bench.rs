@@ -52,6 +52,49 @@ fn the_tables_of_the_database_add_up_to_its_file() {
     assert!(tables.iter().any(|table| table["table"] == "engine_history"), "{lines:?}");
 }
 
+/// 210 runs are three pages of the engine and five of the store.
+#[test]
+fn closed_runs_are_listed_and_counted_by_a_process_that_did_not_execute_them() {
+    let mut bench = Command::new(std::env::var_os("WINDLASS_BIN").expect("WINDLASS_BIN is set"));
+    let output = bench.args(["bench", "closed", "--runs", "210", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (process, requests) = lines.split_first().unwrap();
+    assert_eq!((&process["metric"], &process["runs"]), (&json!("closed"), &json!(210)));
+    for figure in ["close_s", "closed_per_s", "ready_s", "disk_bytes_per_run"] {
+        assert!(process[figure].as_f64() > Some(0.0), "{figure}: {process}");
+    }
+    let answers = |line: &Value| {
+        assert_eq!((&line["metric"], &line["runs"]), (&json!("closed-request"), &json!(210)));
+        assert!(line["p99_ms"].as_f64() >= line["p50_ms"].as_f64() && line["p50_ms"].as_f64() > Some(0.0), "{line}");
+        (line["request"].as_str().unwrap().to_owned(), line["found"].as_u64().unwrap())
+    };
+    let found: Vec<(String, u64)> = requests.iter().map(answers).collect();
+    let expected = [
+        ("list", 100),
+        ("list-status", 3),
+        ("list-type-status", 3),
+        ("list-attribute", 1),
+        ("list-common-attribute", 100),
+        ("list-close-time", 100),
+        ("list-deep", 100),
+        ("count", 210),
+        ("count-status", 3),
+        ("count-type", 210),
+        ("count-attribute", 1),
+        ("count-common-attribute", 206),
+        ("count-groups", 210),
+        ("count-groups-type", 210),
+        ("store-list", 50),
+        ("store-agent", 1),
+        ("store-status", 3),
+        ("store-deep", 50),
+        ("store-total", 210),
+    ];
+    assert_eq!(found, expected.map(|(request, runs)| (request.to_owned(), runs)));
+}
+
 /// With a debug build on a busy machine this is a sanity check; `docs/guides/bench.md` says how to measure.
 #[test]
 fn the_first_token_reaches_the_client_of_a_run_soon_after_direct_callers() {

@@ -17,6 +17,7 @@ Examples:
   windlass bench all --json > figures.jsonl
   windlass bench throughput --runs 50,200,800 --turns 10
   windlass bench latency --through-api                    directly on Temporal, and through the API
+  windlass bench closed --runs 1000000                    lists and counts of a million closed runs
   windlass bench parked --temporal 127.0.0.1:7233 --server-pid $(pgrep -n temporal)
 
 A run has --turns turns; each is a plan of the scripted model and --calls parallel tool calls with results of about 1 KB,
@@ -99,6 +100,8 @@ pub(super) enum Metric {
     Tools,
     /// Memory and disk of runs that wait for an answer, and their start after a restart
     Parked,
+    /// Closed runs: start of the process, memory, lists and counts, disk
+    Closed,
     /// Cost of a turn, early and late in a long run
     Growth,
     /// Bytes of the database by table, against what the runs have to keep
@@ -175,6 +178,7 @@ impl BenchArgs {
             Metric::FirstToken => (&[200], 1, 0),
             Metric::Tools => (&[20], 20, 1),
             Metric::Parked => (&[1_000, 10_000], 5, 2),
+            Metric::Closed => (&[10_000], 0, 0),
             Metric::Growth => (&[1], 5_000, 1),
             Metric::Size => (&[200], 5, 2),
             Metric::Recovery => (&[100], 5, 2),
@@ -209,7 +213,7 @@ impl Task {
 impl Metric {
     /// Whether its runs have turns with calls.
     fn works(self) -> bool {
-        !matches!(self, Self::Signal | Self::FirstToken | Self::Parked)
+        !matches!(self, Self::Signal | Self::FirstToken | Self::Parked | Self::Closed)
     }
 
     /// Whether it can be measured with and without the API.
@@ -225,6 +229,7 @@ impl Metric {
             Self::FirstToken => "first-token",
             Self::Tools => "tools",
             Self::Parked => "parked",
+            Self::Closed => "closed",
             Self::Growth => "growth",
             Self::Size => "size",
             Self::Recovery => "recovery",

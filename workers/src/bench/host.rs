@@ -1,4 +1,4 @@
-//! The child process of `parked` and `recovery`: it executes runs and can be measured, stopped and killed. It reads orders
+//! The child process of `parked`, `closed` and `recovery`: it executes runs and can be measured, stopped and killed. It reads orders
 //! from stdin and writes reports to stdout.
 
 use std::{
@@ -9,15 +9,16 @@ use std::{
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use windlass_core::{envelope::CallStatus, event::EventBody, ids::RunId};
+use windlass_core::{envelope::CallStatus, event::EventBody};
 use windlass_ops::RunOps;
 
 use super::{
     args::BenchArgs,
     backend::Backend,
+    lists,
     orders::{Brief, Order, Report},
     probe::{Ledger, Probe},
-    rig::{Rig, answer, finish, park, start},
+    rig::{Rig, answer, close, finish, park, start},
     site::Site,
     work,
 };
@@ -106,12 +107,19 @@ async fn orders(ops: &RunOps, site: &Site, lines: &mut Lines) -> Result<Ending, 
 async fn carry_out(ops: &RunOps, site: &Site, order: Order) -> Result<Report, Failure> {
     match order {
         Order::Park { first, count } => {
-            all(site, first, count, async |run| park(ops, run).await.map(|_| ())).await?;
+            all(first, count, async |run| park(ops, site.run(run)).await.map(|_| ())).await?;
         }
         Order::Start { count } => {
-            all(site, 0, count, async |run| start(ops, work::working(), run).await.map(|_| ())).await?;
+            all(0, count, async |run| start(ops, work::working(), site.run(run)).await.map(|_| ())).await?;
         }
-        Order::Finish { count } => all(site, 0, count, async |run| finish(ops, &run).await.map(|_| ())).await?,
+        Order::Finish { count } => {
+            all(0, count, async |run| finish(ops, &site.run(run)).await.map(|_| ())).await?;
+        }
+        Order::Close { count } => {
+            all(0, count, async |run| close(ops, work::closing(run), site.run(run)).await).await?;
+        }
+        Order::Look => lists::look(ops).await?,
+        Order::TimeLists { runs } => return Ok(Report::Timed { requests: lists::time(ops, runs).await? }),
         Order::Answer { run } => {
             let run = site.run(run);
             answer(ops, &run).await?;
@@ -124,14 +132,9 @@ async fn carry_out(ops: &RunOps, site: &Site, order: Order) -> Result<Report, Fa
 }
 
 /// Does the same for many runs, some of them concurrently.
-async fn all(
-    site: &Site,
-    first: u32,
-    count: u32,
-    act: impl AsyncFn(RunId) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+async fn all(first: u32, count: u32, act: impl AsyncFn(u32) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut done = 0;
-    let mut acts = stream::iter(first..first + count).map(|number| act(site.run(number))).buffer_unordered(AT_ONCE);
+    let mut acts = stream::iter(first..first + count).map(|number| act(number)).buffer_unordered(AT_ONCE);
     while acts.try_next().await?.is_some() {
         done += 1;
         if done % REPORT_EVERY == 0 {

@@ -91,7 +91,7 @@ impl Hosted {
                 Report::Progress { runs } => bar.reach(runs),
                 Report::Halfway => self.halfway = true,
                 Report::Failed { message } => return Err(failed(message)),
-                report @ (Report::Done | Report::Counted { .. }) => return Ok(report),
+                report @ (Report::Done | Report::Counted { .. } | Report::Timed { .. }) => return Ok(report),
             }
         }
     }

@@ -8,6 +8,7 @@
 mod api;
 mod args;
 mod backend;
+mod closed;
 mod direct;
 mod door;
 mod facts;
@@ -16,6 +17,7 @@ mod growth;
 mod host;
 mod hosted;
 mod latency;
+mod lists;
 mod orders;
 mod parked;
 mod probe;
@@ -122,6 +124,7 @@ impl Bench {
             Metric::FirstToken => Box::pin(first_token::measure(site, runs, self.sdk.as_deref(), &progress)).await,
             Metric::Tools => Box::pin(tools::measure(site, runs, work, &progress)).await,
             Metric::Parked => Box::pin(parked::measure(site, runs, work, &self.server, &progress)).await,
+            Metric::Closed => Box::pin(closed::measure(site, runs, work, &self.server, &progress)).await,
             Metric::Size => Box::pin(size::measure(site, runs, work, &progress)).await,
             Metric::Growth => Box::pin(growth::measure(site, work, &progress)).await,
             Metric::Recovery => Box::pin(recovery::measure(site, runs, work, &progress)).await,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::work::Work;
+use super::{lists::Timed, work::Work};
 
 /// The first line: the child's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,18 +39,25 @@ pub(super) enum Order {
     Finish { count: u32 },
     /// Answer one that waits; done when it has completed.
     Answer { run: u32 },
+    /// Run short runs; done when all of them are closed.
+    Close { count: u32 },
+    /// Done when the list of runs can be read.
+    Look,
+    /// Time lists and counts of runs, with so many closed ones.
+    TimeLists { runs: u32 },
     /// Count the calls whose outcome is unknown.
     CountUnknown { count: u32 },
     /// Shut down.
     Stop,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(super) enum Report {
     Progress { runs: u32 },
     Done,
     Counted { calls: u64 },
+    Timed { requests: Vec<Timed> },
     Halfway,
     Failed { message: String },
 }

@@ -13,6 +13,9 @@ pub(super) enum Reading {
     FirstToken(FirstToken),
     Tools(ToolStep),
     Parked(Parked),
+    Closed(Closed),
+    #[serde(rename = "closed-request")]
+    ClosedRequest(ClosedRequest),
     Growth(Growth),
     Size(Size),
     Recovery(Recovery),
@@ -102,6 +105,35 @@ pub(super) struct Parked {
     pub(super) server_rss_bytes: Option<u64>,
     pub(super) disk_bytes_per_run: f64,
     pub(super) restart_to_ready_s: f64,
+}
+
+/// Cost of runs that have ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Closed {
+    pub(super) runs: u32,
+    pub(super) close_s: f64,
+    pub(super) closed_per_s: f64,
+    /// From starting the process again to its first answer.
+    pub(super) ready_s: f64,
+    pub(super) rss_bytes_ready: Option<u64>,
+    /// After all requests.
+    pub(super) rss_bytes_asked: Option<u64>,
+    pub(super) server_rss_bytes: Option<u64>,
+    pub(super) disk_bytes_per_run: f64,
+}
+
+/// Time of a list or a count with so many closed runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ClosedRequest {
+    pub(super) runs: u32,
+    pub(super) request: String,
+    /// Runs on the page, or counted.
+    pub(super) found: u64,
+    pub(super) repetitions: u32,
+    /// The first time in the process.
+    pub(super) first_ms: f64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
 }
 
 /// Cost of a turn at a position of a long run.

@@ -18,7 +18,7 @@ use windlass_core::{
     ids::{AgentId, AwaitId, RunId, WorkspaceId},
 };
 use windlass_models::script::{SCHEME, ScriptModel};
-use windlass_ops::{RunOps, StartRun};
+use windlass_ops::{RunEnd, RunOps, StartRun};
 use windlass_tools::{ToolRegistry, Toolbox};
 
 use super::{
@@ -174,6 +174,18 @@ pub(super) async fn finish(ops: &RunOps, run: &RunId) -> Result<RunOutput, Failu
 pub(super) async fn complete(ops: &RunOps, run: RunId) -> Result<RunOutput, Failure> {
     let run = start(ops, work::working(), run).await?;
     finish(ops, &run).await
+}
+
+/// Starts a run that ends by itself, and waits until it has completed, or failed if its agent always fails.
+pub(super) async fn close(ops: &RunOps, agent: AgentId, run: RunId) -> Result<(), Failure> {
+    let fails = agent == work::refusing();
+    let run = start(ops, agent, run).await?;
+    match ops.result(&run).await {
+        Err(RunEnd::Failed { .. }) if fails => Ok(()),
+        Ok(_) if fails => Err(failed(format!("run {run} completed, but should have failed"))),
+        Ok(_) => Ok(()),
+        Err(end) => Err(failed(format!("run {run} did not complete: {end}"))),
+    }
 }
 
 /// Starts a run that asks a question, and returns once it waits.

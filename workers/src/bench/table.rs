@@ -1,16 +1,26 @@
-//! Readings for people: one table per metric, the units in its headings.
+//! Readings for people: a table for each kind of reading, the units in its headings.
 
-use super::reading::{FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Size, Throughput, ToolStep};
+use super::reading::{
+    Closed, ClosedRequest, FirstToken, Growth, Latency, Parked, Reading, Recovery, Signal, Size, Throughput, ToolStep,
+};
 use crate::render::Table;
 
-/// Readings of one metric as a table.
+/// Readings of one metric as tables, one for each kind of reading.
 pub(super) fn render(readings: &[Reading], width: Option<u16>) -> String {
-    let Some(first) = readings.first() else { return String::new() };
-    let mut table = Table::new(headings(first));
+    let mut tables: Vec<(&[&str], Table)> = Vec::new();
     for reading in readings {
-        table.row(cells(reading));
+        let (headings, cells) = (headings(reading), cells(reading));
+        match tables.iter_mut().find(|(known, _)| *known == headings) {
+            Some((_, table)) => table.row(cells),
+            None => {
+                let mut table = Table::new(headings);
+                table.row(cells);
+                tables.push((headings, table));
+            }
+        }
     }
-    table.render(width)
+    let rendered: Vec<String> = tables.iter().map(|(_, table)| table.render(width)).collect();
+    rendered.join("\n\n")
 }
 
 fn headings(reading: &Reading) -> &'static [&'static str] {
@@ -50,6 +60,10 @@ fn headings(reading: &Reading) -> &'static [&'static str] {
             "RESTART TO READY s",
             "PARKING s",
         ],
+        Reading::Closed(_) => {
+            &["CLOSED", "READY s", "RSS MB READY", "RSS MB ASKED", "SERVER RSS MB", "DISK B/RUN", "CLOSING s", "RUNS/s"]
+        }
+        Reading::ClosedRequest(_) => &["REQUEST", "CLOSED", "FOUND", "REPEATED", "FIRST ms", "P50 ms", "P99 ms"],
         Reading::Growth(_) => &["GROWTH", "ms/TURN", "HISTORY B/TURN"],
         Reading::Size(_) => &["SIZE", "BYTES", "BYTES/STEP", "PAYLOAD", "CONTENT", "RATIO"],
         Reading::Recovery(_) => {
@@ -70,6 +84,8 @@ fn cells(reading: &Reading) -> Vec<String> {
             vec![kind.clone(), shape(*runs, *turns, 1), ms(*ms_per_step_p50), ms(*ms_per_step_p99)]
         }
         Reading::Parked(of) => parked(of),
+        Reading::Closed(of) => closed(of),
+        Reading::ClosedRequest(of) => closed_request(of),
         Reading::Growth(Growth { turn, turns, ms_per_turn, history_bytes_per_turn, .. }) => {
             vec![format!("turn {turn} of {turns}"), ms(*ms_per_turn), whole(*history_bytes_per_turn)]
         }
@@ -118,7 +134,6 @@ fn first_token(of: &FirstToken) -> Vec<String> {
 }
 
 fn parked(of: &Parked) -> Vec<String> {
-    let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
     vec![
         counted(of.runs, "run"),
         known(of.rss_bytes, megabytes),
@@ -128,6 +143,31 @@ fn parked(of: &Parked) -> Vec<String> {
         whole(of.disk_bytes_per_run),
         ms(of.restart_to_ready_s),
         format!("{:.1}", of.park_s),
+    ]
+}
+
+fn closed(of: &Closed) -> Vec<String> {
+    vec![
+        counted(of.runs, "run"),
+        ms(of.ready_s),
+        known(of.rss_bytes_ready, megabytes),
+        known(of.rss_bytes_asked, megabytes),
+        known(of.server_rss_bytes, megabytes),
+        whole(of.disk_bytes_per_run),
+        format!("{:.1}", of.close_s),
+        whole(of.closed_per_s),
+    ]
+}
+
+fn closed_request(of: &ClosedRequest) -> Vec<String> {
+    vec![
+        of.request.clone(),
+        counted(of.runs, "run"),
+        of.found.to_string(),
+        of.repetitions.to_string(),
+        ms(of.first_ms),
+        ms(of.p50_ms),
+        ms(of.p99_ms),
     ]
 }
 
@@ -168,6 +208,10 @@ fn ms(value: f64) -> String {
 
 fn whole(value: f64) -> String {
     format!("{value:.0}")
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e6)
 }
 
 fn known<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
@@ -218,6 +262,42 @@ LATENCY                                 STEPS  STEP P50 ms  STEP P99 ms  STEP ME
 1 run of 20 × (1 + 1), through the API  40     1.00         2.50         1.00          40.00";
         let both = [latency(false, 0.912), latency(true, 1.0)].map(Reading::Latency);
         assert_eq!(render(&both, None), expected);
+    }
+
+    #[test]
+    fn requests_stand_in_a_table_of_their_own() {
+        let closed = |runs| {
+            Reading::Closed(Closed {
+                runs,
+                close_s: 12.34,
+                closed_per_s: 810.4,
+                ready_s: 0.25,
+                rss_bytes_ready: Some(50_000_000),
+                rss_bytes_asked: None,
+                server_rss_bytes: None,
+                disk_bytes_per_run: 3000.4,
+            })
+        };
+        let list = |runs| {
+            Reading::ClosedRequest(ClosedRequest {
+                runs,
+                request: "list".to_owned(),
+                found: 100,
+                repetitions: 50,
+                first_ms: 2.0,
+                p50_ms: 0.912,
+                p99_ms: 1.5,
+            })
+        };
+        let expected = "\
+CLOSED      READY s  RSS MB READY  RSS MB ASKED  SERVER RSS MB  DISK B/RUN  CLOSING s  RUNS/s
+1000 runs   0.25     50.0          –             –              3000        12.3       810
+10000 runs  0.25     50.0          –             –              3000        12.3       810
+
+REQUEST  CLOSED      FOUND  REPEATED  FIRST ms  P50 ms  P99 ms
+list     1000 runs   100    50        2.00      0.91    1.50
+list     10000 runs  100    50        2.00      0.91    1.50";
+        assert_eq!(render(&[closed(1000), list(1000), closed(10_000), list(10_000)], None), expected);
     }
 
     #[test]

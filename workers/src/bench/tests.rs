@@ -31,12 +31,15 @@ fn every_metric_has_its_own_sizes() {
         ("tools", 20, work(20, 1)),
         ("parked", 1_000, work(5, 2)),
         ("parked", 10_000, work(5, 2)),
+        ("closed", 10_000, work(0, 0)),
         ("growth", 1, work(5000, 1)),
         ("size", 200, work(5, 2)),
         ("recovery", 100, work(5, 2)),
     ];
     assert_eq!(tasks("all").unwrap(), expected);
-    for metric in ["latency", "throughput", "signal", "first-token", "tools", "parked", "growth", "size", "recovery"] {
+    for metric in
+        ["latency", "throughput", "signal", "first-token", "tools", "parked", "closed", "growth", "size", "recovery"]
+    {
         let own: Vec<_> = expected.iter().copied().filter(|(name, _, _)| *name == metric).collect();
         assert_eq!(tasks(metric).unwrap(), own);
     }
@@ -60,6 +63,7 @@ fn sizes_can_be_chosen() {
             ("first-token", 3, 4),
             ("tools", 3, 4),
             ("parked", 3, 4),
+            ("closed", 3, 4),
             ("growth", 1, 4),
             ("size", 3, 4),
             ("recovery", 3, 4)
@@ -81,6 +85,7 @@ fn through_api_adds_a_second_measurement() {
         "first-token-3-api",
         "tools-3",
         "parked-3",
+        "closed-3",
         "growth-1",
         "size-3",
         "recovery-3",
@@ -95,6 +100,7 @@ fn invalid_combinations_are_rejected() {
         ("growth --runs 2", "`bench growth` does not use --runs; remove it"),
         ("signal --turns 2", "`bench signal` does not use --turns; remove it"),
         ("parked --calls 2", "`bench parked` does not use --calls; remove it"),
+        ("closed --turns 2", "`bench closed` does not use --turns; remove it"),
         ("parked --through-api", "`bench parked` does not use --through-api; remove it"),
         ("tools --calls 2", "`bench tools` does not use --calls; remove it"),
         ("first-token --turns 2", "`bench first-token` does not use --turns; remove it"),

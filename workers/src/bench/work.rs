@@ -15,6 +15,9 @@ pub(super) const TOOL: &str = "bench.lookup";
 
 const WORKING: &str = "bench.work";
 const ASKING: &str = "bench.ask";
+const SHORT: &str = "bench.short";
+const RARE: &str = "bench.rare";
+const REFUSING: &str = "bench.refuse";
 /// How long a parked run waits for its answer.
 const THREE_WEEKS_MS: u64 = 21 * 24 * 3600 * 1000;
 /// How many entries make a result of about 1 KB.
@@ -53,15 +56,26 @@ impl Work {
         turns.push(json!({"text": "Done.", "usage": usage}));
         let question = json!({"kind": "clarification", "question": "Go on?", "expires_in_ms": THREE_WEEKS_MS});
         let asking = [json!({"await": question, "usage": usage}), json!({"text": "Done.", "usage": usage})];
-        json!({WORKING: {"turns": turns}, ASKING: {"turns": asking}}).to_string()
+        let done = [json!({"text": "Done.", "usage": usage})];
+        let refusal = [json!({"text": "No.", "stop": "refusal", "usage": usage})];
+        json!({
+            WORKING: {"turns": turns},
+            ASKING: {"turns": asking},
+            SHORT: {"turns": done},
+            REFUSING: {"turns": refusal},
+        })
+        .to_string()
     }
 
-    /// Both agents. Callers of the API get fewer turns than a run needs unless the agent allows more.
+    /// All agents. Callers of the API get fewer turns than a run needs unless the agent allows more.
     pub(super) fn agents(&self) -> Result<Vec<AgentDefinition>, serde_json::Error> {
         let policy = json!({"maxToolTurns": self.turns + 1});
         let agents = json!([
             {"id": WORKING, "model": format!("script:{WORKING}"), "tools": [{"name": TOOL}], "policy": policy},
             {"id": ASKING, "model": format!("script:{ASKING}")},
+            {"id": SHORT, "model": format!("script:{SHORT}")},
+            {"id": RARE, "model": format!("script:{SHORT}")},
+            {"id": REFUSING, "model": format!("script:{REFUSING}")},
         ]);
         serde_json::from_value(agents)
     }
@@ -84,6 +98,30 @@ pub(super) fn working() -> AgentId {
 /// The agent whose runs ask a question and wait.
 pub(super) fn asking() -> AgentId {
     AgentId::new(ASKING)
+}
+
+/// The agent whose runs end after one plan.
+pub(super) fn short() -> AgentId {
+    AgentId::new(SHORT)
+}
+
+/// The same under another name, which few runs have.
+pub(super) fn rare() -> AgentId {
+    AgentId::new(RARE)
+}
+
+/// The agent whose runs fail after one plan.
+pub(super) fn refusing() -> AgentId {
+    AgentId::new(REFUSING)
+}
+
+/// The agent of the closed run with this number: one in a thousand is rare, one in a hundred fails.
+pub(super) fn closing(number: u32) -> AgentId {
+    match number {
+        number if number % 1000 == 0 => rare(),
+        number if number % 100 == 1 => refusing(),
+        _ => short(),
+    }
 }
 
 /// Seeded numbers (splitmix64), so that the same seed is the same work.
@@ -132,6 +170,12 @@ mod tests {
         let models: Vec<String> = scripts.names().map(|name| format!("script:{name}")).collect();
         let agents = WORK.agents().unwrap();
         assert!(agents.iter().all(|agent| agent::check(agent).is_empty() && models.contains(&agent.model)));
+    }
+
+    #[test]
+    fn few_closed_runs_are_rare_or_fail() {
+        let with = |agent: &AgentId| (0..2_000).filter(|number| closing(*number) == *agent).count();
+        assert_eq!([rare(), refusing(), short()].map(|agent| with(&agent)), [2, 20, 1978]);
     }
 
     #[test]
