@@ -21,7 +21,7 @@ pub(super) struct Installed {
 pub(super) fn all(systems: &[System]) -> Result<Installed> {
     let has = |system| systems.contains(&system);
     let mut installed = Installed::default();
-    if has(System::Restate) || has(System::Dbos) {
+    if systems.iter().any(|system| system.has_crate()) {
         // All of them: by themselves they would be built again with other features of what they share.
         let mut build = cargo(&["build", "--release", "--locked", "--manifest-path"]);
         build.arg(root().join("xtask/peers/Cargo.toml")).arg("--target-dir").arg(target().join("peers"));

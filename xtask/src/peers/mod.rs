@@ -1,8 +1,8 @@
 //! `cargo xtask bench --peers`: Windlass and other systems for durable execution, measured in turn on the same machine with
 //! the same work. `docs/performance.md` has the figures.
 //!
-//! A peer is its server, or Postgres, and a small program of `xtask/peers` that executes the work and takes orders. Rounds
-//! are interleaved: every system is measured once before any is measured again.
+//! A peer is its server, or Postgres, or neither, and a small program of `xtask/peers` that executes the work and takes orders.
+//! Rounds are interleaved: every system is measured once before any is measured again.
 
 mod disk;
 mod install;

@@ -94,7 +94,7 @@ mod tests {
         let cases = [
             (
                 "--peers --only celery",
-                "there is no system celery; there are: windlass, no-disk, temporal, restate, dbos, langgraph",
+                "there is no system celery; there are: windlass, no-disk, sdk, temporal, restate, dbos, langgraph",
             ),
             ("--peers --rounds 0", "--rounds: write a whole number above zero"),
             ("--peers --rounds", "--rounds needs a value"),

@@ -28,6 +28,9 @@ const THROUGHPUT: (u32, u32) = (5, 2);
 const WARM_UP: u32 = 20;
 /// Warm-up runs of each other measurement.
 const FEW: u32 = 3;
+/// Figures of a system that keeps its runs.
+const OF_DISKS: [&str; 4] =
+    ["syncs_per_step", "disk_bytes_per_step", "rest_bytes_per_step", "parked_disk_bytes_per_run"];
 /// After this time without an event, Restate suspends a run that waits; see `restate::start`.
 const SUSPENDED: Duration = Duration::from_secs(13);
 
@@ -75,7 +78,11 @@ impl Peer<'_> {
     fn measure(&self) -> Result<Figures> {
         let mut figures = self.work()?;
         figures.extend(self.parked()?);
-        figures.extend(self.recovery()?);
+        if self.system.keeps_runs() {
+            figures.extend(self.recovery()?);
+        } else {
+            figures.retain(|field, _| !OF_DISKS.contains(field));
+        }
         Ok(figures)
     }
 
@@ -92,15 +99,11 @@ impl Peer<'_> {
         let (turns, calls) = THROUGHPUT;
         let steps = f64::from(runs * turns * (1 + calls));
         session.order(&working("batch", 0, WARM_UP, turns, calls))?;
-        session.stop()?;
-        let rest_before = session.bytes_at_rest()?;
-        session.start()?;
+        let rest_before = self.at_rest(&mut session)?;
         let (bytes, cpu) = (session.bytes()?, session.cpu_ms());
         let report = session.order(&working("batch", 1_000_000, runs, turns, calls))?;
         let (cpu, bytes) = (session.cpu_ms() - cpu, session.bytes()?.saturating_sub(bytes));
-        session.stop()?;
-        let rest = session.bytes_at_rest()?.saturating_sub(rest_before);
-        session.start()?;
+        let rest = self.at_rest(&mut session)?.saturating_sub(rest_before);
         let mut figures = Figures::from([
             ("steps_per_s", steps / report["wall_s"].as_f64().context("a report has no wall_s")?),
             ("cpu_ms_per_step", cpu / steps),
@@ -131,9 +134,7 @@ impl Peer<'_> {
     fn parked(&self) -> Result<Figures> {
         let (mut session, runs) = (self.open("parked")?, self.sizes.parked);
         session.order(&waiting("park", 0, WARM_UP))?;
-        session.stop()?;
-        let disk = session.bytes_at_rest()?;
-        session.start()?;
+        let disk = self.at_rest(&mut session)?;
         session.order(&waiting("signal", 1_000_000, FEW))?;
         let before = self.memory(&session);
         session.order(&waiting("park", 2_000_000, runs))?;
@@ -145,6 +146,17 @@ impl Peer<'_> {
             ("parked_bytes_per_run", after.saturating_sub(before) as f64 / f64::from(runs)),
             ("parked_disk_bytes_per_run", disk as f64 / f64::from(runs)),
         ]))
+    }
+
+    /// Bytes after an orderly stop. A system that keeps no runs has none and goes on: it need not start cold.
+    fn at_rest(&self, session: &mut Session<'_>) -> Result<u64> {
+        if !self.system.keeps_runs() {
+            return Ok(0);
+        }
+        session.stop()?;
+        let bytes = session.bytes_at_rest()?;
+        session.start()?;
+        Ok(bytes)
     }
 
     fn memory(&self, session: &Session<'_>) -> u64 {

@@ -1,6 +1,7 @@
-//! A peer with its server, or Postgres, on one directory: started, stopped in an orderly way, killed, started again.
+//! A peer with its server or Postgres, if it has one, on one directory: started, stopped in an orderly way, killed, started
+//! again.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, iter, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -30,7 +31,7 @@ pub(super) struct Session<'a> {
 struct Running {
     // Dropped first: it is the server's client.
     program: Program,
-    server: Server,
+    server: Option<Server>,
 }
 
 impl<'a> Session<'a> {
@@ -41,7 +42,7 @@ impl<'a> Session<'a> {
         }
         fs::create_dir_all(&home).with_context(|| format!("{} could not be created", home.display()))?;
         let ports = Ports { ingress: free_port()?, admin: free_port()?, fabric: free_port()?, worker: free_port()? };
-        if system != System::Restate {
+        if needs_postgres(system) {
             postgres::create(&home)?;
         }
         let mut session = Self { system, installed, home, ports, running: None };
@@ -52,8 +53,9 @@ impl<'a> Session<'a> {
     /// Starts on what is there.
     pub(super) fn start(&mut self) -> Result<()> {
         let server = match self.system {
-            System::Restate => restate::start(&self.installed.restate_server, &self.home, self.ports)?,
-            _ => postgres::start(&self.home)?,
+            System::Sdk => None,
+            System::Restate => Some(restate::start(&self.installed.restate_server, &self.home, self.ports)?),
+            _ => Some(postgres::start(&self.home)?),
         };
         let program = Program::start(&mut self.program())?;
         if self.system == System::Restate {
@@ -71,6 +73,7 @@ impl<'a> Session<'a> {
                 command.env("INGRESS", format!("http://127.0.0.1:{}", self.ports.ingress));
                 command.env("LISTEN", format!("127.0.0.1:{}", self.ports.worker));
             }
+            System::Sdk => command = Command::new(install::program("peer-sdk")),
             System::Dbos => command = Command::new(install::program("peer-dbos")),
             _ => {
                 command = Command::new("python3");
@@ -78,7 +81,9 @@ impl<'a> Session<'a> {
                 command.env("PYTHONPATH", &self.installed.langgraph);
             }
         }
-        command.env("DATABASE", postgres::url(&self.home));
+        if needs_postgres(self.system) {
+            command.env("DATABASE", postgres::url(&self.home));
+        }
         command
     }
 
@@ -92,20 +97,19 @@ impl<'a> Session<'a> {
         let Some(Running { program, server }) = self.running.take() else { return Ok(()) };
         program.stop()?;
         // Postgres waits for clients after SIGTERM, and writes a checkpoint and ends after SIGINT.
-        server.stop(if self.system == System::Restate { "-TERM" } else { "-INT" })
+        server.map_or(Ok(()), |server| server.stop(if self.system == System::Restate { "-TERM" } else { "-INT" }))
     }
 
     /// `kill -9` of everything.
     pub(super) fn kill(&mut self) {
         if let Some(running) = &self.running {
-            processes::kill_family(running.program.pid());
-            processes::kill_family(running.server.pid());
+            running.pids().for_each(processes::kill_family);
         }
         self.running = None;
     }
 
     pub(super) fn pids(&self) -> Vec<u32> {
-        self.running.iter().flat_map(|running| [running.program.pid(), running.server.pid()]).collect()
+        self.running.iter().flat_map(Running::pids).collect()
     }
 
     pub(super) fn cpu_ms(&self) -> f64 {
@@ -124,6 +128,16 @@ impl<'a> Session<'a> {
     pub(super) fn bytes_at_rest(&self) -> Result<u64> {
         Ok(disk::bytes(&self.home, POSTGRES_LOG)?)
     }
+}
+
+impl Running {
+    fn pids(&self) -> impl Iterator<Item = u32> {
+        iter::once(self.program.pid()).chain(self.server.as_ref().map(Server::pid))
+    }
+}
+
+fn needs_postgres(system: System) -> bool {
+    matches!(system, System::Dbos | System::Langgraph)
 }
 
 impl Drop for Session<'_> {

@@ -9,6 +9,8 @@ pub(super) enum System {
     Windlass,
     /// Windlass on a file system in memory, without syncs: what is left when nothing has to be kept.
     NoDisk,
+    /// The SDK that Windlass's workflows are written for, on a service that keeps nothing: the limit of the programming model.
+    Sdk,
     Temporal,
     Restate,
     Dbos,
@@ -16,13 +18,14 @@ pub(super) enum System {
 }
 
 impl System {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Windlass, Self::NoDisk, Self::Temporal, Self::Restate, Self::Dbos, Self::Langgraph];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Windlass, Self::NoDisk, Self::Sdk, Self::Temporal, Self::Restate, Self::Dbos, Self::Langgraph];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
             Self::NoDisk => "no-disk",
+            Self::Sdk => "sdk",
             Self::Temporal => "temporal",
             Self::Restate => "restate",
             Self::Dbos => "dbos",
@@ -35,6 +38,7 @@ impl System {
         match self {
             Self::Windlass => "Windlass",
             Self::NoDisk => "Windlass, nothing kept",
+            Self::Sdk => "Temporal SDK alone",
             Self::Temporal => "Temporal dev server",
             Self::Restate => "Restate",
             Self::Dbos => "DBOS",
@@ -44,7 +48,17 @@ impl System {
 
     /// Whether a program of `xtask/peers` executes its work; else `windlass bench` does.
     pub(super) fn has_program(self) -> bool {
-        matches!(self, Self::Restate | Self::Dbos | Self::Langgraph)
+        matches!(self, Self::Sdk | Self::Restate | Self::Dbos | Self::Langgraph)
+    }
+
+    /// Whether that program is a crate.
+    pub(super) fn has_crate(self) -> bool {
+        matches!(self, Self::Sdk | Self::Restate | Self::Dbos)
+    }
+
+    /// Whether runs outlive its processes.
+    pub(super) fn keeps_runs(self) -> bool {
+        self != Self::Sdk
     }
 
     pub(super) fn named(name: &str) -> Result<Self> {
