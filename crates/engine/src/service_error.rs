@@ -7,12 +7,12 @@ use prost_wkt_types::Any;
 use temporalio_protos::{
     google::rpc,
     temporal::api::{
-        enums::v1::{ResourceExhaustedCause, ResourceExhaustedScope},
+        enums::v1::{NamespaceState, ResourceExhaustedCause, ResourceExhaustedScope},
         errordetails::v1::{
             CancellationAlreadyRequestedFailure, MultiOperationExecutionFailure, NamespaceAlreadyExistsFailure,
-            NamespaceNotFoundFailure, NotFoundFailure, PermissionDeniedFailure, QueryFailedFailure,
-            ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure, WorkflowNotReadyFailure,
-            multi_operation_execution_failure::OperationStatus,
+            NamespaceInvalidStateFailure, NamespaceNotFoundFailure, NotFoundFailure, PermissionDeniedFailure,
+            QueryFailedFailure, ResourceExhaustedFailure, WorkflowExecutionAlreadyStartedFailure,
+            WorkflowNotReadyFailure, multi_operation_execution_failure::OperationStatus,
         },
         failure::v1::Failure,
     },
@@ -29,6 +29,8 @@ pub enum ServiceError {
     AlreadyStarted { message: String, start_request_id: String, run_id: String, first_run_id: String },
     #[error("Namespace {0} is not found.")]
     NamespaceNotFound(String),
+    #[error("Namespace has invalid state: {state:?}. Must be Registered.")]
+    NamespaceNotRegistered { namespace: String, state: NamespaceState },
     #[error("Namespace \"{0}\" already exists")]
     NamespaceExists(String),
     #[error("{0}")]
@@ -98,7 +100,9 @@ impl ServiceError {
             | Self::NamespaceExists(_)
             | Self::AlreadyExists(_)
             | Self::CancellationAlreadyRequested => Code::AlreadyExists,
-            Self::FailedPrecondition(_) | Self::WorkflowNotReady(_) => Code::FailedPrecondition,
+            Self::FailedPrecondition(_) | Self::WorkflowNotReady(_) | Self::NamespaceNotRegistered { .. } => {
+                Code::FailedPrecondition
+            }
             Self::Exhausted { .. } => Code::ResourceExhausted,
             Self::MultiOperation { code, .. } => Code::from_i32(*code),
             Self::Aborted | Self::Overtaken(_) => Code::Aborted,
@@ -117,6 +121,14 @@ impl ServiceError {
             Self::NamespaceNotFound(namespace) => {
                 any("NamespaceNotFoundFailure", &NamespaceNotFoundFailure { namespace: namespace.clone() })
             }
+            Self::NamespaceNotRegistered { namespace, state } => any(
+                "NamespaceInvalidStateFailure",
+                &NamespaceInvalidStateFailure {
+                    namespace: namespace.clone(),
+                    state: *state as i32,
+                    allowed_states: vec![NamespaceState::Registered as i32],
+                },
+            ),
             Self::NamespaceExists(_) => any("NamespaceAlreadyExistsFailure", &NamespaceAlreadyExistsFailure::default()),
             Self::AlreadyStarted { start_request_id, run_id, first_run_id, .. } => any(
                 "WorkflowExecutionAlreadyStartedFailure",

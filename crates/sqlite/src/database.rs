@@ -26,7 +26,7 @@ use crate::{
     readers::Readers,
     stats::Counters,
     transaction::Transaction,
-    writer::{Order, Progress, Synced, Writer},
+    writer::{Executed, Order, Progress, Shared, Synced, Writer},
 };
 
 /// Limit of queued writes. Callers are expected to slow down long before.
@@ -45,6 +45,7 @@ struct Parts {
     path: PathBuf,
     log_path: PathBuf,
     orders: Sender<Order>,
+    shared: Shared,
     queued: Arc<AtomicUsize>,
     closed: AtomicBool,
     counters: Arc<Counters>,
@@ -107,28 +108,27 @@ impl Database {
             counters: Arc::clone(&counters),
             queued: Arc::clone(&queued),
             hooks: Arc::clone(&hooks),
-            progress: Progress {
-                written: Arc::clone(&written),
-                synced,
-                unsynced_since: None,
-                last_sync: None,
-                after_sync: Vec::new(),
-            },
+            progress: Progress::new(Arc::clone(&written), synced),
             checkpointer,
             idle_checkpoint_done: true,
             transaction: Transaction::default(),
             ahead: Arc::clone(&ahead),
             replay_pending: Arc::clone(&replay_pending),
         };
+        let shared = Shared::new(writer);
         let thread = thread::Builder::new()
             .name("windlass-db-write".to_owned())
-            .spawn(move || writer.run(&queue))
+            .spawn({
+                let shared = shared.clone();
+                move || shared.run(&queue)
+            })
             .map_err(|error| DatabaseError::unavailable("start its writer", error))?;
         let parts = Parts {
             readers: Arc::new(Readers::new(path.clone(), Arc::clone(&damage))),
             path,
             log_path,
             orders,
+            shared,
             queued,
             closed: AtomicBool::new(false),
             counters,
@@ -189,6 +189,30 @@ impl Database {
         E: Failure,
         F: Fn(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
     {
+        let (job, ticket) = self.fallible(ack, work);
+        self.enqueue(job);
+        ticket
+    }
+
+    /// As [`submit`](Self::submit), but executes the write on this thread if no other write comes first. For writes that
+    /// are short: the caller, and those after it, wait for its SQL.
+    pub fn submit_at_once<T, E, F>(&self, ack: Ack, work: F) -> Ticket<T, E>
+    where
+        T: Send + 'static,
+        E: Failure,
+        F: Fn(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
+    {
+        let (job, ticket) = self.fallible(ack, work);
+        self.execute(job);
+        ticket
+    }
+
+    fn fallible<T, E, F>(&self, ack: Ack, work: F) -> (Box<dyn Job>, Ticket<T, E>)
+    where
+        T: Send + 'static,
+        E: Failure,
+        F: Fn(&Tx<'_>) -> std::result::Result<T, E> + Send + 'static,
+    {
         let (reply, ticket) = Ticket::new();
         let damage = Arc::clone(&self.parts.damage);
         let reply = move |outcome| {
@@ -196,8 +220,7 @@ impl Database {
             // The caller may have stopped waiting.
             let _ = reply.send(outcome);
         };
-        self.enqueue(Box::new(FallibleJob { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }));
-        ticket
+        (Box::new(FallibleJob { ack, work, progress: JobProgress::Waiting, reply: Some(reply) }), ticket)
     }
 
     /// Queues a write that only SQLite can fail, in one order with [`submit`](Self::submit). It is cheaper, because it
@@ -207,10 +230,44 @@ impl Database {
         T: Send + 'static,
         F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
+        let (job, ticket) = self.infallible(ack, work);
+        self.enqueue(job);
+        ticket
+    }
+
+    /// As [`apply`](Self::apply), but executes the write on this thread if no other write comes first, as
+    /// [`submit_at_once`](Self::submit_at_once) does.
+    pub fn apply_at_once<T, F>(&self, ack: Ack, work: F) -> Ticket<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (job, ticket) = self.infallible(ack, work);
+        self.execute(job);
+        ticket
+    }
+
+    fn infallible<T, F>(&self, ack: Ack, work: F) -> (Box<dyn Job>, Ticket<T, DatabaseError>)
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
         let (reply, ticket) = Ticket::new();
         let damage = Arc::clone(&self.parts.damage);
-        self.enqueue(Box::new(InfallibleJob { ack, work, value: None, damage, reply: Some(reply) }));
-        ticket
+        (Box::new(InfallibleJob { ack, work, value: None, damage, reply: Some(reply) }), ticket)
+    }
+
+    /// Executes a write on this thread, or queues it.
+    fn execute(&self, mut job: Box<dyn Job>) {
+        if self.parts.closed.load(Ordering::Acquire) {
+            return job.answer(Err(DatabaseError::Closed));
+        }
+        match self.parts.shared.execute_at_once(job, &self.parts.queued) {
+            Executed::Done => {}
+            // If the writer has ended, the dropped job reports that.
+            Executed::Look => _ = self.parts.orders.send(Order::Look),
+            Executed::NotYet(job) => self.enqueue(job),
+        }
     }
 
     fn enqueue(&self, mut job: Box<dyn Job>) {

@@ -1,8 +1,9 @@
-//! One SQLite file, its write-ahead log and the one thread that writes to it, shared by all components of a process
+//! One SQLite file, its write-ahead log and the one connection that writes to it, shared by all components of a process
 //! that store data.
 //!
-//! - Writes are queued and committed in groups ([`Database::submit`], [`Database::apply`]); reads run concurrently on
-//!   snapshots ([`Database::read`]).
+//! - Writes are queued and committed in groups ([`Database::submit`], [`Database::apply`]). Short ones are executed on
+//!   their caller's thread if no other write comes first ([`Database::submit_at_once`], [`Database::apply_at_once`]);
+//!   one thread commits and syncs. Reads run concurrently on snapshots ([`Database::read`]).
 //! - A write chooses when it is acknowledged ([`Ack`]). Relaxed writes share the commit of the next durable one. A
 //!   commit only reaches the write-ahead log; this crate syncs the log itself, once for all waiting writes. The log is
 //!   recovered as a prefix, so a sync covers every commit before it: a relaxed write becomes durable with the next

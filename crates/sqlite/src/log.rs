@@ -12,6 +12,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rusqlite::Connection;
@@ -20,7 +21,7 @@ use crate::{DatabaseError, Result};
 
 #[derive(Debug)]
 pub(crate) struct Log {
-    file: File,
+    file: Arc<File>,
     /// The file's length when it was last read.
     size: u64,
 }
@@ -44,12 +45,12 @@ impl Log {
         let file = file.map_err(|error| {
             DatabaseError::unavailable("open its write-ahead log", format!("{}: {error}", path.display()))
         })?;
-        Ok(Self { file, size: 0 })
+        Ok(Self { file: Arc::new(file), size: 0 })
     }
 
-    /// Returns when every earlier commit is on disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    /// The file, to be synced while the log grows: a sync covers every commit before it.
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
     }
 
     /// Whether little space is left after the first `used` bytes.
@@ -59,10 +60,11 @@ impl Log {
 
     /// Preallocates if necessary. No other connection may write to the log meanwhile.
     pub(crate) fn extend(&mut self, used: u64) -> io::Result<()> {
-        self.size = self.file.seek(SeekFrom::End(0))?;
+        let mut file = &*self.file;
+        self.size = file.seek(SeekFrom::End(0))?;
         while self.is_nearly_full(used) {
             let more = self.size.clamp(INITIAL_SIZE, MAX_EXTENSION);
-            self.file.write_all(&vec![0; more as usize])?;
+            file.write_all(&vec![0; more as usize])?;
             self.size += more;
         }
         Ok(())

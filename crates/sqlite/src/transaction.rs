@@ -21,6 +21,16 @@ pub(crate) struct Transaction {
     executed: usize,
     /// Callbacks of those, to be called after the sync.
     after_sync: Vec<AfterSync>,
+    /// A job that was executed at once has to be undone, and with it the whole transaction.
+    undo: bool,
+}
+
+/// What became of a job that was executed at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtOnce {
+    Kept,
+    /// The transaction has to be executed again without the changes of this job.
+    Undone,
 }
 
 struct Entry {
@@ -73,9 +83,14 @@ impl Transaction {
     /// Returns false after everything was undone, if a job without a savepoint has to be undone.
     fn attempt(&mut self, sql: &Connection, guards: Guards) -> Result<bool> {
         let alone = self.entries.len() == 1;
+        if self.undo {
+            if !sql.is_autocommit() {
+                execute(sql, "ROLLBACK")?;
+            }
+            self.reset();
+        }
         if !self.begun {
-            execute(sql, "BEGIN IMMEDIATE")?;
-            self.begun = true;
+            self.begin(sql)?;
         }
         for entry in &mut self.entries[self.executed..] {
             let guarded = guards == Guards::Savepoints && entry.job.may_undo();
@@ -116,6 +131,38 @@ impl Transaction {
         Ok(true)
     }
 
+    pub(crate) fn begin(&mut self, sql: &Connection) -> Result<()> {
+        execute(sql, "BEGIN IMMEDIATE")?;
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Whether a job can be executed at once: nothing comes before it.
+    pub(crate) fn is_up_to_date(&self) -> bool {
+        !self.undo && self.executed == self.entries.len()
+    }
+
+    /// Executes one job in the transaction, which has begun and is up to date.
+    pub(crate) fn execute_at_once(&mut self, sql: &Connection, mut job: Box<dyn Job>) -> AtOnce {
+        let tx = Tx::new(sql);
+        let kept = matches!(job.run(&tx), Verdict::Keep) && !sql.is_autocommit();
+        if kept {
+            self.after_sync.extend(tx.into_after_sync());
+            self.executed += 1;
+        }
+        self.undo = !kept;
+        self.entries.push(Entry { job, answered: false, kept });
+        if kept { AtOnce::Kept } else { AtOnce::Undone }
+    }
+
+    /// Acknowledges the job that was executed last.
+    pub(crate) fn answer_last(&mut self) {
+        if let Some(entry) = self.entries.last_mut() {
+            entry.job.answer(Ok(()));
+            entry.answered = true;
+        }
+    }
+
     /// Acknowledges the executed jobs.
     pub(crate) fn answer(&mut self) {
         for entry in self.entries.iter_mut().filter(|entry| !entry.answered) {
@@ -153,7 +200,7 @@ impl Transaction {
     }
 
     fn reset(&mut self) {
-        (self.begun, self.executed) = (false, 0);
+        (self.begun, self.executed, self.undo) = (false, 0, false);
         self.after_sync.clear();
     }
 }

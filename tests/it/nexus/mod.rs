@@ -7,16 +7,16 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    node::{Programs, tool},
+    both::{self, on_both},
+    node::Programs,
     process::Process,
-    server::{self, Server, lasting_port},
+    server::lasting_port,
 };
 
 /// A Python program of this folder.
 fn python(program: &str, args: &[&str]) -> Value {
-    let mut command = Command::new("python3");
-    command.arg(format!("{}/it/nexus/{program}", env!("CARGO_MANIFEST_DIR"))).args(args);
-    command.env("PYTHONPATH", tool("WINDLASS_PYTHON_SDK")).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut command = both::python(format!("{}/it/nexus/{program}", env!("CARGO_MANIFEST_DIR")));
+    command.args(args);
     printed(command)
 }
 
@@ -26,14 +26,6 @@ fn printed(mut command: Command) -> Value {
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {text}{errors}");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{command:?}: {error}: {text}{errors}"))
-}
-
-/// The same on both servers, at the same time.
-fn on_both(play: impl Fn(&'static Server) -> Value + Sync) -> [Value; 2] {
-    std::thread::scope(|scope| {
-        let [real, engine] = [server::temporal(), server::embedded()].map(|server| scope.spawn(|| play(server)));
-        [real.join().unwrap(), engine.join().unwrap()]
-    })
 }
 
 #[test]

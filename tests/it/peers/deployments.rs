@@ -3,19 +3,24 @@
 use std::{
     process::Command,
     sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    node::{Programs, fixture, tool},
+    both::{assert_same, python},
+    node::{Programs, fixture},
     process::Process,
     sdk_workers::queue,
-    server::{self, Server},
+    server::Server,
 };
 
 /// The programs and the servers need the machine: one test at a time.
 static TURN: Mutex<()> = Mutex::new(());
+
+/// How long something may take that happens at all.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 const NODE_ROLLOUT: [&str; 2] = ["deployments/rollout.mjs", "deployments/rollout-workflows.mjs"];
 
@@ -30,35 +35,19 @@ fn lines(mut command: Command, address: &str, name: &str) -> Vec<String> {
     lines
 }
 
-fn python(program: &str) -> Command {
-    let mut command = Command::new("python3");
-    command.arg(fixture(program)).env("PYTHONPATH", tool("WINDLASS_PYTHON_SDK"));
-    command
-}
-
-/// Runs a program on both servers at the same time; what the real server does is right.
 fn same(command: impl Fn() -> Command + Sync) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let on = |server: &Server| lines(command(), &server.address, &queue("rollout"));
-    let (expected, found) = std::thread::scope(|scope| {
-        let real = scope.spawn(|| on(server::temporal()));
-        let found = on(server::embedded());
-        (real.join().unwrap(), found)
-    });
-    for (number, (expected, found)) in expected.iter().zip(&found).enumerate() {
-        assert_eq!(found, expected, "line {number}");
-    }
-    assert_eq!(found.len(), expected.len());
+    assert_same(|server| lines(command(), &server.address, &queue("rollout")));
 }
 
 #[test]
 fn requests_get_the_same_replies_and_runs_the_same_histories() {
-    same(|| python("deployments/requests.py"));
+    same(|| python(fixture("deployments/requests.py")));
 }
 
 #[test]
 fn a_rollout_of_python_workers_is_the_same() {
-    same(|| python("deployments/rollout.py"));
+    same(|| python(fixture("deployments/rollout.py")));
 }
 
 #[test]
@@ -71,53 +60,84 @@ fn a_rollout_of_typescript_workers_is_the_same() {
 #[test]
 fn the_stock_cli_operates_a_rollout() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let server = server::embedded();
-    let name = queue("rollout");
     let programs = Programs::new("WINDLASS_NODE_TEMPORAL", &NODE_ROLLOUT);
+    assert_same(|server| operated(server, &programs));
+}
+
+/// What the CLI shows after each step.
+fn operated(server: &Server, programs: &Programs) -> Vec<String> {
+    let name = queue("rollout");
     lines(programs.command("rollout.mjs"), &server.address, &name);
     let cli = |args: &[&str]| {
         let output = Command::new(&server.cli).args(args).args(["--address", &server.address]).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.success(), printed + &String::from_utf8_lossy(&output.stderr))
     };
-    let deployment = |action: &str, args: &[&str]| cli(&[&["worker", "deployment", action], args].concat());
-    let of = ["--deployment-name", &name, "--yes"];
-    let described = || -> Value {
-        let (_, printed) = deployment("describe", &["--name", &name, "--output", "json"]);
-        serde_json::from_str(&printed).unwrap()
+    let done = |args: &[&str]| {
+        let (succeeded, printed) = cli(args);
+        assert!(succeeded, "{args:?}: {printed}");
     };
-    assert!(deployment("list", &[]).1.contains(&name));
-    assert_eq!(described()["routingConfig"]["currentVersionBuildID"], "2");
+    // All parts of the real server know a change only after a moment.
+    let until = |args: &[&str], fits: &dyn Fn(&Value) -> bool| -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (_, printed) = cli(&[args, &["--output", "json"]].concat());
+            match serde_json::from_str(&printed).unwrap_or_default() {
+                shown if fits(&shown) => return shown,
+                _ => assert!(Instant::now() < deadline, "{args:?}: {printed}"),
+            }
+        }
+    };
+    let mut seen = Vec::new();
+    let deployment = ["worker", "deployment"];
+    let named = |action: &'static str, args: &[&'static str]| -> Vec<String> {
+        let all = [&deployment, &[action, "--deployment-name", &name, "--yes"][..], args].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    let operate = |action, args: &[&'static str]| {
+        let args = named(action, args);
+        done(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    let describe = [&deployment[..], &["describe", "--name", &name]].concat();
+    let routed = |key: &'static str, value: Value| until(&describe, &|shown| shown["routingConfig"][key] == value);
+    until(&[&deployment[..], &["list"]].concat(), &|shown| shown.to_string().contains(&name));
+    routed("currentVersionBuildID", json!("2"));
 
-    let ramp = [&of[..], &["--build-id", "1", "--percentage", "25"]].concat();
-    assert!(deployment("set-ramping-version", &ramp).0);
-    let routing = described()["routingConfig"].clone();
-    assert_eq!(json!([routing["rampingVersionBuildID"], routing["rampingVersionPercentage"]]), json!(["1", 25]));
-    let no_ramp = [&of[..], &["--build-id", "1", "--delete"]].concat();
-    assert!(deployment("set-ramping-version", &no_ramp).0);
-    assert!(deployment("set-current-version", &[&of[..], &["--build-id", "1"]].concat()).0);
+    operate("set-ramping-version", &["--build-id", "1", "--percentage", "25"]);
+    let routing = routed("rampingVersionBuildID", json!("1"))["routingConfig"].clone();
+    seen.push(json!([routing["rampingVersionBuildID"], routing["rampingVersionPercentage"]]).to_string());
+    operate("set-ramping-version", &["--build-id", "1", "--delete"]);
+    operate("set-current-version", &["--build-id", "1"]);
+    let current = routed("currentVersionBuildID", json!("1"));
+    let mut builds: Vec<String> = current["versionSummaries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| format!("{} {}", version["buildID"], version["drainageStatus"]))
+        .collect();
+    builds.sort_unstable();
+    seen.extend(builds);
     let version = ["--deployment-name", name.as_str(), "--build-id", "2"];
-    let (_, printed) = deployment("describe-version", &[&version[..], &["--output", "json"]].concat());
-    let drained: Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(drained["drainageInfo"]["drainageStatus"], "draining", "{drained}");
-    let (deleted, printed) = deployment("delete-version", &version);
-    assert!(!deleted && printed.contains("cannot be deleted since it is draining"), "{printed}");
+    let describe_version = [&deployment[..], &["describe-version"], &version].concat();
+    let draining = until(&describe_version, &|shown| shown["drainageInfo"]["drainageStatus"] == "draining");
+    seen.push(draining["drainageInfo"]["drainageStatus"].to_string());
+    let (deleted, printed) = cli(&[&deployment[..], &["delete-version"], &version].concat());
+    assert!(!deleted, "{printed}");
+    seen.push(printed.replace(&name, "NAME"));
 
     let filter =
         format!("TemporalWorkerDeploymentVersion = '{name}:1' AND TemporalWorkflowVersioningBehavior = 'Pinned'");
-    let (_, printed) = cli(&["workflow", "list", "--query", &filter, "--output", "json"]);
-    let listed: Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(listed[0]["type"]["name"], "pinned", "{listed}");
+    let listed = until(&["workflow", "list", "--query", &filter], &|shown| !shown[0].is_null());
+    seen.push(listed[0]["type"]["name"].to_string());
 
     let id = format!("{name}-moved");
-    assert!(cli(&["workflow", "start", "--type", "pinned", "--task-queue", &name, "--workflow-id", &id]).0);
+    done(&["workflow", "start", "--type", "pinned", "--task-queue", &name, "--workflow-id", &id]);
     let moved = ["--versioning-override-behavior", "pinned", "--versioning-override-deployment-name", &name];
     let moved = [&moved[..], &["--versioning-override-build-id", "2"]].concat();
-    let (updated, printed) = cli(&[&["workflow", "update-options", "--workflow-id", &id], &moved[..]].concat());
-    assert!(updated, "{printed}");
-    let (_, printed) = cli(&["workflow", "describe", "--workflow-id", &id, "--output", "json"]);
-    let run: Value = serde_json::from_str(&printed).unwrap();
+    done(&[&["workflow", "update-options", "--workflow-id", &id], &moved[..]].concat());
+    let run = until(&["workflow", "describe", "--workflow-id", &id], &|shown| !shown.is_null());
     let given = &run["workflowExecutionInfo"]["versioningInfo"]["versioningOverride"]["pinned"]["version"];
-    assert_eq!(given["buildId"], "2", "{run}");
-    assert!(cli(&["workflow", "terminate", "--workflow-id", &id]).0);
+    seen.push(given.to_string().replace(&name, "NAME"));
+    done(&["workflow", "terminate", "--workflow-id", &id]);
+    seen
 }

@@ -1,13 +1,13 @@
 //! Programs that were made for the real server, on the engine's TCP port: the stock `temporal` CLI and a worker of
 //! Temporal's Python SDK; programs with schedules.
 
-mod schedules;
-
-mod deployments;
-
-mod pauses;
-
+mod cli;
 mod compared;
+mod deployments;
+mod limits;
+mod pauses;
+mod schedules;
+mod typescript;
 
 use std::process::{Command, Stdio};
 

@@ -19,8 +19,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 # What differs between any two servers, what the engine says of itself, and how the real server stores attributes.
-VARIES = {"capabilities", "limits", "supportsSchedules", "id", "customSearchAttributeAliases", "activeClusterName",
-          "clusters", "createTime"}
+VARIES = {"capabilities", "limits", "id", "customSearchAttributeAliases", "activeClusterName", "clusters", "createTime"}
 UUID = re.compile(r"-deleted-[0-9a-f]{5}")
 
 

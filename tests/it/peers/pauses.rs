@@ -1,12 +1,13 @@
 //! Operators and activities: a worker of Temporal's Python SDK whose activity is paused, reset and changed, and the
 //! stock CLI's commands for that.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use super::Desk;
-use crate::support::server::{self, Server};
+use crate::support::{
+    both::{printed, python},
+    server::{self, Server},
+};
 
 #[test]
 fn a_python_worker_learns_that_its_activity_was_paused_and_reset() {
@@ -26,15 +27,11 @@ fn a_python_worker_learns_that_its_activity_was_paused_and_reset() {
 }
 
 fn operated(server: &Server) -> Value {
-    let sdk = std::env::var_os("WINDLASS_PYTHON_SDK");
-    let sdk = sdk.expect("WINDLASS_PYTHON_SDK names Temporal's Python SDK; `cargo xtask test` installs it");
     let queue = format!("pauses-{}", uuid::Uuid::now_v7().simple());
-    let mut command = Command::new("python3");
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/it/peers/pauses.py")).args([&server.address, &queue]);
-    let output = command.env("PYTHONPATH", sdk).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text}{errors}", server.address))
+    let mut command = python(concat!(env!("CARGO_MANIFEST_DIR"), "/it/peers/pauses.py"));
+    command.args([&server.address, &queue]);
+    let lines = printed(command, &queue);
+    serde_json::from_str(&lines.concat()).unwrap_or_else(|error| panic!("{}: {error}: {lines:?}", server.address))
 }
 
 #[test]

@@ -1,39 +1,31 @@
 //! Programs with schedules on the engine and on the real server: they print the same.
 
-use std::process::{Command, Output};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
 use crate::support::{
-    node::{Programs, fixture, tool},
+    both::{assert_same, printed, python, without},
+    node::{Programs, fixture},
     sdk_workers::queue,
-    server::{self, Server},
 };
 
-fn printed(output: &Output, name: &str) -> Vec<String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout).lines().map(|line| line.replace(name, "")).collect()
-}
+/// How long something may take that happens at all.
+const PATIENCE: Duration = Duration::from_secs(90);
 
-#[track_caller]
-fn assert_same(lines: impl Fn(&Server) -> Vec<String>) {
-    let (real, engine) = (lines(server::temporal()), lines(server::embedded()));
-    assert!(!real.is_empty());
-    for (real, engine) in real.iter().zip(&engine) {
-        assert_eq!(engine, real);
-    }
-    assert_eq!(engine.len(), real.len());
-}
+/// What depends on the moment.
+const MOMENTS: [&str; 6] = ["createTime", "updateTime", "scheduleTime", "actualTime", "runId", "workflowId"];
 
 #[test]
 fn a_program_of_the_python_sdk_sees_the_same_schedules() {
     assert_same(|server| {
         let queue = queue("python-schedules");
-        let mut command = Command::new("python3");
-        command.arg(fixture("temporal/schedules.py")).args([&server.address, &queue]);
-        command.env("PYTHONPATH", tool("WINDLASS_PYTHON_SDK"));
-        printed(&command.output().unwrap(), &queue)
+        let mut command = python(fixture("temporal/schedules.py"));
+        command.args([&server.address, &queue]);
+        printed(command, &queue)
     });
 }
 
@@ -43,7 +35,8 @@ fn a_program_of_the_typescript_sdk_sees_the_same_schedules() {
     assert_same(|server| {
         let queue = queue("node-schedules");
         let mut command = programs.command("schedules.mjs");
-        printed(&command.args([&server.address, &queue]).output().unwrap(), &queue)
+        command.args([&server.address, &queue]);
+        printed(command, &queue)
     });
 }
 
@@ -56,11 +49,19 @@ fn the_stock_cli_sees_the_same_schedules() {
             let output = command.arg("schedule").args(args).args(["--address", &server.address]).output().unwrap();
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).replace(&id, "")
         };
-        let described = || {
-            let shown = temporal(&["describe", "-s", &id, "-o", "json"]);
-            let mut shown: Value = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}"));
-            without_moments(&mut shown);
-            shown.to_string()
+        // The real server shows a change only after a moment.
+        let described = |change: &str| {
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                let shown = temporal(&["describe", "-s", &id, "-o", "json"]);
+                let mut shown: Value = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}"));
+                without(&mut shown, &MOMENTS);
+                let shown = shown.to_string();
+                if shown.contains(change) {
+                    return shown;
+                }
+                assert!(Instant::now() < deadline, "{change} did not come: {shown}");
+            }
         };
         let work = format!("{id}-run");
         let action = ["--type", "t", "--task-queue", &id, "--workflow-id", &work];
@@ -70,34 +71,21 @@ fn the_stock_cli_sees_the_same_schedules() {
         let more =
             ["--time-zone", "Europe/Berlin", "--overlap-policy", "AllowAll", "--memo", "a=\"b\"", "--input", "\"x\""];
         let create = [&["create", "-s", &id][..], &action, &far, &spec, &more].concat();
-        let mut lines = vec![temporal(&create), described(), temporal(&create)];
+        let mut lines = vec![temporal(&create), described(""), temporal(&create)];
         lines.push(temporal(&["trigger", "-s", &id]));
-        lines.push(described());
+        lines.push(described(r#""actionCount":"1""#));
         for (switch, reason) in [("--pause", "because"), ("--unpause", "again")] {
             lines.push(temporal(&["toggle", "-s", &id, switch, "--reason", reason]));
-            lines.push(described());
+            lines.push(described(reason));
         }
         let from = ["--start-time", "2030-01-01T00:00:00Z", "--end-time", "2030-01-02T00:00:00Z"];
         lines.push(temporal(&[&["backfill", "-s", &id][..], &from].concat()));
+        lines.push(described(r#""actionCount":"7""#));
         let update = [&["update", "-s", &id][..], &action, &far, &["--interval", "90m"]].concat();
         lines.push(temporal(&update));
-        lines.push(described());
+        lines.push(described("5400s"));
         lines.push(temporal(&["delete", "-s", &id]));
         lines.push(temporal(&["describe", "-s", &id]));
         lines
     });
-}
-
-/// Removes what depends on the moment.
-fn without_moments(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for name in ["createTime", "updateTime", "scheduleTime", "actualTime", "runId", "workflowId"] {
-                fields.remove(name);
-            }
-            fields.values_mut().for_each(without_moments);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_moments),
-        _ => {}
-    }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod a2a_peer;
 pub(crate) mod agents;
+pub(crate) mod both;
 pub(crate) mod checks;
 pub(crate) mod meter;
 pub(crate) mod node;

@@ -16,7 +16,7 @@ use std::{
 use tempfile::TempDir;
 use temporalio_protos::temporal::api::enums::v1::IndexedValueType;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::{Engine, Handle, NamespaceOptions, Options, grpc};
+use windlass_engine::{Engine, Handle, Limits, NamespaceOptions, Options, grpc};
 use windlass_sqlite::Database;
 use windlass_workflows::attributes;
 
@@ -71,7 +71,7 @@ pub(crate) fn temporal() -> &'static Server {
 /// The engine, whatever was chosen.
 pub(crate) fn embedded() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(Server::start_engine)
+    SERVER.get_or_init(|| Server::start_engine(Limits::default()))
 }
 
 impl Server {
@@ -97,10 +97,10 @@ impl Server {
     }
 
     /// On a thread of its own, since every test has its own runtime.
-    fn start_engine() -> Self {
+    pub(crate) fn start_engine(limits: Limits) -> Self {
         let dir = TempDir::new().expect("a directory");
         let database = Database::open(windlass_sqlite::Options::new(dir.path().join("engine.db"))).expect("a database");
-        let options = Options { namespaces: namespaces(), ..Options::new(database) };
+        let options = Options { limits, namespaces: namespaces(), ..Options::new(database) };
         let (engine, handle) = Engine::open(options).expect("the engine opens");
         let (ready, address) = mpsc::channel();
         let served = handle.clone();

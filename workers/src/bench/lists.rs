@@ -150,7 +150,7 @@ impl Deep {
             }
             let mut closed = page.executions.iter().filter_map(|run| run.close_time);
             let newest = closed.next().ok_or_else(|| failed("no closed run is listed"))?;
-            let oldest = closed.last().unwrap_or(newest);
+            let oldest = closed.next_back().unwrap_or(newest);
             return Ok(Self { token, closed_between: format!("CloseTime BETWEEN '{oldest}' AND '{newest}'") });
         }
     }

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use temporalio_client::{Client, NamespacedClient as _};
 use temporalio_common::worker::{VersioningBehavior, WorkerDeploymentOptions, WorkerDeploymentVersion};
-use temporalio_sdk::{Runtime, Worker, WorkerOptions};
+use temporalio_sdk::{
+    Runtime, Worker, WorkerOptions,
+    runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_activities::{Heartbeats, Owners, RunActivities};
@@ -21,6 +24,11 @@ use crate::temporal::{Connect, connect};
 
 /// How often the worker checks that the task queue still belongs to its installation.
 const OWNER_CHECK: Duration = Duration::from_secs(30);
+
+/// Activities that a worker executes at once. Most of them wait, for a model or for a tool.
+const ACTIVITIES: usize = 1_000;
+/// Workflow tasks and local activities at once: they wait for nothing but the store.
+const TASKS: usize = 100;
 
 /// Options of a worker.
 #[derive(Debug, Clone)]
@@ -153,6 +161,7 @@ impl WorkerService {
             .map_err(|error| start(&error))?
             .worker_interceptor(unknown_signals)
             .max_cached_workflows(options.max_cached_runs)
+            .tuner(slots())
             .graceful_shutdown_period(options.grace)
             // A cancellation or a lost lease must reach an activity within its heartbeat timeout.
             .max_heartbeat_throttle_interval(Duration::from_secs(5))
@@ -201,6 +210,15 @@ impl WorkerService {
             Err(_) => Err(WorkerError::Stopped("its thread ended".to_owned())),
         }
     }
+}
+
+fn slots() -> TunerHolder {
+    TunerHolder::builder()
+        .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+        .activity_task_slot_supplier(FixedSizeSlotSupplier::new(ACTIVITIES))
+        .local_activity_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+        .nexus_task_slot_supplier(FixedSizeSlotSupplier::new(TASKS))
+        .build()
 }
 
 /// Returns when the task queue belongs to another installation: a run showed it, or another store was paired with it.

@@ -174,7 +174,7 @@ impl Core {
         }
         let (core, steps) = (Arc::clone(self), Arc::new(steps));
         let executed = Cell::new(false);
-        Some(self.database.apply(ack, move |tx| {
+        Some(self.database.apply_at_once(ack, move |tx| {
             // A write that is replayed was acknowledged before, so it is executed whatever the epoch is.
             if core.registry.epoch() != epoch && !executed.get() {
                 return Ok(false);

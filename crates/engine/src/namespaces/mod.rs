@@ -5,7 +5,10 @@ mod changes;
 
 use std::collections::{BTreeMap, HashMap};
 
-use temporalio_protos::temporal::api::{common::v1::SearchAttributes, enums::v1::IndexedValueType};
+use temporalio_protos::temporal::api::{
+    common::v1::SearchAttributes,
+    enums::v1::{IndexedValueType, NamespaceState},
+};
 use windlass_sqlite::{Database, DatabaseError};
 
 use crate::{
@@ -51,6 +54,15 @@ impl Namespaces {
         self.records.get(name).ok_or_else(|| ServiceError::NamespaceNotFound(name.to_owned()))
     }
 
+    /// A namespace that is deprecated or deleted gets no new runs from clients. One that is not there is found out later.
+    pub(crate) fn must_take_runs(&self, name: &str) -> Result<(), ServiceError> {
+        let state = self.records.get(name).and_then(|record| NamespaceState::try_from(record.state).ok());
+        match state {
+            None | Some(NamespaceState::Unspecified | NamespaceState::Registered) => Ok(()),
+            Some(state) => Err(ServiceError::NamespaceNotRegistered { namespace: name.to_owned(), state }),
+        }
+    }
+
     /// Forgets what was kept for a deleted namespace.
     pub(crate) fn forget(&mut self, name: &str, former: &str) {
         self.records.remove(name);
@@ -85,5 +97,23 @@ impl Namespaces {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_registered_namespaces_take_runs() {
+        let mut namespaces = Namespaces::default();
+        for (name, state) in [("new", NamespaceState::Unspecified), ("old", NamespaceState::Deprecated)] {
+            let record = NamespaceRecord { name: name.to_owned(), state: state as i32, ..NamespaceRecord::default() };
+            namespaces.records.insert(name.to_owned(), record);
+        }
+        assert_eq!(namespaces.must_take_runs("new"), Ok(()));
+        let error = namespaces.must_take_runs("old").unwrap_err();
+        assert_eq!(error.to_string(), "Namespace has invalid state: Deprecated. Must be Registered.");
+        assert_eq!(error.code(), tonic::Code::FailedPrecondition);
     }
 }

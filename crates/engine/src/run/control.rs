@@ -91,6 +91,8 @@ impl Run {
             identity: identity.to_owned(),
         };
         self.buffer_event(env, Attributes::WorkflowExecutionCancelRequestedEventAttributes(attributes));
+        // Unlike a signal, it does not wait for the time of the first task.
+        self.state.first_task_due = 0;
         self.ensure_task(env);
         Ok(())
     }

@@ -38,8 +38,15 @@ impl Core {
     ) -> Result<DescribeWorkflowExecutionResponse, ServiceError> {
         let target = checks::target(&self.read_namespaces(), &request.namespace, request.execution)?;
         let parent_namespace_id = self.read_namespaces().id(&request.namespace).unwrap_or_default();
+        let known = self.read_namespaces().attributes(&request.namespace);
         let done = self.with_run(&target, |run, _| Ok(described(run, &parent_namespace_id)))?;
-        Ok(done.value())
+        let mut described = done.value();
+        let info = described.workflow_execution_info.as_mut();
+        // An attribute that was removed from the namespace is not shown.
+        if let Some(attributes) = info.and_then(|info| info.search_attributes.as_mut()) {
+            attributes.indexed_fields.retain(|name, _| known.has(name));
+        }
+        Ok(described)
     }
 
     /// The run's row in lists.

@@ -355,7 +355,7 @@ fn described(record: &NamespaceRecord, limits: &Limits) -> DescribeNamespaceResp
                 memo_size_limit_error: size(limits.memo_bytes),
                 ..namespace_info::Limits::default()
             }),
-            ..NamespaceInfo::default()
+            supports_schedules: true,
         }),
         config: Some(NamespaceConfig {
             workflow_execution_retention_ttl: Some(duration(record.retention)),

@@ -12,12 +12,17 @@ use std::{
 
 use prost::Message;
 use temporalio_protos::temporal::api::{
-    common::v1::{WorkflowExecution, WorkflowType},
+    common::v1::{Payload, SearchAttributes, WorkflowExecution, WorkflowType},
+    enums::v1::IndexedValueType,
     namespace::v1::NamespaceConfig,
-    operatorservice::v1::{DeleteNamespaceRequest, DeleteNamespaceResponse},
+    operatorservice::v1::{
+        AddSearchAttributesRequest, AddSearchAttributesResponse, DeleteNamespaceRequest, DeleteNamespaceResponse,
+        RemoveSearchAttributesRequest, RemoveSearchAttributesResponse,
+    },
     taskqueue::v1::TaskQueue,
     workflowservice::v1::{
-        DescribeNamespaceRequest, DescribeNamespaceResponse, GetWorkflowExecutionHistoryRequest,
+        DeprecateNamespaceRequest, DeprecateNamespaceResponse, DescribeNamespaceRequest, DescribeNamespaceResponse,
+        DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse, GetWorkflowExecutionHistoryRequest,
         GetWorkflowExecutionHistoryResponse, ListArchivedWorkflowExecutionsRequest,
         ListArchivedWorkflowExecutionsResponse, ListNamespacesRequest, ListNamespacesResponse,
         ListWorkflowExecutionsRequest, ListWorkflowExecutionsResponse, RegisterNamespaceRequest,
@@ -249,5 +254,52 @@ async fn a_deleted_namespace_and_its_runs_are_removed_also_after_a_restart() {
     let _: RegisterNamespaceResponse = rig.call(WORKFLOWS, "RegisterNamespace", &register).await.unwrap();
     assert_eq!(rig.listed("short").await, [""; 0]);
     assert_eq!(rig.listed(NAMESPACE).await, ["stays"]);
+    rig.close().await;
+}
+
+#[tokio::test]
+async fn a_removed_search_attribute_is_not_described_and_a_deprecated_namespace_takes_no_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::open(directory.path(), 0, None);
+    let added = AddSearchAttributesRequest {
+        namespace: NAMESPACE.to_owned(),
+        search_attributes: ["Kept", "Removed"].map(|name| (name.to_owned(), IndexedValueType::Keyword as i32)).into(),
+    };
+    let _: AddSearchAttributesResponse = rig.call(OPERATOR, "AddSearchAttributes", &added).await.unwrap();
+    let value = Payload {
+        metadata: [("encoding".to_owned(), b"json/plain".to_vec())].into(),
+        data: b"\"value\"".to_vec(),
+        ..Payload::default()
+    };
+    let start = StartWorkflowExecutionRequest {
+        namespace: NAMESPACE.to_owned(),
+        workflow_id: "run".to_owned(),
+        workflow_type: Some(WorkflowType { name: "kind".to_owned() }),
+        task_queue: Some(TaskQueue { name: "q".to_owned(), ..TaskQueue::default() }),
+        search_attributes: Some(SearchAttributes {
+            indexed_fields: ["Kept", "Removed"].map(|name| (name.to_owned(), value.clone())).into(),
+        }),
+        ..StartWorkflowExecutionRequest::default()
+    };
+    let _: StartWorkflowExecutionResponse = rig.call(WORKFLOWS, "StartWorkflowExecution", &start).await.unwrap();
+    let removed = RemoveSearchAttributesRequest {
+        namespace: NAMESPACE.to_owned(),
+        search_attributes: vec!["Removed".to_owned()],
+    };
+    let _: RemoveSearchAttributesResponse = rig.call(OPERATOR, "RemoveSearchAttributes", &removed).await.unwrap();
+    let deprecated =
+        DeprecateNamespaceRequest { namespace: NAMESPACE.to_owned(), ..DeprecateNamespaceRequest::default() };
+    let _: DeprecateNamespaceResponse = rig.call(WORKFLOWS, "DeprecateNamespace", &deprecated).await.unwrap();
+
+    let request =
+        DescribeWorkflowExecutionRequest { namespace: NAMESPACE.to_owned(), execution: Some(execution("run", "")) };
+    let described: DescribeWorkflowExecutionResponse =
+        rig.call(WORKFLOWS, "DescribeWorkflowExecution", &request).await.unwrap();
+    let attributes = described.workflow_execution_info.unwrap().search_attributes.unwrap();
+    assert_eq!(attributes.indexed_fields.into_keys().collect::<Vec<_>>(), ["Kept"]);
+    let another = StartWorkflowExecutionRequest { workflow_id: "another".to_owned(), ..start };
+    let started: Result<StartWorkflowExecutionResponse, _> =
+        rig.call(WORKFLOWS, "StartWorkflowExecution", &another).await;
+    assert_eq!(started.unwrap_err().code(), Code::FailedPrecondition);
     rig.close().await;
 }

@@ -1,5 +1,6 @@
 //! The guarantees of the database, on a real disk and with injected faults.
 
+mod at_once;
 mod backups;
 mod commits;
 mod damage;

@@ -34,15 +34,15 @@ impl Faults for Disk {
 }
 
 /// A database with a slow disk. The sender is dropped first, so that the writer does not wait for it.
-struct Slow {
-    allow: mpsc::Sender<()>,
-    asked: UnboundedReceiver<()>,
-    database: Database,
-    directory: TempDir,
+pub(super) struct Slow {
+    pub(super) allow: mpsc::Sender<()>,
+    pub(super) asked: UnboundedReceiver<()>,
+    pub(super) database: Database,
+    pub(super) directory: TempDir,
 }
 
 impl Slow {
-    fn open() -> Self {
+    pub(super) fn open() -> Self {
         let directory = TempDir::new().unwrap();
         let (asks, asked) = unbounded_channel();
         let (allow, may) = mpsc::channel();

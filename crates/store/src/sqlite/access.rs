@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use tokio::sync::SemaphorePermit;
 use windlass_core::{ids::RunId, time::Timestamp};
 use windlass_sqlite::{Ack, DatabaseError};
 
@@ -35,6 +36,16 @@ impl Parts {
         F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         self.write_until(Ack::Durable, work).await
+    }
+
+    /// As [`write`](Self::write), for work that takes long: the caller's thread does not execute it.
+    pub(super) async fn write_long<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        let _turn = self.turn().await?;
+        self.database.submit(Ack::Durable, self.job(work)).await
     }
 
     /// A relaxed write: carries out `work`, which is part of a run. It waits for the disk only if the store was opened so;
@@ -87,9 +98,21 @@ impl Parts {
         T: Send + 'static,
         F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
-        let _turn = self.turns.acquire().await.map_err(|_| DatabaseError::Closed)?;
+        let _turn = self.turn().await?;
+        self.database.submit_at_once(ack, self.job(work)).await
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>> {
+        self.turns.acquire().await.map_err(|_| DatabaseError::Closed.into())
+    }
+
+    /// What the database executes: `work`, and after the sync its news for watchers.
+    fn job<T, F>(&self, work: F) -> impl Fn(&windlass_sqlite::Tx<'_>) -> Result<T> + Send + 'static
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
         let (clock, watchers) = (Arc::clone(&self.clock), Arc::clone(&self.watchers));
-        let job = move |database: &windlass_sqlite::Tx<'_>| {
+        move |database| {
             let mut tx = Tx { sql: database, now: clock(), reached: Vec::new() };
             let outcome = work(&mut tx)?;
             let reached = tx.reached;
@@ -98,7 +121,6 @@ impl Parts {
                 database.after_sync(move || reached.iter().for_each(|(run, seq)| watchers.reached(run, *seq)));
             }
             Ok(outcome)
-        };
-        self.database.submit(ack, job).await
+        }
     }
 }

@@ -16,14 +16,14 @@ impl Parts {
     pub(super) async fn compact(&self) -> Result<Compacted> {
         let mut compacted = Compacted::default();
         loop {
-            let bytes = self.write(|tx| shrink(tx.sql)).await?;
+            let bytes = self.write_long(|tx| shrink(tx.sql)).await?;
             compacted.bytes += bytes;
             if bytes == 0 {
                 break;
             }
         }
         // Statistics for the planner, only where they are out of date.
-        self.write(|tx| run(tx.sql, "PRAGMA optimize")).await?;
+        self.write_long(|tx| run(tx.sql, "PRAGMA optimize")).await?;
         Ok(compacted)
     }
 }

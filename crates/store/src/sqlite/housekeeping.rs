@@ -13,7 +13,7 @@ impl Housekeeping for SqliteStore {
     }
 
     async fn sweep(&self, retention: Retention) -> Result<Swept> {
-        self.parts.write(move |tx| sweep::sweep(tx, retention)).await
+        self.parts.write_long(move |tx| sweep::sweep(tx, retention)).await
     }
 
     async fn would_sweep(&self, before: Timestamp) -> Result<Swept> {

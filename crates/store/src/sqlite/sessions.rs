@@ -36,7 +36,7 @@ impl Sessions for SqliteStore {
 
     async fn end_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<Option<SessionRow>> {
         let (workspace, session) = (workspace.clone(), session.clone());
-        self.parts.write(move |tx| end(tx, &workspace, &session)).await
+        self.parts.write_long(move |tx| end(tx, &workspace, &session)).await
     }
 
     async fn ensure_session(&self, workspace: &WorkspaceId, session: &SessionId) -> Result<SessionRow> {

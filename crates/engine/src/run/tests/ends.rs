@@ -1,8 +1,8 @@
 //! How runs close, and what the next run of the chain inherits.
 
 use temporalio_protos::temporal::api::{
-    enums::v1::WorkflowTaskFailedCause,
-    history::v1::{WorkflowTaskFailedEventAttributes, history_event::Attributes},
+    enums::v1::{EventType, WorkflowTaskFailedCause},
+    history::v1::{HistoryEvent, WorkflowTaskFailedEventAttributes, history_event::Attributes},
     workflow::v1::ResetPointInfo,
 };
 
@@ -46,6 +46,23 @@ fn terminating_a_run_fails_its_started_task() {
     };
     let written = world.history.get(3).and_then(|event| event.attributes.clone());
     assert_eq!(written, Some(Attributes::WorkflowTaskFailedEventAttributes(failed)));
+}
+
+#[test]
+fn a_cancellation_does_not_wait_for_the_time_of_the_first_task() {
+    let mut world = World::begin(Beginning { delay_seconds: 60, ..PLAIN });
+    world.live(Action::Signal);
+    world.live(Action::Cancel);
+
+    world.judge().unwrap();
+    let kinds: Vec<EventType> = world.history.iter().map(HistoryEvent::event_type).collect();
+    let expected = [
+        EventType::WorkflowExecutionStarted,
+        EventType::WorkflowExecutionSignaled,
+        EventType::WorkflowExecutionCancelRequested,
+        EventType::WorkflowTaskScheduled,
+    ];
+    assert_eq!(kinds, expected);
 }
 
 #[test]

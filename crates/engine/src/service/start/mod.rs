@@ -75,6 +75,7 @@ impl Core {
         request: StartWorkflowExecutionRequest,
         local: bool,
     ) -> Result<StartWorkflowExecutionResponse, ServiceError> {
+        self.read_namespaces().must_take_runs(&request.namespace)?;
         let identity = request.identity.clone();
         let eager = request
             .request_eager_execution

@@ -29,6 +29,7 @@ impl Core {
         request: SignalWithStartWorkflowExecutionRequest,
     ) -> Result<SignalWithStartWorkflowExecutionResponse, ServiceError> {
         let mut request = request;
+        self.read_namespaces().must_take_runs(&request.namespace)?;
         cron::check(&request.cron_schedule, self.now())?;
         let policies = self.check_signal_with_start(&mut request)?;
         let signal = Signal {

@@ -7,6 +7,7 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use windlass_sqlite::Ack;
 
 use super::{super::access::Tx, file, open};
 use crate::{
@@ -25,11 +26,13 @@ impl Gate {
     async fn shut(store: &Arc<SqliteStore>) -> Self {
         let (release, released) = mpsc::channel();
         let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
-        let job = submit(store, move |_| {
+        // Queued, so that it blocks the writer's thread and not this one.
+        let job = store.parts.database.submit(Ack::Durable, move |_| {
             entered.send(()).unwrap();
             released.recv().unwrap();
             Ok(())
         });
+        let job = tokio::spawn(job);
         inside.recv().await.unwrap();
         Self { release, job }
     }
