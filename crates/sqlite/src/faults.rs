@@ -4,9 +4,9 @@ use std::io;
 
 use rusqlite::Connection;
 
-/// Called by the writer thread at the points where a disk may fail. An error is treated like one of the disk.
+/// Called where a disk may fail, by the thread that writes. An error is treated like one of the disk.
 pub trait Faults: Send + Sync + 'static {
-    /// Before a batch begins. `PRAGMA max_page_count` on this connection limits the size of the disk.
+    /// Before queued writes are executed, or one write on its caller's thread. `PRAGMA max_page_count` on this connection limits the size of the disk.
     fn before_batch(&self, _sql: &Connection) -> rusqlite::Result<()> {
         Ok(())
     }

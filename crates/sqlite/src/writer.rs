@@ -228,9 +228,16 @@ impl Writer {
         if !first || self.must_replay() || !self.may_checkpoint() || !self.has_begun_without_waiting() {
             return Executed::NotYet(job);
         }
+        if self.faults.as_ref().is_some_and(|faults| faults.before_batch(&self.sql).is_err()) {
+            return Executed::NotYet(job);
+        }
         let ack = job.ack();
         if self.transaction.execute_at_once(&self.sql, job) == AtOnce::Undone || ack == Ack::Durable {
             return Executed::Look;
+        }
+        if self.transaction.is_awaited() {
+            // It may have seen a write before it that is lost if the commit fails. The thread was told of that one.
+            return Executed::Done;
         }
         let attended = self.progress.unsynced_since.is_some() || self.progress.attentive;
         self.progress.unsynced_since.get_or_insert_with(Instant::now);

@@ -27,11 +27,16 @@ const SERVICE: &str = "temporal.api.workflowservice.v1.WorkflowService";
 /// Enough for any test.
 const PLENTY: i64 = 1_000_000;
 
+/// A write on its caller's thread, and the batch in which the writer's thread executes it again.
+const FULL_BATCHES: usize = 2;
+
 /// A disk that fails commits, is full, or blocks the writer.
 #[derive(Default)]
 pub(super) struct Disk {
     /// Commits that will fail.
     pub(super) failing: AtomicUsize,
+    /// Batches that will find the disk full.
+    full: AtomicUsize,
     /// Chooses the fault of each commit, if set.
     chance: Mutex<Option<Box<dyn FnMut() -> Fault + Send>>>,
     gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
@@ -67,11 +72,12 @@ impl Disk {
         *self.lost.borrow()
     }
 
-    /// No commit fails from now on, not even one whose fault was chosen when its batch began.
+    /// No commit fails from now on.
     pub(super) fn heal(&self) {
         let mut chance = self.chance.lock().unwrap();
         *chance = None;
         self.failing.store(0, Ordering::SeqCst);
+        self.full.store(0, Ordering::SeqCst);
     }
 
     /// The next commit waits at the gate.
@@ -84,14 +90,8 @@ impl Disk {
 
 impl Faults for Disk {
     fn before_batch(&self, sql: &Connection) -> rusqlite::Result<()> {
-        let mut chance = self.chance.lock().unwrap();
-        let fault = chance.as_mut().map_or(Fault::None, |chance| chance());
-        if fault == Fault::LostCommit {
-            self.failing.fetch_add(1, Ordering::SeqCst);
-        }
-        drop(chance);
         // SQLite interprets one page as "the current size".
-        let pages = if fault == Fault::Full { 1 } else { PLENTY };
+        let pages = if take_one(&self.full) { 1 } else { PLENTY };
         sql.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
     }
 
@@ -100,11 +100,19 @@ impl Faults for Disk {
             arrive.send(()).unwrap();
             opened.recv().unwrap();
         }
-        if self.failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+        let fault = self.chance.lock().unwrap().as_mut().map_or(Fault::None, |chance| chance());
+        if fault == Fault::Full {
+            self.full.store(FULL_BATCHES, Ordering::SeqCst);
+        }
+        if fault == Fault::LostCommit || take_one(&self.failing) {
             return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR), None));
         }
         Ok(())
     }
+}
+
+fn take_one(count: &AtomicUsize) -> bool {
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
 /// The engine, called over TCP by clients and directly by the test.

@@ -67,8 +67,8 @@ async fn play(connect: impl AsyncFnOnce(&Host) -> Client) {
     let runs = join_all((0..RUNS).map(|_| world.start(definition.clone(), "go"))).await;
     let mut dice = Dice::seeded(11);
     host.disk.choose(move || match dice.roll(100) {
-        0..3 => Fault::LostCommit,
-        3..5 => Fault::Full,
+        0..15 => Fault::LostCommit,
+        15..25 => Fault::Full,
         _ => Fault::None,
     });
     world.start_worker();

@@ -87,6 +87,26 @@ async fn a_failed_commit_fails_every_write_of_its_batch() {
 }
 
 #[tokio::test]
+async fn a_write_that_saw_a_durable_one_is_not_acknowledged_if_the_commit_fails() {
+    let directory = TempDir::new().unwrap();
+    let (disk, database) = unreliable(&directory);
+    for _ in 0..200 {
+        disk.failing_commits.store(1, Ordering::SeqCst);
+        let durable = database.submit_at_once(Ack::Durable, |tx| Ok::<_, DatabaseError>(insert(tx, "durable")?));
+        let relaxed = database.submit_at_once(Ack::Relaxed, |tx| {
+            let seen =
+                tx.query_row("SELECT count(*) FROM words WHERE word = 'durable'", [], |row| row.get::<_, i64>(0))?;
+            tx.execute("INSERT INTO words (word) VALUES (hex(randomblob(16)))", [])?;
+            Ok::<_, DatabaseError>(seen)
+        });
+        let (durable, relaxed) = (durable.await, relaxed.await);
+        assert!(durable.is_err());
+        // It comes too late to be in the failed commit, or fails with it.
+        assert!(!relaxed.is_ok_and(|seen| seen > 0));
+    }
+}
+
+#[tokio::test]
 async fn acknowledged_relaxed_writes_are_replayed_after_a_failed_commit() {
     let directory = TempDir::new().unwrap();
     let (disk, database) = unreliable(&directory);
