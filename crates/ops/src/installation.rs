@@ -181,7 +181,15 @@ impl RunOps {
             update_info: Some(info),
             ..UpdateNamespaceRequest::default()
         };
-        match self.client().connection().workflow_service().update_namespace(request.into_request()).await {
+        let mut tries = 1;
+        let updated = loop {
+            let service = self.client().connection().workflow_service();
+            match service.clone().update_namespace(request.clone().into_request()).await {
+                Err(status) if lost_to_another(&status) && tries < UPDATES => tries += 1,
+                updated => break updated,
+            }
+        };
+        match updated {
             Ok(_) => Ok(true),
             Err(status) if may_not(&status) => {
                 tracing::warn!(
@@ -197,6 +205,14 @@ impl RunOps {
     fn unanswered(&self, status: &Status) -> PairingError {
         PairingError::Unanswered { namespace: self.client().namespace(), reason: status.message().to_owned() }
     }
+}
+
+/// How often an update of a namespace is tried. On a server with many namespaces, another update may always come first.
+const UPDATES: usize = 20;
+
+/// Whether another client changed a namespace, any of the server's, at the same time. Then nothing was changed.
+fn lost_to_another(status: &Status) -> bool {
+    status.message().contains("conditional update error")
 }
 
 /// Whether the server refuses this permanently.

@@ -74,6 +74,9 @@ pub enum Ack {
     /// As [`Relaxed`](Self::Relaxed), but a reader waits for it: after it is acknowledged, it is committed and synced at
     /// once, unless there was a sync less than 10 ms ago. So there are no more such syncs than one every 10 ms.
     Prompt,
+    /// As [`Relaxed`](Self::Relaxed), but after it is acknowledged, it is committed and synced at once. The caller goes on
+    /// meanwhile, and learns from [`Tx::after_sync`] when it may act on the write.
+    Eager,
 }
 
 #[derive(Clone)]

@@ -71,6 +71,11 @@ impl Transaction {
         self.entries.iter().any(|entry| entry.job.ack() == Ack::Prompt)
     }
 
+    /// Whether a caller goes on while its write is to be synced.
+    pub(crate) fn is_eager(&self) -> bool {
+        self.entries.iter().any(|entry| entry.job.ack() == Ack::Eager)
+    }
+
     /// Executes the jobs that were not executed yet, and begins a transaction if necessary.
     pub(crate) fn execute_jobs(&mut self, sql: &Connection) -> Result<()> {
         // Savepoints for all jobs would cost more than executing the jobs again, because hardly any job fails.

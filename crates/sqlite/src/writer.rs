@@ -243,8 +243,8 @@ impl Writer {
         self.progress.unsynced_since.get_or_insert_with(Instant::now);
         self.ahead.store(true, Ordering::Release);
         self.transaction.answer_last();
-        let prompt = ack == Ack::Prompt && self.may_sync_for_a_reader();
-        match attended && !prompt && self.transaction.len() < BATCH {
+        let hurry = ack == Ack::Eager || (ack == Ack::Prompt && self.may_sync_for_a_reader());
+        match attended && !hurry && self.transaction.len() < BATCH {
             true => Executed::Done,
             false => Executed::Look,
         }
@@ -364,7 +364,7 @@ impl Writer {
         self.progress.unsynced_since.get_or_insert_with(Instant::now);
         self.ahead.store(true, Ordering::Release);
         self.transaction.answer();
-        match self.transaction.is_prompt() && self.may_sync_for_a_reader() {
+        match self.is_in_a_hurry() {
             true => self.commit(),
             false => Ok(()),
         }
@@ -372,7 +372,7 @@ impl Writer {
 
     fn commit(&mut self) -> Result<()> {
         let writes = self.transaction.len();
-        let (begun, prompt) = (self.transaction.has_begun(), self.transaction.is_prompt());
+        let (begun, hurry) = (self.transaction.has_begun(), self.is_in_a_hurry());
         if begun {
             if let Some(faults) = &self.faults {
                 faults.before_commit().map_err(|error| DatabaseError::batch_failed(&error))?;
@@ -397,7 +397,7 @@ impl Writer {
         }
         self.answer(unanswered);
         let since_last = self.progress.unsynced_since.is_some();
-        self.progress.sync_wanted |= since_last && (self.is_due() || (prompt && self.may_sync_for_a_reader()));
+        self.progress.sync_wanted |= since_last && (self.is_due() || hurry);
         self.maintain_log();
         Ok(())
     }
@@ -450,6 +450,11 @@ impl Writer {
 
     fn is_due(&self) -> bool {
         self.progress.unsynced_since.is_some_and(|since| since.elapsed() >= MAX_SYNC_DELAY)
+    }
+
+    /// Whether acknowledged writes of the transaction are to be synced at once.
+    fn is_in_a_hurry(&self) -> bool {
+        self.transaction.is_eager() || (self.transaction.is_prompt() && self.may_sync_for_a_reader())
     }
 
     /// Syncs for readers are limited in number, because each one costs processor time.

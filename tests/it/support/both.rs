@@ -53,10 +53,19 @@ pub(crate) fn printed(mut command: Command, name: &str) -> Vec<String> {
     lines.map(|line| line.replace(name, "")).collect()
 }
 
+/// Runs the program that is named first. Threads of the SDK can crash an interpreter that ends in order, so this one does
+/// not.
+const RUN_AND_EXIT: &str = "import os, runpy, sys; sys.argv = sys.argv[1:]; \
+                            runpy.run_path(sys.argv[0], run_name='__main__'); sys.stdout.flush(); os._exit(0)";
+
 /// A program of Temporal's Python SDK.
 pub(crate) fn python(path: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("python3");
-    command.arg(path).env("PYTHONPATH", tool("WINDLASS_PYTHON_SDK")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+        .args(["-c", RUN_AND_EXIT])
+        .arg(path)
+        .env("PYTHONPATH", tool("WINDLASS_PYTHON_SDK"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{Gate, file, insert, open, submit, syncs::Slow, words, words_in};
-use crate::{Ack, Database, DatabaseError, Options, Ticket};
+use crate::{Ack, Database, DatabaseError, Options, Ticket, Tx};
 
 fn at_once(database: &Database, ack: Ack, word: &'static str) -> Ticket<(), DatabaseError> {
     database.submit_at_once(ack, move |tx| Ok(insert(tx, word)?))
@@ -72,6 +72,37 @@ async fn a_wait_for_the_sync_covers_what_was_written_during_another_sync() {
     assert!(!waiting.is_finished());
     slow.allow.send(()).unwrap();
     waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_eager_write_is_acknowledged_before_its_sync_which_begins_at_once() {
+    let mut slow = Slow::open();
+    let told = Arc::new(AtomicUsize::new(0));
+    for (count, queued) in [false, true].into_iter().enumerate() {
+        let work = {
+            let told = Arc::clone(&told);
+            move |tx: &Tx<'_>| {
+                insert(tx, &uuid(tx))?;
+                let told = Arc::clone(&told);
+                tx.after_sync(move || _ = told.fetch_add(1, Ordering::SeqCst));
+                Ok::<_, DatabaseError>(())
+            }
+        };
+        let write = if queued {
+            slow.database.submit(Ack::Eager, work)
+        } else {
+            slow.database.submit_at_once(Ack::Eager, work)
+        };
+        write.await.unwrap();
+        // Nothing else asks for a sync.
+        slow.asked.recv().await.unwrap();
+        assert_eq!(told.load(Ordering::SeqCst), count);
+        slow.allow.send(()).unwrap();
+        slow.database.synced().await.unwrap();
+        while told.load(Ordering::SeqCst) == count {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -71,6 +71,37 @@ impl Parts {
         self.write_until(ack, work).await
     }
 
+    /// A write of a model's response. Returns before the sync, unless the store was opened so that all writes wait. What
+    /// calls a tool or a model first waits for [`response_on_disk`](Self::response_on_disk).
+    pub(super) async fn write_response<T, F>(&self, run: &RunId, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        if self.relaxed == Ack::Durable {
+            return self.write(work).await;
+        }
+        let response = self.unsynced.begin(run);
+        let job = self.job(work);
+        let watched = move |database: &windlass_sqlite::Tx<'_>| {
+            let outcome = job(database)?;
+            let response = Arc::clone(&response);
+            database.after_sync(move || response.synced());
+            Ok(outcome)
+        };
+        let _turn = self.turn().await?;
+        self.database.submit_at_once(Ack::Eager, watched).await
+    }
+
+    /// Returns once the last response of the run's model is synced.
+    pub(super) async fn response_on_disk(&self, run: &RunId) -> Result<()> {
+        match self.unsynced.wait(run).await {
+            true => Ok(()),
+            // Only a failed sync loses an acknowledged write.
+            false => Ok(self.database.synced().await?),
+        }
+    }
+
     /// A relaxed write if its effect may be repeated, otherwise a durable one.
     pub(super) async fn write_relaxed_if<T, F>(&self, repeatable: bool, work: F) -> Result<T>
     where

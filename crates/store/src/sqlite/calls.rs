@@ -30,10 +30,12 @@ use crate::{
 impl CallJournal for SqliteStore {
     async fn claim_call(&self, claim: NewClaim) -> Result<CallClaim> {
         let event = Entry::of(&claim.event)?;
-        let idempotent = claim.idempotent;
+        let (run, idempotent) = (claim.run.clone(), claim.idempotent);
         let work = move |tx: &mut Tx<'_>| try_claim(tx, &claim, &event);
         // The call begins right after this. If that may happen only once, the claim must not be forgotten.
-        self.parts.write_relaxed_if(idempotent, work).await
+        let claimed = self.parts.write_relaxed_if(idempotent, work).await?;
+        self.parts.response_on_disk(&run).await?;
+        Ok(claimed)
     }
 
     async fn finish_call(&self, call: &FinishedCall) -> Result<()> {

@@ -8,8 +8,9 @@
 //! disk. What an activity writes is acted on only after its completion, which the engine commits later to the same log
 //! and syncs: that sync covers the write too. A power failure before the sync loses both; the activity is retried and
 //! finds or repeats an idempotent write. The same holds for a blob, which is unreachable until something that refers to
-//! it is written, and for the reservation of a run, which counts only once its workflow is started. These writes do wait:
-//! a model response, because it was paid for; the claim of a call that must not be executed twice, because the call
+//! it is written, and for the reservation of a run, which counts only once its workflow is started. A model response,
+//! which was paid for, is synced at once; the run goes on meanwhile, but neither a tool nor a model is called before the
+//! response is on the disk. These writes do wait: the claim of a call that must not be executed twice, because the call
 //! begins before any completion, and its result, because nothing else has it; and sessions, keys, notes and
 //! housekeeping, because they belong to no run and may answer a person. A reader of a log does not get events that are
 //! not synced yet; so text of a model whose run is followed is synced at once.
@@ -42,6 +43,7 @@ mod state;
 mod sweep;
 mod sweep_counts;
 mod transcript;
+mod unsynced;
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +59,7 @@ pub use windlass_sqlite::{Ack, Database, Durability, Stats};
 
 pub use self::{examine::examine, splice::own_text};
 
-use self::poll::Poller;
+use self::{poll::Poller, unsynced::Unsynced};
 use crate::{Clock, Result, StoreError, system_clock, watch::Watchers};
 
 /// The name and the version under which this build's tables are known to a database.
@@ -125,6 +127,7 @@ struct Parts {
     relaxed: Ack,
     turns: Semaphore,
     watchers: Arc<Watchers>,
+    unsynced: Arc<Unsynced>,
     poller: Poller,
 }
 
@@ -152,7 +155,8 @@ impl SqliteStore {
         let watchers = Arc::new(Watchers::default());
         let poller = Poller::start(database.reader()?, Arc::clone(&watchers))?;
         let turns = Semaphore::new(access::MAX_CONCURRENT_WRITES);
-        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, relaxed, turns, watchers, poller }) })
+        let unsynced = Arc::default();
+        Ok(Self { parts: Arc::new(Parts { database, sole_user, clock, relaxed, turns, watchers, unsynced, poller }) })
     }
 
     /// Finishes accepted writes, refuses new ones, ends all watches and closes the file. Dropping the store does the same,

@@ -27,6 +27,7 @@ impl ModelJournal for SqliteStore {
             turn: begin.turn,
             head: begin.head,
         };
+        self.parts.response_on_disk(&beginning.run).await?;
         self.parts.write_relaxed(move |tx| begin_turn(tx, &beginning)).await
     }
 
@@ -41,8 +42,8 @@ impl ModelJournal for SqliteStore {
             head: commit.head,
             output: commit.output,
         };
-        // It was paid for, and took longer than any disk does.
-        self.parts.write(move |tx| commit_response(tx, &response)).await
+        let run = response.run.clone();
+        self.parts.write_response(&run, move |tx| commit_response(tx, &response)).await
     }
 
     async fn settle_plan(&self, run: &RunId, turn: u32) -> Result<Option<JournalledPlan>> {

@@ -143,7 +143,6 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
     ];
     let waited: Vec<_> = rode.into_iter().filter(|(_, rode)| !rode).map(|(name, _)| name).collect();
     let expected = [
-        "commit_plan",
         "claim of a call that runs once",
         "result of a call that runs once",
         "ensure_session",
@@ -151,6 +150,47 @@ async fn what_belongs_to_a_run_rides_unless_it_must_not_be_forgotten() {
         "put_note",
     ];
     assert_eq!(waited, expected);
+}
+
+#[tokio::test]
+async fn neither_a_tool_nor_a_model_is_called_before_the_response_is_synced() {
+    for kept in [true, false] {
+        let (mut shared, store) = Shared::open();
+        let run = run_id();
+        let (head, _) = shared.write(store.open_run(new_run(&run, &["hello"]))).await;
+        store.commit_plan(response(&run, head, "hi")).await.unwrap();
+        shared.asked.recv().await.unwrap();
+        let next = PlanBegin {
+            run: run.clone(),
+            workspace: "acme".into(),
+            session: None,
+            turn: 2,
+            head,
+            messages: Vec::new(),
+            events: Vec::new(),
+        };
+        let mut claimed = pin!(store.claim_call(new_claim(&run, "any", 1, true)));
+        let mut begun = pin!(store.begin_plan(next));
+        let others = async {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = &mut claimed => panic!("a tool is called"),
+            _ = &mut begun => panic!("a model is called"),
+            () = others => {}
+        }
+        if kept {
+            shared.allow.send(()).unwrap();
+            claimed.await.unwrap();
+            begun.await.unwrap();
+        } else {
+            drop(shared.allow);
+            assert_eq!((code(claimed.await), code(begun.await)), ("STO0009", "STO0009"));
+        }
+    }
 }
 
 #[tokio::test]
