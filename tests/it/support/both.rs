@@ -55,8 +55,13 @@ pub(crate) fn printed(mut command: Command, name: &str) -> Vec<String> {
 
 /// Runs the program that is named first. Threads of the SDK can crash an interpreter that ends in order, so this one does
 /// not.
-const RUN_AND_EXIT: &str = "import os, runpy, sys; sys.argv = sys.argv[1:]; \
-                            runpy.run_path(sys.argv[0], run_name='__main__'); sys.stdout.flush(); os._exit(0)";
+const RUN_AND_EXIT: &str = "\
+import os, runpy, sys
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name='__main__')
+sys.stdout.flush()
+os._exit(0)";
 
 /// A program of Temporal's Python SDK.
 pub(crate) fn python(path: impl AsRef<OsStr>) -> Command {
