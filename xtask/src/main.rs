@@ -4,7 +4,6 @@ mod bench;
 mod cargo;
 mod conformance;
 mod deny;
-mod dist;
 mod fuzz;
 mod hostile;
 mod load;
@@ -100,11 +99,6 @@ const COMMANDS: &[Command] = &[
         usage: "tools",
         description: "install what the tests run against: the Temporal CLI, Python SDKs, aimock, Postgres",
         run: Run::Plain(tools::run),
-    },
-    Command {
-        usage: dist::USAGE,
-        description: "the binary for packages: built again with the counts of its own benchmarks",
-        run: Run::WithOptions(dist::run),
     },
     Command {
         usage: deny::USAGE,
