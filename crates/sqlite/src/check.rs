@@ -56,7 +56,8 @@ pub(crate) fn reject_non_database(path: &Path) -> Result<()> {
 /// Creates the database under a temporary name first. So an empty file is never one that was just created.
 fn make(path: &Path) -> Result<()> {
     let log = beside(path, "-wal");
-    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+    // In this order: another process may have made the file meanwhile, and its log after that.
+    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) && !path.exists() {
         return Err(unusable(
             path,
             format!(
